@@ -1,0 +1,26 @@
+#pragma once
+
+#include "base/types.hpp"
+
+namespace ioattn {
+
+// Instruction sets that kernels are written for. The machine finds which the CPU has; the kernel
+// registry gets them as bits.
+enum class Isa : std::uint8_t { scalar, avx2, avx512 };  // avx2 includes FMA; avx512: F, BW, CD, DQ, VL
+constexpr int isa_count = 3;
+const char* name_of(Isa isa);
+bool parse_isa(const char* name, Isa* isa);
+
+class IsaSet {
+ public:
+  constexpr IsaSet() = default;
+  constexpr void add(Isa isa) { bits_ |= bit(isa); }
+  constexpr bool has(Isa isa) const { return (bits_ & bit(isa)) != 0; }
+  bool operator==(const IsaSet&) const = default;
+
+ private:
+  static constexpr std::uint32_t bit(Isa isa) { return 1u << static_cast<int>(isa); }
+  std::uint32_t bits_ = 1u;  // scalar is always there
+};
+
+}  // namespace ioattn

@@ -1,0 +1,51 @@
+#pragma once
+
+#include "base/types.hpp"
+
+namespace ioattn {
+
+// The matrices of the layer problem (paper, section 3) and of the schedules' own intermediates.
+enum class Operand : std::uint8_t {
+  A1, A2, A3, X, Y, dO,       // inputs
+  O, LSE, dX,                 // outputs
+  S,                          // A1 X
+  G,                          // dO Y^T
+  h,                          // A3 Y
+  scores,                     // S A2^T, then f = exp(scores - LSE)
+  q,                          // dO h^T = G A3^T
+  f,                          // softmax
+  p,                          // f o (q - delta)
+  U,                          // p A2
+  T,                          // A1^T p
+  Z,                          // f A3
+  delta,                      // rowsum(O o dO)
+  row_max, row_sum, rescale,  // online softmax, one word per row
+};
+constexpr int operand_count = static_cast<int>(Operand::rescale) + 1;
+const char* name_of(Operand operand);
+
+// A block of an operand: `rows` x `cols` words from (row, col). Its key is (operand, row, col):
+// a schedule names a block the same way from its read or create to its remove.
+struct Block {
+  Operand operand;
+  index_t row, col;
+  index_t rows, cols;
+
+  index_t words() const { return rows * cols; }
+};
+
+// What a schedule reports while it runs: one call per block, none per element. Words are logical
+// words of the problem's dtype: no padding, no alignment. Counting runs are sequential.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+
+  // The events that follow belong to the named phase ("1a", "row_stream", ...; static storage).
+  virtual void phase(const char* name) = 0;
+  virtual void read(const Block& block) = 0;    // becomes resident; copied or used in place
+  virtual void create(const Block& block) = 0;  // resident without a read
+  virtual void write(const Block& block) = 0;   // resident before and after
+  virtual void remove(const Block& block) = 0;  // no longer resident; nothing moves
+};
+
+}  // namespace ioattn

@@ -1,0 +1,82 @@
+#include "base/problem.hpp"
+
+#include <charconv>
+
+namespace ioattn {
+namespace {
+
+bool parse_size(std::string_view digits, index_t* value) {
+  const char* end = digits.data() + digits.size();
+  const auto result = std::from_chars(digits.data(), end, *value);
+  return result.ec == std::errc() && result.ptr == end && *value >= 0;
+}
+
+bool parse_field(std::string_view field, LayerProblem* problem) {
+  LayerShape& shape = problem->shape;
+  if (field == "f32" || field == "f64") {
+    problem->dtype = field == "f32" ? DType::f32 : DType::f64;
+    return true;
+  }
+  if (field == "tied" || field == "self") {
+    shape.tie = field == "tied" ? Tie::kv : Tie::all;
+    return true;
+  }
+  if (field.substr(0, 3) == "pad") return parse_size(field.substr(3), &problem->row_padding);
+  index_t* size = nullptr;
+  switch (field.empty() ? '\0' : field.front()) {
+    case 'n': size = &shape.n; break;
+    case 'm': size = &shape.m; break;
+    case 'd': size = &shape.d; break;
+    case 'v': size = &shape.dv; break;
+    default: return false;
+  }
+  return parse_size(field.substr(1), size);
+}
+
+}  // namespace
+
+bool parse_problem(std::string_view text, LayerProblem* problem, std::string* error) {
+  constexpr std::string_view prefix = "layer:";
+  if (text.substr(0, prefix.size()) != prefix) {
+    *error = "a problem begins with \"layer:\"";
+    return false;
+  }
+  LayerProblem parsed;
+  parsed.shape = {-1, -1, -1, -1, Tie::none};
+  std::string_view rest = text.substr(prefix.size());
+  while (!rest.empty()) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view field = rest.substr(0, comma);
+    if (!parse_field(field, &parsed)) {
+      *error = "unknown field \"" + std::string(field) + "\" in " + std::string(text);
+      return false;
+    }
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+  }
+  LayerShape& shape = parsed.shape;
+  if (shape.n < 0 || shape.d < 0) {
+    *error = "n and d are required in " + std::string(text);
+    return false;
+  }
+  if (shape.m < 0) shape.m = shape.n;
+  if (shape.dv < 0) shape.dv = shape.d;
+  if (shape.tie == Tie::all && shape.n != shape.m) {
+    *error = "self needs n = m in " + std::string(text);
+    return false;
+  }
+  *problem = parsed;
+  return true;
+}
+
+std::string to_text(const LayerProblem& problem) {
+  const LayerShape& shape = problem.shape;
+  std::string text = "layer:n" + std::to_string(shape.n) + ",m" + std::to_string(shape.m) + ",d" +
+                     std::to_string(shape.d) + ",v" + std::to_string(shape.dv) + "," +
+                     name_of(problem.dtype);
+  if (shape.tie == Tie::kv) text += ",tied";
+  if (shape.tie == Tie::all) text += ",self";
+  if (problem.row_padding != 0) text += ",pad" + std::to_string(problem.row_padding);
+  return text;
+}
+
+}  // namespace ioattn

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "base/problem.hpp"
+#include "base/schedule.hpp"
+
+namespace ioattn::theory {
+
+// Classes of algorithms that a lower bound holds for.
+enum class AlgorithmClass : std::uint8_t {
+  P,  // anything the red-blue pebble game allows: any summation tree, recomputation
+  F,  // every entry has one accumulator and no multiply-add is done twice
+};
+constexpr const char* name_of(AlgorithmClass c) { return c == AlgorithmClass::P ? "P" : "F"; }
+
+AlgorithmClass class_of(Pass pass, Schedule schedule);
+
+// A lower bound on reads + writes, in words, with the name of the bound that gave it. Never negative.
+struct Bound {
+  double words = 0;
+  const char* name = "none";        // "compulsory", "a2", "G3", "b2", "c"
+  const char* assumption = "";      // what it was proved for, in one line
+};
+
+// The largest of the bounds proved for the class, the pass and the tie (lib/theory/README.md). All
+// sizes and M at least 1.
+Bound lower_bound(Pass pass, AlgorithmClass algorithms, const LayerShape& shape, index_t M);
+
+// The single bounds, for tables and tests; 0 where one does not apply.
+double compulsory_bound(Pass pass, const LayerShape& shape);
+double bound_a2(Pass pass, const LayerShape& shape, index_t M);
+double bound_g3(Pass pass, const LayerShape& shape, index_t M);
+double bound_b2(Pass pass, const LayerShape& shape, index_t M);
+double bound_c(Pass pass, const LayerShape& shape, index_t M);
+
+// The paper's formula with constant 1: min{(n^2 d^2 + n d^3)/M, (n^2 d + n d^2)/sqrt(M)} and
+// its regime: large cache from M = d^2 on.
+enum class Regime : std::uint8_t { small_cache, large_cache };
+constexpr const char* name_of(Regime r) {
+  return r == Regime::small_cache ? "small cache" : "large cache";
+}
+Regime regime(const LayerShape& shape, index_t M);
+double paper_formula(const LayerShape& shape, index_t M);
+
+}  // namespace ioattn::theory

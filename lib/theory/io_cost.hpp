@@ -1,0 +1,45 @@
+#pragma once
+
+#include <array>
+
+#include "base/problem.hpp"
+#include "base/schedule.hpp"
+
+namespace ioattn::theory {
+
+// Words moved between a fast memory of M words and the slow one. Words are logical words of the
+// problem's dtype.
+struct IoCost {
+  index_t reads = 0;
+  index_t writes = 0;
+  index_t created = 0;    // made resident without a read
+  index_t footprint = 0;  // peak of resident words
+
+  index_t words() const { return reads + writes; }
+  bool operator==(const IoCost&) const = default;
+};
+
+struct PhaseCost {
+  const char* name = "";
+  IoCost cost;
+};
+
+// Cost of a schedule phase by phase. The total adds reads, writes and created words and takes the
+// largest footprint.
+struct ScheduleCost {
+  static constexpr int max_phases = 8;
+  std::array<PhaseCost, max_phases> phases{};
+  int phase_count = 0;
+
+  void add(const char* name, const IoCost& cost) { phases[std::size_t(phase_count++)] = {name, cost}; }
+  IoCost total() const;
+};
+
+// Exact I/O of a schedule at block level (reference in lib/theory/README.md), equal to what an observer
+// counts. The blocks must be positive where the schedule uses them; sizes must be at least 1.
+ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks);
+
+// Multiply-adds that the schedule executes, exactly.
+index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks);
+
+}  // namespace ioattn::theory
