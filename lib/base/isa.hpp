@@ -11,6 +11,13 @@ constexpr int isa_count = 3;
 const char* name_of(Isa isa);
 bool parse_isa(const char* name, Isa* isa);
 
+// The register tile of a product kernel: rows are scalars that are broadcast, columns are SIMD lanes.
+struct TileShape {
+  Isa isa = Isa::scalar;
+  int rows = 4;
+  int cols = 4;
+};
+
 class IsaSet {
  public:
   constexpr IsaSet() = default;

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "kernels/tile_shape.hpp"
 #include "machine/machine.hpp"
 #include "plan/plan.hpp"
 #include "theory/bounds.hpp"
@@ -20,7 +19,7 @@ struct PlanRequest {
   std::optional<Schedule> schedule;  // nullopt = auto
   bool literal = false;              // paper_large as printed, although it does not fit
   index_t memory_limit_bytes = -1;   // scratch that the plan may allocate; -1 = O(n d), never n x m
-  kernels::TileShape tile;
+  TileShape tile;
 };
 
 // One schedule at one M: what it would cost.
