@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "base/isa.hpp"
 #include "base/status.hpp"
 #include "kernels/kernel_table.hpp"
@@ -13,27 +15,35 @@ struct Kernels {
   const KernelTable<double>* f64;
 
   template <class T>
-  const KernelTable<T>& table() const;
+  const KernelTable<T>& table() const {
+    if constexpr (std::is_same_v<T, float>) {
+      return *f32;
+    } else {
+      return *f64;
+    }
+  }
+  TileShape tile(DType dtype) const { return dtype == DType::f32 ? f32->tile : f64->tile; }
 };
 
-// Best first, scalar last. An ISA that was not built is absent.
+// What was built, best first, scalar last.
 struct KernelList {
-  const Kernels* begin_;
+  const Kernels* const* first;
   int count;
-  const Kernels* begin() const { return begin_; }
-  const Kernels* end() const { return begin_ + count; }
+  const Kernels* const* begin() const { return first; }
+  const Kernels* const* end() const { return first + count; }
 };
 KernelList all_kernels();
 
 // nullptr if not built.
 const Kernels* find_kernels(Isa isa);
 
-// The first of all_kernels() that the CPU has; `override_name` (the value of IOATTN_ISA, may be null or
-// empty) narrows the choice to that ISA and fails with `unsupported` if the CPU lacks it or it was not
-// built, `invalid_argument` if there is no such name.
+// The first of all_kernels() that the CPU has; `override_name` (the value of IOATTN_ISA, may be
+// null or empty) narrows the choice to that ISA and fails with `unsupported` if the CPU lacks it or
+// it was not built, `invalid_argument` if there is no such name.
 Status select_kernels(IsaSet cpu, const char* override_name, const Kernels** kernels);
 
-// One thread's multiply-adds per second times 2, in flop/s, measured over about `seconds`.
+// What one thread reaches when it does nothing but independent multiply-adds, in flop/s (2 per
+// multiply-add): the best of several runs that together take about `seconds`.
 double measure_fma_peak(const Kernels& kernels, DType dtype, double seconds);
 
 }  // namespace ioattn::kernels

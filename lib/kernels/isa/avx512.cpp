@@ -1,0 +1,18 @@
+#if !defined(__AVX512F__) || !defined(__AVX512BW__) || !defined(__AVX512DQ__) || \
+    !defined(__AVX512VL__)
+#error "compile this file with the flags in lib/kernels/CMakeLists.txt"
+#endif
+
+#include "kernels/generic/tile_kernels.hpp"
+#include "kernels/generic/xsimd_vector.hpp"
+#include "kernels/isa/tables.hpp"
+
+namespace ioattn::kernels {
+namespace {
+constexpr KernelTable<float> f32 = TileKernels<XsimdVector<float>, 8, 2>::table(Isa::avx512);
+constexpr KernelTable<double> f64 = TileKernels<XsimdVector<double>, 8, 2>::table(Isa::avx512);
+}  // namespace
+
+const Kernels avx512_kernels = {Isa::avx512, &f32, &f64};
+
+}  // namespace ioattn::kernels

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "kernels/registry.hpp"
+
+namespace ioattn::kernels {
+
+// The one symbol that each ISA's object exports.
+extern const Kernels scalar_kernels;
+extern const Kernels avx2_kernels;
+extern const Kernels avx512_kernels;
+
+}  // namespace ioattn::kernels

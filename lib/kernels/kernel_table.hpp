@@ -1,0 +1,80 @@
+#pragma once
+
+#include "base/isa.hpp"
+#include "base/types.hpp"
+
+namespace ioattn::kernels {
+
+// What becomes of C = A B (+ C) before it is stored. Columns are SIMD lanes; `lane` holds one value
+// per column.
+enum class Epilogue : std::uint8_t {
+  none,      // C
+  exp,       // exp(C - lane): softmax weights f from scores, lane = LSE
+  gradient,  // C_old o (A B - lane): p from f (in C) and q = A B, lane = delta
+};
+
+// C[rows x cols] (+)= A[rows x depth] B[depth x cols], where C and B are stored in panels of
+// `TileShape::cols` columns: element (q, j) of B is at b[(j / nr) * b_panel + q * b_row + j % nr],
+// C alike. A plain row-major matrix is b_panel = nr, b_row = its stride. Every panel of B must be
+// readable over all nr columns (zeros beyond `cols`). Sums over more than 256 terms are blocked by
+// 256.
+template <class T>
+struct Product {
+  index_t rows = 0, cols = 0, depth = 0;
+  const T* a = nullptr;
+  index_t a_row = 0, a_depth = 0;  // element (i, q) at a[i * a_row + q * a_depth]; one of them is 1
+  const T* b = nullptr;
+  index_t b_panel = 0, b_row = 0;
+  T* c = nullptr;
+  index_t c_panel = 0, c_row = 0;
+  bool accumulate = false;       // add to C; excludes Epilogue::gradient
+  const T* row_scale = nullptr;  // with accumulate: row i of C is first multiplied by row_scale[i]
+  Epilogue epilogue = Epilogue::none;
+  const T* lane = nullptr;  // readable over whole panels
+  bool padded = false;      // C's last panel may be written over all nr columns
+};
+
+// A score tile: `keys` x `queries`, queries are SIMD lanes; all vectors over queries and every row
+// of the tile are readable and writable over queries rounded up to nr.
+template <class T>
+struct ScoreTile {
+  T* data = nullptr;
+  index_t stride = 0;
+  index_t keys = 0, queries = 0;
+};
+
+// Straight-line SIMD code of one ISA.
+template <class T>
+struct KernelTable {
+  TileShape tile;
+
+  void (*product)(const Product<T>& product);
+
+  // dst panel p, row q, lane j%nr = src[j * lane_stride + q * depth_stride]; lanes beyond `lanes`
+  // are 0. A panel holds `depth` rows of nr elements.
+  void (*pack)(const T* src, index_t lane_stride, index_t depth_stride, index_t lanes,
+               index_t depth, T* dst);
+
+  // tile = exp(tile - lse)
+  void (*exp_tile)(const ScoreTile<T>& tile, const T* lse);
+  // p = f o (q - delta), elementwise on tiles of the same shape; p may be f or q
+  void (*gradient_tile)(const ScoreTile<T>& f, const ScoreTile<T>& q, const T* delta,
+                        const ScoreTile<T>& p);
+  // sum[i] += sum over keys of f o q
+  void (*dot_tile)(const ScoreTile<T>& f, const ScoreTile<T>& q, T* sum);
+
+  // Online softmax over the keys of one tile: updates the running row_max and row_sum, sets
+  // rescale = exp(old max - new max); with `store` the tile becomes exp(tile - new max).
+  void (*softmax_update)(const ScoreTile<T>& tile, bool store, T* row_max, T* row_sum, T* rescale);
+
+  // out[i] = sum_k x[i][k] y[i][k]
+  void (*row_dot)(index_t rows, index_t cols, const T* x, index_t x_stride, const T* y,
+                  index_t y_stride, T* out);
+
+  // Independent multiply-adds in registers, for the machine's peak: returns a value that depends on
+  // all of them. fma_per_iteration multiply-adds each.
+  T (*fma_loop)(index_t iterations);
+  index_t fma_per_iteration;
+};
+
+}  // namespace ioattn::kernels

@@ -1,0 +1,82 @@
+#include "kernels/registry.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "kernels/isa/tables.hpp"
+
+namespace ioattn::kernels {
+namespace {
+
+constexpr const Kernels* built[] = {
+#if defined(IOATTN_X86_KERNELS)
+    &avx512_kernels,
+    &avx2_kernels,
+#endif
+    &scalar_kernels,
+};
+
+template <class T>
+double peak(const KernelTable<T>& table, double seconds) {
+  using clock = std::chrono::steady_clock;
+  constexpr int rounds = 5;
+  volatile T sink = 0;
+  index_t iterations = 1000;
+  double best = 0;
+  for (int round = 0; round < rounds;) {
+    const auto start = clock::now();
+    sink = table.fma_loop(iterations);
+    const double elapsed = std::chrono::duration<double>(clock::now() - start).count();
+    if (elapsed < seconds / rounds / 2) {
+      iterations *= 2;
+      continue;
+    }
+    const double fma =
+        static_cast<double>(iterations) * static_cast<double>(table.fma_per_iteration);
+    best = std::max(best, 2 * fma / elapsed);
+    ++round;
+  }
+  (void)sink;
+  return best;
+}
+
+}  // namespace
+
+KernelList all_kernels() { return {built, static_cast<int>(std::size(built))}; }
+
+const Kernels* find_kernels(Isa isa) {
+  for (const Kernels* kernels : built) {
+    if (kernels->isa == isa) return kernels;
+  }
+  return nullptr;
+}
+
+Status select_kernels(IsaSet cpu, const char* override_name, const Kernels** kernels) {
+  if (override_name != nullptr && *override_name != '\0') {
+    Isa isa{};
+    if (!parse_isa(override_name, &isa)) {
+      return Status::error(StatusCode::invalid_argument, "IOATTN_ISA: no ISA is called \"%.32s\"",
+                           override_name);
+    }
+    const Kernels* found = find_kernels(isa);
+    if (found == nullptr || !cpu.has(isa)) {
+      return Status::error(StatusCode::unsupported, "IOATTN_ISA: %s is %s", override_name,
+                           found == nullptr ? "not built" : "not available on this CPU");
+    }
+    *kernels = found;
+    return Status::ok();
+  }
+  for (const Kernels* candidate : built) {
+    if (cpu.has(candidate->isa)) {
+      *kernels = candidate;
+      return Status::ok();
+    }
+  }
+  return Status::error(StatusCode::internal, "no kernels were built");
+}
+
+double measure_fma_peak(const Kernels& kernels, DType dtype, double seconds) {
+  return dtype == DType::f32 ? peak(*kernels.f32, seconds) : peak(*kernels.f64, seconds);
+}
+
+}  // namespace ioattn::kernels
