@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,31 +9,34 @@
 
 namespace ioattn::machine {
 
-// Where a number comes from. Unknown numbers are 0 with source `unknown`; nothing is guessed silently.
-enum class Source : std::uint8_t { unknown, override_variable, hwloc, sysfs, assumed };
-const char* name_of(Source source);  // "unknown", "override", "hwloc", "sysfs", "assumed"
+// Where a number comes from. Unknown numbers are 0 with source `unknown`; nothing is guessed
+// silently. `affinity` is the kernel's mask of CPUs that this thread may run on.
+enum class Source : std::uint8_t { unknown, override_variable, hwloc, sysfs, assumed, affinity };
+const char* name_of(Source source);  // as spelled above; override_variable is "override"
 
-// One data or unified cache level as one thread of this process sees it: the least over the CPUs that
-// the process may run on.
+// One data or unified cache level as one thread of this process sees it: where CPUs differ, the
+// cache of the CPU with the least share among those that the process may run on.
 struct CacheLevel {
-  int level = 0;             // 1, 2, 3
-  index_t size_bytes = 0;    // the whole cache
-  int line_bytes = 0;        // 0 = unknown
-  int ways = 0;              // 0 = unknown or fully associative
-  int sharing_cpus = 0;      // allowed CPUs that share it; 0 = unknown, counted as 1
-  index_t share_bytes = 0;   // size_bytes / sharing_cpus: one thread's share with all CPUs busy
-  Source source = Source::unknown;
+  int level = 0;            // 1, 2, 3
+  index_t size_bytes = 0;   // the whole cache
+  int line_bytes = 0;       // 0 = unknown
+  int ways = 0;             // 0 = unknown or fully associative
+  int sharing_cpus = 0;     // allowed CPUs that share it; 0 = unknown, counted as 1
+  index_t share_bytes = 0;  // size_bytes / sharing_cpus: one thread's share with all CPUs busy
+  Source source = Source::unknown;       // of size_bytes and share_bytes
+  Source line_source = Source::unknown;  // of line_bytes: an override says nothing about lines
 };
 
 struct Machine {
-  std::string vendor;  // "AuthenticAMD", ...
-  std::string model;   // "AMD EPYC ...", "" = unknown
+  std::string vendor;              // "AuthenticAMD", ...
+  std::string model;               // "AMD EPYC ...", "" = unknown
   std::vector<CacheLevel> caches;  // ascending by level; always holds L1 and L2
   int allowed_cpus = 1;            // CPUs in the affinity mask
   Source cpus_source = Source::unknown;
-  double cpu_quota = 0;      // CPUs' worth of time allowed by the cgroup; 0 = no limit
-  int usable_threads = 1;    // min(allowed_cpus, ceil(cpu_quota)), at least 1
-  bool virtual_machine = false;  // the CPU says that a hypervisor runs it: its L3 is not to be trusted
+  double cpu_quota = 0;                   // CPUs' worth of time allowed by the cgroup; 0 = no limit
+  Source quota_source = Source::unknown;  // unknown: no cgroup could be read, so none is counted
+  int usable_threads = 1;                 // min(allowed_cpus, ceil(cpu_quota)), at least 1
+  bool virtual_machine = false;           // a hypervisor runs this CPU: its L3 is not to be trusted
   IsaSet isa;
   std::vector<std::string> notes;  // one sentence per thing the user should know
 
@@ -44,11 +48,18 @@ struct DetectOptions {
   std::string sysfs_root = "/sys";
   std::string proc_root = "/proc";
   bool use_hwloc = true;
-  bool use_environment = true;  // IOATTN_L1, IOATTN_L2, IOATTN_L3 = bytes
+  bool use_environment = true;         // IOATTN_L1, IOATTN_L2, IOATTN_L3 = bytes
+  std::vector<int> allowed_cpus = {};  // in place of the affinity mask; empty = ask the kernel
 };
 
-// Never fails: what cannot be found is assumed (32 KiB L1, 512 KiB L2) and says so.
+// Never fails: what cannot be found is assumed (32 KiB L1, 512 KiB L2) and says so. Throws nothing
+// but std::bad_alloc and prints nothing itself. IOATTN_L1/L2/L3 are decimal bytes from 64 to 2^40;
+// k, K, m or M after the digits scales by 2^10 or 2^20. A variable sets the size and one thread's
+// share; one that is malformed is ignored with a note, an empty one is unset.
 Machine detect(const DetectOptions& options = {});
+
+// Whether hwloc was compiled in (CMake option IOATTN_HWLOC).
+bool built_with_hwloc();
 
 // detect() once per process; safe to call from any thread.
 const Machine& this_machine();

@@ -1,0 +1,88 @@
+#include "machine/processor.hpp"
+
+#include <cstring>
+#include <fstream>
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#define IOATTN_X86 1
+#endif
+
+namespace ioattn::machine {
+namespace {
+
+// Printable ASCII without blanks at either end: the names go into text and JSON.
+std::string clean(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c >= ' ' && c <= '~' && (c != ' ' || !result.empty())) result.push_back(c);
+  }
+  while (!result.empty() && result.back() == ' ') result.pop_back();
+  return result;
+}
+
+#ifdef IOATTN_X86
+struct Leaf {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
+
+bool cpuid(unsigned number, Leaf* leaf) {
+  return __get_cpuid(number, &leaf->eax, &leaf->ebx, &leaf->ecx, &leaf->edx) != 0;
+}
+
+void ask_cpu(Processor* processor) {
+  Leaf leaf;
+  if (cpuid(0, &leaf)) {
+    const unsigned words[] = {leaf.ebx, leaf.edx, leaf.ecx};
+    processor->vendor = clean(std::string(reinterpret_cast<const char*>(words), sizeof words));
+  }
+  char brand[48] = {};
+  for (unsigned part = 0; part < 3; ++part) {
+    if (!cpuid(0x80000002u + part, &leaf)) break;
+    std::memcpy(brand + sizeof leaf * part, &leaf, sizeof leaf);
+  }
+  processor->model = clean(std::string(brand, sizeof brand));
+  processor->virtual_machine = cpuid(1, &leaf) && (leaf.ecx >> 31 & 1u) != 0;
+
+  // These also ask whether the kernel saves the registers (XGETBV).
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    processor->isa.add(Isa::avx2);
+  }
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl")) {
+    processor->isa.add(Isa::avx512);
+  }
+}
+#else
+void ask_cpu(Processor*) {}
+#endif
+
+}  // namespace
+
+void fill_names(const std::string& cpuinfo_path, Processor* processor) {
+  std::ifstream file(cpuinfo_path);
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    std::string key = line.substr(0, colon);
+    key.erase(key.find_last_not_of(" \t") + 1);
+    const std::string value = clean(line.substr(colon + 1));
+    std::string* name = nullptr;
+    if (key == "vendor_id" || key == "CPU implementer") name = &processor->vendor;
+    if (key == "model name" || key == "cpu" || key == "uarch") name = &processor->model;
+    if (name != nullptr && name->empty()) *name = value;
+  }
+}
+
+Processor read_processor(const std::string& proc_root) {
+  Processor processor;
+  ask_cpu(&processor);
+  if (processor.vendor.empty() || processor.model.empty()) {
+    fill_names(proc_root + "/cpuinfo", &processor);
+  }
+  return processor;
+}
+
+}  // namespace ioattn::machine

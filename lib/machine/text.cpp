@@ -1,0 +1,40 @@
+#include "machine/text.hpp"
+
+#include <charconv>
+#include <fstream>
+
+#include "base/checked_size.hpp"
+
+namespace ioattn::machine {
+
+std::optional<std::string> first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line)) return std::nullopt;
+  return line;
+}
+
+std::optional<index_t> parse_integer(std::string_view text) {
+  index_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || rest != end || text.front() == '-') return std::nullopt;
+  return value;
+}
+
+std::optional<index_t> parse_bytes(std::string_view text) {
+  index_t unit = 1;
+  if (!text.empty()) {
+    const char suffix = text.back();
+    if (suffix == 'k' || suffix == 'K') unit = index_t{1} << 10;
+    if (suffix == 'm' || suffix == 'M') unit = index_t{1} << 20;
+    if (unit != 1) text.remove_suffix(1);
+  }
+  const std::optional<index_t> count = parse_integer(text);
+  if (!count) return std::nullopt;
+  const CheckedSize bytes = CheckedSize(*count) * unit;
+  if (bytes.overflow()) return std::nullopt;
+  return bytes.value();
+}
+
+}  // namespace ioattn::machine

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/types.hpp"
+
+namespace ioattn::machine {
+
+// The first line of a file; nullopt if there is none.
+std::optional<std::string> first_line(const std::string& path);
+
+// Decimal digits alone; nullopt beyond 64 bits.
+std::optional<index_t> parse_integer(std::string_view text);
+
+// parse_integer with an optional k, K, m or M (binary multiples) behind the digits.
+std::optional<index_t> parse_bytes(std::string_view text);
+
+// No cache that can be meant is larger: such a number is damaged or mistyped.
+constexpr index_t cache_bytes_limit = index_t{1} << 40;
+
+}  // namespace ioattn::machine

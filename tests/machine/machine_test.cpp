@@ -1,0 +1,152 @@
+#include "machine/machine.hpp"
+
+#include <sched.h>
+
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "fake_system.hpp"
+#include "machine/cpu_list.hpp"
+#include "machine/processor.hpp"
+
+namespace ioattn::machine {
+namespace {
+
+CacheLevel cache_of(int level, index_t share) {
+  CacheLevel cache;
+  cache.level = level;
+  cache.share_bytes = share;
+  cache.source = Source::sysfs;
+  return cache;
+}
+
+TEST(FastMemoryTest, IsTheSharesFractionInWords) {
+  const FastMemory l1 = fast_memory(cache_of(1, 32768), DType::f32);
+  EXPECT_EQ(l1.level, 1);
+  EXPECT_EQ(l1.share_bytes, 32768);
+  EXPECT_EQ(l1.fraction, 0.5);
+  EXPECT_EQ(l1.words, 4096);
+  EXPECT_EQ(l1.source, Source::sysfs);
+  const FastMemory l2 = fast_memory(cache_of(2, 524288), DType::f64);
+  EXPECT_EQ(l2.fraction, 0.75);
+  EXPECT_EQ(l2.words, 49152);
+  EXPECT_EQ(fast_memory(cache_of(3, 524288), DType::f32).words, 98304);
+}
+
+TEST(FastMemoryTest, RoundsDownAndNeverOverflows) {
+  EXPECT_EQ(fast_memory(cache_of(2, 0), DType::f32).words, 0);
+  EXPECT_EQ(fast_memory(cache_of(2, 5), DType::f32).words, 0);   // 3.75 bytes
+  EXPECT_EQ(fast_memory(cache_of(2, 6), DType::f32).words, 1);   // 4.5 bytes
+  EXPECT_EQ(fast_memory(cache_of(1, 15), DType::f32).words, 1);  // 7.5 bytes
+  EXPECT_EQ(fast_memory(cache_of(1, 15), DType::f64).words, 0);
+  EXPECT_EQ(fast_memory(cache_of(2, -1), DType::f32).words, 0);
+  // (2^63 - 1) * 3 / 16 = 3 * 2^59 - 3/16
+  EXPECT_EQ(fast_memory(cache_of(2, INT64_MAX), DType::f32).words, 3 * (index_t{1} << 59) - 1);
+}
+
+TEST(SourceTest, EveryOneHasItsName) {
+  EXPECT_STREQ(name_of(Source::unknown), "unknown");
+  EXPECT_STREQ(name_of(Source::override_variable), "override");
+  EXPECT_STREQ(name_of(Source::hwloc), "hwloc");
+  EXPECT_STREQ(name_of(Source::sysfs), "sysfs");
+  EXPECT_STREQ(name_of(Source::assumed), "assumed");
+  EXPECT_STREQ(name_of(Source::affinity), "affinity");
+}
+
+// The rest of the file looks at the machine that runs the test.
+TEST(ThisMachine, IsComplete) {
+  const Machine& machine = this_machine();
+  EXPECT_FALSE(machine.vendor.empty());
+  EXPECT_GE(machine.allowed_cpus, machine.usable_threads);
+  EXPECT_GE(machine.usable_threads, 1);
+  EXPECT_TRUE(machine.isa.has(Isa::scalar));
+  ASSERT_GE(machine.caches.size(), 2u);
+  int last = 0;
+  for (const CacheLevel& cache : machine.caches) {
+    EXPECT_GT(cache.level, last);
+    last = cache.level;
+    EXPECT_GT(cache.share_bytes, 0);
+    EXPECT_LE(cache.share_bytes, cache.size_bytes);
+    EXPECT_NE(cache.source, Source::unknown);
+    EXPECT_EQ(cache.line_bytes > 0, cache.line_source != Source::unknown);
+  }
+  EXPECT_EQ(machine.caches[0].level, 1);
+  EXPECT_EQ(machine.caches[1].level, 2);
+}
+
+TEST(ThisMachine, IsTheSameForEveryThread) {
+  std::vector<const Machine*> seen(8);
+  std::vector<std::thread> threads;
+  for (const Machine*& machine : seen) {
+    threads.emplace_back([&machine] { machine = &this_machine(); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(std::set<const Machine*>(seen.begin(), seen.end()).size(), 1u);
+  EXPECT_NE(seen[0], nullptr);
+}
+
+TEST(ThisMachine, FollowsTheAffinityMaskAndKeepsIt) {
+  cpu_set_t before;
+  if (sched_getaffinity(0, sizeof before, &before) != 0) GTEST_SKIP() << "more than 1024 CPUs";
+  EXPECT_EQ(detect().allowed_cpus, CPU_COUNT(&before));
+  EXPECT_EQ(detect().cpus_source, Source::affinity);
+  const CpuList cpus = affinity();
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(static_cast<unsigned>(cpus.back()), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  DetectOptions real;
+  real.use_environment = false;
+  const Machine machine = detect(real);
+  cpu_set_t after;
+  ASSERT_EQ(sched_getaffinity(0, sizeof after, &after), 0);
+  ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+  EXPECT_TRUE(CPU_EQUAL(&one, &after));
+  EXPECT_EQ(machine.allowed_cpus, 1);
+  EXPECT_EQ(machine.usable_threads, 1);
+  for (const CacheLevel& cache : machine.caches) {
+    EXPECT_LE(cache.sharing_cpus, 1);
+    EXPECT_EQ(cache.share_bytes, cache.size_bytes);
+  }
+}
+
+// The kernel reads CPUID too and says what it found.
+TEST(ProcessorTest, AgreesWithTheKernel) {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  std::set<std::string> flags;
+  for (std::string line; flags.empty() && std::getline(cpuinfo, line);) {
+    if (line.rfind("flags", 0) != 0) continue;
+    std::istringstream words(line.substr(line.find(':') + 1));
+    for (std::string word; words >> word;) flags.insert(word);
+  }
+  if (flags.empty()) GTEST_SKIP() << "no x86 flags in /proc/cpuinfo";
+  const Processor processor = read_processor("/proc");
+  EXPECT_EQ(processor.isa.has(Isa::avx2), flags.count("avx2") && flags.count("fma"));
+  EXPECT_EQ(processor.isa.has(Isa::avx512), flags.count("avx512f") && flags.count("avx512bw") &&
+                                                flags.count("avx512cd") &&
+                                                flags.count("avx512dq") && flags.count("avx512vl"));
+  EXPECT_EQ(processor.virtual_machine, flags.count("hypervisor") == 1);
+  Processor kernel;
+  fill_names("/proc/cpuinfo", &kernel);
+  EXPECT_EQ(processor.vendor, kernel.vendor);
+  EXPECT_EQ(processor.model, kernel.model);
+}
+
+TEST_F(FakeSystem, NamesFromCpuinfo) {
+  write("proc/cpuinfo",
+        "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n"
+        "model name\t:  Intel(R) \x01Xeon(R) Gold \n\nprocessor\t: 1\nmodel name\t: other\n");
+  Processor processor;
+  fill_names(options_.proc_root + "/cpuinfo", &processor);
+  EXPECT_EQ(processor.vendor, "GenuineIntel");
+  EXPECT_EQ(processor.model, "Intel(R) Xeon(R) Gold");
+  processor.vendor = "";
+  write("proc/cpuinfo", "CPU implementer\t: 0x41\nCPU part\t: 0xd40\n");
+  fill_names(options_.proc_root + "/cpuinfo", &processor);
+  EXPECT_EQ(processor.vendor, "0x41");
+  EXPECT_EQ(processor.model, "Intel(R) Xeon(R) Gold");
+}
+
+}  // namespace
+}  // namespace ioattn::machine
