@@ -1,36 +1,19 @@
 #pragma once
 
-#include "base/matrix_view.hpp"
+#include "base/layer_inputs.hpp"
 #include "base/observer.hpp"
-#include "base/problem.hpp"
 #include "base/status.hpp"
 #include "plan/plan.hpp"
 
-// The layer problem for C++ callers inside the project (the C functions, the command, tests, bench).
+// The layer problem for C++ callers inside the project: the C functions, the command, tests, bench.
 namespace ioattn::api {
 
-template <class T>
-struct LayerInputs {
-  MatrixView<const T> a1;  // [n, d]
-  MatrixView<const T> a2;  // [m, d]
-  MatrixView<const T> a3;  // [m, d]
-  MatrixView<const T> x;   // [d, d]
-  MatrixView<const T> y;   // [d, dv]
-};
+using ioattn::LayerInputs;
+using ioattn::shape_of;
 
-// Sizes and ties (same pointer and stride = same memory) of the inputs.
-template <class T>
-LayerShape shape_of(const LayerInputs<T>& inputs);
-
-// Checks pointers, sizes, strides and overlaps; touches nothing.
-template <class T>
-Status validate_forward(const LayerInputs<T>& inputs, MatrixView<T> o, const T* lse);
-template <class T>
-Status validate_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o,
-                         MatrixView<const T> o, const T* lse, MatrixView<T> dx);
-
-// Runs one pass as planned. An observer makes the run sequential. o [n, dv] or lse [n] may be null
-// (data == nullptr): not wanted. `threads` is what the caller grants; fewer may run.
+// Runs one pass as planned. Checks pointers, sizes, strides and overlaps first; on any failure the
+// outputs are untouched. An observer makes the run sequential. o [n, dv] or lse [n] may be null:
+// not wanted. At most `threads` run; the result does not depend on how many.
 template <class T>
 Status layer_forward(const LayerInputs<T>& inputs, const plan::Plan& plan, int threads,
                      Observer* observer, MatrixView<T> o, T* lse);
@@ -41,5 +24,8 @@ template <class T>
 Status layer_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o, MatrixView<const T> o,
                       const T* lse, const plan::Plan& plan, int threads, Observer* observer,
                       MatrixView<T> dx);
+
+// Whether the schedule's backward pass takes O and LSE as inputs.
+bool takes_forward_results(Schedule schedule);
 
 }  // namespace ioattn::api

@@ -17,7 +17,7 @@ class AlignedBuffer {
   AlignedBuffer() = default;
   explicit AlignedBuffer(std::size_t bytes)
       : data_(bytes == 0 ? nullptr
-                         : ::operator new(bytes, std::align_val_t{alignment}, std::nothrow)) {}
+                         : ::operator new (bytes, std::align_val_t{alignment}, std::nothrow)) {}
   AlignedBuffer(AlignedBuffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {
     std::swap(data_, other.data_);
@@ -26,7 +26,7 @@ class AlignedBuffer {
   AlignedBuffer(const AlignedBuffer&) = delete;
   AlignedBuffer& operator=(const AlignedBuffer&) = delete;
   ~AlignedBuffer() {
-    if (data_ != nullptr) ::operator delete(data_, std::align_val_t{alignment}, std::nothrow);
+    if (data_ != nullptr) ::operator delete (data_, std::align_val_t{alignment}, std::nothrow);
   }
 
   void* data() const { return data_; }

@@ -6,12 +6,17 @@ namespace ioattn {
 
 // Instruction sets that kernels are written for. The machine finds which the CPU has; the kernel
 // registry gets them as bits.
-enum class Isa : std::uint8_t { scalar, avx2, avx512 };  // avx2 includes FMA; avx512: F, BW, CD, DQ, VL
+enum class Isa : std::uint8_t {
+  scalar,
+  avx2,
+  avx512
+};  // avx2 includes FMA; avx512: F, BW, CD, DQ, VL
 constexpr int isa_count = 3;
 const char* name_of(Isa isa);
 bool parse_isa(const char* name, Isa* isa);
 
-// The register tile of a product kernel: rows are scalars that are broadcast, columns are SIMD lanes.
+// The register tile of a product kernel: rows are scalars that are broadcast, columns are SIMD
+// lanes.
 struct TileShape {
   Isa isa = Isa::scalar;
   int rows = 4;

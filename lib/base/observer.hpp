@@ -6,20 +6,29 @@ namespace ioattn {
 
 // The matrices of the layer problem (paper, section 3) and of the schedules' own intermediates.
 enum class Operand : std::uint8_t {
-  A1, A2, A3, X, Y, dO,       // inputs
-  O, LSE, dX,                 // outputs
-  S,                          // A1 X
-  G,                          // dO Y^T
-  h,                          // A3 Y
-  scores,                     // S A2^T, then f = exp(scores - LSE)
-  q,                          // dO h^T = G A3^T
-  f,                          // softmax
-  p,                          // f o (q - delta)
-  U,                          // p A2
-  T,                          // A1^T p
-  Z,                          // f A3
-  delta,                      // rowsum(O o dO)
-  row_max, row_sum, rescale,  // online softmax, one word per row
+  A1,
+  A2,
+  A3,
+  X,
+  Y,
+  dO,  // inputs
+  O,
+  LSE,
+  dX,      // outputs
+  S,       // A1 X
+  G,       // dO Y^T
+  h,       // A3 Y
+  scores,  // S A2^T, then f = exp(scores - LSE)
+  q,       // dO h^T = G A3^T
+  f,       // softmax
+  p,       // f o (q - delta)
+  U,       // p A2
+  T,       // A1^T p
+  Z,       // f A3
+  delta,   // rowsum(O o dO)
+  row_max,
+  row_sum,
+  rescale,  // online softmax, one word per row
 };
 constexpr int operand_count = static_cast<int>(Operand::rescale) + 1;
 const char* name_of(Operand operand);

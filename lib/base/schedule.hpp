@@ -30,14 +30,14 @@ struct ProductBlocks {
   bool operator==(const ProductBlocks&) const = default;
 };
 
-// Block sizes of a schedule, in rows and columns of the operands. A field that the schedule does not
-// use is 0. Sizes may exceed the problem's: they are cut to it.
+// Block sizes of a schedule, in rows and columns of the operands. A field that the schedule does
+// not use is 0. Sizes may exceed the problem's: they are cut to it.
 struct Blocks {
-  index_t r = 0;    // query rows that are resident (paper: B, B_r)
-  index_t c = 0;    // keys per step (paper: B_c)
-  index_t rho = 0;  // query rows of a score tile
-  index_t w = 0;    // columns of the streamed block of X and of Y
-  index_t o = 0;    // rows of the streamed block of O
+  index_t r = 0;         // query rows that are resident (paper: B, B_r)
+  index_t c = 0;         // keys per step (paper: B_c)
+  index_t rho = 0;       // query rows of a score tile
+  index_t w = 0;         // columns of the streamed block of X and of Y
+  index_t o = 0;         // rows of the streamed block of O
   index_t a = 0, b = 0;  // tile of dX
   Form form = Form::g;
   bool literal = false;  // as printed in the paper, although it does not fit in M

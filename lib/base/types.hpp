@@ -23,7 +23,8 @@ struct dtype_of<double> {
   static constexpr DType value = DType::f64;
 };
 
-// Which of A1, A2, A3 are the same memory. A shared operand is moved once, so costs and bounds differ.
+// Which of A1, A2, A3 are the same memory. A shared operand is moved once, so costs and bounds
+// differ.
 enum class Tie : std::uint8_t {
   none,  // A1, A2, A3 distinct
   kv,    // A2 = A3: cross-attention of the paper

@@ -34,8 +34,8 @@ struct Product {
   bool padded = false;      // C's last panel may be written over all nr columns
 };
 
-// A score tile: `keys` x `queries`, queries are SIMD lanes; all vectors over queries and every row
-// of the tile are readable and writable over queries rounded up to nr.
+// A score tile: `keys` x `queries`, queries are SIMD lanes. Neither the tile nor the vectors over
+// queries are touched beyond `queries`.
 template <class T>
 struct ScoreTile {
   T* data = nullptr;
@@ -64,7 +64,8 @@ struct KernelTable {
   void (*dot_tile)(const ScoreTile<T>& f, const ScoreTile<T>& q, T* sum);
 
   // Online softmax over the keys of one tile: updates the running row_max and row_sum, sets
-  // rescale = exp(old max - new max); with `store` the tile becomes exp(tile - new max).
+  // rescale = exp(old max - new max) unless it is null; with `store` the tile becomes
+  // exp(tile - new max).
   void (*softmax_update)(const ScoreTile<T>& tile, bool store, T* row_max, T* row_sum, T* rescale);
 
   // out[i] = sum_k x[i][k] y[i][k]

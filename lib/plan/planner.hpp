@@ -14,8 +14,8 @@ namespace ioattn::plan {
 struct PlanRequest {
   Pass pass = Pass::backward;
   LayerProblem problem;
-  std::string level = "L2";  // deciding level; "M" when M was given by the user
-  index_t M = 0;             // words of fast memory
+  std::string level = "L2";          // deciding level; "M" when M was given by the user
+  index_t M = 0;                     // words of fast memory
   std::optional<Schedule> schedule;  // nullopt = auto
   bool literal = false;              // paper_large as printed, although it does not fit
   index_t memory_limit_bytes = -1;   // scratch that the plan may allocate; -1 = O(n d), never n x m
@@ -26,21 +26,22 @@ struct PlanRequest {
 struct Candidate {
   Schedule schedule = Schedule::row_stream;
   Blocks blocks;
-  bool fits = false;           // false: M is below least_M
-  index_t least_M = 0;         // words from which on the schedule exists
-  theory::ScheduleCost cost;   // valid if fits
-  index_t fma = 0;             // multiply-adds
-  index_t scratch_bytes = 0;   // memory for intermediates such as f and p
+  bool fits = false;          // false: M is below least_M
+  index_t least_M = 0;        // words from which on the schedule exists
+  theory::ScheduleCost cost;  // valid if fits
+  index_t fma = 0;            // multiply-adds
+  index_t scratch_bytes = 0;  // memory for intermediates such as f and p
   bool within_memory_limit = true;
 };
 
-// Every schedule that exists for the pass (row_stream once per form), in the order of the enumeration.
+// Every schedule that exists for the pass (row_stream once per form), in the order of the
+// enumeration.
 std::vector<Candidate> candidates(const PlanRequest& request);
 
 // The plan: the schedule asked for, or the candidate with the least estimated time at the deciding
-// level (words and multiply-adds weighed as lib/plan/README.md says). Fails with fast_memory_too_small
-// (naming the least M that works), memory_limit or unsupported. On success *chosen, if not null, is
-// the candidate that became the plan.
+// level (words and multiply-adds weighed as lib/plan/README.md says). Fails with
+// fast_memory_too_small (naming the least M that works), memory_limit or unsupported. On success
+// *chosen, if not null, is the candidate that became the plan.
 Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen = nullptr);
 
 }  // namespace ioattn::plan

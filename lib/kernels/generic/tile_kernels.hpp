@@ -170,37 +170,61 @@ struct TileKernels {
     }
   }
 
+  // Vectors over the last queries of a tile, which may be fewer than V::lanes.
+  static IOATTN_INLINE V load_lanes(const T* p, index_t count) {
+    if (count >= V::lanes) return V::load(p);
+    T lanes[V::lanes] = {};
+    for (index_t v = 0; v < count; ++v) lanes[v] = p[v];
+    return V::load(lanes);
+  }
+  static IOATTN_INLINE void store_lanes(V x, T* p, index_t count) {
+    if (count >= V::lanes) {
+      x.store(p);
+      return;
+    }
+    T lanes[V::lanes];
+    x.store(lanes);
+    for (index_t v = 0; v < count; ++v) p[v] = lanes[v];
+  }
+
   static IOATTN_KERNEL void exp_tile(const ScoreTile<T>& tile, const T* lse) {
-    for (index_t j = 0; j < tile.keys; ++j)
-      for (index_t i = 0; i < tile.queries; i += V::lanes) {
+    for (index_t i = 0; i < tile.queries; i += V::lanes) {
+      const index_t left = tile.queries - i;
+      const V shift = load_lanes(lse + i, left);
+      for (index_t j = 0; j < tile.keys; ++j) {
         T* x = tile.data + j * tile.stride + i;
-        exponential(V::load(x) - V::load(lse + i)).store(x);
+        store_lanes(exponential(load_lanes(x, left) - shift), x, left);
       }
+    }
   }
 
   static IOATTN_KERNEL void gradient_tile(const ScoreTile<T>& f, const ScoreTile<T>& q,
                                           const T* delta, const ScoreTile<T>& p) {
-    for (index_t j = 0; j < f.keys; ++j)
-      for (index_t i = 0; i < f.queries; i += V::lanes) {
-        const V weight = V::load(f.data + j * f.stride + i);
-        const V score = V::load(q.data + j * q.stride + i);
-        (weight * (score - V::load(delta + i))).store(p.data + j * p.stride + i);
+    for (index_t i = 0; i < f.queries; i += V::lanes) {
+      const index_t left = f.queries - i;
+      const V shift = load_lanes(delta + i, left);
+      for (index_t j = 0; j < f.keys; ++j) {
+        const V weight = load_lanes(f.data + j * f.stride + i, left);
+        const V score = load_lanes(q.data + j * q.stride + i, left);
+        store_lanes(weight * (score - shift), p.data + j * p.stride + i, left);
       }
+    }
   }
 
   static IOATTN_KERNEL void dot_tile(const ScoreTile<T>& f, const ScoreTile<T>& q, T* sum) {
     for (index_t i = 0; i < f.queries; i += V::lanes) {
-      V total = V::load(sum + i);
+      const index_t left = f.queries - i;
+      V total = load_lanes(sum + i, left);
       for (index_t first = 0; first < f.keys; first += terms_per_accumulator) {
         const index_t last =
             f.keys - first < terms_per_accumulator ? f.keys : first + terms_per_accumulator;
         V part = V::splat(T(0));
         for (index_t j = first; j < last; ++j)
-          part =
-              V::fma(V::load(f.data + j * f.stride + i), V::load(q.data + j * q.stride + i), part);
+          part = V::fma(load_lanes(f.data + j * f.stride + i, left),
+                        load_lanes(q.data + j * q.stride + i, left), part);
         total = total + part;
       }
-      total.store(sum + i);
+      store_lanes(total, sum + i, left);
     }
   }
 
@@ -208,29 +232,30 @@ struct TileKernels {
                                            T* row_sum, T* rescale) {
     const V minus_infinity = V::splat(static_cast<T>(-__builtin_inf()));
     for (index_t i = 0; i < tile.queries; i += V::lanes) {
-      const V old_max = V::load(row_max + i);
+      const index_t left = tile.queries - i;
+      const V old_max = load_lanes(row_max + i, left);
       V new_max = old_max;
       for (index_t j = 0; j < tile.keys; ++j)
-        new_max = V::max(new_max, V::load(tile.data + j * tile.stride + i));
+        new_max = V::max(new_max, load_lanes(tile.data + j * tile.stride + i, left));
       // Rows that have seen only -inf: shift by 0, so that exp(-inf - shift) is 0 and not NaN.
       const V shift = V::select_less(minus_infinity, new_max, new_max, V::splat(T(0)));
       const V factor = exponential(old_max - shift);
-      V total = V::load(row_sum + i) * factor;
+      V total = load_lanes(row_sum + i, left) * factor;
       for (index_t first = 0; first < tile.keys; first += terms_per_accumulator) {
         const index_t last =
             tile.keys - first < terms_per_accumulator ? tile.keys : first + terms_per_accumulator;
         V part = V::splat(T(0));
         for (index_t j = first; j < last; ++j) {
           T* x = tile.data + j * tile.stride + i;
-          const V weight = exponential(V::load(x) - shift);
-          if (store) weight.store(x);
+          const V weight = exponential(load_lanes(x, left) - shift);
+          if (store) store_lanes(weight, x, left);
           part = part + weight;
         }
         total = total + part;
       }
-      new_max.store(row_max + i);
-      factor.store(rescale + i);
-      total.store(row_sum + i);
+      store_lanes(new_max, row_max + i, left);
+      if (rescale != nullptr) store_lanes(factor, rescale + i, left);
+      store_lanes(total, row_sum + i, left);
     }
   }
 

@@ -1,0 +1,145 @@
+#include "api/layer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "api/validate.hpp"
+#include "base/aligned_buffer.hpp"
+#include "kernels/registry.hpp"
+#include "machine/machine.hpp"
+#include "schedules/schedules.hpp"
+
+namespace ioattn::api {
+namespace {
+
+Status kernels_of(const plan::Plan& plan, const kernels::Kernels** kernels) {
+  *kernels = kernels::find_kernels(plan.isa);
+  if (*kernels == nullptr || !machine::this_machine().isa.has(plan.isa)) {
+    return Status::error(StatusCode::unsupported, "the plan's ISA %s is not available here",
+                         name_of(plan.isa));
+  }
+  return Status::ok();
+}
+
+template <class T>
+Status check_inputs(const LayerInputs<T>& inputs, const LayerShape& shape, ArgumentCheck* check) {
+  const Status valid = validate_shape(shape);
+  if (!valid.is_ok()) return valid;
+  check->input<T>("A1", inputs.a1, shape.n, shape.d);
+  check->input<T>("A2", inputs.a2, shape.m, shape.d);
+  check->input<T>("A3", inputs.a3, shape.m, shape.d);
+  check->input<T>("X", inputs.x, shape.d, shape.d);
+  check->input<T>("Y", inputs.y, shape.d, shape.dv);
+  return Status::ok();
+}
+
+template <class T>
+void fill(MatrixView<T> view, T value) {
+  for (index_t i = 0; i < view.rows; ++i) std::fill_n(view.row(i), view.cols, value);
+}
+
+Status no_memory(index_t bytes) {
+  return Status::error(StatusCode::out_of_memory, "no memory for %lld bytes",
+                       static_cast<long long>(bytes));
+}
+
+}  // namespace
+
+bool takes_forward_results(Schedule schedule) {
+  return schedule == Schedule::paper_large || schedule == Schedule::row_stream;
+}
+
+template <class T>
+Status layer_forward(const LayerInputs<T>& inputs, const plan::Plan& plan, int threads,
+                     Observer* observer, MatrixView<T> o, T* lse) {
+  const LayerShape shape = shape_of(inputs);
+  ArgumentCheck check;
+  Status status = check_inputs(inputs, shape, &check);
+  if (!status.is_ok()) return status;
+  if (o.data != nullptr) check.output<T>("O", o, shape.n, shape.dv);
+  if (lse != nullptr) check.output<T>("LSE", {lse, 1, shape.n, shape.n}, 1, shape.n);
+  if (!check.status().is_ok()) return check.status();
+  if (status = validate_plan(Pass::forward, plan); !status.is_ok()) return status;
+  const kernels::Kernels* kernels = nullptr;
+  if (status = kernels_of(plan, &kernels); !status.is_ok()) return status;
+
+  if (shape.n == 0 || (o.data == nullptr && lse == nullptr)) return Status::ok();
+  if (shape.m == 0 || shape.d == 0) {
+    // No key, or keys that all score 0 and have the value 0.
+    if (o.data != nullptr) fill(o, T(0));
+    if (lse != nullptr) {
+      std::fill_n(
+          lse, shape.n,
+          shape.m == 0 ? -std::numeric_limits<T>::infinity() : std::log(static_cast<T>(shape.m)));
+    }
+    return Status::ok();
+  }
+
+  // An output that is not wanted is still computed, into scratch memory.
+  const index_t o_words = o.data == nullptr ? shape.n * shape.dv : 0;
+  const index_t lse_words = lse == nullptr ? shape.n : 0;
+  const index_t bytes = (o_words + lse_words) * index_t(sizeof(T));
+  const AlignedBuffer unwanted(static_cast<std::size_t>(bytes));
+  if (bytes > 0 && unwanted.data() == nullptr) return no_memory(bytes);
+  T* scratch = static_cast<T*>(unwanted.data());
+
+  schedules::ForwardTask<T> task;
+  task.shape = shape;
+  task.in = inputs;
+  task.o = o.data != nullptr ? o : MatrixView<T>{scratch, shape.n, shape.dv, shape.dv};
+  task.lse = lse != nullptr ? lse : scratch + o_words;
+  task.blocks = plan.blocks;
+  task.kernels = &kernels->table<T>();
+  task.threads = std::max(threads, 1);
+  task.observer = observer;
+  return schedules::run_forward(plan.schedule, task);
+}
+
+template <class T>
+Status layer_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o, MatrixView<const T> o,
+                      const T* lse, const plan::Plan& plan, int threads, Observer* observer,
+                      MatrixView<T> dx) {
+  const LayerShape shape = shape_of(inputs);
+  ArgumentCheck check;
+  Status status = check_inputs(inputs, shape, &check);
+  if (!status.is_ok()) return status;
+  check.input<T>("dO", d_o, shape.n, shape.dv);
+  if (takes_forward_results(plan.schedule)) {
+    check.input<T>("O", o, shape.n, shape.dv);
+    check.input<T>("LSE", {lse, 1, shape.n, shape.n}, 1, shape.n);
+  }
+  check.output<T>("dX", dx, shape.d, shape.d);
+  if (!check.status().is_ok()) return check.status();
+  if (status = validate_plan(Pass::backward, plan); !status.is_ok()) return status;
+  const kernels::Kernels* kernels = nullptr;
+  if (status = kernels_of(plan, &kernels); !status.is_ok()) return status;
+
+  if (shape.n == 0 || shape.m == 0 || shape.d == 0 || shape.dv == 0) {
+    fill(dx, T(0));
+    return Status::ok();
+  }
+  schedules::BackwardTask<T> task;
+  task.shape = shape;
+  task.in = inputs;
+  task.d_o = d_o;
+  task.o = o;
+  task.lse = lse;
+  task.dx = dx;
+  task.blocks = plan.blocks;
+  task.kernels = &kernels->table<T>();
+  task.threads = std::max(threads, 1);
+  task.observer = observer;
+  return schedules::run_backward(plan.schedule, task);
+}
+
+#define IOATTN_INSTANTIATE(T)                                                                     \
+  template Status layer_forward(const LayerInputs<T>&, const plan::Plan&, int, Observer*,         \
+                                MatrixView<T>, T*);                                               \
+  template Status layer_backward(const LayerInputs<T>&, MatrixView<const T>, MatrixView<const T>, \
+                                 const T*, const plan::Plan&, int, Observer*, MatrixView<T>)
+IOATTN_INSTANTIATE(float);
+IOATTN_INSTANTIATE(double);
+#undef IOATTN_INSTANTIATE
+
+}  // namespace ioattn::api

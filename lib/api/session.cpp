@@ -1,0 +1,44 @@
+#include "api/session.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "machine/machine.hpp"
+
+namespace ioattn::api {
+
+Status selected_kernels(const kernels::Kernels** kernels) {
+  return kernels::select_kernels(machine::this_machine().isa, std::getenv("IOATTN_ISA"), kernels);
+}
+
+int granted_threads(int requested) {
+  const int usable = machine::this_machine().usable_threads;
+  return std::max(1, requested <= 0 ? usable : std::min(requested, usable));
+}
+
+Status plan_request(Pass pass, const LayerProblem& problem, const RunOptions& options,
+                    plan::PlanRequest* request) {
+  const kernels::Kernels* kernels = nullptr;
+  const Status selected = selected_kernels(&kernels);
+  if (!selected.is_ok()) return selected;
+  request->pass = pass;
+  request->problem = problem;
+  request->schedule = options.schedule;
+  request->literal = options.literal;
+  request->memory_limit_bytes = options.memory_limit_bytes;
+  request->tile = kernels->tile(problem.dtype);
+  if (options.M > 0) {
+    request->level = "M";
+    request->M = options.M;
+    return Status::ok();
+  }
+  const machine::CacheLevel* cache = machine::this_machine().cache(options.cache_level);
+  if (cache == nullptr) {
+    return Status::error(StatusCode::unsupported, "no L%d cache was found", options.cache_level);
+  }
+  request->level = "L" + std::to_string(options.cache_level);
+  request->M = machine::fast_memory(*cache, problem.dtype).words;
+  return Status::ok();
+}
+
+}  // namespace ioattn::api

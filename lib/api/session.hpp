@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+
+#include "base/problem.hpp"
+#include "base/status.hpp"
+#include "kernels/registry.hpp"
+#include "plan/planner.hpp"
+
+namespace ioattn::api {
+
+// What a caller may leave open; the defaults come from the machine and the environment.
+struct RunOptions {
+  int threads = 0;      // 0: all usable ones
+  int cache_level = 2;  // decides unless M is given
+  index_t M = 0;        // words, exact; 0: of the cache level
+  index_t memory_limit_bytes = -1;
+  std::optional<Schedule> schedule;
+  bool literal = false;
+};
+
+// The kernels that calls use: IOATTN_ISA or the best that the CPU has.
+Status selected_kernels(const kernels::Kernels** kernels);
+
+// min(requested, usable), at least 1.
+int granted_threads(int requested);
+
+// Fills M and the register tile in.
+Status plan_request(Pass pass, const LayerProblem& problem, const RunOptions& options,
+                    plan::PlanRequest* request);
+
+}  // namespace ioattn::api

@@ -1,0 +1,102 @@
+#include "api/validate.hpp"
+
+#include "base/checked_size.hpp"
+
+namespace ioattn::api {
+
+void ArgumentCheck::add(const char* name, const void* data, index_t rows, index_t cols,
+                        index_t stride, index_t wanted_rows, index_t wanted_cols,
+                        std::size_t element, bool is_output) {
+  if (!status_.is_ok()) return;
+  if (rows != wanted_rows || cols != wanted_cols) {
+    status_ =
+        Status::error(StatusCode::invalid_argument, "%s is %lld x %lld, not %lld x %lld", name,
+                      static_cast<long long>(rows), static_cast<long long>(cols),
+                      static_cast<long long>(wanted_rows), static_cast<long long>(wanted_cols));
+    return;
+  }
+  if (rows == 0 || cols == 0) return;
+  if (data == nullptr) {
+    status_ = Status::error(StatusCode::invalid_argument, "%s is null", name);
+    return;
+  }
+  if (stride < cols) {
+    status_ = Status::error(StatusCode::invalid_argument,
+                            "%s: a row stride of %lld is below the row length %lld", name,
+                            static_cast<long long>(stride), static_cast<long long>(cols));
+    return;
+  }
+  const CheckedSize bytes = (CheckedSize(rows - 1) * CheckedSize(stride) + CheckedSize(cols)) *
+                            CheckedSize(static_cast<index_t>(element));
+  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(data);
+  std::uintptr_t end = 0;
+  if (bytes.overflow() ||
+      __builtin_add_overflow(begin, static_cast<std::uintptr_t>(bytes.value()), &end)) {
+    status_ =
+        Status::error(StatusCode::size_overflow, "%s: its size does not fit in 64 bits", name);
+    return;
+  }
+  if (begin % element != 0) {
+    status_ =
+        Status::error(StatusCode::invalid_argument, "%s is not aligned to its elements", name);
+    return;
+  }
+  arrays_[static_cast<std::size_t>(count_++)] = {name, begin, end, is_output};
+}
+
+const Status& ArgumentCheck::status() {
+  for (int i = 0; i < count_ && status_.is_ok(); ++i) {
+    for (int j = i + 1; j < count_; ++j) {
+      const Array& p = arrays_[static_cast<std::size_t>(i)];
+      const Array& q = arrays_[static_cast<std::size_t>(j)];
+      if ((p.is_output || q.is_output) && p.begin < q.end && q.begin < p.end) {
+        status_ = Status::error(StatusCode::invalid_argument, "%s and %s overlap", p.name, q.name);
+        break;
+      }
+    }
+  }
+  return status_;
+}
+
+Status validate_shape(const LayerShape& shape) {
+  if (shape.n < 0 || shape.m < 0 || shape.d < 0 || shape.dv < 0) {
+    return Status::error(StatusCode::invalid_argument, "a size is negative");
+  }
+  // The largest figures anywhere: multiply-adds and words of all passes, and workspaces in bytes.
+  const CheckedSize widths = CheckedSize(shape.d) + CheckedSize(shape.dv) + CheckedSize(1);
+  const CheckedSize rows = CheckedSize(shape.n) + CheckedSize(shape.m) + CheckedSize(1);
+  const CheckedSize work = rows * rows * widths * widths * CheckedSize(64);
+  if (work.overflow()) {
+    return Status::error(
+        StatusCode::size_overflow,
+        "n = %lld, m = %lld, d = %lld, dv = %lld: the work does not fit in 64 bits",
+        static_cast<long long>(shape.n), static_cast<long long>(shape.m),
+        static_cast<long long>(shape.d), static_cast<long long>(shape.dv));
+  }
+  return Status::ok();
+}
+
+Status validate_plan(Pass pass, const plan::Plan& plan) {
+  if (!exists(plan.schedule, pass)) {
+    return Status::error(StatusCode::unsupported, "%s has no %s pass", name_of(plan.schedule),
+                         name_of(pass));
+  }
+  const Blocks& b = plan.blocks;
+  bool positive = true;
+  switch (plan.schedule) {
+    case Schedule::naive: positive = b.r == 0 || (b.r == 1 && b.c > 0); break;
+    case Schedule::paper_small:
+    case Schedule::paper_large: positive = b.r > 0 && b.c > 0; break;
+    case Schedule::row_stream:
+      positive = b.r > 0 && b.c > 0 && b.rho > 0 && b.w > 0 && b.o > 0 && b.a > 0 && b.b > 0 &&
+                 (b.form == Form::g || (b.h.rows > 0 && b.h.cols > 0 && b.h.depth > 0));
+      break;
+  }
+  if (!positive) {
+    return Status::error(StatusCode::invalid_argument, "the plan lacks a block size of %s",
+                         name_of(plan.schedule));
+  }
+  return Status::ok();
+}
+
+}  // namespace ioattn::api

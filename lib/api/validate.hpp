@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+
+#include "base/layer_inputs.hpp"
+#include "base/status.hpp"
+#include "plan/plan.hpp"
+
+namespace ioattn::api {
+
+// Collects the arrays of a call and finds the first thing wrong with them: a null pointer, a
+// negative size, a stride below the row length, sizes that overflow, an output that overlaps
+// another array.
+class ArgumentCheck {
+ public:
+  template <class T>
+  void input(const char* name, const MatrixView<const T>& view, index_t rows, index_t cols) {
+    add(name, view.data, view.rows, view.cols, view.stride, rows, cols, sizeof(T), false);
+  }
+  template <class T>
+  void output(const char* name, const MatrixView<T>& view, index_t rows, index_t cols) {
+    add(name, view.data, view.rows, view.cols, view.stride, rows, cols, sizeof(T), true);
+  }
+  const Status& status();
+
+ private:
+  struct Array {
+    const char* name;
+    std::uintptr_t begin, end;
+    bool is_output;
+  };
+  void add(const char* name, const void* data, index_t rows, index_t cols, index_t stride,
+           index_t wanted_rows, index_t wanted_cols, std::size_t element, bool is_output);
+
+  std::array<Array, 9> arrays_{};
+  int count_ = 0;
+  Status status_;
+};
+
+// Sizes are not negative and the schedules' own products of sizes fit in 64 bits.
+Status validate_shape(const LayerShape& shape);
+
+// The plan's schedule exists for the pass and its blocks are positive where the schedule uses them.
+Status validate_plan(Pass pass, const plan::Plan& plan);
+
+}  // namespace ioattn::api

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "base/matrix_view.hpp"
+#include "base/problem.hpp"
+
+namespace ioattn {
+
+template <class T>
+struct LayerInputs {
+  MatrixView<const T> a1;  // [n, d]
+  MatrixView<const T> a2;  // [m, d]
+  MatrixView<const T> a3;  // [m, d]
+  MatrixView<const T> x;   // [d, d]
+  MatrixView<const T> y;   // [d, dv]
+};
+
+template <class T>
+bool same_memory(const MatrixView<const T>& p, const MatrixView<const T>& q) {
+  return p.data == q.data && p.stride == q.stride && p.rows == q.rows && p.cols == q.cols;
+}
+
+// Sizes of the inputs, and which of A1, A2, A3 are the same memory.
+template <class T>
+LayerShape shape_of(const LayerInputs<T>& inputs) {
+  LayerShape shape = {inputs.a1.rows, inputs.a2.rows, inputs.a1.cols, inputs.y.cols, Tie::none};
+  if (same_memory(inputs.a2, inputs.a3)) {
+    shape.tie = same_memory(inputs.a1, inputs.a2) ? Tie::all : Tie::kv;
+  }
+  return shape;
+}
+
+}  // namespace ioattn

@@ -1,0 +1,77 @@
+#include "parallel/parallel.hpp"
+
+#include <omp.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <cfenv>
+#include <new>
+
+namespace ioattn::parallel {
+namespace {
+
+class DefaultFloatingPoint {
+ public:
+  DefaultFloatingPoint() {
+    std::fegetenv(&saved_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~DefaultFloatingPoint() { std::fesetenv(&saved_); }
+  DefaultFloatingPoint(const DefaultFloatingPoint&) = delete;
+  DefaultFloatingPoint& operator=(const DefaultFloatingPoint&) = delete;
+
+ private:
+  std::fenv_t saved_;
+};
+
+void* wait_at_barrier(void* barrier) {
+  pthread_mutex_lock(static_cast<pthread_mutex_t*>(barrier));
+  pthread_mutex_unlock(static_cast<pthread_mutex_t*>(barrier));
+  return nullptr;
+}
+
+// OpenMP runtimes end the process when they cannot create a thread. So the first region of a size
+// is preceded by creating as many threads, all alive at once, and joining them.
+bool can_create(int threads) {
+  thread_local int proved = 1;  // each calling thread has its own pool
+  if (threads <= proved) return true;
+  pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+  pthread_t* handles = new (std::nothrow) pthread_t[static_cast<std::size_t>(threads)];
+  if (handles == nullptr) return false;
+  pthread_mutex_lock(&gate);
+  int created = 0;
+  while (created < threads - 1 &&
+         pthread_create(&handles[created], nullptr, wait_at_barrier, &gate) == 0) {
+    ++created;
+  }
+  pthread_mutex_unlock(&gate);
+  for (int i = 0; i < created; ++i) pthread_join(handles[i], nullptr);
+  delete[] handles;
+  if (created < threads - 1) return false;
+  proved = threads;
+  return true;
+}
+
+}  // namespace
+
+void run(int threads, void (*body)(void*, int), void* context) {
+  if (threads <= 1 || omp_in_parallel() || !can_create(threads)) {
+    DefaultFloatingPoint environment;
+    body(context, 0);
+    return;
+  }
+#pragma omp parallel num_threads(threads)
+  {
+    DefaultFloatingPoint environment;
+    body(context, omp_get_thread_num());
+  }
+}
+
+void OrderedGate::wait_for(index_t turn) {
+  constexpr int spins_before_yield = 4000;
+  for (int spins = 0; turn_.load(std::memory_order_acquire) != turn; ++spins) {
+    if (spins >= spins_before_yield) sched_yield();
+  }
+}
+
+}  // namespace ioattn::parallel

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <atomic>
+
+#include "base/types.hpp"
+
+namespace ioattn::parallel {
+
+// Calls body(context, worker) once on each of up to `threads` workers, numbered from 0, and waits.
+// Fewer workers run inside another parallel region (one) or when the system refuses new threads
+// (one): bodies must share work through a Dispenser. Every worker computes in the default
+// floating-point environment; the caller's is restored. The body must not throw.
+void run(int threads, void (*body)(void* context, int worker), void* context);
+
+template <class Body>
+void run(int threads, Body& body) {
+  run(
+      threads, [](void* context, int worker) { (*static_cast<Body*>(context))(worker); }, &body);
+}
+
+// Hands out 0, 1, 2, ... in ascending order, each once.
+class Dispenser {
+ public:
+  index_t take() { return next_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<index_t> next_{0};
+};
+
+// Lets the holders of 0, 1, 2, ... pass in that order: sums over blocks have the same order of
+// additions for every number of threads. Free of deadlock if a worker finishes the number it took
+// from a Dispenser before it takes another.
+class OrderedGate {
+ public:
+  void wait_for(index_t turn);
+  void pass(index_t turn) { turn_.store(turn + 1, std::memory_order_release); }
+
+ private:
+  alignas(128) std::atomic<index_t> turn_{0};
+};
+
+}  // namespace ioattn::parallel

@@ -1,0 +1,211 @@
+#include "plan/blocking.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "theory/io_cost.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+index_t footprint(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks) {
+  return theory::io_cost(pass, schedule, shape, blocks).total().footprint;
+}
+
+index_t longest_side(const LayerShape& shape) {
+  return std::max({shape.n, shape.m, shape.d, shape.dv});
+}
+
+// The largest x in [1, limit] that satisfies a predicate which is true up to some x; 0 if none
+// does.
+template <class Predicate>
+index_t largest(index_t limit, Predicate fits) {
+  index_t low = 0, high = limit;
+  while (low < high) {
+    const index_t middle = low + (high - low + 1) / 2;
+    if (fits(middle)) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+// A number of rows or columns cut to a multiple of the register tile if it reaches one.
+index_t whole_tiles(index_t size, index_t tile) {
+  return size >= tile ? round_down(size, tile) : size;
+}
+
+Blocks unit_blocks(Form form) {
+  Blocks blocks;
+  blocks.r = blocks.c = blocks.rho = blocks.w = blocks.o = blocks.a = blocks.b = 1;
+  blocks.form = form;
+  if (form == Form::h) blocks.h = {1, 1, 1};
+  return blocks;
+}
+
+// ---- the paper's schedules
+
+// Side of the paper's square blocks, sqrt(M) / 2: three blocks and two vectors fit from M = 5 on.
+index_t paper_side(index_t M) {
+  index_t side = static_cast<index_t>(std::sqrt(static_cast<double>(M) / 4));
+  while (4 * side * side > M) --side;
+  while (4 * (side + 1) * (side + 1) <= M) ++side;
+  return std::max<index_t>(side, 1);
+}
+
+Blocks large_blocks(Pass pass, const LayerShape& shape, index_t side) {
+  Blocks blocks;
+  blocks.r = pass == Pass::backward ? std::min(side, shape.d) : side;
+  blocks.c = side;
+  return blocks;
+}
+
+Blocks choose_large(Pass pass, bool literal, const LayerShape& shape, index_t M) {
+  if (literal) {
+    Blocks blocks = large_blocks(pass, shape, ceil_div(M, 4 * shape.d));
+    blocks.literal = true;
+    return blocks;
+  }
+  const index_t side = largest(longest_side(shape), [&](index_t x) {
+    return footprint(pass, Schedule::paper_large, shape, large_blocks(pass, shape, x)) <= M;
+  });
+  return large_blocks(pass, shape, side);
+}
+
+Blocks choose_naive(const LayerShape& shape, index_t M) {
+  Blocks resident;
+  if (footprint(Pass::backward, Schedule::naive, shape, resident) <= M) return resident;
+  Blocks blocks;
+  blocks.r = 1;
+  blocks.c = std::clamp<index_t>((M - 3) / 2, 1, longest_side(shape));
+  return blocks;
+}
+
+// ---- row_stream
+
+// Lengths of sums: longer ones amortise loading and storing the tile of C.
+double efficiency(index_t depth) {
+  return static_cast<double>(depth) / (static_cast<double>(depth) + 12);
+}
+
+// Tiles of h = A3 Y: all columns if they fit, sums of up to 256 terms.
+ProductBlocks choose_value_product(const LayerShape& shape, index_t M) {
+  const index_t m = shape.m, d = shape.d, e = shape.dv;
+  ProductBlocks best = {1, 1, 1};
+  double least = std::numeric_limits<double>::infinity();
+  for (index_t depth = 256; depth >= 1; depth /= 2) {
+    for (index_t parts = 1; parts <= e; parts = parts < 64 ? parts + 1 : parts * 2) {
+      const index_t cols = ceil_div(e, parts);
+      const index_t rows = std::min(m, (M - depth * cols) / (cols + depth));
+      if (rows < 1) continue;
+      const double words = static_cast<double>(d) *
+                           static_cast<double>(m * ceil_div(e, cols) + e * ceil_div(m, rows));
+      const double fma = static_cast<double>(m) * static_cast<double>(d * e);
+      const double time = fma_per_word * words + fma / efficiency(std::min(depth, d));
+      if (time < least) {
+        least = time;
+        best = {rows, cols, depth};
+      }
+    }
+  }
+  return best;
+}
+
+// The streamed blocks, which live beside the resident rows in phases that are not the largest.
+void widen_streams(Pass pass, const LayerShape& shape, index_t M, const TileShape& tile,
+                   Blocks* blocks) {
+  const auto fits = [&](const Blocks& trial) {
+    return footprint(pass, Schedule::row_stream, shape, trial) <= M;
+  };
+  const auto widen = [&](index_t Blocks::*size, index_t limit, index_t multiple) {
+    const index_t most = largest(limit, [&](index_t x) {
+      Blocks trial = *blocks;
+      trial.*size = x;
+      return fits(trial);
+    });
+    blocks->*size = whole_tiles(std::max<index_t>(most, 1), multiple);
+  };
+  widen(&Blocks::w, std::max(shape.d, shape.dv), tile.rows);
+  widen(&Blocks::o, shape.n, 1);
+  // dX square first, so that neither side is cut to one row.
+  const index_t side = largest(shape.d, [&](index_t x) {
+    Blocks trial = *blocks;
+    trial.a = trial.b = x;
+    return fits(trial);
+  });
+  blocks->b = whole_tiles(std::max<index_t>(side, 1), tile.cols);
+  widen(&Blocks::a, shape.d, tile.rows);
+}
+
+Blocks choose_row_stream(Pass pass, Form form, const LayerShape& shape, index_t M,
+                         const TileShape& tile) {
+  const Blocks smallest = unit_blocks(form);
+  Blocks best = smallest;
+  if (form == Form::h) best.h = choose_value_product(shape, M);
+  const ProductBlocks h = best.h;
+  double least = std::numeric_limits<double>::infinity();
+  for (index_t c = 256; c >= 1; c /= 2) {
+    if (c > 1 && c / 2 >= shape.m) continue;
+    for (index_t rho = 256; rho >= 1; rho /= 2) {
+      if (rho > 1 && rho / 2 >= shape.n) continue;
+      Blocks trial = smallest;
+      trial.h = h;
+      trial.c = c;
+      trial.rho = rho;
+      index_t most = largest(shape.n, [&](index_t r) {
+        trial.r = r;
+        return footprint(pass, Schedule::row_stream, shape, trial) <= M;
+      });
+      if (most < std::min(rho, shape.n)) continue;
+      if (most < shape.n) most = round_down(most, rho);
+      const index_t passes = ceil_div(shape.n, most);
+      trial.r = std::min(most, round_up(ceil_div(shape.n, passes), rho));
+      const theory::IoCost cost = theory::io_cost(pass, Schedule::row_stream, shape, trial).total();
+      // The products whose sums are as long as a block: U (or Z, O) over c keys, dX over rho rows;
+      // the others are over d. Columns of a tile beyond its queries are wasted lanes.
+      const double pairs = static_cast<double>(shape.n) * static_cast<double>(shape.m);
+      const double d = static_cast<double>(shape.d);
+      const index_t used = std::min(rho, shape.n);
+      const double lanes =
+          static_cast<double>(round_up(used, tile.cols)) / static_cast<double>(used);
+      const double time = fma_per_word * static_cast<double>(cost.words()) +
+                          pairs * d * (1 / efficiency(std::min(c, shape.m)) + 2 * lanes) +
+                          static_cast<double>(shape.n) * d * d / efficiency(used);
+      if (time < least) {
+        least = time;
+        best = trial;
+      }
+    }
+  }
+  widen_streams(pass, shape, M, tile, &best);
+  return best;
+}
+
+}  // namespace
+
+index_t least_fast_memory(Pass pass, Schedule schedule, Form form, const LayerShape& shape) {
+  Blocks blocks = unit_blocks(form);
+  if (schedule == Schedule::paper_large) blocks = large_blocks(pass, shape, 1);
+  return footprint(pass, schedule, shape, blocks);
+}
+
+bool choose_blocks(Pass pass, Schedule schedule, Form form, bool literal, const LayerShape& shape,
+                   index_t M, const TileShape& tile, Blocks* blocks) {
+  literal = literal && schedule == Schedule::paper_large;
+  if (!literal && M < least_fast_memory(pass, schedule, form, shape)) return false;
+  switch (schedule) {
+    case Schedule::naive: *blocks = choose_naive(shape, M); return true;
+    case Schedule::paper_small:
+      *blocks = {};
+      blocks->r = blocks->c = paper_side(M);
+      return true;
+    case Schedule::paper_large: *blocks = choose_large(pass, literal, shape, M); return true;
+    case Schedule::row_stream: *blocks = choose_row_stream(pass, form, shape, M, tile); return true;
+  }
+  return false;
+}
+
+}  // namespace ioattn::plan

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "base/isa.hpp"
+#include "base/problem.hpp"
+#include "base/schedule.hpp"
+
+namespace ioattn::plan {
+
+// Multiply-adds that take as long as moving one word past the deciding cache level: 2 words and 16
+// to 32 multiply-adds per cycle. It decides where words and flops disagree (README.md).
+constexpr double fma_per_word = 16;
+
+// Blocks of a schedule for M words of fast memory, cache blocks in multiples of the register tile
+// where M is large enough. Returns false if M is below least_fast_memory. `literal` (paper_large
+// only) takes the paper's own block sizes, whether or not they fit.
+bool choose_blocks(Pass pass, Schedule schedule, Form form, bool literal, const LayerShape& shape,
+                   index_t M, const TileShape& tile, Blocks* blocks);
+
+// Words of fast memory from which on a schedule exists.
+index_t least_fast_memory(Pass pass, Schedule schedule, Form form, const LayerShape& shape);
+
+}  // namespace ioattn::plan

@@ -1,0 +1,109 @@
+#include "plan/plan.hpp"
+
+#include <charconv>
+
+namespace ioattn::plan {
+namespace {
+
+struct Field {
+  const char* name;
+  index_t Blocks::*size;
+};
+constexpr Field fields[] = {{"r", &Blocks::r}, {"c", &Blocks::c}, {"rho", &Blocks::rho},
+                            {"w", &Blocks::w}, {"o", &Blocks::o}, {"a", &Blocks::a},
+                            {"b", &Blocks::b}};
+
+// Consumes `text` up to and including the separator.
+bool take_until(std::string_view* text, std::string_view separator, std::string_view* token) {
+  const std::size_t at = text->find(separator);
+  if (at == std::string_view::npos) return false;
+  *token = text->substr(0, at);
+  text->remove_prefix(at + separator.size());
+  return true;
+}
+
+template <class Integer>
+bool parse_positive(std::string_view digits, Integer* value) {
+  const char* end = digits.data() + digits.size();
+  const auto result = std::from_chars(digits.data(), end, *value);
+  return result.ec == std::errc() && result.ptr == end && *value > 0;
+}
+
+bool parse_product(std::string_view text, ProductBlocks* product) {
+  std::string_view rows, cols;
+  return take_until(&text, "x", &rows) && take_until(&text, "x", &cols) &&
+         parse_positive(rows, &product->rows) && parse_positive(cols, &product->cols) &&
+         parse_positive(text, &product->depth);
+}
+
+bool parse_block(std::string_view item, Blocks* blocks) {
+  if (item == "literal") {
+    blocks->literal = true;
+    return true;
+  }
+  std::string_view name;
+  if (!take_until(&item, "=", &name)) return false;
+  if (name == "form") {
+    blocks->form = item == "h" ? Form::h : Form::g;
+    return item == "g" || item == "h";
+  }
+  if (name == "h") return parse_product(item, &blocks->h);
+  for (const Field& field : fields) {
+    if (name == field.name) return parse_positive(item, &(blocks->*field.size));
+  }
+  return false;
+}
+
+bool parse(std::string_view text, Plan* plan) {
+  std::string_view level, schedule, blocks, isa, rows;
+  if (!take_until(&text, ":", &level) || !take_until(&text, "(", &schedule) ||
+      !take_until(&text, ") > reg:", &blocks) || !take_until(&text, "(", &isa) ||
+      !take_until(&text, "x", &rows) || text.empty() || text.back() != ')') {
+    return false;
+  }
+  text.remove_suffix(1);
+  plan->level = std::string(level);
+  if (level != "L1" && level != "L2" && level != "L3" && level != "M") return false;
+  if (!parse_schedule(std::string(schedule).c_str(), &plan->schedule)) return false;
+  while (!blocks.empty()) {
+    const std::size_t comma = blocks.find(',');
+    if (!parse_block(blocks.substr(0, comma), &plan->blocks)) return false;
+    blocks = comma == std::string_view::npos ? std::string_view() : blocks.substr(comma + 1);
+  }
+  return parse_isa(std::string(isa).c_str(), &plan->isa) &&
+         parse_positive(rows, &plan->tile_rows) && parse_positive(text, &plan->tile_cols);
+}
+
+}  // namespace
+
+std::string to_text(const Plan& plan) {
+  std::string items;
+  const auto add = [&](const std::string& item) { items += (items.empty() ? "" : ",") + item; };
+  if (plan.schedule == Schedule::row_stream) {
+    add(std::string("form=") + name_of(plan.blocks.form));
+  }
+  for (const Field& field : fields) {
+    const index_t size = plan.blocks.*field.size;
+    if (size > 0) add(field.name + ("=" + std::to_string(size)));
+  }
+  const ProductBlocks& h = plan.blocks.h;
+  if (h.rows > 0) {
+    add("h=" + std::to_string(h.rows) + "x" + std::to_string(h.cols) + "x" +
+        std::to_string(h.depth));
+  }
+  if (plan.blocks.literal) add("literal");
+  return plan.level + ":" + name_of(plan.schedule) + "(" + items + ") > reg:" + name_of(plan.isa) +
+         "(" + std::to_string(plan.tile_rows) + "x" + std::to_string(plan.tile_cols) + ")";
+}
+
+bool parse_plan(std::string_view text, Plan* plan, std::string* error) {
+  Plan parsed;
+  if (!parse(text, &parsed)) {
+    *error = "not a plan: " + std::string(text);
+    return false;
+  }
+  *plan = parsed;
+  return true;
+}
+
+}  // namespace ioattn::plan

@@ -1,0 +1,112 @@
+#include "plan/planner.hpp"
+
+#include "plan/blocking.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+bool stores_scores(Schedule schedule) {
+  return schedule == Schedule::naive || schedule == Schedule::paper_small;
+}
+
+// Words of intermediates that pass through slow memory.
+index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks) {
+  const auto [n, m, d, e, tie] = shape;
+  switch (schedule) {
+    case Schedule::naive:
+    case Schedule::paper_small:
+      return n * d + m * e + (pass == Pass::forward ? n * m : 2 * n * m + m * d);
+    case Schedule::paper_large: return n * d + m * e;
+    case Schedule::row_stream: return blocks.form == Form::h ? m * e : 0;
+  }
+  return 0;
+}
+
+Candidate candidate(const PlanRequest& request, Schedule schedule, Form form) {
+  const LayerShape& shape = request.problem.shape;
+  Candidate result;
+  result.schedule = schedule;
+  result.blocks.form = form;
+  result.least_M = least_fast_memory(request.pass, schedule, form, shape);
+  result.fits = choose_blocks(request.pass, schedule, form, request.literal, shape, request.M,
+                              request.tile, &result.blocks);
+  if (!result.fits) return result;
+  result.cost = theory::io_cost(request.pass, schedule, shape, result.blocks);
+  result.fma = theory::fma_count(request.pass, schedule, shape, result.blocks);
+  result.scratch_bytes =
+      scratch_words(request.pass, schedule, shape, result.blocks) * size_of(request.problem.dtype);
+  result.within_memory_limit = request.memory_limit_bytes < 0
+                                   ? !stores_scores(schedule)
+                                   : result.scratch_bytes <= request.memory_limit_bytes;
+  return result;
+}
+
+double estimated_time(const Candidate& c) {
+  return static_cast<double>(c.fma) + fma_per_word * static_cast<double>(c.cost.total().words());
+}
+
+Status too_small(const PlanRequest& request, const char* what, index_t least) {
+  return Status::error(StatusCode::fast_memory_too_small,
+                       "M = %lld words is too small for %s (%s pass): the least is %lld",
+                       static_cast<long long>(request.M), what, name_of(request.pass),
+                       static_cast<long long>(least));
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates(const PlanRequest& request) {
+  std::vector<Candidate> list;
+  for (int i = 0; i < schedule_count; ++i) {
+    const Schedule schedule = static_cast<Schedule>(i);
+    if (!exists(schedule, request.pass)) continue;
+    list.push_back(candidate(request, schedule, Form::g));
+    if (schedule == Schedule::row_stream) {
+      list.push_back(candidate(request, schedule, Form::h));
+    }
+  }
+  return list;
+}
+
+Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
+  if (request.schedule && !exists(*request.schedule, request.pass)) {
+    return Status::error(StatusCode::unsupported, "%s has no %s pass", name_of(*request.schedule),
+                         name_of(request.pass));
+  }
+  const std::vector<Candidate> list = candidates(request);
+  const Candidate* best = nullptr;
+  const Candidate* smallest = nullptr;
+  bool limited = false;
+  for (const Candidate& c : list) {
+    if (request.schedule && c.schedule != *request.schedule) continue;
+    // Asking for a schedule by name is asking for its scratch memory, unless a limit was given.
+    const bool allowed =
+        c.within_memory_limit || (request.schedule && request.memory_limit_bytes < 0);
+    const bool storable = allowed || request.memory_limit_bytes >= 0 || !stores_scores(c.schedule);
+    if (storable && (smallest == nullptr || c.least_M < smallest->least_M)) smallest = &c;
+    if (!c.fits) continue;
+    if (!allowed) {
+      limited = true;
+      continue;
+    }
+    if (best == nullptr || estimated_time(c) < estimated_time(*best)) best = &c;
+  }
+  if (best == nullptr) {
+    if (limited && request.memory_limit_bytes >= 0) {
+      return Status::error(StatusCode::memory_limit,
+                           "no schedule for M = %lld words (%s pass) needs at most %lld bytes of "
+                           "scratch memory",
+                           static_cast<long long>(request.M), name_of(request.pass),
+                           static_cast<long long>(request.memory_limit_bytes));
+    }
+    return too_small(
+        request,
+        request.schedule ? name_of(*request.schedule) : "any schedule that stores no scores",
+        smallest->least_M);
+  }
+  *plan = {request.level,    best->schedule,    best->blocks,
+           request.tile.isa, request.tile.rows, request.tile.cols};
+  if (chosen != nullptr) *chosen = *best;
+  return Status::ok();
+}
+
+}  // namespace ioattn::plan

@@ -1,0 +1,105 @@
+#include "schedules/blocked_product.hpp"
+
+#include <algorithm>
+
+namespace ioattn::schedules {
+namespace {
+
+// One element of C: gathers what is not contiguous and takes a dot product, as a tile would be
+// almost empty.
+template <class T>
+void multiply_element(const kernels::KernelTable<T>& kernels, const T* a, index_t a_stride,
+                      const T* b, index_t b_stride, index_t depth, T* c, bool accumulate, T* pack) {
+  if (a_stride != 1) {
+    for (index_t q = 0; q < depth; ++q) pack[q] = a[q * a_stride];
+    a = pack;
+  }
+  if (b_stride != 1) {
+    for (index_t q = 0; q < depth; ++q) pack[depth + q] = b[q * b_stride];
+    b = pack + depth;
+  }
+  T sum;
+  kernels.row_dot(1, depth, a, depth, b, depth, &sum);
+  *c = accumulate ? *c + sum : sum;
+}
+
+}  // namespace
+
+index_t pack_elements(index_t rows, index_t depth, index_t cols, index_t nr) {
+  return std::max(round_up(std::max(rows, cols), nr), index_t(2)) * depth;
+}
+
+template <class T>
+void multiply_block(const kernels::KernelTable<T>& kernels, const Factor<const T>& a,
+                    const Factor<const T>& b, const Factor<T>& c, const Range& i, const Range& q,
+                    const Range& j, bool accumulate, T* pack) {
+  const index_t nr = kernels.tile.cols;
+  if (i.size() == 1 && j.size() == 1) {
+    multiply_element(kernels, a.at(i.begin, q.begin), a.col_stride, b.at(q.begin, j.begin),
+                     b.row_stride, q.size(), c.at(i.begin, j.begin), accumulate, pack);
+    return;
+  }
+  // Lanes run along the rows of C in memory; the other factor is broadcast.
+  const bool lanes_are_columns = c.col_stride == 1;
+  const Factor<const T> lanes = lanes_are_columns ? b : transposed(a);
+  const Factor<const T> scalars = lanes_are_columns ? a : transposed(b);
+  const Range& lane = lanes_are_columns ? j : i;
+  const Range& row = lanes_are_columns ? i : j;
+
+  kernels::Product<T> p;
+  p.rows = row.size();
+  p.cols = lane.size();
+  p.depth = q.size();
+  p.a = scalars.at(row.begin, q.begin);
+  p.a_row = scalars.row_stride;
+  p.a_depth = scalars.col_stride;
+  if (lanes.padded && lanes.col_stride == 1) {
+    p.b = lanes.at(q.begin, lane.begin);
+    p.b_panel = nr;
+    p.b_row = lanes.row_stride;
+  } else {
+    kernels.pack(lanes.at(q.begin, lane.begin), lanes.col_stride, lanes.row_stride, lane.size(),
+                 q.size(), pack);
+    p.b = pack;
+    p.b_panel = q.size() * nr;
+    p.b_row = nr;
+  }
+  p.c = c.at(i.begin, j.begin);
+  p.c_panel = nr;
+  p.c_row = lanes_are_columns ? c.row_stride : c.col_stride;
+  p.accumulate = accumulate;
+  kernels.product(p);
+}
+
+template <class T>
+void blocked_product(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                     const Factor<const T>& a, const Factor<const T>& b, const Factor<T>& c,
+                     index_t first, index_t last, index_t k, index_t n2,
+                     const ProductBlocks& blocks, T* pack) {
+  for (Range i(first, last, blocks.rows); i; i.next()) {
+    for (Range j(n2, blocks.cols); j; j.next()) {
+      trace.create(c.block(i, j));
+      for (Range q(k, blocks.depth); q; q.next()) {
+        trace.read(a.block(i, q));
+        trace.read(b.block(q, j));
+        multiply_block(kernels, a, b, c, i, q, j, q.begin > 0, pack);
+        trace.remove(a.block(i, q));
+        trace.remove(b.block(q, j));
+      }
+      trace.write_and_remove(c.block(i, j));
+    }
+  }
+}
+
+#define IOATTN_INSTANTIATE(T)                                                                     \
+  template void multiply_block(const kernels::KernelTable<T>&, const Factor<const T>&,            \
+                               const Factor<const T>&, const Factor<T>&, const Range&,            \
+                               const Range&, const Range&, bool, T*);                             \
+  template void blocked_product(const kernels::KernelTable<T>&, const Trace&,                     \
+                                const Factor<const T>&, const Factor<const T>&, const Factor<T>&, \
+                                index_t, index_t, index_t, index_t, const ProductBlocks&, T*)
+IOATTN_INSTANTIATE(float);
+IOATTN_INSTANTIATE(double);
+#undef IOATTN_INSTANTIATE
+
+}  // namespace ioattn::schedules

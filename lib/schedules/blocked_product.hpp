@@ -1,0 +1,57 @@
+#pragma once
+
+#include "base/schedule.hpp"
+#include "schedules/task.hpp"
+#include "schedules/workspace.hpp"
+
+namespace ioattn::schedules {
+
+// A matrix of a product: element (r, c) at data[r * row_stride + c * col_stride], one stride is 1.
+template <class T>
+struct Factor {
+  Operand operand;
+  T* data = nullptr;
+  index_t row_stride = 0, col_stride = 1;
+  bool named_transposed = false;  // events name the transpose of this matrix
+  bool padded = false;            // readable nr elements beyond its end
+
+  T* at(index_t row, index_t col) const { return data + row * row_stride + col * col_stride; }
+  Block block(const Range& row, const Range& col) const {
+    if (named_transposed) return {operand, col.begin, row.begin, col.size(), row.size()};
+    return {operand, row.begin, col.begin, row.size(), col.size()};
+  }
+};
+
+template <class T>
+Factor<const T> factor(Operand operand, const MatrixView<const T>& view) {
+  return {operand, view.data, view.stride, 1, false, false};
+}
+
+template <class T>
+Factor<const T> transposed(const Factor<T>& f) {
+  return {f.operand, f.data, f.col_stride, f.row_stride, !f.named_transposed, f.padded};
+}
+
+template <class T>
+Factor<const T> as_const(const Factor<T>& f) {
+  return {f.operand, f.data, f.row_stride, f.col_stride, f.named_transposed, f.padded};
+}
+
+// Elements of scratch that multiply_block needs for blocks of these sizes.
+index_t pack_elements(index_t rows, index_t depth, index_t cols, index_t nr);
+
+// C_IJ (+)= A_IQ B_QJ for one block, values only.
+template <class T>
+void multiply_block(const kernels::KernelTable<T>& kernels, const Factor<const T>& a,
+                    const Factor<const T>& b, const Factor<T>& c, const Range& i, const Range& q,
+                    const Range& j, bool accumulate, T* pack);
+
+// Rows [first, last) of C = A B with one block of C resident and blocks of A and B read: the
+// paper's product. C has n2 columns, the sum has k terms.
+template <class T>
+void blocked_product(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                     const Factor<const T>& a, const Factor<const T>& b, const Factor<T>& c,
+                     index_t first, index_t last, index_t k, index_t n2,
+                     const ProductBlocks& blocks, T* pack);
+
+}  // namespace ioattn::schedules

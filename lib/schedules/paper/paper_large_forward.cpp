@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "schedules/paper/projections.hpp"
+#include "schedules/schedules.hpp"
+
+// The large-cache forward pass in FlashAttention-2 order: after phase 1, a row block of S and of O
+// stays and blocks of keys and then of values stream past it.
+namespace ioattn::schedules {
+
+template <class T>
+Status paper_large_forward(const ForwardTask<T>& task) {
+  const auto [n, m, d, e, tie] = task.shape;
+  const index_t r = std::min(task.blocks.r, n);
+  const index_t c = std::min(task.blocks.c, m);
+  const Trace trace(task.observer);
+  const kernels::KernelTable<T>& kernels = *task.kernels;
+  const index_t nr = kernels.tile.cols;
+
+  WorkspaceLayout layout;
+  const paper::Projections<T> projections(task.shape, task.blocks, nr, &layout);
+  const index_t tile_stride = round_up(r, nr);
+  const index_t o_stride = round_up(e, nr);
+  const Slot<T> pack_slot = layout.add<T>(pack_elements(r, d, c, nr));
+  const Slot<T> tile_slot = layout.add<T>(c * tile_stride);
+  const Slot<T> o_slot = layout.add<T>(r * o_stride);
+  const Slot<T> max_slot = layout.add<T>(r);
+  const Slot<T> sum_slot = layout.add<T>(r);
+  const Slot<T> rescale_slot = layout.add<T>(r);
+  AlignedBuffer buffer;
+  const Status allocated = layout.allocate(&buffer);
+  if (!allocated.is_ok()) return allocated;
+  void* memory = buffer.data();
+  projections.run(kernels, trace, task.in, memory);
+
+  trace.phase("FA2");
+  T* row_max = max_slot.in(memory);
+  T* row_sum = sum_slot.in(memory);
+  T* rescale = rescale_slot.in(memory);
+  T* o = o_slot.in(memory);
+  const Factor<const T> s = projections.s(memory);
+  const Factor<const T> h = projections.h(memory);
+  const Factor<const T> keys = transposed(factor(Operand::A2, task.in.a2));
+  const Range all_d(d, d), all_e(e, e);
+
+  for (Range i(n, r); i; i.next()) {
+    const Block o_block = {Operand::O, i.begin, 0, i.size(), e};
+    const Block max_block = {Operand::row_max, i.begin, 0, i.size(), 1};
+    const Block sum_block = {Operand::row_sum, i.begin, 0, i.size(), 1};
+    const Block rescale_block = {Operand::rescale, i.begin, 0, i.size(), 1};
+    trace.read(s.block(i, all_d));
+    trace.create(o_block);
+    trace.create(max_block);
+    trace.create(sum_block);
+    std::fill_n(row_max, i.size(), -std::numeric_limits<T>::infinity());
+    std::fill_n(row_sum, i.size(), T(0));
+    for (Range j(m, c); j; j.next()) {
+      const kernels::ScoreTile<T> tile = {tile_slot.in(memory), tile_stride, j.size(), i.size()};
+      const Block tile_block = {Operand::scores, i.begin, j.begin, i.size(), j.size()};
+      trace.read(keys.block(all_d, j));
+      trace.create(tile_block);
+      paper::scores(kernels, s, keys, i, j, d, tile, pack_slot.in(memory));
+      trace.remove(keys.block(all_d, j));
+      trace.read(h.block(j, all_e));
+      trace.create(rescale_block);
+      kernels.softmax_update(tile, true, row_max, row_sum, rescale);
+      kernels::Product<T> p;
+      p.rows = i.size();
+      p.cols = e;
+      p.depth = j.size();
+      p.a = tile.data;
+      p.a_row = 1;
+      p.a_depth = tile_stride;
+      p.b = h.at(j.begin, 0);
+      p.b_panel = nr;
+      p.b_row = h.row_stride;
+      p.c = o;
+      p.c_panel = nr;
+      p.c_row = o_stride;
+      p.accumulate = j.begin > 0;
+      p.row_scale = rescale;
+      p.padded = true;
+      kernels.product(p);
+      trace.remove(rescale_block);
+      trace.remove(h.block(j, all_e));
+      trace.remove(tile_block);
+    }
+    for (index_t row = 0; row < i.size(); ++row) {
+      const T inverse = T(1) / row_sum[row];
+      T* target = task.o.row(i.begin + row);
+      for (index_t k = 0; k < e; ++k) target[k] = o[row * o_stride + k] * inverse;
+      task.lse[i.begin + row] = row_max[row] + std::log(row_sum[row]);
+    }
+    trace.write_and_remove(o_block);
+    trace.write_and_remove(sum_block);  // LSE takes the place of the running sum
+    trace.remove(max_block);
+    trace.remove(s.block(i, all_d));
+  }
+  return Status::ok();
+}
+
+template Status paper_large_forward(const ForwardTask<float>&);
+template Status paper_large_forward(const ForwardTask<double>&);
+
+}  // namespace ioattn::schedules

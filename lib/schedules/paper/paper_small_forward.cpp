@@ -1,0 +1,83 @@
+#include <algorithm>
+
+#include "schedules/paper/square_blocks.hpp"
+#include "schedules/schedules.hpp"
+
+// The small-cache forward pass the paper cites (Saha and Ye): S, h and the raw scores pass through
+// memory in B x B blocks; the weights are taken again for every block of columns of O.
+namespace ioattn::schedules {
+
+template <class T>
+Status paper_small_forward(const ForwardTask<T>& task) {
+  const auto [n, m, d, e, tie] = task.shape;
+  const index_t b = task.blocks.r;
+  const index_t depth = task.blocks.c;
+  const Trace trace(task.observer);
+  const kernels::KernelTable<T>& kernels = *task.kernels;
+
+  WorkspaceLayout layout;
+  paper::SquareBlocks<T> blocks(task.shape, b, depth, kernels.tile.cols, &layout);
+  const auto s = blocks.by_row(d, n, &layout);  // S^T [d][n]
+  const auto h = blocks.by_row(m, e, &layout);
+  const auto scores = blocks.by_row(m, n, &layout);  // scores^T [m][n]
+  const auto weights = blocks.by_row(std::min(b, m), std::min(b, n), &layout);
+  AlignedBuffer buffer;
+  const Status allocated = layout.allocate(&buffer);
+  if (!allocated.is_ok()) return allocated;
+  blocks.use(&buffer);
+
+  const Factor<T> s_factor = blocks.columns_first(Operand::S, s);
+  const Factor<T> h_factor = blocks.rows_first(Operand::h, h);
+  const Factor<T> score_factor = blocks.columns_first(Operand::scores, scores);
+  const Factor<T> weight_factor = blocks.columns_first(Operand::f, weights);
+  const Factor<T> o_factor = {Operand::O, task.o.data, task.o.stride, 1, false, false};
+  const ProductBlocks cube = {b, depth, b};
+
+  trace.phase("S");
+  blocked_product(kernels, trace, factor(Operand::A1, task.in.a1), factor(Operand::X, task.in.x),
+                  s_factor, 0, n, d, d, cube, blocks.pack());
+  trace.phase("h");
+  blocked_product(kernels, trace, factor(Operand::A3, task.in.a3), factor(Operand::Y, task.in.y),
+                  h_factor, 0, m, d, e, cube, blocks.pack());
+
+  trace.phase("softmax");
+  for (Range i(n, b); i; i.next()) {
+    blocks.softmax_rows(kernels, trace, as_const(s_factor), factor(Operand::A2, task.in.a2),
+                        score_factor, i, m, d);
+    std::copy_n(blocks.lse(), i.size(), task.lse + i.begin);
+    trace.remove({Operand::row_max, i.begin, 0, i.size(), 1});
+    const Block lse = {Operand::row_sum, i.begin, 0, i.size(), 1};  // LSE takes its place
+    trace.write(lse);
+
+    for (Range j(e, b); j; j.next()) {
+      trace.create(o_factor.block(i, j));
+      for (Range q(m, b); q; q.next()) {
+        trace.read(score_factor.block(i, q));
+        trace.read(h_factor.block(q, j));
+        const kernels::ScoreTile<T> raw = blocks.tile(score_factor, i, q);
+        const kernels::ScoreTile<T> tile = {weight_factor.data, weight_factor.col_stride, q.size(),
+                                            i.size()};
+        for (index_t key = 0; key < q.size(); ++key)
+          std::copy_n(raw.data + key * raw.stride, i.size(), tile.data + key * tile.stride);
+        kernels.exp_tile(tile, blocks.lse());
+        // The weights are a tile of their own, so the others are addressed from their block.
+        const Factor<const T> values = {
+            Operand::h, h_factor.at(q.begin, 0), h_factor.row_stride, 1, false, true};
+        const Factor<T> target = {
+            Operand::O, o_factor.at(i.begin, 0), o_factor.row_stride, 1, false, false};
+        multiply_block(kernels, as_const(weight_factor), values, target, Range(i.size(), i.size()),
+                       Range(q.size(), q.size()), j, q.begin > 0, blocks.pack());
+        trace.remove(score_factor.block(i, q));
+        trace.remove(h_factor.block(q, j));
+      }
+      trace.write_and_remove(o_factor.block(i, j));
+    }
+    trace.remove(lse);
+  }
+  return Status::ok();
+}
+
+template Status paper_small_forward(const ForwardTask<float>&);
+template Status paper_small_forward(const ForwardTask<double>&);
+
+}  // namespace ioattn::schedules

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "schedules/blocked_product.hpp"
+#include "schedules/task.hpp"
+#include "schedules/workspace.hpp"
+
+namespace ioattn::schedules::paper {
+
+// Phase 1 of the large-cache algorithms (Alg. 7): S = A1 X and h = A3 Y pass through memory. With n
+// = m one loop over row blocks makes both, as printed; otherwise two loops.
+template <class T>
+class Projections {
+ public:
+  Projections(const LayerShape& shape, const Blocks& blocks, index_t nr, WorkspaceLayout* layout);
+  void run(const kernels::KernelTable<T>& kernels, const Trace& trace, const LayerInputs<T>& in,
+           void* memory) const;
+
+  Factor<const T> s(void* memory) const;
+  Factor<const T> h(void* memory) const;
+
+ private:
+  LayerShape shape_;
+  Blocks blocks_;
+  index_t s_stride_, h_stride_;
+  Slot<T> s_, h_, pack_;
+};
+
+// tile[key][query] = sum over `depth` of left[i][q] right[q][j], values only.
+template <class T>
+void scores(const kernels::KernelTable<T>& kernels, const Factor<const T>& left,
+            const Factor<const T>& right, const Range& i, const Range& j, index_t depth,
+            const kernels::ScoreTile<T>& tile, T* pack);
+
+}  // namespace ioattn::schedules::paper

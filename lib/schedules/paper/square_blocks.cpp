@@ -1,0 +1,77 @@
+#include "schedules/paper/square_blocks.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace ioattn::schedules::paper {
+
+template <class T>
+SquareBlocks<T>::SquareBlocks(const LayerShape& shape, index_t side, index_t depth, index_t nr,
+                              WorkspaceLayout* layout)
+    : side_(side), depth_(depth), nr_(nr) {
+  const index_t longest = std::max({shape.n, shape.m, shape.d, shape.dv});
+  const index_t lanes = std::min(side, longest);
+  pack_ = layout->add<T>(pack_elements(lanes, std::min(depth, longest), lanes, nr));
+  row_max_ = layout->add<T>(lanes);
+  row_sum_ = layout->add<T>(lanes);
+}
+
+template <class T>
+typename SquareBlocks<T>::Matrix SquareBlocks<T>::by_row(index_t rows, index_t cols,
+                                                         WorkspaceLayout* layout) const {
+  const index_t stride = round_up(cols, nr_);
+  return {layout->add<T>(rows * stride + nr_), stride};
+}
+
+template <class T>
+void SquareBlocks<T>::softmax_rows(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                                   const Factor<const T>& s, const Factor<const T>& a2,
+                                   const Factor<T>& scores, const Range& i, index_t m,
+                                   index_t d) const {
+  trace.create({Operand::row_max, i.begin, 0, i.size(), 1});
+  trace.create({Operand::row_sum, i.begin, 0, i.size(), 1});
+  start_statistics(i.size());
+  const Factor<const T> keys = transposed(a2);
+  for (Range j(m, side_); j; j.next()) {
+    const Block raw = {Operand::scores, i.begin, j.begin, i.size(), j.size()};
+    trace.create(raw);
+    for (Range q(d, depth_); q; q.next()) {
+      trace.read(s.block(i, q));
+      trace.read(keys.block(q, j));
+      multiply_block(kernels, s, keys, scores, i, q, j, q.begin > 0, pack());
+      trace.remove(s.block(i, q));
+      trace.remove(keys.block(q, j));
+    }
+    kernels.softmax_update(tile(scores, i, j), false, row_max_.in(memory_), row_sum_.in(memory_),
+                           nullptr);
+    trace.write_and_remove(raw);
+  }
+  finish_statistics(i.size());
+}
+
+template <class T>
+void SquareBlocks<T>::set_lse(const kernels::KernelTable<T>& kernels,
+                              const kernels::ScoreTile<T>& scores) const {
+  start_statistics(scores.queries);
+  kernels.softmax_update(scores, false, row_max_.in(memory_), row_sum_.in(memory_), nullptr);
+  finish_statistics(scores.queries);
+}
+
+template <class T>
+void SquareBlocks<T>::start_statistics(index_t rows) const {
+  std::fill_n(row_max_.in(memory_), rows, -std::numeric_limits<T>::infinity());
+  std::fill_n(row_sum_.in(memory_), rows, T(0));
+}
+
+template <class T>
+void SquareBlocks<T>::finish_statistics(index_t rows) const {
+  T* row_max = row_max_.in(memory_);
+  const T* row_sum = row_sum_.in(memory_);
+  for (index_t row = 0; row < rows; ++row) row_max[row] += std::log(row_sum[row]);
+}
+
+template class SquareBlocks<float>;
+template class SquareBlocks<double>;
+
+}  // namespace ioattn::schedules::paper

@@ -1,0 +1,73 @@
+#pragma once
+
+#include "kernels/kernel_table.hpp"
+#include "parallel/parallel.hpp"
+#include "schedules/blocked_product.hpp"
+#include "schedules/task.hpp"
+#include "schedules/workspace.hpp"
+
+// What the two passes of row_stream share: rows of queries as packed panels, and the h-form's
+// product.
+namespace ioattn::schedules::row_stream {
+
+// How a block of query rows lies in memory: sub-blocks of rho rows, each in panels of nr lanes, so
+// that a score tile of a sub-block reads whole panels whatever rho is.
+struct QueryLayout {
+  index_t rho, nr;
+
+  index_t sub_lanes() const { return round_up(rho, nr); }
+  index_t lanes(index_t rows) const { return ceil_div(rows, rho) * sub_lanes(); }
+  index_t sub(index_t row) const { return row / rho; }  // row is a multiple of rho
+  // First element of a sub-block of a [width x rows] matrix, and of a vector over the rows.
+  index_t panel_offset(index_t row, index_t width) const { return sub(row) * sub_lanes() * width; }
+  index_t lane_offset(index_t row) const { return sub(row) * sub_lanes(); }
+};
+
+// Row block of a pass, for a number of threads. More threads get smaller blocks, in multiples of
+// rho: every sum over queries is taken per rho rows, so results do not depend on it.
+index_t rows_per_block(const LayerShape& shape, const Blocks& blocks, int threads);
+
+// panels[sub][nr panels][width][nr] = rows [first, first + rows) of a row-major matrix, transposed.
+template <class T>
+void pack_rows(const kernels::KernelTable<T>& kernels, const QueryLayout& layout,
+               const MatrixView<const T>& matrix, const Range& rows, T* panels) {
+  for (Range sub(rows.size(), layout.rho); sub; sub.next()) {
+    kernels.pack(matrix.row(rows.begin + sub.begin), matrix.stride, 1, sub.size(), matrix.cols,
+                 panels + layout.panel_offset(sub.begin, matrix.cols));
+  }
+}
+
+// S_I = A1_I X, transposed in panels: A1_I is read, X streams by blocks of w columns.
+template <class T>
+void project_queries(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                     const QueryLayout& layout, const LayerInputs<T>& in, const Range& rows,
+                     index_t w, T* a1_panels, T* s_panels);
+
+// A row stride in elements, at least `cols` rounded up to nr, that does not make rows collide in a
+// cache: not a multiple of 1 KiB.
+template <class T>
+index_t padded_stride(index_t cols, index_t nr) {
+  const index_t stride = round_up(cols, nr);
+  return stride * index_t(sizeof(T)) % 1024 == 0 ? stride + nr : stride;
+}
+
+// The product h = A3 Y of the h-form, in parallel over blocks of rows.
+template <class T>
+class ValueProjection {
+ public:
+  ValueProjection(const LayerShape& shape, const Blocks& blocks, index_t nr, int threads,
+                  WorkspaceLayout* layout);
+  void run(const kernels::KernelTable<T>& kernels, const Trace& trace, const LayerInputs<T>& in,
+           int threads, void* workspace) const;
+  MatrixView<const T> h(void* workspace) const;
+
+ private:
+  LayerShape shape_;
+  ProductBlocks blocks_;
+  index_t stride_;
+  index_t pack_elements_;
+  Slot<T> h_;
+  Slot<T> pack_;
+};
+
+}  // namespace ioattn::schedules::row_stream

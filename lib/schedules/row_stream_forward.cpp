@@ -1,0 +1,257 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "schedules/row_stream.hpp"
+#include "schedules/schedules.hpp"
+
+// Rows of S and of Z = f A3 (or of O) stay; keys and values stream once per row block.
+namespace ioattn::schedules {
+namespace {
+
+using row_stream::QueryLayout;
+
+template <class T>
+class RowStreamForward {
+ public:
+  explicit RowStreamForward(const ForwardTask<T>& task)
+      : task_(task),
+        trace_(task.observer),
+        kernels_(*task.kernels),
+        n_(task.shape.n),
+        m_(task.shape.m),
+        d_(task.shape.d),
+        e_(task.shape.dv),
+        nr_(kernels_.tile.cols),
+        threads_(task.observer != nullptr ? 1 : task.threads),
+        h_form_(task.blocks.form == Form::h),
+        tied_(!h_form_ && task.shape.tie != Tie::none),
+        width_(h_form_ ? e_ : d_),
+        r_(row_stream::rows_per_block(task.shape, task.blocks, threads_)),
+        c_(std::min(task.blocks.c, m_)),
+        layout_{std::min(task.blocks.rho, r_), nr_},
+        d_stride_(row_stream::padded_stride<T>(d_, nr_)),
+        sum_stride_(row_stream::padded_stride<T>(width_, nr_)),
+        tile_stride_(layout_.sub_lanes() + nr_),
+        values_(task.shape, task.blocks, nr_, threads_, &workspace_) {
+    const index_t lanes = layout_.lanes(r_);
+    worker_.a1 = workers_.add<T>(lanes * d_);
+    worker_.s = workers_.add<T>(lanes * d_);
+    worker_.sum = workers_.add<T>(r_ * sum_stride_);
+    worker_.key = workers_.add<T>(c_ * d_stride_);
+    worker_.value = workers_.add<T>(h_form_ || tied_ ? 0 : c_ * d_stride_);
+    worker_.tile = workers_.add<T>(c_ * tile_stride_);
+    worker_.row_max = workers_.add<T>(lanes);
+    worker_.row_sum = workers_.add<T>(lanes);
+    worker_.rescale = workers_.add<T>(layout_.sub_lanes());
+    worker_.y = workers_.add<T>(h_form_ ? 0 : d_ * round_up(std::min(task.blocks.w, e_), nr_));
+    all_workers_ = workspace_.add<std::byte>(workers_.bytes() * threads_);
+  }
+
+  Status run() {
+    AlignedBuffer buffer;
+    const Status allocated = workspace_.allocate(&buffer);
+    if (!allocated.is_ok()) return allocated;
+    if (h_form_) values_.run(kernels_, trace_, task_.in, threads_, buffer.data());
+
+    trace_.phase("row_stream");
+    parallel::Dispenser blocks;
+    const index_t count = ceil_div(n_, r_);
+    auto body = [&](int worker) {
+      void* memory = all_workers_.in(buffer.data()) + worker * workers_.bytes();
+      // The padding of the rows is read as lanes.
+      std::fill_n(worker_.key.in(memory), worker_.key.count, T(0));
+      std::fill_n(worker_.value.in(memory), worker_.value.count, T(0));
+      for (index_t block = blocks.take(); block < count; block = blocks.take()) {
+        const Range rows(block * r_, n_, r_);
+        start(rows, memory);
+        for (Range keys(m_, c_); keys; keys.next()) stream_keys(rows, keys, buffer.data(), memory);
+        finish(rows, memory);
+      }
+    };
+    parallel::run(threads_, body);
+    return Status::ok();
+  }
+
+ private:
+  Block rows_of(Operand operand, const Range& rows, index_t cols) const {
+    return {operand, rows.begin, 0, rows.size(), cols};
+  }
+  Block accumulator(const Range& rows) const {
+    return rows_of(h_form_ ? Operand::O : Operand::Z, rows, width_);
+  }
+
+  void start(const Range& rows, void* memory) const {
+    row_stream::project_queries(kernels_, trace_, layout_, task_.in, rows, task_.blocks.w,
+                                worker_.a1.in(memory), worker_.s.in(memory));
+    trace_.create(accumulator(rows));
+    trace_.create(rows_of(Operand::row_max, rows, 1));
+    trace_.create(rows_of(Operand::row_sum, rows, 1));
+    std::fill_n(worker_.row_max.in(memory), worker_.row_max.count,
+                -std::numeric_limits<T>::infinity());
+    std::fill_n(worker_.row_sum.in(memory), worker_.row_sum.count, T(0));
+  }
+
+  void stream_keys(const Range& rows, const Range& keys, void* workspace, void* memory) const {
+    const Operand value_name = h_form_ ? Operand::h : Operand::A3;
+    T* key = worker_.key.in(memory);
+    trace_.read(rows_of(Operand::A2, keys, d_));
+    for (index_t j = 0; j < keys.size(); ++j)
+      std::copy_n(task_.in.a2.row(keys.begin + j), d_, key + j * d_stride_);
+    const T* value = key;
+    index_t value_stride = d_stride_;
+    if (!tied_) {
+      trace_.read(rows_of(value_name, keys, width_));
+      if (h_form_) {
+        const MatrixView<const T> h = values_.h(workspace);
+        value = h.row(keys.begin);
+        value_stride = h.stride;
+      } else {
+        T* copy = worker_.value.in(memory);
+        for (index_t j = 0; j < keys.size(); ++j)
+          std::copy_n(task_.in.a3.row(keys.begin + j), d_, copy + j * d_stride_);
+        value = copy;
+      }
+    }
+    for (Range sub(rows.size(), layout_.rho); sub; sub.next())
+      add_keys(rows, sub, keys, value, value_stride, memory);
+    trace_.remove(rows_of(Operand::A2, keys, d_));
+    if (!tied_) trace_.remove(rows_of(value_name, keys, width_));
+  }
+
+  // Scores of one tile, online softmax, and the weighted sum of the values.
+  void add_keys(const Range& rows, const Range& sub, const Range& keys, const T* value,
+                index_t value_stride, void* memory) const {
+    const Block tile = {Operand::scores, rows.begin + sub.begin, keys.begin, sub.size(),
+                        keys.size()};
+    const Block factors = {Operand::rescale, rows.begin + sub.begin, 0, sub.size(), 1};
+    trace_.create(tile);
+    trace_.create(factors);
+    T* scores = worker_.tile.in(memory);
+    T* rescale = worker_.rescale.in(memory);
+    const index_t lane = layout_.lane_offset(sub.begin);
+
+    kernels::Product<T> p;
+    p.rows = keys.size();
+    p.cols = sub.size();
+    p.depth = d_;
+    p.a = worker_.key.in(memory);
+    p.a_row = d_stride_;
+    p.a_depth = 1;
+    p.b = worker_.s.in(memory) + layout_.panel_offset(sub.begin, d_);
+    p.b_panel = d_ * nr_;
+    p.b_row = nr_;
+    p.c = scores;
+    p.c_panel = nr_;
+    p.c_row = tile_stride_;
+    p.padded = true;
+    kernels_.product(p);
+
+    kernels_.softmax_update({scores, tile_stride_, keys.size(), layout_.sub_lanes()}, true,
+                            worker_.row_max.in(memory) + lane, worker_.row_sum.in(memory) + lane,
+                            rescale);
+
+    kernels::Product<T> update;
+    update.rows = sub.size();
+    update.cols = width_;
+    update.depth = keys.size();
+    update.a = scores;
+    update.a_row = 1;
+    update.a_depth = tile_stride_;
+    update.b = value;
+    update.b_panel = nr_;
+    update.b_row = value_stride;
+    update.c = worker_.sum.in(memory) + sub.begin * sum_stride_;
+    update.c_panel = nr_;
+    update.c_row = sum_stride_;
+    update.accumulate = keys.begin > 0;
+    update.row_scale = rescale;
+    update.padded = true;
+    kernels_.product(update);
+    trace_.remove(tile);
+    trace_.remove(factors);
+  }
+
+  // Divides by the sums, writes LSE and O (G-form: O_I = Z_I Y, Y streams by blocks of w columns).
+  void finish(const Range& rows, void* memory) const {
+    T* sum = worker_.sum.in(memory);
+    const T* row_max = worker_.row_max.in(memory);
+    const T* row_sum = worker_.row_sum.in(memory);
+    trace_.remove(rows_of(Operand::S, rows, d_));
+    for (index_t i = 0; i < rows.size(); ++i) {
+      const index_t lane = layout_.lane_offset(i - i % layout_.rho) + i % layout_.rho;
+      const T inverse = T(1) / row_sum[lane];
+      for (index_t k = 0; k < width_; ++k) sum[i * sum_stride_ + k] *= inverse;
+      task_.lse[rows.begin + i] = row_max[lane] + std::log(row_sum[lane]);
+    }
+    // LSE takes the place of the running sum.
+    trace_.remove(rows_of(Operand::row_max, rows, 1));
+    trace_.write_and_remove(rows_of(Operand::row_sum, rows, 1));
+    if (h_form_) {
+      for (index_t i = 0; i < rows.size(); ++i)
+        std::copy_n(sum + i * sum_stride_, e_, task_.o.row(rows.begin + i));
+      trace_.write_and_remove(accumulator(rows));
+      return;
+    }
+    trace_.create(rows_of(Operand::O, rows, e_));
+    for (Range y(e_, task_.blocks.w); y; y.next()) {
+      const Block streamed = {Operand::Y, 0, y.begin, d_, y.size()};
+      trace_.read(streamed);
+      T* panels = worker_.y.in(memory);
+      kernels_.pack(task_.in.y.at(0, y.begin), 1, task_.in.y.stride, y.size(), d_, panels);
+      kernels::Product<T> p;
+      p.rows = rows.size();
+      p.cols = y.size();
+      p.depth = d_;
+      p.a = sum;
+      p.a_row = sum_stride_;
+      p.a_depth = 1;
+      p.b = panels;
+      p.b_panel = d_ * nr_;
+      p.b_row = nr_;
+      p.c = task_.o.at(rows.begin, y.begin);
+      p.c_panel = nr_;
+      p.c_row = task_.o.stride;
+      kernels_.product(p);
+      trace_.remove(streamed);
+    }
+    trace_.write_and_remove(rows_of(Operand::O, rows, e_));
+    trace_.remove(accumulator(rows));
+  }
+
+  const ForwardTask<T>& task_;
+  Trace trace_;
+  const kernels::KernelTable<T>& kernels_;
+  index_t n_, m_, d_, e_, nr_;
+  int threads_;
+  bool h_form_, tied_;
+  index_t width_;  // of the accumulated rows: dv in the h-form, else d
+  index_t r_, c_;
+  QueryLayout layout_;
+  index_t d_stride_, sum_stride_, tile_stride_;
+
+  WorkspaceLayout workspace_;  // shared: h, then one WorkspaceLayout per worker
+  row_stream::ValueProjection<T> values_;
+  WorkspaceLayout workers_;
+  Slot<std::byte> all_workers_;
+  struct {
+    Slot<T> a1, s;       // panels [lanes][d]
+    Slot<T> sum;         // [r][width], Z or O
+    Slot<T> key, value;  // [c][d]
+    Slot<T> tile;        // [c][rho]
+    Slot<T> row_max, row_sum, rescale;
+    Slot<T> y;  // panels [w][d]
+  } worker_;
+};
+
+}  // namespace
+
+template <class T>
+Status row_stream_forward(const ForwardTask<T>& task) {
+  return RowStreamForward<T>(task).run();
+}
+
+template Status row_stream_forward(const ForwardTask<float>&);
+template Status row_stream_forward(const ForwardTask<double>&);
+
+}  // namespace ioattn::schedules

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "base/status.hpp"
+#include "schedules/task.hpp"
+
+// The loop nests. Each file is one schedule; README.md says what stays in fast memory and where its
+// exact costs are.
+namespace ioattn::schedules {
+
+// Runs a validated task (sizes at least 1, blocks positive). The only failures are of memory;
+// outputs are untouched then.
+template <class T>
+Status run_forward(Schedule schedule, const ForwardTask<T>& task);
+template <class T>
+Status run_backward(Schedule schedule, const BackwardTask<T>& task);
+
+template <class T>
+Status row_stream_forward(const ForwardTask<T>& task);
+template <class T>
+Status row_stream_backward(const BackwardTask<T>& task);
+template <class T>
+Status paper_small_forward(const ForwardTask<T>& task);
+template <class T>
+Status paper_small_backward(const BackwardTask<T>& task);
+template <class T>
+Status paper_large_forward(const ForwardTask<T>& task);
+template <class T>
+Status paper_large_backward(const BackwardTask<T>& task);
+template <class T>
+Status naive_backward(const BackwardTask<T>& task);
+
+}  // namespace ioattn::schedules

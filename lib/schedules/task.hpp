@@ -1,0 +1,86 @@
+#pragma once
+
+#include "base/layer_inputs.hpp"
+#include "base/observer.hpp"
+#include "base/schedule.hpp"
+#include "base/status.hpp"
+#include "kernels/kernel_table.hpp"
+
+namespace ioattn::schedules {
+
+// One forward or backward pass, validated, sizes at least 1. An observer makes it sequential.
+template <class T>
+struct ForwardTask {
+  LayerShape shape;
+  LayerInputs<T> in;
+  MatrixView<T> o;   // [n, dv]
+  T* lse = nullptr;  // [n]
+  Blocks blocks;
+  const kernels::KernelTable<T>* kernels = nullptr;
+  int threads = 1;
+  Observer* observer = nullptr;
+};
+
+template <class T>
+struct BackwardTask {
+  LayerShape shape;
+  LayerInputs<T> in;
+  MatrixView<const T> d_o;  // [n, dv]
+  MatrixView<const T> o;    // [n, dv], of the forward pass
+  const T* lse = nullptr;   // [n], of the forward pass
+  MatrixView<T> dx;         // [d, d]
+  Blocks blocks;
+  const kernels::KernelTable<T>* kernels = nullptr;
+  int threads = 1;
+  Observer* observer = nullptr;
+};
+
+// Events to an observer that may be null.
+class Trace {
+ public:
+  explicit Trace(Observer* observer) : observer_(observer) {}
+
+  void phase(const char* name) const {
+    if (observer_ != nullptr) observer_->phase(name);
+  }
+  void read(const Block& block) const {
+    if (observer_ != nullptr) observer_->read(block);
+  }
+  void create(const Block& block) const {
+    if (observer_ != nullptr) observer_->create(block);
+  }
+  void write(const Block& block) const {
+    if (observer_ != nullptr) observer_->write(block);
+  }
+  void remove(const Block& block) const {
+    if (observer_ != nullptr) observer_->remove(block);
+  }
+  void write_and_remove(const Block& block) const {
+    write(block);
+    remove(block);
+  }
+
+ private:
+  Observer* observer_;
+};
+
+// Consecutive blocks of [0, size) or [first, last): for (Range i(size, block); i; i.next()).
+struct Range {
+  index_t begin, end, step, limit;
+
+  Range(index_t size, index_t block) : Range(0, size, block) {}
+  Range(index_t first, index_t last, index_t block) : begin(first), step(block), limit(last) {
+    cut();
+  }
+  explicit operator bool() const { return begin < limit; }
+  void next() {
+    begin += step;
+    cut();
+  }
+  index_t size() const { return end - begin; }
+
+ private:
+  void cut() { end = begin + step < limit ? begin + step : limit; }
+};
+
+}  // namespace ioattn::schedules

@@ -1,0 +1,58 @@
+#include "theory/io_cost.hpp"
+
+#include <algorithm>
+
+#include "theory/block_costs.hpp"
+
+namespace ioattn::theory {
+
+IoCost ScheduleCost::total() const {
+  IoCost total;
+  for (int i = 0; i < phase_count; ++i) {
+    const IoCost& cost = phases[std::size_t(i)].cost;
+    total.reads += cost.reads;
+    total.writes += cost.writes;
+    total.created += cost.created;
+    total.footprint = std::max(total.footprint, cost.footprint);
+  }
+  return total;
+}
+
+ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks) {
+  const bool forward = pass == Pass::forward;
+  switch (schedule) {
+    case Schedule::naive:
+      return blocks.r == 1 ? paper_small_backward(shape, blocks) : naive_backward(shape);
+    case Schedule::paper_small:
+      return forward ? paper_small_forward(shape, blocks) : paper_small_backward(shape, blocks);
+    case Schedule::paper_large:
+      return forward ? paper_large_forward(shape, blocks) : paper_large_backward(shape, blocks);
+    case Schedule::row_stream:
+      return forward ? row_stream_forward(shape, blocks) : row_stream_backward(shape, blocks);
+  }
+  return {};
+}
+
+index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks) {
+  const auto [n, m, d, e, tie] = shape;
+  const bool forward = pass == Pass::forward;
+  const bool h_form = blocks.form == Form::h;
+  const index_t s = n * d * d, h = m * d * e, scores = n * m * d;
+  switch (schedule) {
+    case Schedule::naive:
+    case Schedule::paper_small:
+      if (forward) return s + h + scores + n * m * e;
+      return s + h + scores + n * m * e + n * m * d + m * d * d;  // ... q, T = A1^T p, g = T A2
+    case Schedule::paper_large:
+      if (forward) return s + h + scores + n * m * e;
+      // T A2 is taken once per row block: md^2 ceil(n / B_r).
+      return s + h + scores + n * m * e + n * m * d +
+             m * d * d * ceil_div(n, std::min(blocks.r, n));
+    case Schedule::row_stream:
+      if (forward) return s + scores + (h_form ? h + n * m * e : n * m * d + n * d * e);
+      return s + scores + (h_form ? h + n * m * e : n * d * e + n * m * d) + n * m * d + n * d * d;
+  }
+  return 0;
+}
+
+}  // namespace ioattn::theory
