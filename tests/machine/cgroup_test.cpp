@@ -64,6 +64,7 @@ TEST_F(Cgroup, V1CpuController) {
   write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
   write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
   expect_quota(0, 8);
+  EXPECT_FALSE(noted(found(), "not understood"));
   write("sys/fs/cgroup/cpu,cpuacct/user/cpu.cfs_quota_us", "450000\n");
   write("sys/fs/cgroup/cpu,cpuacct/user/cpu.cfs_period_us", "100000\n");
   write("sys/fs/cgroup/cpu,cpuacct/user/job/cpu.cfs_quota_us", "-1\n");
