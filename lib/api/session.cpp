@@ -36,7 +36,7 @@ Status plan_request(Pass pass, const LayerProblem& problem, const RunOptions& op
   if (cache == nullptr) {
     return Status::error(StatusCode::unsupported, "no L%d cache was found", options.cache_level);
   }
-  request->level = "L" + std::to_string(options.cache_level);
+  request->level = {'L', static_cast<char>('0' + options.cache_level)};
   request->M = machine::fast_memory(*cache, problem.dtype).words;
   return Status::ok();
 }
