@@ -31,12 +31,15 @@ struct ScheduleCost {
   std::array<PhaseCost, max_phases> phases{};
   int phase_count = 0;
 
-  void add(const char* name, const IoCost& cost) { phases[std::size_t(phase_count++)] = {name, cost}; }
+  void add(const char* name, const IoCost& cost) {
+    phases[std::size_t(phase_count++)] = {name, cost};
+  }
   IoCost total() const;
 };
 
-// Exact I/O of a schedule at block level (reference in lib/theory/README.md), equal to what an observer
-// counts. The blocks must be positive where the schedule uses them; sizes must be at least 1.
+// Exact I/O of a schedule at block level (reference in lib/theory/README.md), equal to what an
+// observer counts. The blocks must be positive where the schedule uses them; sizes must be at
+// least 1.
 ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks);
 
 // Multiply-adds that the schedule executes, exactly.

@@ -1,0 +1,140 @@
+// For every schedule: what an observer counts is the closed formula, the footprint fits in M, and
+// no lower bound of the schedule's class exceeds the count.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "instruments/io_counter.hpp"
+#include "plan/blocking.hpp"
+#include "schedules/layer_data.hpp"
+#include "schedules/odd_tile.hpp"
+#include "schedules/random_problem.hpp"
+#include "theory/bounds.hpp"
+#include "theory/io_cost.hpp"
+
+namespace ioattn_test {
+namespace {
+
+using namespace ioattn;
+
+struct Variant {
+  Pass pass;
+  Schedule schedule;
+  Form form;
+  bool literal;
+};
+
+std::string name_of_variant(const testing::TestParamInfo<Variant>& info) {
+  const Variant& v = info.param;
+  std::string name = std::string(name_of(v.pass)) + "_" + name_of(v.schedule);
+  if (v.schedule == Schedule::row_stream) name += std::string("_") + name_of(v.form);
+  return v.literal ? name + "_literal" : name;
+}
+
+instruments::IoCount as_count(const theory::IoCost& cost) {
+  return {cost.reads, cost.writes, cost.created, cost.footprint};
+}
+
+std::string describe(const instruments::IoCount& count) {
+  return "reads " + std::to_string(count.reads) + ", writes " + std::to_string(count.writes) +
+         ", created " + std::to_string(count.created) + ", footprint " +
+         std::to_string(count.footprint);
+}
+
+class Counts : public testing::TestWithParam<Variant> {
+ protected:
+  // Counts one run and holds it against the formula, phase by phase.
+  void check(const LayerShape& shape, const Blocks& blocks, index_t M) {
+    const Variant& v = GetParam();
+    SCOPED_TRACE(to_text(LayerProblem{shape, DType::f32, 0}) + " M=" + std::to_string(M) +
+                 " r=" + std::to_string(blocks.r) + " c=" + std::to_string(blocks.c) +
+                 " rho=" + std::to_string(blocks.rho));
+    LayerData<float> data(shape, 0, random_.engine());
+    instruments::IoCounter counter;
+    ASSERT_TRUE(
+        run_pass(v.pass, v.schedule, shape, blocks, odd_tile<float>(), 1, &counter, &data).is_ok());
+    ASSERT_EQ(counter.violation(), "");
+    const theory::ScheduleCost cost = theory::io_cost(v.pass, v.schedule, shape, blocks);
+    ASSERT_EQ(describe(counter.total()), describe(as_count(cost.total())));
+    ASSERT_EQ(static_cast<int>(counter.phases().size()), cost.phase_count);
+    for (int i = 0; i < cost.phase_count; ++i) {
+      const auto& counted = counter.phases()[static_cast<std::size_t>(i)];
+      const theory::PhaseCost& formula = cost.phases[static_cast<std::size_t>(i)];
+      ASSERT_STREQ(counted.name, formula.name);
+      ASSERT_EQ(describe(counted.count), describe(as_count(formula.cost))) << formula.name;
+    }
+    if (v.literal) {
+      // As printed it need not fit; its own footprint is the memory that it was counted with.
+      M = std::max(M, counter.total().footprint);
+    }
+    ASSERT_LE(counter.total().footprint, M);
+    const theory::Bound bound =
+        theory::lower_bound(v.pass, theory::class_of(v.pass, v.schedule), shape, M);
+    ASSERT_LE(bound.words, static_cast<double>(counter.total().words())) << bound.name;
+    ++cases_;
+  }
+
+  RandomProblem random_{20261121};
+  int cases_ = 0;
+};
+
+// Blocks that the planner takes for a random M.
+TEST_P(Counts, PlannedBlocks) {
+  const Variant& v = GetParam();
+  while (cases_ < 2000 && !HasFatalFailure()) {
+    const LayerShape shape = random_.shape(40, 14);
+    const auto [n, m, d, e, tie] = shape;
+    const index_t most = 2 * (n * d + 2 * m * d + 2 * d * d + n * e + 2 * n * m);
+    const index_t least = plan::least_fast_memory(v.pass, v.schedule, v.form, shape);
+    const index_t M = random_.logarithmic(least, std::max(least, most));
+    Blocks blocks;
+    ASSERT_TRUE(plan::choose_blocks(v.pass, v.schedule, v.form, v.literal, shape, M,
+                                    odd_tile<float>().tile, &blocks));
+    check(shape, blocks, M);
+  }
+}
+
+// Blocks of any size, also larger than the matrix, as a plan given by hand may have them.
+TEST_P(Counts, AnyBlocks) {
+  const Variant& v = GetParam();
+  while (cases_ < 500 && !HasFatalFailure()) {
+    const LayerShape shape = random_.shape(30, 12);
+    Blocks blocks;
+    blocks.form = v.form;
+    blocks.literal = v.literal;
+    for (index_t Blocks::*size :
+         {&Blocks::r, &Blocks::c, &Blocks::rho, &Blocks::w, &Blocks::o, &Blocks::a, &Blocks::b}) {
+      blocks.*size = random_.logarithmic(1, 40);
+    }
+    if (v.schedule == Schedule::naive) blocks.r = random_.uniform(0, 1);
+    if (v.schedule == Schedule::row_stream) {
+      blocks.rho = std::min(blocks.rho, blocks.r);
+      blocks.r = round_up(blocks.r, blocks.rho);
+    }
+    if (v.form == Form::h) {
+      blocks.h = {random_.logarithmic(1, 40), random_.logarithmic(1, 14),
+                  random_.logarithmic(1, 14)};
+    }
+    const index_t M = theory::io_cost(v.pass, v.schedule, shape, blocks).total().footprint;
+    check(shape, blocks, M);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Schedules, Counts,
+    testing::Values(Variant{Pass::backward, Schedule::naive, Form::g, false},
+                    Variant{Pass::backward, Schedule::paper_small, Form::g, false},
+                    Variant{Pass::backward, Schedule::paper_large, Form::g, false},
+                    Variant{Pass::backward, Schedule::paper_large, Form::g, true},
+                    Variant{Pass::backward, Schedule::row_stream, Form::g, false},
+                    Variant{Pass::backward, Schedule::row_stream, Form::h, false},
+                    Variant{Pass::forward, Schedule::paper_small, Form::g, false},
+                    Variant{Pass::forward, Schedule::paper_large, Form::g, false},
+                    Variant{Pass::forward, Schedule::paper_large, Form::g, true},
+                    Variant{Pass::forward, Schedule::row_stream, Form::g, false},
+                    Variant{Pass::forward, Schedule::row_stream, Form::h, false}),
+    name_of_variant);
+
+}  // namespace
+}  // namespace ioattn_test

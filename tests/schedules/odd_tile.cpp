@@ -1,0 +1,26 @@
+#include "schedules/odd_tile.hpp"
+
+#include "kernels/generic/scalar_vector.hpp"
+#include "kernels/generic/tile_kernels.hpp"
+
+namespace ioattn_test {
+namespace {
+using ioattn::kernels::KernelTable;
+using ioattn::kernels::ScalarVector;
+using ioattn::kernels::TileKernels;
+constexpr KernelTable<float> f32 =
+    TileKernels<ScalarVector<float>, 3, 5>::table(ioattn::Isa::scalar);
+constexpr KernelTable<double> f64 =
+    TileKernels<ScalarVector<double>, 3, 5>::table(ioattn::Isa::scalar);
+}  // namespace
+
+template <>
+const KernelTable<float>& odd_tile() {
+  return f32;
+}
+template <>
+const KernelTable<double>& odd_tile() {
+  return f64;
+}
+
+}  // namespace ioattn_test

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cmath>
+#include <random>
+
+#include "base/problem.hpp"
+
+namespace ioattn_test {
+
+// Seeded sizes for sweeps: ragged, tiny and lopsided shapes.
+class RandomProblem {
+ public:
+  explicit RandomProblem(unsigned seed) : engine_(seed) {}
+
+  ioattn::index_t uniform(ioattn::index_t low, ioattn::index_t high) {
+    return std::uniform_int_distribution<ioattn::index_t>(low, high)(engine_);
+  }
+  // Uniform in the logarithm.
+  ioattn::index_t logarithmic(ioattn::index_t low, ioattn::index_t high) {
+    std::uniform_real_distribution<double> exponent(std::log(static_cast<double>(low)),
+                                                    std::log(static_cast<double>(high) + 1));
+    return std::min(high, static_cast<ioattn::index_t>(std::exp(exponent(engine_))));
+  }
+
+  ioattn::LayerShape shape(ioattn::index_t most_rows, ioattn::index_t most_cols) {
+    using ioattn::Tie;
+    ioattn::LayerShape shape;
+    shape.n = logarithmic(1, most_rows);
+    shape.m = logarithmic(1, most_rows);
+    shape.d = logarithmic(1, most_cols);
+    shape.dv = uniform(0, 2) == 0 ? shape.d : logarithmic(1, most_cols);
+    shape.tie = static_cast<Tie>(uniform(0, 2));
+    if (shape.tie == Tie::all) shape.m = shape.n;
+    return shape;
+  }
+
+  std::mt19937& engine() { return engine_; }
+
+ private:
+  std::mt19937 engine_;
+};
+
+}  // namespace ioattn_test
