@@ -14,7 +14,7 @@ using Words = std::array<long, threads>;
 void add_to_one_word(Words& words) {
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
   for (int thread = 0; thread < threads; ++thread) {
-    for (long i = 0; i < 100000; ++i) words[0] += i;
+    for (long i = 0; i < 1000; ++i) words[0] += i;
   }
 }
 
