@@ -1,0 +1,233 @@
+#include "theory/word_level.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "theory/block_costs.hpp"
+#include "theory/io_cost.hpp"
+
+namespace ioattn::theory::word_level {
+namespace {
+
+// Calls visit(c) for the widths c = ceil(columns / k) of k equal tiles: every k up to 600, then in
+// steps of 2%, which costs less than 1% and bounds the search.
+template <class Visit>
+void for_each_tile_width(index_t columns, Visit visit) {
+  for (index_t k = 1; k <= columns; k = k < 600 ? k + 1 : index_t(double(k) * 1.02) + 1) {
+    visit(ceil_div(columns, k));
+  }
+}
+
+void keep_least(std::optional<index_t>* best, index_t value) {
+  if (!best->has_value() || value < **best) *best = value;
+}
+
+// Reads of C[n1 x n2] = A[n1 x k] B[k x n2] with one tile rows x cols of C resident, a column of A
+// and a word of B passing by, and row_words further words per row: rows cols + rows (1 + row_words)
+// + 1 <= M.
+std::optional<index_t> least_product_reads(index_t n1, index_t k, index_t n2, index_t M,
+                                           index_t row_words = 0) {
+  std::optional<index_t> best;
+  const auto visit = [&](index_t cols) {
+    const index_t rows = std::min(n1, (M - 1) / (cols + 1 + row_words));
+    if (rows >= 1) keep_least(&best, product_reads(n1, k, n2, rows, cols));
+  };
+  for_each_tile_width(n2, visit);
+  visit(1);
+  return best;
+}
+
+// Reads of two tiles of S A2^T and G A2^T side by side that share the stream of A2:
+// 2 rows cols + cols + 2 rows + 1 <= M.
+std::optional<index_t> least_twin_reads(index_t n, index_t d, index_t m, index_t M) {
+  std::optional<index_t> best;
+  for_each_tile_width(m, [&](index_t cols) {
+    const index_t rows = std::min(n, (M - 1 - cols) / (2 * cols + 2));
+    if (rows < 1) return;
+    keep_least(&best, d * (2 * n * ceil_div(m, cols) + m * ceil_div(n, rows)));
+  });
+  return best;
+}
+
+// The thin products around the n x m ones, each C-stationary.
+struct ThinProducts {
+  std::optional<index_t> s, g, h, dx;  // reads of S = A1 X, G = dO Y^T, h = A3 Y, dX = A1^T U
+
+  ThinProducts(const LayerShape& shape, index_t M)
+      : s(least_product_reads(shape.n, shape.d, shape.d, M)),
+        g(least_product_reads(shape.n, shape.dv, shape.d, M)),
+        h(least_product_reads(shape.m, shape.d, shape.dv, M)),
+        dx(least_product_reads(shape.d, shape.n, shape.d, M)) {}
+};
+
+Words words_of(const IoCost& cost) { return {cost.reads, cost.writes}; }
+
+void keep_least(Cost* best, const Words& words) {
+  if (!best->has_value() || words.total() < (*best)->total()) *best = words;
+}
+
+index_t paper_block(index_t M) {
+  index_t b = index_t(std::sqrt(double(M) / 4));
+  while (b > 0 && 4 * b * b > M) --b;
+  while (4 * (b + 1) * (b + 1) <= M) ++b;
+  return b;
+}
+
+Blocks square_blocks(index_t b) {
+  Blocks blocks;
+  blocks.r = blocks.c = b;
+  return blocks;
+}
+
+Blocks large_blocks(const LayerShape& shape, index_t b, Caps caps) {
+  const index_t capped = std::min(b, shape.d);
+  Blocks blocks;
+  blocks.r = caps == Caps::swapped ? b : capped;
+  blocks.c = caps == Caps::swapped ? capped : b;
+  return blocks;
+}
+
+}  // namespace
+
+Cost naive_backward(const LayerShape& shape, index_t M) {
+  const IoCost cost = theory::naive_backward(shape).total();
+  return cost.footprint <= M ? Cost(words_of(cost)) : std::nullopt;
+}
+
+Cost paper_small_backward(const LayerShape& shape, index_t M) {
+  const index_t b = paper_block(M);
+  if (b < 1) return std::nullopt;
+  return words_of(theory::paper_small_backward(shape, square_blocks(b)).total());
+}
+
+Cost paper_small_forward(const LayerShape& shape, index_t M) {
+  const index_t b = paper_block(M);
+  if (b < 1 || 3 * b * b + 2 * b > M) return std::nullopt;
+  return words_of(theory::paper_small_forward(shape, square_blocks(b)).total());
+}
+
+Words paper_large_backward_nominal(const LayerShape& shape, index_t M) {
+  const Blocks blocks = large_blocks(shape, ceil_div(M, 4 * shape.d), Caps::as_printed);
+  return words_of(theory::paper_large_backward(shape, blocks).total());
+}
+
+Cost paper_large_backward(const LayerShape& shape, index_t M, Caps caps) {
+  const auto cost = [&](index_t b) {
+    return theory::paper_large_backward(shape, large_blocks(shape, b, caps)).total();
+  };
+  index_t fits = 0, too_large = std::max(shape.n, shape.m) + 1;
+  while (too_large - fits > 1) {
+    const index_t b = fits + (too_large - fits) / 2;
+    (cost(b).footprint <= M ? fits : too_large) = b;
+  }
+  return fits > 0 ? Cost(words_of(cost(fits))) : std::nullopt;
+}
+
+Cost row_stream_backward(const LayerShape& shape, index_t M) {
+  const auto [n, m, d, e, tie] = shape;
+  const bool tied = tie != Tie::none;
+  const index_t key = tied ? d : d + 1;  // a row of A2 stays for U, a word of A3 passes by
+  // Rows of S, G, U and LSE, delta, f, q.
+  const index_t rows = std::min(n, (M - key) / (3 * d + 4));
+  if (rows < 1) return std::nullopt;
+  const index_t keys = (tied ? 1 : 2) * m * d;
+  Cost best;
+
+  const index_t rows_of_projection = (M - 1) / (2 * d + e + 1);  // S, dO, G, delta
+  const index_t fused_rows = std::min(rows, rows_of_projection);
+  if (fused_rows >= 1) {
+    const index_t passes = ceil_div(n, fused_rows);
+    const index_t thin = d * d + d * e + d * d;  // X, Y, dX
+    keep_least(&best, {2 * n * d + 2 * n * e + n + passes * (keys + thin) - d * d, passes * d * d});
+  }
+  const ThinProducts thin(shape, M);
+  if (thin.s && thin.g && thin.dx) {
+    const index_t streamed = 2 * n * d + 2 * n * e + n + ceil_div(n, rows) * keys;
+    keep_least(&best, {*thin.s + *thin.g + streamed + *thin.dx, 3 * n * d + d * d});
+  }
+  return best;
+}
+
+Cost row_stream_forward(const LayerShape& shape, index_t M) {
+  const auto [n, m, d, e, tie] = shape;
+  const bool tied = tie != Tie::none;
+  const index_t streaming = (M - (tied ? d : 1)) / (2 * d + 3);  // S, Z, maximum, sum, f
+  const index_t projecting = (M - 1) / (d + e + 2);              // Z, O, maximum, sum
+  const index_t rows = std::min({n, streaming, projecting});
+  if (rows < 1) return std::nullopt;
+  const index_t passes = ceil_div(n, rows);
+  return Words{n * d + passes * ((tied ? 1 : 2) * m * d + d * d + d * e), n * e + n};
+}
+
+Cost resident_backward(const LayerShape& shape, index_t M) {
+  const auto [n, m, d, e, tie] = shape;
+  const index_t rows = m * d + m * e + 2 * d * d + std::max(2 * d + m, d + e + 2 * m);
+  const index_t values = m * e + d * e + d;
+  if (M < std::max(rows, values)) return std::nullopt;
+  return Words{n * d + n * e + 2 * m * d + d * d + d * e, d * d};
+}
+
+Cost stationary_backward(const LayerShape& shape, index_t M, Form form) {
+  const auto [n, m, d, e, tie] = shape;
+  const bool h_form = form == Form::h;
+  const ThinProducts thin(shape, M);
+  const std::optional<index_t> values = h_form ? thin.h : thin.g;
+  const std::optional<index_t> u = least_product_reads(n, m, d, M);
+  if (!thin.s || !values || !u || !thin.dx) return std::nullopt;
+  Words words;
+  words.reads = 2 * n * e + *thin.s + *values + 2 * n + *u + *thin.dx;          // 2 n: LSE, delta
+  words.writes = n + n * d + (h_form ? m * e : n * d) + n * m + n * d + d * d;  // n m: p
+  if (tie != Tie::none && !h_form) {
+    const std::optional<index_t> scores = least_twin_reads(n, d, m, M);
+    if (!scores) return std::nullopt;
+    words.reads += *scores;
+    return words;
+  }
+  const std::optional<index_t> f = least_product_reads(n, d, m, M, 1);
+  const std::optional<index_t> q = least_product_reads(n, h_form ? e : d, m, M, 1);
+  if (!f || !q) return std::nullopt;
+  words.reads += *f + *q + n * m;
+  words.writes += n * m;
+  return words;
+}
+
+Cost stationary_forward(const LayerShape& shape, index_t M, Form form) {
+  const auto [n, m, d, e, tie] = shape;
+  const std::optional<index_t> s = least_product_reads(n, d, d, M);
+  const std::optional<index_t> scores = least_product_reads(n, d, m, M, 2);  // maximum and sum
+  const bool h_form = form == Form::h;
+  // O = (f A3) Y or O = f (A3 Y); f is recomputed from scores and LSE when it is read.
+  const std::optional<index_t> thin =
+      h_form ? least_product_reads(m, d, e, M) : least_product_reads(n, d, e, M);
+  const std::optional<index_t> sum = least_product_reads(n, m, h_form ? e : d, M, 1);
+  if (!s || !scores || !thin || !sum) return std::nullopt;
+  return Words{*s + *thin + *scores + *sum + n,
+               n * d + (h_form ? m * e : n * d) + n * e + n * m + n};
+}
+
+Cost tile_fused_backward(const LayerShape& shape, index_t M, ScoreTile score_tile) {
+  const index_t n = shape.n, m = shape.m, d = shape.d;
+  const bool parked = score_tile == ScoreTile::parked;
+  const index_t tiles = parked ? 1 : 2;
+  const ThinProducts thin(shape, M);
+  if (!thin.s || !thin.g || !thin.dx) return std::nullopt;
+  Cost best;
+  for_each_tile_width(m, [&](index_t cols) {
+    // tiles rows cols + 2 rows + max(rows, cols) + 1 <= M
+    index_t rows = (M - 1 - cols) / (tiles * cols + 2);
+    if (rows > cols) rows = std::max(cols, (M - 1) / (tiles * cols + 3));
+    rows = std::min(rows, n);
+    if (rows < 1) return;
+    const index_t down = ceil_div(n, rows), across = ceil_div(m, cols);
+    const index_t spilled = parked ? n * m : 0;
+    const index_t scores = 2 * d * (n * across + m * down);
+    const index_t u = m * d * down + n * d * (across - 1);
+    keep_least(&best, {2 * n + scores + u + spilled, n * d * across + spilled});
+  });
+  if (!best) return std::nullopt;
+  best->reads += 2 * n * shape.dv + *thin.s + *thin.g + *thin.dx;
+  best->writes += n + 2 * n * d + d * d;
+  return best;
+}
+
+}  // namespace ioattn::theory::word_level
