@@ -56,6 +56,11 @@ index_t paper_side(index_t M) {
   return std::max<index_t>(side, 1);
 }
 
+// Smallest side of the backward pass's tiles. dX is one sum of (n / r)(m / c) terms per entry: with
+// tiles near 1 x 1 its rounding errors would add up to far more than the other schedules', and T A2
+// would cost d^2 multiply-adds per score. The paper's own sides are d / 4 and more.
+constexpr index_t least_large_side = 8;
+
 Blocks large_blocks(Pass pass, const LayerShape& shape, index_t side) {
   Blocks blocks;
   blocks.r = pass == Pass::backward ? std::min(side, shape.d) : side;
@@ -188,7 +193,9 @@ Blocks choose_row_stream(Pass pass, Form form, const LayerShape& shape, index_t 
 
 index_t least_fast_memory(Pass pass, Schedule schedule, Form form, const LayerShape& shape) {
   Blocks blocks = unit_blocks(form);
-  if (schedule == Schedule::paper_large) blocks = large_blocks(pass, shape, 1);
+  if (schedule == Schedule::paper_large) {
+    blocks = large_blocks(pass, shape, pass == Pass::backward ? least_large_side : 1);
+  }
   return footprint(pass, schedule, shape, blocks);
 }
 
