@@ -1,0 +1,77 @@
+# Each ISA's object holds that ISA's instructions and exports one table. A weak symbol (an inline
+# function, a template) would be merged with the same one of another object, and code for AVX-512 could
+# run on a CPU without it.
+#   cmake -D ARCHIVE=<libioattn_kernels.a> -D AR= -D NM= -D OBJDUMP= -D WORK=<scratch folder>
+#         -D ISAS=<names> [-D X86=ON] -P kernel_objects.cmake
+cmake_minimum_required(VERSION 3.25)
+
+string(REPLACE "," ";" ISAS "${ISAS}")
+file(REMOVE_RECURSE ${WORK})
+file(MAKE_DIRECTORY ${WORK})
+execute_process(COMMAND ${AR} t ${ARCHIVE} OUTPUT_VARIABLE members COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[^\n]+" members "${members}")
+execute_process(COMMAND ${AR} x ${ARCHIVE} WORKING_DIRECTORY ${WORK} COMMAND_ERROR_IS_FATAL ANY)
+
+set(problems "")
+foreach(isa IN LISTS ISAS)
+  set(member ${isa}.cpp.o)
+  set(places ${members})
+  list(FILTER places INCLUDE REGEX "^${isa}\\.cpp\\.o$")
+  list(LENGTH places count)
+  if(NOT count EQUAL 1)
+    string(APPEND problems "\n  ${count} members are called ${member}")
+    continue()
+  endif()
+
+  execute_process(COMMAND ${NM} -P ${WORK}/${member} OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" symbols "${text}")
+  set(exported "")
+  foreach(symbol IN LISTS symbols)
+    if(symbol MATCHES "^[^ ]+ [WVu] ")
+      string(APPEND problems "\n  ${member}: weak: ${symbol}")
+    elseif(symbol MATCHES "^([^ ]+) [A-TX-Z] ")
+      list(APPEND exported ${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+  if(NOT exported MATCHES "^_ZN6ioattn7kernels[0-9]+${isa}_kernelsE$")
+    string(APPEND problems "\n  ${member} exports not just its table: ${exported}")
+  endif()
+
+  if(X86)
+    execute_process(COMMAND ${OBJDUMP} -d ${WORK}/${member} OUTPUT_VARIABLE code
+      COMMAND_ERROR_IS_FATAL ANY)
+    foreach(register IN ITEMS xmm ymm zmm)
+      string(FIND "${code}" "%${register}" place)
+      set(has_${register} FALSE)
+      if(place GREATER_EQUAL 0)
+        set(has_${register} TRUE)
+      endif()
+    endforeach()
+    string(FIND "${code}" "vfmadd" fma)
+    set(found "xmm ${has_xmm} ymm ${has_ymm} zmm ${has_zmm} fma at ${fma}")
+    if((isa STREQUAL "scalar" AND (has_ymm OR has_zmm OR NOT has_xmm OR NOT fma EQUAL -1)) OR
+       (isa STREQUAL "avx2" AND (NOT has_ymm OR has_zmm OR fma EQUAL -1)) OR
+       (isa STREQUAL "avx512" AND (NOT has_zmm OR fma EQUAL -1)))
+      string(APPEND problems "\n  ${member} holds the wrong instructions: ${found}")
+    endif()
+  endif()
+endforeach()
+
+# No other object of the room may be compiled for more than the least CPU.
+if(X86)
+  foreach(member IN LISTS members)
+    string(REGEX REPLACE "\\.cpp\\.o$" "" name ${member})
+    if(NOT name IN_LIST ISAS)
+      execute_process(COMMAND ${OBJDUMP} -d ${WORK}/${member} OUTPUT_VARIABLE code
+        COMMAND_ERROR_IS_FATAL ANY)
+      if(code MATCHES "%[yz]mm")
+        string(APPEND problems "\n  ${member} holds AVX instructions and is no ISA's object")
+      endif()
+    endif()
+  endforeach()
+endif()
+
+if(problems)
+  message(FATAL_ERROR "${ARCHIVE}:${problems}")
+endif()
+message(STATUS "${ISAS}: one table each, no weak symbol")
