@@ -91,6 +91,10 @@ Blocks choose_naive(const LayerShape& shape, index_t M) {
 
 // ---- row_stream
 
+// Threads divide the rows in multiples of rho: a longer one would leave cores idle on short
+// problems.
+constexpr index_t longest_rho = 64;
+
 // Lengths of sums: longer ones amortise loading and storing the tile of C.
 double efficiency(index_t depth) {
   return static_cast<double>(depth) / (static_cast<double>(depth) + 12);
@@ -154,7 +158,7 @@ Blocks choose_row_stream(Pass pass, Form form, const LayerShape& shape, index_t 
   double least = std::numeric_limits<double>::infinity();
   for (index_t c = 256; c >= 1; c /= 2) {
     if (c > 1 && c / 2 >= shape.m) continue;
-    for (index_t rho = 256; rho >= 1; rho /= 2) {
+    for (index_t rho = longest_rho; rho >= 1; rho /= 2) {
       if (rho > 1 && rho / 2 >= shape.n) continue;
       Blocks trial = smallest;
       trial.h = h;

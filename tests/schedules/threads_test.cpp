@@ -41,13 +41,13 @@ TYPED_TEST(Threads, DoNotChangeABit) {
 
   int split_further = 0;
   for (int round = 0; round < 60; ++round) {
-    const LayerShape shape = random.shape(300, 40);
+    const LayerShape shape = random.shape(round % 3 == 0 ? 600 : 200, 40);
     const kernels::KernelTable<T>& table = *tables[static_cast<std::size_t>(round) % tables.size()];
     const Form form = round % 2 == 0 ? Form::g : Form::h;
     const index_t least =
         std::max(plan::least_fast_memory(Pass::backward, Schedule::row_stream, form, shape),
                  plan::least_fast_memory(Pass::forward, Schedule::row_stream, form, shape));
-    const index_t M = least * random.logarithmic(1, 60);
+    const index_t M = least * random.logarithmic(1, 4000);
     Blocks forward, backward;
     ASSERT_TRUE(plan::choose_blocks(Pass::forward, Schedule::row_stream, form, false, shape, M,
                                     table.tile, &forward));

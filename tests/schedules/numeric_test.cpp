@@ -1,0 +1,207 @@
+// Every schedule against the oracle: inputs that are hard in different ways, ragged shapes, tied
+// operands, padded rows, several M, every instruction set of this CPU and the odd tile. The bound
+// on the error comes from the conditioning (reference/gauge.hpp). Outputs are poisoned first.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <iostream>
+#include <type_traits>
+
+#include "kernels/registry.hpp"
+#include "machine/machine.hpp"
+#include "plan/blocking.hpp"
+#include "reference/cases.hpp"
+#include "reference/gauge.hpp"
+#include "schedules/odd_tile.hpp"
+#include "schedules/schedules.hpp"
+
+namespace ioattn_test {
+namespace {
+
+using namespace ioattn;
+namespace ref = ioattn_reference;
+
+// A copy of a matrix as T, `padding` elements of NaN between rows.
+template <class T>
+struct Padded {
+  std::vector<T> values;
+  index_t rows, cols, stride;
+
+  Padded(const ref::Matrix<double>& m, index_t padding)
+      : Padded(static_cast<index_t>(m.rows), static_cast<index_t>(m.cols), padding) {
+    for (index_t i = 0; i < rows; ++i)
+      for (index_t j = 0; j < cols; ++j)
+        values[static_cast<std::size_t>(i * stride + j)] =
+            static_cast<T>(m(static_cast<std::size_t>(i), static_cast<std::size_t>(j)));
+  }
+  Padded(index_t row_count, index_t col_count, index_t padding)
+      : values(static_cast<std::size_t>((row_count - 1) * (col_count + padding) + col_count),
+               std::numeric_limits<T>::quiet_NaN()),
+        rows(row_count),
+        cols(col_count),
+        stride(col_count + padding) {}
+
+  MatrixView<const T> view() const { return {values.data(), rows, cols, stride}; }
+  MatrixView<T> view() { return {values.data(), rows, cols, stride}; }
+};
+
+struct Variant {
+  Pass pass;
+  Schedule schedule;
+  Form form;
+};
+constexpr Variant variants[] = {{Pass::forward, Schedule::paper_small, Form::g},
+                                {Pass::forward, Schedule::paper_large, Form::g},
+                                {Pass::forward, Schedule::row_stream, Form::g},
+                                {Pass::forward, Schedule::row_stream, Form::h},
+                                {Pass::backward, Schedule::naive, Form::g},
+                                {Pass::backward, Schedule::paper_small, Form::g},
+                                {Pass::backward, Schedule::paper_large, Form::g},
+                                {Pass::backward, Schedule::row_stream, Form::g},
+                                {Pass::backward, Schedule::row_stream, Form::h}};
+
+// Short blocks of long sums, which a small M dictates, are granted their longer chains of
+// additions.
+double limit(index_t terms, index_t block) {
+  block = std::min(block, terms);
+  return block >= 32 || terms <= 32
+             ? ref::pass_ratio
+             : ref::pass_limit(static_cast<std::size_t>(terms), static_cast<std::size_t>(block));
+}
+
+double limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
+  const auto [n, m, d, e, tie] = shape;
+  switch (v.schedule) {
+    case Schedule::naive: return ref::pass_ratio;  // sums of 256 terms or the whole
+    case Schedule::paper_small: return limit(std::max({n, m, d}), blocks.r);
+    case Schedule::paper_large: {
+      if (v.pass == Pass::forward) return limit(m, blocks.c);
+      // dX: one term per pair of blocks, each a sum over a block of queries and one of keys
+      const index_t r = std::min(blocks.r, n), c = std::min(blocks.c, m);
+      return limit(ceil_div(n, r) * ceil_div(m, c) * std::max(r, c), std::max(r, c));
+    }
+    case Schedule::row_stream: return std::max(limit(m, blocks.c), limit(n, blocks.rho));
+  }
+  return 0;
+}
+
+template <class T>
+class Numeric : public testing::Test {
+ protected:
+  using Wide = std::conditional_t<std::is_same_v<T, float>, double, long double>;
+
+  Numeric() : tables_{&odd_tile<T>()} {
+    for (const kernels::Kernels* kernels : kernels::all_kernels())
+      if (machine::this_machine().isa.has(kernels->isa)) tables_.push_back(&kernels->table<T>());
+  }
+
+  // All schedules at one M on one case.
+  void check(ref::Kind kind, const ref::CaseShape& size, std::uint64_t seed, index_t padding,
+             index_t M_factor) {
+    const ref::LayerInputs<double> inputs = ref::make_case(kind, size, seed);
+    const ref::LayerInputs<Wide> wide = ref::convert<Wide>(inputs);
+    const ref::Forward<Wide> fwd = ref::forward(wide);
+    const ref::Backward<Wide> bwd = ref::backward(wide, fwd);
+    const ref::Gauge gauge = ref::make_gauge<T>(wide, fwd);
+
+    const Padded<T> a1(inputs.A1, padding), a2(inputs.A2, padding), a3(inputs.A3, padding);
+    const Padded<T> x(inputs.X, padding), y(inputs.Y, padding), d_o(inputs.dO, padding);
+    LayerInputs<T> in = {a1.view(), a2.view(), a3.view(), x.view(), y.view()};
+    if (size.ties != ref::Ties::none) in.a3 = in.a2;
+    if (size.ties == ref::Ties::all) in.a2 = in.a3 = in.a1;
+    const LayerShape shape = shape_of(in);
+    // What a backward pass is given: the reference's results, rounded.
+    const Padded<T> o_in(ref::convert<double>(fwd.O), padding);
+    const Padded<T> lse_in(ref::convert<double>(fwd.L), 0);
+
+    for (const Variant& v : variants) {
+      const kernels::KernelTable<T>& table = *tables_[cases_ % tables_.size()];
+      const index_t M =
+          plan::least_fast_memory(v.pass, v.schedule, v.form, shape) * M_factor + seed % 7;
+      Blocks blocks;
+      ASSERT_TRUE(
+          plan::choose_blocks(v.pass, v.schedule, v.form, false, shape, M, table.tile, &blocks));
+      SCOPED_TRACE(std::string(name_of(v.pass)) + " " + name_of(v.schedule) + " form " +
+                   name_of(v.form) + " " + ref::name_of(kind) + " " +
+                   to_text(LayerProblem{shape, dtype_of<T>::value, padding}) +
+                   " M=" + std::to_string(M) + " isa=" + name_of(table.tile.isa) +
+                   " tile=" + std::to_string(table.tile.rows) + "x" +
+                   std::to_string(table.tile.cols) + " seed=" + std::to_string(seed));
+      const double allowed = limit(v, shape, blocks);
+      Padded<T> o(shape.n, shape.dv, padding), lse(shape.n, 1, 0), dx(shape.d, shape.d, padding);
+      const int threads = 1 + static_cast<int>(cases_ % 2);
+      if (v.pass == Pass::forward) {
+        ASSERT_TRUE(
+            schedules::run_forward(v.schedule,
+                                   schedules::ForwardTask<T>{shape, in, o.view(), lse.values.data(),
+                                                             blocks, &table, threads, nullptr})
+                .is_ok());
+        expect_close("O", o, fwd.O, gauge.O, allowed);
+        expect_close("LSE", lse, fwd.L, gauge.L, allowed);
+      } else {
+        ASSERT_TRUE(schedules::run_backward(
+                        v.schedule, schedules::BackwardTask<T>{shape, in, d_o.view(), o_in.view(),
+                                                               lse_in.values.data(), dx.view(),
+                                                               blocks, &table, threads, nullptr})
+                        .is_ok());
+        expect_close("dX", dx, bwd.dX, gauge.dX, allowed);
+      }
+      ++cases_;
+    }
+  }
+
+  std::size_t cases_ = 0;
+
+ private:
+  void expect_close(const char* name, const Padded<T>& out, const ref::Matrix<Wide>& wanted,
+                    const ref::Matrix<double>& unit, double allowed) {
+    const ref::Worst worst =
+        ref::worst_ratio(out.values.data(), static_cast<std::size_t>(out.stride), wanted, unit);
+    EXPECT_TRUE(worst.passes(allowed))
+        << name << ": " << to_string(worst) << ", allowed " << allowed;
+    for (index_t i = 0; i + 1 < out.rows; ++i)
+      for (index_t j = out.cols; j < out.stride; ++j)
+        ASSERT_TRUE(std::isnan(out.values[static_cast<std::size_t>(i * out.stride + j)]))
+            << name << " was written between its rows";
+  }
+
+  std::vector<const kernels::KernelTable<T>*> tables_;
+};
+
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(Numeric, Types);
+
+TYPED_TEST(Numeric, SmallCases) {
+  const ref::CaseShape shapes[] = {{1, 1, 1, 1, ref::Ties::none},
+                                   {5, 9, 3, 4, ref::Ties::none},
+                                   {17, 8, 11, 2, ref::Ties::keys_values},
+                                   {12, 12, 6, 6, ref::Ties::all},
+                                   {33, 41, 19, 23, ref::Ties::keys_values}};
+  std::uint64_t seed = 1;
+  for (const ref::CaseShape& shape : shapes)
+    for (const ref::Kind kind : ref::all_kinds)
+      for (const index_t factor : {1, 3, 40}) {
+        this->check(kind, shape, seed, static_cast<index_t>(seed % 3), factor);
+        ++seed;
+      }
+  std::cout << this->cases_ << " cases\n";
+  EXPECT_GE(this->cases_, 1000u);
+}
+
+TYPED_TEST(Numeric, LargerCases) {
+  const ref::CaseShape shapes[] = {{200, 180, 64, 64, ref::Ties::none},
+                                   {97, 300, 40, 96, ref::Ties::none},
+                                   {150, 150, 130, 32, ref::Ties::all},
+                                   {64, 300, 150, 17, ref::Ties::keys_values}};
+  std::uint64_t seed = 1000;
+  for (const ref::CaseShape& shape : shapes)
+    for (const ref::Kind kind : ref::all_kinds) {
+      this->check(kind, shape, seed, static_cast<index_t>(seed % 2), seed % 3 == 0 ? 4 : 60);
+      ++seed;
+    }
+  std::cout << this->cases_ << " cases\n";
+}
+
+}  // namespace
+}  // namespace ioattn_test
