@@ -8,6 +8,7 @@
 #include "base/aligned_buffer.hpp"
 #include "ioattn/ioattn.h"
 #include "machine/machine.hpp"
+#include "parallel/floating_point.hpp"
 #include "theory/bounds.hpp"
 
 namespace {
@@ -25,9 +26,11 @@ Status invalid(const char* message) {
   return Status::error(StatusCode::invalid_argument, "%s", message);
 }
 
-// Runs the body of a C function: nothing is thrown to the caller.
+// Runs the body of a C function: nothing is thrown to the caller, whose floating-point environment
+// neither changes nor has a say in plans and results.
 template <class Body>
 ioattn_status guarded(Body&& body) noexcept {
+  const parallel::DefaultFloatingPoint environment;
   try {
     return report(body());
   } catch (const std::bad_alloc&) {
@@ -35,6 +38,15 @@ ioattn_status guarded(Body&& body) noexcept {
   } catch (...) {
     return report(Status::error(StatusCode::internal, "unexpected exception"));
   }
+}
+
+// Callers in C may pass any number; in C++ one outside an enumeration's range must not be loaded.
+template <class Enum>
+int number_of(const Enum& value) {
+  static_assert(sizeof value == sizeof(int));
+  int number = 0;
+  std::memcpy(&number, &value, sizeof number);
+  return number;
 }
 
 template <class T>
@@ -58,7 +70,8 @@ Status check_problem(const ioattn_layer_problem* problem) {
   if (problem->struct_size != sizeof *problem) {
     return invalid("problem: struct_size is not sizeof(ioattn_layer_problem)");
   }
-  if (problem->dtype != IOATTN_F32 && problem->dtype != IOATTN_F64) {
+  const int dtype = number_of(problem->dtype);
+  if (dtype != IOATTN_F32 && dtype != IOATTN_F64) {
     return invalid("problem: dtype is neither IOATTN_F32 nor IOATTN_F64");
   }
   if (problem->n < 0 || problem->m < 0 || problem->d < 0 || problem->dv < 0) {
@@ -132,7 +145,7 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
   Status status = make_plan(Pass::backward, inputs, options, &plan);
   if (!status.is_ok()) return status;
   AlignedBuffer results;
-  if (o == nullptr && lse == nullptr && api::takes_forward_results(plan.schedule)) {
+  if (lse == nullptr && api::takes_forward_results(plan.schedule)) {
     const int64_t words = problem.n * (problem.dv + 1);
     results = AlignedBuffer(static_cast<std::size_t>(words) * sizeof(T));
     if (words > 0 && results.data() == nullptr) {
@@ -158,7 +171,7 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
 }  // namespace
 
 const char* ioattn_status_string(ioattn_status status) {
-  return name_of(static_cast<StatusCode>(status));
+  return name_of(static_cast<StatusCode>(number_of(status)));
 }
 
 const char* ioattn_last_error(void) { return last_error; }
@@ -184,7 +197,9 @@ ioattn_status ioattn_layer_backward(const ioattn_layer_problem* problem,
     api::RunOptions run;
     Status status = check_problem(problem);
     if (status.is_ok()) status = run_options(options, &run);
-    if (status.is_ok() && (o == nullptr) != (lse == nullptr)) {
+    // O without elements may be null although LSE is given.
+    const bool o_has_elements = status.is_ok() && problem->n > 0 && problem->dv > 0;
+    if (o_has_elements && (o == nullptr) != (lse == nullptr)) {
       status = invalid("of o and lse one is null: pass both or neither");
     }
     if (!status.is_ok() || dx == nullptr) return status;
@@ -261,11 +276,13 @@ ioattn_status ioattn_layer_bound(ioattn_pass pass, ioattn_class algorithms, ioat
                                  double* words, const char** name) {
   return guarded([&] {
     if (words == nullptr) return invalid("words is null");
-    if (pass != IOATTN_FORWARD && pass != IOATTN_BACKWARD) return invalid("pass is unknown");
-    if (algorithms != IOATTN_CLASS_PEBBLE && algorithms != IOATTN_CLASS_FMA) {
+    if (number_of(pass) < IOATTN_FORWARD || number_of(pass) > IOATTN_BACKWARD) {
+      return invalid("pass is unknown");
+    }
+    if (number_of(algorithms) < IOATTN_CLASS_PEBBLE || number_of(algorithms) > IOATTN_CLASS_FMA) {
       return invalid("class is unknown");
     }
-    if (tie != IOATTN_TIE_NONE && tie != IOATTN_TIE_KV && tie != IOATTN_TIE_ALL) {
+    if (number_of(tie) < IOATTN_TIE_NONE || number_of(tie) > IOATTN_TIE_ALL) {
       return invalid("tie is unknown");
     }
     if (n < 1 || m < 1 || d < 1 || dv < 1 || M < 1) return invalid("a size or M is below 1");

@@ -4,25 +4,12 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include <cfenv>
 #include <new>
+
+#include "parallel/floating_point.hpp"
 
 namespace ioattn::parallel {
 namespace {
-
-class DefaultFloatingPoint {
- public:
-  DefaultFloatingPoint() {
-    std::fegetenv(&saved_);
-    std::fesetenv(FE_DFL_ENV);
-  }
-  ~DefaultFloatingPoint() { std::fesetenv(&saved_); }
-  DefaultFloatingPoint(const DefaultFloatingPoint&) = delete;
-  DefaultFloatingPoint& operator=(const DefaultFloatingPoint&) = delete;
-
- private:
-  std::fenv_t saved_;
-};
 
 void* wait_at_barrier(void* barrier) {
   pthread_mutex_lock(static_cast<pthread_mutex_t*>(barrier));
@@ -30,11 +17,34 @@ void* wait_at_barrier(void* barrier) {
   return nullptr;
 }
 
+// Threads that were created for this calling thread, which has its own pool.
+thread_local int proved = 1;
+
+// A forked child has none of the pool's threads, yet libgomp waits for them in the child's first
+// region, forever (GCC bug 60035). So the pool ends before a fork and the next region makes a new
+// one. It is the calling thread's own: those of other threads do not exist in the child. libomp
+// looks after itself.
+void before_fork() {
+#if !defined(__clang__)
+  omp_pause_resource_all(omp_pause_hard);
+#endif
+  proved = 1;
+}
+
+bool may_fork_later() {
+  static std::atomic<bool> registered{false};
+  if (!registered.load(std::memory_order_relaxed)) {
+    if (pthread_atfork(before_fork, nullptr, nullptr) != 0) return false;
+    registered.store(true, std::memory_order_relaxed);  // being called twice would do no harm
+  }
+  return true;
+}
+
 // OpenMP runtimes end the process when they cannot create a thread. So the first region of a size
 // is preceded by creating as many threads, all alive at once, and joining them.
 bool can_create(int threads) {
-  thread_local int proved = 1;  // each calling thread has its own pool
   if (threads <= proved) return true;
+  if (!may_fork_later()) return false;
   pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
   pthread_t* handles = new (std::nothrow) pthread_t[static_cast<std::size_t>(threads)];
   if (handles == nullptr) return false;
