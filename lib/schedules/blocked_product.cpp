@@ -23,6 +23,26 @@ void multiply_element(const kernels::KernelTable<T>& kernels, const T* a, index_
   *c = accumulate ? *c + sum : sum;
 }
 
+// The order of the blocks and their events.
+template <class T, class Multiply>
+void walk(const Trace& trace, const Factor<const T>& a, const Factor<const T>& b,
+          const Factor<T>& c, index_t first, index_t last, index_t k, index_t n2,
+          const ProductBlocks& blocks, const Multiply& multiply) {
+  for (Range i(first, last, blocks.rows); i; i.next()) {
+    for (Range j(n2, blocks.cols); j; j.next()) {
+      trace.create(c.block(i, j));
+      for (Range q(k, blocks.depth); q; q.next()) {
+        trace.read(a.block(i, q));
+        trace.read(b.block(q, j));
+        multiply(i, q, j);
+        trace.remove(a.block(i, q));
+        trace.remove(b.block(q, j));
+      }
+      trace.write_and_remove(c.block(i, j));
+    }
+  }
+}
+
 }  // namespace
 
 index_t pack_elements(index_t rows, index_t depth, index_t cols, index_t nr) {
@@ -76,19 +96,21 @@ void blocked_product(const kernels::KernelTable<T>& kernels, const Trace& trace,
                      const Factor<const T>& a, const Factor<const T>& b, const Factor<T>& c,
                      index_t first, index_t last, index_t k, index_t n2,
                      const ProductBlocks& blocks, T* pack) {
-  for (Range i(first, last, blocks.rows); i; i.next()) {
-    for (Range j(n2, blocks.cols); j; j.next()) {
-      trace.create(c.block(i, j));
-      for (Range q(k, blocks.depth); q; q.next()) {
-        trace.read(a.block(i, q));
-        trace.read(b.block(q, j));
-        multiply_block(kernels, a, b, c, i, q, j, q.begin > 0, pack);
-        trace.remove(a.block(i, q));
-        trace.remove(b.block(q, j));
-      }
-      trace.write_and_remove(c.block(i, j));
-    }
-  }
+  walk(trace, a, b, c, first, last, k, n2, blocks,
+       [&](const Range& i, const Range& q, const Range& j) {
+         multiply_block(kernels, a, b, c, i, q, j, q.begin > 0, pack);
+       });
+}
+
+template <class T>
+void unblocked_product(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                       const Factor<const T>& a, const Factor<const T>& b, const Factor<T>& c,
+                       index_t n1, index_t k, index_t n2, index_t depth, T* pack) {
+  const Range all_rows(n1, n1), all_terms(k, k), all_cols(n2, n2);
+  multiply_block(kernels, a, b, c, all_rows, all_terms, all_cols, false, pack);
+  if (!trace.is_observed()) return;
+  walk(trace, a, b, c, 0, n1, k, n2, {1, depth, 1},
+       [](const Range&, const Range&, const Range&) {});
 }
 
 #define IOATTN_INSTANTIATE(T)                                                                     \
@@ -97,7 +119,10 @@ void blocked_product(const kernels::KernelTable<T>& kernels, const Trace& trace,
                                const Range&, const Range&, bool, T*);                             \
   template void blocked_product(const kernels::KernelTable<T>&, const Trace&,                     \
                                 const Factor<const T>&, const Factor<const T>&, const Factor<T>&, \
-                                index_t, index_t, index_t, index_t, const ProductBlocks&, T*)
+                                index_t, index_t, index_t, index_t, const ProductBlocks&, T*);    \
+  template void unblocked_product(const kernels::KernelTable<T>&, const Trace&,                   \
+                                  const Factor<const T>&, const Factor<const T>&,                 \
+                                  const Factor<T>&, index_t, index_t, index_t, index_t, T*)
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);
 #undef IOATTN_INSTANTIATE

@@ -54,4 +54,12 @@ void blocked_product(const kernels::KernelTable<T>& kernels, const Trace& trace,
                      index_t first, index_t last, index_t k, index_t n2,
                      const ProductBlocks& blocks, T* pack);
 
+// C = A B without reuse: for each element of C, `depth` words of a row of A and of a column of B at
+// a time. The values are those of one multiply_block, as the elements alone would leave the SIMD
+// lanes empty.
+template <class T>
+void unblocked_product(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                       const Factor<const T>& a, const Factor<const T>& b, const Factor<T>& c,
+                       index_t n1, index_t k, index_t n2, index_t depth, T* pack);
+
 }  // namespace ioattn::schedules

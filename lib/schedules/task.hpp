@@ -39,6 +39,7 @@ struct BackwardTask {
 class Trace {
  public:
   explicit Trace(Observer* observer) : observer_(observer) {}
+  bool is_observed() const { return observer_ != nullptr; }
 
   void phase(const char* name) const {
     if (observer_ != nullptr) observer_->phase(name);

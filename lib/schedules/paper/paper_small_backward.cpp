@@ -40,7 +40,11 @@ Status paper_small_backward(const BackwardTask<T>& task) {
   const Factor<T> t_factor = blocks.columns_first(Operand::T, t);
   const auto product = [&](const Factor<const T>& a, const Factor<const T>& c,
                            const Factor<T>& result, index_t n1, index_t k, index_t n2) {
-    blocked_product(kernels, trace, a, c, result, 0, n1, k, n2, {b, depth, b}, blocks.pack());
+    if (b == 1) {
+      unblocked_product(kernels, trace, a, c, result, n1, k, n2, depth, blocks.pack());
+    } else {
+      blocked_product(kernels, trace, a, c, result, 0, n1, k, n2, {b, depth, b}, blocks.pack());
+    }
   };
 
   trace.phase("1a");

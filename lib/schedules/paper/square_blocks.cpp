@@ -12,7 +12,10 @@ SquareBlocks<T>::SquareBlocks(const LayerShape& shape, index_t side, index_t dep
     : side_(side), depth_(depth), nr_(nr) {
   const index_t longest = std::max({shape.n, shape.m, shape.d, shape.dv});
   const index_t lanes = std::min(side, longest);
-  pack_ = layout->add<T>(pack_elements(lanes, std::min(depth, longest), lanes, nr));
+  // Elements one at a time are computed a matrix at a time (unblocked_product).
+  const index_t packed = side == 1 ? longest : lanes;
+  pack_ = layout->add<T>(
+      pack_elements(packed, side == 1 ? longest : std::min(depth, longest), packed, nr));
   row_max_ = layout->add<T>(lanes);
   row_sum_ = layout->add<T>(lanes);
 }
@@ -33,13 +36,16 @@ void SquareBlocks<T>::softmax_rows(const kernels::KernelTable<T>& kernels, const
   trace.create({Operand::row_sum, i.begin, 0, i.size(), 1});
   start_statistics(i.size());
   const Factor<const T> keys = transposed(a2);
+  if (side_ == 1) {
+    multiply_block(kernels, s, keys, scores, i, Range(d, d), Range(m, m), false, pack());
+  }
   for (Range j(m, side_); j; j.next()) {
     const Block raw = {Operand::scores, i.begin, j.begin, i.size(), j.size()};
     trace.create(raw);
     for (Range q(d, depth_); q; q.next()) {
       trace.read(s.block(i, q));
       trace.read(keys.block(q, j));
-      multiply_block(kernels, s, keys, scores, i, q, j, q.begin > 0, pack());
+      if (side_ > 1) multiply_block(kernels, s, keys, scores, i, q, j, q.begin > 0, pack());
       trace.remove(s.block(i, q));
       trace.remove(keys.block(q, j));
     }
