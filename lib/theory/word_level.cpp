@@ -66,11 +66,10 @@ void keep_least(Cost* best, const Words& words) {
   if (!best->has_value() || words.total() < (*best)->total()) *best = words;
 }
 
+// floor(sqrt(M / 4)), exact below 2^54 words.
 index_t paper_block(index_t M) {
-  index_t b = index_t(std::sqrt(double(M) / 4));
-  while (b > 0 && 4 * b * b > M) --b;
-  while (4 * (b + 1) * (b + 1) <= M) ++b;
-  return b;
+  const index_t quarter = M / 4;
+  return index_t(std::sqrt(double(quarter)));
 }
 
 Blocks square_blocks(index_t b) {
@@ -215,7 +214,7 @@ Cost tile_fused_backward(const LayerShape& shape, index_t M, ScoreTile score_til
   for_each_tile_width(m, [&](index_t cols) {
     // tiles rows cols + 2 rows + max(rows, cols) + 1 <= M
     index_t rows = (M - 1 - cols) / (tiles * cols + 2);
-    if (rows > cols) rows = std::max(cols, (M - 1) / (tiles * cols + 3));
+    if (rows > cols) rows = (M - 1) / (tiles * cols + 3);
     rows = std::min(rows, n);
     if (rows < 1) return;
     const index_t down = ceil_div(n, rows), across = ceil_div(m, cols);
