@@ -1,0 +1,270 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "plan/planner.hpp"
+#include "theory/bounds.hpp"
+#include "theory/word_level.hpp"
+#include "tune/commands.hpp"
+#include "tune/options.hpp"
+#include "tune/report_json.hpp"
+#include "tune/table.hpp"
+
+namespace ioattn::tune {
+namespace {
+
+using theory::AlgorithmClass;
+using theory::Bound;
+
+struct BoundsOptions {
+  ShapeOptions shape;
+  index_t M = 0;
+  bool json = false;
+};
+
+struct NamedBound {
+  const char* name;
+  double (*of)(Pass pass, const LayerShape& shape, index_t M);
+};
+double compulsory(Pass pass, const LayerShape& shape, index_t) {
+  return theory::compulsory_bound(pass, shape);
+}
+constexpr NamedBound class_p_bounds[] = {
+    {"compulsory", compulsory}, {"a2", theory::bound_a2}, {"G3", theory::bound_g3}};
+constexpr NamedBound class_f_bounds[] = {{"b2", theory::bound_b2}, {"c", theory::bound_c}};
+
+// What holds for any algorithm holds for class F too.
+std::vector<NamedBound> bounds_of(AlgorithmClass algorithms) {
+  std::vector<NamedBound> list(std::begin(class_p_bounds), std::end(class_p_bounds));
+  if (algorithms == AlgorithmClass::F) {
+    list.insert(list.end(), std::begin(class_f_bounds), std::end(class_f_bounds));
+  }
+  return list;
+}
+
+// What one schedule moves at this M: at word level at least, and in blocks as the planner would run
+// it here.
+struct ScheduleWords {
+  std::string name;
+  AlgorithmClass algorithms = AlgorithmClass::F;
+  std::optional<index_t> least_words;    // word level; empty: does not fit
+  std::optional<index_t> planned_words;  // block level; empty: does not fit, or not implemented
+  index_t least_M = 0;                   // block level; 0: not implemented
+  Bound bound;
+
+  double ratio() const { return static_cast<double>(least_words.value_or(0)) / bound.words; }
+};
+
+std::optional<index_t> total(const theory::word_level::Cost& cost) {
+  return cost ? std::optional<index_t>(cost->total()) : std::nullopt;
+}
+
+std::optional<index_t> word_level_words(Pass pass, Schedule schedule, const LayerShape& shape,
+                                        index_t M) {
+  namespace w = theory::word_level;
+  const bool forward = pass == Pass::forward;
+  switch (schedule) {
+    case Schedule::naive: return total(w::naive_backward(shape, M));
+    case Schedule::paper_small:
+      return total(forward ? w::paper_small_forward(shape, M) : w::paper_small_backward(shape, M));
+    case Schedule::paper_large:
+      return forward ? std::nullopt : total(w::paper_large_backward(shape, M));
+    case Schedule::row_stream:
+      return total(forward ? w::row_stream_forward(shape, M) : w::row_stream_backward(shape, M));
+  }
+  return std::nullopt;
+}
+
+// Schedules that theory prices and that are not implemented.
+std::vector<std::pair<const char*, theory::word_level::Cost>> further(Pass pass,
+                                                                      const LayerShape& shape,
+                                                                      index_t M) {
+  namespace w = theory::word_level;
+  if (pass == Pass::forward) return {{"stationary", w::stationary_forward(shape, M)}};
+  return {{"stationary", w::stationary_backward(shape, M)},
+          {"tile_fused", w::tile_fused_backward(shape, M, w::ScoreTile::resident)},
+          {"resident", w::resident_backward(shape, M)}};
+}
+
+ScheduleWords words_of(Pass pass, const plan::Candidate& candidate, const LayerShape& shape,
+                       index_t M) {
+  ScheduleWords words;
+  words.name = name_of(candidate.schedule);
+  words.algorithms = theory::class_of(pass, candidate.schedule);
+  words.least_M = candidate.least_M;
+  if (candidate.fits) words.planned_words = candidate.cost.total().words();
+  words.least_words = word_level_words(pass, candidate.schedule, shape, M);
+  // Blocks are a special case of words.
+  if (words.planned_words) {
+    words.least_words =
+        std::min(words.least_words.value_or(*words.planned_words), *words.planned_words);
+  }
+  return words;
+}
+
+// The better of two forms of a schedule.
+void merge(const ScheduleWords& other, ScheduleWords* words) {
+  const auto keep_least = [](const std::optional<index_t>& value, std::optional<index_t>* least) {
+    if (value && (!*least || *value < **least)) *least = value;
+  };
+  keep_least(other.planned_words, &words->planned_words);
+  keep_least(other.least_words, &words->least_words);
+  words->least_M = std::min(words->least_M, other.least_M);
+}
+
+std::vector<ScheduleWords> schedules(Pass pass, const LayerShape& shape, index_t M) {
+  plan::PlanRequest request;
+  request.pass = pass;
+  request.problem.shape = shape;
+  request.level = "M";
+  request.M = M;
+  request.tile = {Isa::scalar, 1, 1};  // no rounding to register tiles
+  std::vector<ScheduleWords> list;
+  for (const plan::Candidate& candidate : plan::candidates(request)) {
+    ScheduleWords words = words_of(pass, candidate, shape, M);
+    if (!list.empty() && list.back().name == words.name) {
+      merge(words, &list.back());
+    } else {
+      list.push_back(std::move(words));
+    }
+  }
+  for (const auto& [name, cost] : further(pass, shape, M)) {
+    ScheduleWords words;
+    words.name = name;
+    words.least_words = total(cost);
+    list.push_back(std::move(words));
+  }
+  for (ScheduleWords& words : list) {
+    words.bound = theory::lower_bound(pass, words.algorithms, shape, M);
+  }
+  return list;
+}
+
+Json class_json(Pass pass, AlgorithmClass algorithms, const LayerShape& shape, index_t M) {
+  const Bound best = theory::lower_bound(pass, algorithms, shape, M);
+  Json json;
+  json["class"] = name_of(algorithms);
+  json["lower_bound"] = best.words;
+  json["bound"] = best.name;
+  json["assumption"] = best.assumption;
+  for (const NamedBound& bound : bounds_of(algorithms)) {
+    json["bounds"][bound.name] = bound.of(pass, shape, M);
+  }
+  return json;
+}
+
+Json schedule_json(const ScheduleWords& words) {
+  const auto or_null = [](const std::optional<index_t>& value) {
+    return value ? Json(*value) : Json();
+  };
+  Json json;
+  json["schedule"] = words.name;
+  json["class"] = name_of(words.algorithms);
+  json["words"] = or_null(words.least_words);
+  json["lower_bound"] = words.bound.words;
+  json["bound"] = words.bound.name;
+  json["ratio"] = words.least_words ? Json(words.ratio()) : Json();
+  json["planned_words"] = or_null(words.planned_words);
+  json["planned_least_M"] = words.least_M > 0 ? Json(words.least_M) : Json();
+  return json;
+}
+
+void print_bounds_json(const LayerShape& shape, index_t M) {
+  Json json;
+  json["n"] = shape.n;
+  json["m"] = shape.m;
+  json["d"] = shape.d;
+  json["dv"] = shape.dv;
+  json["tie"] = name_of(shape.tie);
+  json["M"] = M;
+  json["regime"] = name_of(theory::regime(shape, M));
+  json["paper_formula"] = theory::paper_formula(shape, M);
+  json["passes"] = Json::array();
+  for (const Pass pass : {Pass::backward, Pass::forward}) {
+    Json entry;
+    entry["pass"] = name_of(pass);
+    entry["compulsory"] = theory::compulsory_bound(pass, shape);
+    entry["classes"] = Json::array();
+    for (const AlgorithmClass algorithms : {AlgorithmClass::P, AlgorithmClass::F}) {
+      entry["classes"].push_back(class_json(pass, algorithms, shape, M));
+    }
+    entry["schedules"] = Json::array();
+    for (const ScheduleWords& words : schedules(pass, shape, M)) {
+      entry["schedules"].push_back(schedule_json(words));
+    }
+    json["passes"].push_back(std::move(entry));
+  }
+  print_json(json);
+}
+
+void print_pass(Pass pass, const LayerShape& shape, index_t M) {
+  fmt::print("\n{} pass: lower bounds on words moved\n", name_of(pass));
+  Table bounds({"class", "compulsory", "a2", "G3", "b2", "c", "best", "by"});
+  std::string notes;
+  for (const AlgorithmClass algorithms : {AlgorithmClass::P, AlgorithmClass::F}) {
+    const Bound best = theory::lower_bound(pass, algorithms, shape, M);
+    std::vector<std::string> row = {name_of(algorithms)};
+    for (const NamedBound& bound : bounds_of(algorithms)) {
+      row.push_back(grouped(bound.of(pass, shape, M)));
+    }
+    row.resize(6, "-");
+    row.push_back(grouped(best.words));
+    row.push_back(best.name);
+    bounds.add(row);
+    notes += fmt::format("  {} ({}): {}\n", name_of(algorithms), best.name, best.assumption);
+  }
+  fmt::print("{}{}", bounds.text(), notes);
+
+  Table table(
+      {"schedule", "class", "least words", "bound of its class", "ratio", "planned here", "from M"},
+      2);
+  for (const ScheduleWords& words : schedules(pass, shape, M)) {
+    const bool fits = words.least_words.has_value();
+    table.add({words.name, name_of(words.algorithms), fits ? grouped(*words.least_words) : "-",
+               grouped(words.bound.words), fits ? ratio_text(words.ratio()) : "-",
+               words.planned_words ? grouped(*words.planned_words) : "-",
+               words.least_M > 0 ? grouped(words.least_M) : "-"});
+  }
+  fmt::print("{}", table.text());
+}
+
+void run_bounds(const BoundsOptions& options) {
+  const LayerShape shape = options.shape.checked();
+  if (options.json) {
+    print_bounds_json(shape, options.M);
+    return;
+  }
+  fmt::print("n = {}, m = {}, d = {}, dv = {}, tie {}; M = {} words: {}\n", shape.n, shape.m,
+             shape.d, shape.dv, name_of(shape.tie), grouped(options.M),
+             name_of(theory::regime(shape, options.M)));
+  fmt::print("the paper's formula, all constants 1: {} words\n",
+             grouped(theory::paper_formula(shape, options.M)));
+  for (const Pass pass : {Pass::backward, Pass::forward}) print_pass(pass, shape, options.M);
+}
+
+}  // namespace
+
+void add_bounds_command(CLI::App* app) {
+  CLI::App* command = app->add_subcommand(
+      "bounds", "lower bounds on the words that move, and what every schedule costs");
+  const auto options = std::make_shared<BoundsOptions>();
+  options->shape.add(command);
+  options->shape.n->required();
+  options->shape.d->required();
+  add_integer(command, "--M", &options->M, 1, largest_words, "words of fast memory")->required();
+  add_json(command, &options->json);
+  command->footer(
+      "Class P: anything the red-blue pebble game allows. Class F: every entry has one "
+      "accumulator\n"
+      "and no multiply-add is done twice. A schedule is compared with the bounds of its class.\n"
+      "least words: reads + writes at word level, the best blocks at this M. planned here: the "
+      "exact\n"
+      "count of what this library would run, whose blocks are made for speed too; it exists from "
+      "the\n"
+      "M named on. -: does not fit, or not implemented.");
+  command->callback([options] { run_bounds(*options); });
+}
+
+}  // namespace ioattn::tune

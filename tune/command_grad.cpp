@@ -1,0 +1,207 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "api/layer.hpp"
+#include "tune/command_error.hpp"
+#include "tune/commands.hpp"
+#include "tune/layer_files.hpp"
+#include "tune/measured_pass.hpp"
+#include "tune/npy.hpp"
+#include "tune/options.hpp"
+#include "tune/report_text.hpp"
+
+namespace ioattn::tune {
+namespace {
+
+struct Wanted {
+  bool o = true, lse = true, dx = true;
+  bool forward() const { return o || lse; }
+};
+
+struct GradOptions {
+  LayerPaths paths;
+  std::string out;
+  Wanted wanted;
+  std::optional<DType> dtype;
+  index_t threads = 0;
+  api::RunOptions run;
+  bool json = false;
+};
+
+Wanted parse_outputs(const std::string& text) {
+  Wanted wanted = {false, false, false};
+  for (const std::string& name : CLI::detail::split(text, ',')) {
+    bool* flag = name == "O" ? &wanted.o : name == "LSE" ? &wanted.lse : &wanted.dx;
+    if ((flag == &wanted.dx && name != "dX") || *flag) {
+      throw CLI::ValidationError("--outputs", "\"" + text + "\" is not a list of O, LSE, dX");
+    }
+    *flag = true;
+  }
+  return wanted;
+}
+
+void make_directory(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!std::filesystem::is_directory(path, error)) throw RunError("cannot create " + path);
+}
+
+// What the command did: the backward pass first.
+struct Outcome {
+  std::vector<PassReport> passes;
+  double peak_flops = 0;  // measured, of all threads used
+  int threads = 1;
+  DType dtype = DType::f32;
+};
+
+template <class T>
+void write_results(const GradOptions& options, const ForwardResult<T>& forward,
+                   const std::vector<T>& dx, index_t d) {
+  const auto path = [&](const char* name) { return options.out + "/" + name + ".npy"; };
+  if (options.wanted.o) write_npy<T>(path("O"), forward.o);
+  if (options.wanted.lse) {
+    write_npy<T>(path("LSE"), {forward.lse, forward.o.rows, 1, 1}, 1);
+  }
+  if (options.wanted.dx) write_npy<T>(path("dX"), {dx.data(), d, d, d});
+}
+
+template <class T>
+Outcome run(const GradOptions& options) {
+  const LayerFiles<T> files = read_layer<T>(options.paths);
+  if (!files.not_finite.empty()) {
+    std::fprintf(stderr, "ioattn: warning: NaN or Inf in %s\n",
+                 fmt::format("{}", fmt::join(files.not_finite, ", ")).c_str());
+  }
+  const LayerInputs<T> inputs = files.inputs();
+  LayerProblem problem;
+  problem.shape = shape_of(inputs);
+  problem.dtype = dtype_of<T>::value;
+
+  // Plan both passes before anything runs: the backward pass first, which needs more.
+  const Wanted& wanted = options.wanted;
+  PlannedPass backward, forward;
+  if (wanted.dx) backward = plan_pass(Pass::backward, problem, options.run);
+  const bool needs_forward =
+      wanted.forward() || (wanted.dx && api::takes_forward_results(backward.plan.schedule));
+  if (needs_forward) forward = plan_pass_or_auto(Pass::forward, problem, options.run);
+  make_directory(options.out);
+
+  Outcome outcome;
+  outcome.dtype = problem.dtype;
+  outcome.threads = api::granted_threads(options.run.threads);
+  const kernels::Kernels* kernels = nullptr;
+  require(api::selected_kernels(&kernels));
+  outcome.peak_flops = measure_fma_peak(*kernels, problem.dtype, 0.1) * outcome.threads;
+
+  const RunMode mode = {outcome.threads, true};
+  ForwardResult<T> results;
+  std::vector<T> dx;
+  if (needs_forward) {
+    PassReport report = run_forward(inputs, forward, mode, &results);
+    if (wanted.forward()) outcome.passes.push_back(std::move(report));
+  }
+  if (wanted.dx) {
+    outcome.passes.insert(outcome.passes.begin(), run_backward(inputs, files.d_o.view(), results.o,
+                                                               results.lse, backward, mode, &dx));
+  }
+  write_results(options, results, dx, problem.shape.d);
+  return outcome;
+}
+
+void print_outcome_json(const Outcome& outcome) {
+  const PassReport& main = outcome.passes.front();
+  Json json;
+  json["machine"] = machine_json(machine::this_machine());
+  json["plan"] = to_text(main.planned.plan);
+  json["schedule"] = name_of(main.planned.plan.schedule);
+  json["isa"] = name_of(main.planned.plan.isa);
+  json["dtype"] = name_of(outcome.dtype);
+  json["threads"] = outcome.threads;
+  json["seconds"] = main.seconds;
+  json["gflops"] = main.gflops;
+  json["peak_fraction"] = main.gflops * 1e9 / outcome.peak_flops;
+  json["io"] = Json::array();
+  for (const PassReport& report : outcome.passes) json["io"].push_back(io_json(report));
+  print_json(json);
+}
+
+void print_outcome(const GradOptions& options, const Outcome& outcome) {
+  const machine::Machine& machine = machine::this_machine();
+  const PassReport& main = outcome.passes.front();
+  fmt::print("machine: {}; {} of {} threads, {}\n", machine.model, outcome.threads,
+             machine.usable_threads, name_of(main.planned.plan.isa));
+  for (const PassReport& report : outcome.passes) {
+    fmt::print("{}: {}\n", name_of(report.planned.pass), to_text(report.planned.plan));
+    fmt::print("  {}, {:.2f} Gflop/s nominal = {:.0f}% of the FMA peak\n",
+               seconds_text(report.seconds), report.gflops,
+               100 * report.gflops * 1e9 / outcome.peak_flops);
+  }
+  fmt::print("{}", io_text(outcome.passes));
+  fmt::print("wrote to {}\n", options.out);
+}
+
+void run_grad(GradOptions options) {
+  if (options.run.literal && options.run.schedule != Schedule::paper_large) {
+    throw UsageError("--literal needs --schedule paper_large");
+  }
+  if (options.wanted.dx && options.paths.d_o.empty()) throw UsageError("--dO is required for dX");
+  options.run.threads = static_cast<int>(options.threads);
+  const DType dtype = options.dtype ? *options.dtype : read_npy_header(options.paths.a1).dtype;
+  const Outcome outcome = dtype == DType::f32 ? run<float>(options) : run<double>(options);
+  if (options.json) {
+    print_outcome_json(outcome);
+  } else {
+    print_outcome(options, outcome);
+  }
+}
+
+}  // namespace
+
+void add_grad_command(CLI::App* app) {
+  CLI::App* command = app->add_subcommand(
+      "grad", "forward and backward pass on .npy files, with the words that moved");
+  const auto options = std::make_shared<GradOptions>();
+  const auto file = [&](const char* name, std::string* path, const char* help) {
+    return command->add_option(name, *path, help)->type_name("FILE");
+  };
+  file("--A1", &options->paths.a1, "queries, n x d")->required();
+  file("--A2", &options->paths.a2, "keys, m x d (default: A1, the same memory)");
+  file("--A3", &options->paths.a3, "values, m x d (default: A1, the same memory)");
+  file("--X", &options->paths.x, "W_Q W_K^T, d x d")->required();
+  file("--Y", &options->paths.y, "W_V, d x dv")->required();
+  file("--dO", &options->paths.d_o, "gradient of O, n x dv; needed for dX");
+  command->add_option("--out", options->out, "directory for O.npy, LSE.npy, dX.npy")
+      ->required()
+      ->type_name("DIR");
+  command
+      ->add_option_function<std::string>(
+          "--outputs", [=](const std::string& text) { options->wanted = parse_outputs(text); },
+          "comma-separated list of O, LSE, dX (default: all)")
+      ->type_name("LIST");
+  add_schedule(command, &options->run.schedule);
+  command->add_flag("--literal", options->run.literal,
+                    "paper_large with the paper's own block sizes, although they exceed M");
+  add_integer(command, "--M", &options->run.M, 1, largest_words,
+              "words of fast memory, exact (default: this machine's L2)");
+  add_dtype(command, &options->dtype)->description("f32 or f64 (default: that of A1)");
+  add_integer(command, "--threads", &options->threads, 1, 1 << 16,
+              "at most so many (default: all that this process may use)");
+  add_json(command, &options->json);
+  command->footer(
+      "seconds is the median of a few runs without a counter; the counted run gives the same "
+      "bits.\n"
+      "gflops is nominal flops / seconds, 2 flops per multiply-add, every product taken once:\n"
+      "  form g (G = dO Y^T):                   dX  2(3nmd + 2nd^2 + n d dv)\n"
+      "                                         O   2(2nmd + nd^2 + n d dv)\n"
+      "  form h (h = A3 Y) and paper schedules: dX  2(2nmd + 2nd^2 + nm dv + m d dv)\n"
+      "                                         O   2(nmd + nd^2 + nm dv + m d dv)\n"
+      "peak_fraction compares it with independent multiply-adds measured in the same run, times "
+      "the\n"
+      "threads. schedule, plan, seconds and gflops are those of the first entry of io.");
+  command->callback([options] { run_grad(*options); });
+}
+
+}  // namespace ioattn::tune

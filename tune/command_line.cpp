@@ -1,0 +1,59 @@
+#include <algorithm>
+#include <cstdio>
+#include <new>
+
+#include "ioattn/ioattn.h"
+#include "tune/command_error.hpp"
+#include "tune/commands.hpp"
+
+namespace ioattn::tune {
+namespace {
+
+int report(int exit_code, std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::fprintf(stderr, "ioattn: %s\n", message.c_str());
+  return exit_code;
+}
+
+int parse_and_run(int argc, const char* const* argv) {
+  CLI::App app{
+      "Exact softmax attention on CPUs, I/O-optimal for their caches. Words are elements of the\n"
+      "problem's dtype; M is the number of words of fast memory that one thread may use.\n"
+      "Exit codes: 0 done, 1 failed while doing, 2 wrong command line or input file.",
+      "ioattn"};
+  app.set_version_flag("--version", std::string("ioattn ") + ioattn_version());
+  app.require_subcommand(1);
+  add_machine_command(&app);
+  add_bounds_command(&app);
+  add_plan_command(&app);
+  add_grad_command(&app);
+  add_demo_command(&app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return report(exit_usage, std::string(error.what()) + " (see ioattn --help)");
+  }
+  return 0;
+}
+
+}  // namespace
+
+int run_command(int argc, const char* const* argv) {
+  int exit_code = 0;
+  try {
+    exit_code = parse_and_run(argc, argv);
+  } catch (const CommandError& error) {
+    exit_code = report(error.exit_code(), error.what());
+  } catch (const std::bad_alloc&) {
+    exit_code = report(exit_failed, "out of memory");
+  } catch (const std::exception& error) {
+    exit_code = report(exit_failed, error.what());
+  }
+  if (std::fflush(stdout) != 0 && exit_code == 0) {
+    exit_code = report(exit_failed, "cannot write to stdout");
+  }
+  return exit_code;
+}
+
+}  // namespace ioattn::tune

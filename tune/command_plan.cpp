@@ -1,0 +1,247 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "api/session.hpp"
+#include "plan/planner.hpp"
+#include "theory/bounds.hpp"
+#include "tune/command_error.hpp"
+#include "tune/commands.hpp"
+#include "tune/options.hpp"
+#include "tune/report_json.hpp"
+#include "tune/table.hpp"
+
+namespace ioattn::tune {
+namespace {
+
+struct PlanOptions {
+  std::string problem;
+  ShapeOptions shape;
+  std::optional<DType> dtype;
+  Pass pass = Pass::backward;
+  api::RunOptions run;
+  bool json = false;
+};
+
+LayerProblem problem_of(const PlanOptions& options) {
+  LayerProblem problem;
+  if (!options.problem.empty()) {
+    std::string error;
+    if (!parse_problem(options.problem, &problem, &error)) throw UsageError(error);
+    check_shape(problem.shape);
+    return problem;
+  }
+  if (options.shape.shape.n == 0 || options.shape.shape.d == 0) {
+    throw UsageError("--problem, or --n and --d, are required");
+  }
+  problem.shape = options.shape.checked();
+  problem.dtype = options.dtype.value_or(DType::f32);
+  return problem;
+}
+
+// What the planner chooses at one level; `plan` is empty if nothing fits.
+struct LevelPlan {
+  plan::PlanRequest request;
+  std::optional<plan::Plan> plan;
+  std::string reason;
+};
+
+LevelPlan plan_level(const PlanOptions& options, const LayerProblem& problem,
+                     const api::RunOptions& run) {
+  LevelPlan level;
+  require(api::plan_request(options.pass, problem, run, &level.request));
+  plan::Plan plan;
+  const Status status = plan::make_plan(level.request, &plan);
+  if (status.is_ok()) {
+    level.plan = plan;
+  } else {
+    level.reason = status.message();
+  }
+  return level;
+}
+
+// The cache levels that do not decide: L1 and L2. L3 takes part only when asked.
+std::vector<LevelPlan> other_levels(const PlanOptions& options, const LayerProblem& problem) {
+  std::vector<LevelPlan> levels;
+  for (const int level : {1, 2}) {
+    if (options.run.M == 0 && options.run.cache_level == level) continue;
+    api::RunOptions run = options.run;
+    run.M = 0;
+    run.cache_level = level;
+    levels.push_back(plan_level(options, problem, run));
+  }
+  return levels;
+}
+
+struct Costs {
+  theory::Bound bound;
+  index_t words = 0;
+  double ratio = 0;
+};
+
+Costs costs_of(const plan::PlanRequest& request, const plan::Candidate& candidate) {
+  Costs costs;
+  costs.bound =
+      theory::lower_bound(request.pass, theory::class_of(request.pass, candidate.schedule),
+                          request.problem.shape, request.M);
+  costs.words = candidate.cost.total().words();
+  costs.ratio = static_cast<double>(costs.words) / costs.bound.words;
+  return costs;
+}
+
+bool exceeds(const plan::PlanRequest& request, const plan::Candidate& candidate) {
+  return candidate.cost.total().footprint > request.M;
+}
+
+Json candidate_json(const plan::PlanRequest& request, const plan::Candidate& candidate) {
+  Json json;
+  json["schedule"] = name_of(candidate.schedule);
+  json["form"] =
+      candidate.schedule == Schedule::row_stream ? Json(name_of(candidate.blocks.form)) : Json();
+  json["fits"] = candidate.fits;
+  json["least_M"] = candidate.least_M;
+  if (!candidate.fits) return json;
+  const Costs costs = costs_of(request, candidate);
+  const bool bounded = !exceeds(request, candidate);
+  json["words"] = costs.words;
+  json["fma"] = candidate.fma;
+  json["footprint"] = candidate.cost.total().footprint;
+  json["scratch_bytes"] = candidate.scratch_bytes;
+  json["within_memory_limit"] = candidate.within_memory_limit;
+  json["lower_bound"] = bounded ? Json(costs.bound.words) : Json();
+  json["bound"] = bounded ? Json(costs.bound.name) : Json();
+  json["ratio"] = bounded ? Json(costs.ratio) : Json();
+  return json;
+}
+
+Json level_json(const LevelPlan& level) {
+  Json json;
+  json["level"] = level.request.level;
+  json["M"] = level.request.M;
+  json["regime"] = name_of(theory::regime(level.request.problem.shape, level.request.M));
+  json["plan"] = level.plan ? Json(to_text(*level.plan)) : Json();
+  json["schedule"] = level.plan ? Json(name_of(level.plan->schedule)) : Json();
+  json["reason"] = level.plan ? Json() : Json(level.reason);
+  return json;
+}
+
+void print_plan_json(const LevelPlan& chosen, const std::vector<LevelPlan>& others) {
+  Json json;
+  json["problem"] = to_text(chosen.request.problem);
+  json["pass"] = name_of(chosen.request.pass);
+  json.update(level_json(chosen));
+  json.erase("reason");
+  json["candidates"] = Json::array();
+  for (const plan::Candidate& candidate : plan::candidates(chosen.request)) {
+    json["candidates"].push_back(candidate_json(chosen.request, candidate));
+  }
+  json["levels"] = Json::array();
+  for (const LevelPlan& level : others) json["levels"].push_back(level_json(level));
+  print_json(json);
+}
+
+std::vector<std::string> candidate_row(const plan::PlanRequest& request,
+                                       const plan::Candidate& candidate) {
+  std::vector<std::string> row = {
+      name_of(candidate.schedule),
+      candidate.schedule == Schedule::row_stream ? name_of(candidate.blocks.form) : "",
+      grouped(candidate.least_M)};
+  if (!candidate.fits) {
+    row.push_back("does not fit");
+    row.resize(10, "-");
+    return row;
+  }
+  const Costs costs = costs_of(request, candidate);
+  const bool bounded = !exceeds(request, candidate);
+  row.push_back(grouped(costs.words));
+  row.push_back(grouped(candidate.fma));
+  row.push_back(grouped(candidate.cost.total().footprint));
+  row.push_back(bytes_text(candidate.scratch_bytes) + (candidate.within_memory_limit ? "" : " !"));
+  row.push_back(bounded ? grouped(costs.bound.words) : "-");
+  row.push_back(bounded ? costs.bound.name : "exceeds M");
+  row.push_back(bounded ? ratio_text(costs.ratio) : "-");
+  return row;
+}
+
+void print_level(const LevelPlan& level) {
+  fmt::print("{}: M = {} words, {}: {}\n", level.request.level, grouped(level.request.M),
+             name_of(theory::regime(level.request.problem.shape, level.request.M)),
+             level.plan ? to_text(*level.plan) : level.reason);
+}
+
+void print_plan(const LevelPlan& chosen, const std::vector<LevelPlan>& others) {
+  fmt::print("{}, {} pass\n", to_text(chosen.request.problem), name_of(chosen.request.pass));
+  fmt::print("plan: {}\n", to_text(*chosen.plan));
+  print_level(chosen);
+  Table table({"schedule", "form", "least M", "words", "multiply-adds", "footprint", "scratch",
+               "lower bound", "by", "ratio"},
+              2);
+  bool limited = false;
+  for (const plan::Candidate& candidate : plan::candidates(chosen.request)) {
+    table.add(candidate_row(chosen.request, candidate));
+    limited = limited || (candidate.fits && !candidate.within_memory_limit);
+  }
+  fmt::print("{}{}", table.text(),
+             limited ? "  ! more scratch memory than the memory limit allows\n" : "");
+  for (const LevelPlan& level : others) print_level(level);
+}
+
+void run_plan(const PlanOptions& options) {
+  if (options.run.literal && options.run.schedule != Schedule::paper_large) {
+    throw UsageError("--literal needs --schedule paper_large");
+  }
+  const LayerProblem problem = problem_of(options);
+  const LevelPlan chosen = plan_level(options, problem, options.run);
+  if (!chosen.plan) throw UsageError(chosen.reason);
+  const std::vector<LevelPlan> others = other_levels(options, problem);
+  if (options.json) {
+    print_plan_json(chosen, others);
+  } else {
+    print_plan(chosen, others);
+  }
+}
+
+void add_level(CLI::App* command, PlanOptions* options, CLI::Option* M) {
+  const auto parse = [=](const std::string& text) {
+    if (text.size() != 2 || text[0] != 'L' || text[1] < '1' || text[1] > '3') {
+      throw CLI::ValidationError("--level", "\"" + text + "\" is not L1, L2 or L3");
+    }
+    options->run.cache_level = text[1] - '0';
+  };
+  command
+      ->add_option_function<std::string>("--level", parse,
+                                         "cache level that decides: L1, L2 or L3 (default: L2)")
+      ->type_name("LEVEL")
+      ->excludes(M);
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App* app) {
+  CLI::App* command =
+      app->add_subcommand("plan", "the plan for a problem, and the candidates it was chosen from");
+  const auto options = std::make_shared<PlanOptions>();
+  CLI::Option* text = command
+                          ->add_option("--problem", options->problem,
+                                       "e.g. layer:n512,m512,d385,v32,f32,tied (or self)")
+                          ->type_name("PROBLEM");
+  ShapeOptions& shape = options->shape;
+  shape.add(command);
+  CLI::Option* dtype = add_dtype(command, &options->dtype);
+  for (CLI::Option* option : {shape.n, shape.m, shape.d, shape.dv, shape.tie, dtype}) {
+    option->excludes(text);
+  }
+  add_pass(command, &options->pass);
+  CLI::Option* M = add_integer(command, "--M", &options->run.M, 1, largest_words,
+                               "words of fast memory, exact (default: of the level)");
+  add_level(command, options.get(), M);
+  add_schedule(command, &options->run.schedule);
+  command->add_flag("--literal", options->run.literal,
+                    "paper_large with the paper's own block sizes, although they exceed M");
+  add_integer(command, "--memory-limit", &options->run.memory_limit_bytes, 0, largest_words,
+              "bytes of scratch memory for intermediates (default: O(n d), never n x m)");
+  add_json(command, &options->json);
+  command->callback([options] { run_plan(*options); });
+}
+
+}  // namespace ioattn::tune

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+// The subcommands. Each adds itself to the command line and runs when it was parsed; errors are
+// exceptions (command_error.hpp).
+namespace ioattn::tune {
+
+void add_machine_command(CLI::App* app);
+void add_bounds_command(CLI::App* app);
+void add_plan_command(CLI::App* app);
+void add_grad_command(CLI::App* app);
+void add_demo_command(CLI::App* app);
+
+// Parses, runs, and returns the exit code: 0 done, 1 failed while doing, 2 wrong command line or
+// input. Results go to stdout; an error is one line on stderr.
+int run_command(int argc, const char* const* argv);
+
+}  // namespace ioattn::tune

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "api/session.hpp"
+#include "base/layer_inputs.hpp"
+#include "instruments/io_counter.hpp"
+#include "plan/planner.hpp"
+#include "theory/bounds.hpp"
+#include "tune/report_json.hpp"
+
+// One pass of the layer problem: planned, run and timed, run once more under a counter, and held
+// against its formula and its lower bound.
+namespace ioattn::tune {
+
+struct PlannedPass {
+  Pass pass = Pass::backward;
+  LayerShape shape;
+  DType dtype = DType::f32;
+  index_t M = 0;
+  plan::Plan plan;
+};
+
+// The planner's choice. Empty problems are planned as if every size were at least 1.
+PlannedPass plan_pass(Pass pass, const LayerProblem& problem, const api::RunOptions& options);
+
+// As plan_pass, but if the options' schedule has no such pass, or does not fit M, any other is
+// taken.
+PlannedPass plan_pass_or_auto(Pass pass, const LayerProblem& problem,
+                              const api::RunOptions& options);
+
+// A candidate of the planner as a plan.
+PlannedPass planned(const plan::PlanRequest& request, const plan::Candidate& candidate);
+
+// Flops that count as work, 2 per multiply-add, every product taken once. With G = dO Y^T (form g)
+//   forward  nd^2 + 2nmd + n d dv                  backward  2nd^2 + 3nmd + n d dv
+// with h = A3 Y (form h; the paper's schedules too)
+//   forward  nd^2 + nmd + nm dv + m d dv           backward  2nd^2 + 2nmd + nm dv + m d dv
+// multiply-adds. At dv = d form g's backward is 3nmd + 3nd^2.
+double nominal_flops(const PlannedPass& planned);
+
+// Words by which the run (or, for naive, the algorithm as printed, which keeps everything resident)
+// exceeds M.
+index_t overflow_words(const PlannedPass& planned);
+
+struct RunMode {
+  int threads = 1;
+  bool timed = true;  // false: only the counted run
+};
+
+struct PassReport {
+  PlannedPass planned;
+  int threads = 1;
+  double seconds = 0;  // median of the timed runs; of the counted run if there were none
+  double gflops = 0;   // nominal
+  instruments::IoCount count;
+  std::vector<instruments::IoCounter::Phase> phases;
+  index_t formula = 0;  // reads + writes, from theory
+  bool has_bound = false;
+  theory::Bound bound;
+  std::string reason;  // why there is no bound
+  theory::Regime regime = theory::Regime::large_cache;
+  index_t overflow = 0;
+
+  double ratio() const { return static_cast<double>(count.words()) / bound.words; }
+};
+
+Json io_json(const PassReport& report);
+
+// The lower bound for a run, or the reason why none applies. `partly_shared`: A1 is A2 or A3, but
+// not both, which no bound was proved for.
+void set_bound(bool partly_shared, PassReport* report);
+
+template <class T>
+struct ForwardResult {
+  std::vector<T> words;  // O, then LSE
+  MatrixView<const T> o;
+  const T* lse = nullptr;
+};
+
+// Each throws RunError if the results of the timed and the counted run differ in a bit, or the
+// count differs from the formula.
+template <class T>
+PassReport run_forward(const LayerInputs<T>& inputs, const PlannedPass& planned, RunMode how,
+                       ForwardResult<T>* result);
+template <class T>
+PassReport run_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o,
+                        MatrixView<const T> o, const T* lse, const PlannedPass& planned,
+                        RunMode how, std::vector<T>* dx);
+
+}  // namespace ioattn::tune

@@ -1,0 +1,142 @@
+#include "tune/npy.hpp"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xnpy.hpp>
+
+#include "tune/command_error.hpp"
+
+namespace ioattn::tune {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct OpenFile {
+  std::ifstream stream;
+  std::uint64_t size = 0;
+};
+
+OpenFile open_file(const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) throw UsageError("no such file");
+  if (!fs::is_regular_file(status)) throw UsageError("not a regular file");
+  OpenFile file;
+  file.stream.open(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file.stream ? std::streamoff(file.stream.tellg()) : -1;
+  if (size < 0) throw UsageError("cannot be read");
+  file.size = static_cast<std::uint64_t>(size);
+  file.stream.seekg(0);
+  return file;
+}
+
+NpyHeader header_of(OpenFile* file) {
+  std::string bytes(std::min<std::uint64_t>(file->size, npy_header_limit), '\0');
+  if (!file->stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) {
+    throw UsageError("cannot be read");
+  }
+  return parse_npy_header(bytes, file->size);
+}
+
+// The same array behind a header as xnpy likes it: version 1.0, keys in its order, a length below
+// 128, which its signed bytes get right.
+std::istringstream normalised(OpenFile* file, const NpyHeader& header) {
+  std::string dictionary = "{'descr': '" + std::string(header.dtype == DType::f32 ? "<f4" : "<f8") +
+                           "', 'fortran_order': " + (header.fortran_order ? "True" : "False") +
+                           ", 'shape': (";
+  for (const index_t size : header.shape) dictionary += std::to_string(size) + ",";
+  dictionary += ")}";
+  dictionary.resize(117, ' ');
+  std::string bytes = std::string("\x93NUMPY\x01\0v\0", 10) + dictionary + "\n";
+  const std::size_t begin = bytes.size();
+  const std::size_t count = static_cast<std::size_t>(file->size) - header.data_offset;
+  bytes.resize(begin + count);
+  file->stream.seekg(static_cast<std::streamoff>(header.data_offset));
+  if (!file->stream.read(bytes.data() + begin, static_cast<std::streamsize>(count))) {
+    throw UsageError("cannot be read");
+  }
+  return std::istringstream(std::move(bytes));
+}
+
+template <class T, class Source>
+Matrix<T> converted(std::istringstream stream, index_t rows, index_t cols) {
+  const auto array = xt::load_npy<Source>(stream);
+  Matrix<T> matrix(rows, cols);
+  for (index_t i = 0; i < rows; ++i) {
+    for (index_t j = 0; j < cols; ++j) matrix.at(i, j) = static_cast<T>(array(i, j));
+  }
+  return matrix;
+}
+
+// Runs a reader, whose errors do not know the path.
+template <class Reader>
+auto with_path(const std::string& path, Reader&& reader) {
+  try {
+    return reader();
+  } catch (const UsageError& error) {
+    throw UsageError(path + ": " + error.what());
+  } catch (const std::bad_alloc&) {
+    throw RunError(path + ": out of memory");
+  }
+}
+
+}  // namespace
+
+NpyHeader read_npy_header(const std::string& path) {
+  return with_path(path, [&] {
+    OpenFile file = open_file(path);
+    return header_of(&file);
+  });
+}
+
+template <class T>
+Matrix<T> read_npy(const std::string& path) {
+  return with_path(path, [&] {
+    OpenFile file = open_file(path);
+    const NpyHeader header = header_of(&file);
+    if (header.shape.size() != 2) {
+      throw UsageError("an array of rank " + std::to_string(header.shape.size()) +
+                       "; a matrix (rank 2) needed");
+    }
+    const index_t rows = header.shape[0], cols = header.shape[1];
+    std::istringstream stream = normalised(&file, header);
+    return header.dtype == DType::f32 ? converted<T, float>(std::move(stream), rows, cols)
+                                      : converted<T, double>(std::move(stream), rows, cols);
+  });
+}
+
+template <class T>
+void write_npy(const std::string& path, MatrixView<const T> matrix, int dimension) {
+  const std::string temporary = path + ".tmp" + std::to_string(::getpid());
+  const auto size = [](index_t n) { return static_cast<std::size_t>(n); };
+  std::vector<std::size_t> shape = {size(matrix.rows), size(matrix.cols)};
+  if (dimension == 1) shape = {size(matrix.rows * matrix.cols)};
+  const std::size_t count = size(matrix.rows * matrix.cols);
+  std::error_code error;
+  try {
+    xt::dump_npy(temporary, xt::adapt(matrix.data, count, xt::no_ownership(), shape));
+    // dump_npy does not look whether its writes succeeded.
+    std::vector<index_t> written = read_npy_header(temporary).shape;
+    if (written != std::vector<index_t>(shape.begin(), shape.end())) {
+      throw RunError("other shape read back");
+    }
+    fs::rename(temporary, path);
+  } catch (const std::bad_alloc&) {
+    fs::remove(temporary, error);
+    throw;
+  } catch (const std::exception&) {
+    fs::remove(temporary, error);
+    throw RunError("cannot write " + path);
+  }
+}
+
+template Matrix<float> read_npy<float>(const std::string&);
+template Matrix<double> read_npy<double>(const std::string&);
+template void write_npy<float>(const std::string&, MatrixView<const float>, int);
+template void write_npy<double>(const std::string&, MatrixView<const double>, int);
+
+}  // namespace ioattn::tune

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tune/matrix.hpp"
+
+// NumPy's .npy files (format versions 1.0, 2.0, 3.0). xtensor's reader believes what a header says,
+// so the header is parsed and held against the size of the file first.
+namespace ioattn::tune {
+
+struct NpyHeader {
+  DType dtype = DType::f32;
+  bool fortran_order = false;
+  std::vector<index_t> shape;
+  std::size_t data_offset = 0;  // bytes before the data
+};
+
+// The header of a file of `file_size` bytes that begins with `bytes`; at most npy_header_limit
+// bytes are looked at. Throws UsageError unless the file holds a whole array of little-endian f32
+// or f64, no byte more or less.
+constexpr std::size_t npy_header_limit = 65536;
+NpyHeader parse_npy_header(std::string_view bytes, std::uint64_t file_size);
+
+// The header of a file. Throws UsageError, beginning with the path.
+NpyHeader read_npy_header(const std::string& path);
+
+// A matrix of dimension 2, converted to T: f32 is widened, f64 is rounded to nearest. Throws
+// UsageError, beginning with the path.
+template <class T>
+Matrix<T> read_npy(const std::string& path);
+
+// Writes `path` whole or not at all: into a temporary beside it that is then renamed. `dimension` 1
+// writes the elements of the matrix as a vector. Throws RunError.
+template <class T>
+void write_npy(const std::string& path, MatrixView<const T> matrix, int dimension = 2);
+
+}  // namespace ioattn::tune

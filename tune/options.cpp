@@ -1,0 +1,121 @@
+#include "tune/options.hpp"
+
+#include <charconv>
+
+#include "api/validate.hpp"
+#include "tune/command_error.hpp"
+
+namespace ioattn::tune {
+namespace {
+
+[[noreturn]] void wrong(const std::string& name, const std::string& why) {
+  throw CLI::ValidationError(name, why);
+}
+
+}  // namespace
+
+CLI::Option* add_integer(CLI::App* app, const std::string& name, index_t* value, index_t least,
+                         index_t most, const std::string& help) {
+  const auto parse = [=](const std::string& text) {
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, *value);
+    if (error != std::errc() || rest != end || *value < least || *value > most) {
+      wrong(name, "\"" + text + "\" is not an integer from " + std::to_string(least) + " to " +
+                      std::to_string(most));
+    }
+  };
+  return app->add_option_function<std::string>(name, parse, help)->type_name("N");
+}
+
+CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule) {
+  const auto parse = [=](const std::string& text) {
+    Schedule parsed{};
+    if (text == "auto") {
+      schedule->reset();
+    } else if (parse_schedule(text.c_str(), &parsed)) {
+      *schedule = parsed;
+    } else {
+      wrong("--schedule", "no schedule is called \"" + text +
+                              "\"; there are auto, naive, paper_small, paper_large, row_stream");
+    }
+  };
+  return app
+      ->add_option_function<std::string>(
+          "--schedule", parse,
+          "auto, naive, paper_small, paper_large or row_stream (default: auto)")
+      ->type_name("NAME");
+}
+
+CLI::Option* add_tie(CLI::App* app, Tie* tie) {
+  const auto parse = [=](const std::string& text) {
+    for (const Tie candidate : {Tie::none, Tie::kv, Tie::all}) {
+      if (text == name_of(candidate)) {
+        *tie = candidate;
+        return;
+      }
+    }
+    wrong("--tie", "\"" + text + "\" is not none, kv or all");
+  };
+  return app
+      ->add_option_function<std::string>(
+          "--tie", parse, "operands that are the same memory: none, kv (A2 = A3) or all (A1 too)")
+      ->type_name("TIE");
+}
+
+CLI::Option* add_dtype(CLI::App* app, std::optional<DType>* dtype) {
+  const auto parse = [=](const std::string& text) {
+    for (const DType candidate : {DType::f32, DType::f64}) {
+      if (text == name_of(candidate)) {
+        *dtype = candidate;
+        return;
+      }
+    }
+    wrong("--dtype", "\"" + text + "\" is not f32 or f64");
+  };
+  return app->add_option_function<std::string>("--dtype", parse, "f32 or f64")->type_name("DTYPE");
+}
+
+CLI::Option* add_pass(CLI::App* app, Pass* pass) {
+  const auto parse = [=](const std::string& text) {
+    for (const Pass candidate : {Pass::forward, Pass::backward}) {
+      if (text == name_of(candidate)) {
+        *pass = candidate;
+        return;
+      }
+    }
+    wrong("--pass", "\"" + text + "\" is not forward or backward");
+  };
+  return app
+      ->add_option_function<std::string>("--pass", parse, "forward or backward (default: backward)")
+      ->type_name("PASS");
+}
+
+CLI::Option* add_json(CLI::App* app, bool* json) {
+  return app->add_flag("--json", *json, "print one JSON object in place of tables");
+}
+
+void ShapeOptions::add(CLI::App* app) {
+  n = add_integer(app, "--n", &shape.n, 1, largest_size, "queries: rows of A1");
+  m = add_integer(app, "--m", &shape.m, 1, largest_size, "keys: rows of A2 and A3 (default: n)");
+  d = add_integer(app, "--d", &shape.d, 1, largest_size, "columns of A1, A2, A3; X is d x d");
+  dv = add_integer(app, "--dv", &shape.dv, 1, largest_size, "columns of Y and O (default: d)");
+  tie = add_tie(app, &shape.tie);
+}
+
+LayerShape ShapeOptions::checked() const {
+  LayerShape result = shape;
+  if (result.m == 0) result.m = result.n;
+  if (result.dv == 0) result.dv = result.d;
+  if (result.tie == Tie::all && result.n != result.m) throw UsageError("--tie all needs n = m");
+  check_shape(result);
+  return result;
+}
+
+void check_shape(const LayerShape& shape) {
+  if (shape.n < 1 || shape.m < 1 || shape.d < 1 || shape.dv < 1) {
+    throw UsageError("n, m, d and dv must be at least 1");
+  }
+  require(api::validate_shape(shape));
+}
+
+}  // namespace ioattn::tune

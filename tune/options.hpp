@@ -1,0 +1,45 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+#include "base/problem.hpp"
+#include "base/schedule.hpp"
+
+// Options that several subcommands have. A wrong value is a CLI::ParseError.
+namespace ioattn::tune {
+
+constexpr index_t largest_size = index_t{1} << 31;   // of n, m, d, dv
+constexpr index_t largest_words = index_t{1} << 50;  // of M
+
+// A decimal integer in [least, most]: no sign, no hexadecimal or octal form.
+CLI::Option* add_integer(CLI::App* app, const std::string& name, index_t* value, index_t least,
+                         index_t most, const std::string& help);
+
+// One of the values that `parse` knows.
+CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule);
+CLI::Option* add_tie(CLI::App* app, Tie* tie);
+CLI::Option* add_dtype(CLI::App* app, std::optional<DType>* dtype);
+CLI::Option* add_pass(CLI::App* app, Pass* pass);
+CLI::Option* add_json(CLI::App* app, bool* json);
+
+// --n, --m, --d, --dv, --tie: m defaults to n, dv to d.
+struct ShapeOptions {
+  LayerShape shape;
+  CLI::Option* n = nullptr;
+  CLI::Option* m = nullptr;
+  CLI::Option* d = nullptr;
+  CLI::Option* dv = nullptr;
+  CLI::Option* tie = nullptr;
+
+  void add(CLI::App* app);
+  // The shape with its defaults; throws UsageError if the sizes are too large or --tie all meets n
+  // != m.
+  LayerShape checked() const;
+};
+
+// Sizes at least 1 and small enough for the exact formulas.
+void check_shape(const LayerShape& shape);
+
+}  // namespace ioattn::tune
