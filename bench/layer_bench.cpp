@@ -33,7 +33,8 @@ std::vector<T> random_values(index_t count, double scale, std::mt19937* engine) 
 
 template <class T>
 void run(benchmark::State& state, Pass pass, const LayerProblem& problem, int threads) {
-  const auto [n, m, d, e, tie] = problem.shape;
+  const index_t n = problem.shape.n, m = problem.shape.m, d = problem.shape.d, e = problem.shape.dv;
+  const Tie tie = problem.shape.tie;
   std::mt19937 engine(1);
   const double scale = 1 / std::sqrt(static_cast<double>(d));
   const auto a1 = random_values<T>(n * d, 1, &engine), a2 = random_values<T>(m * d, 1, &engine);

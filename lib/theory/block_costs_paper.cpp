@@ -8,7 +8,7 @@ namespace {
 
 // Phase 1 of the large-cache algorithms: S = A1 X and h = A3 Y, in one loop when n = m.
 IoCost projections(const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
+  const index_t n = shape.n, m = shape.m, d = shape.d, e = shape.dv;
   IoCost cost;
   cost.reads = n * d + m * d + d * d * ceil_div(n, blocks.r) + d * e * ceil_div(m, blocks.r);
   cost.writes = cost.created = n * d + m * e;

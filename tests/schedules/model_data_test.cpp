@@ -1,0 +1,124 @@
+// A layer of a real model (tests/data/minilm): every schedule at every M that it admits, from 200
+// words to more than any L2, within 5e-6 (f32) and 1e-13 (f64) of the largest entry of the float64
+// gradient.
+
+#include <gtest/gtest.h>
+
+#include "instruments/io_counter.hpp"
+#include "kernels/registry.hpp"
+#include "machine/machine.hpp"
+#include "plan/blocking.hpp"
+#include "reference/gauge.hpp"
+#include "schedules/schedules.hpp"
+#include "theory/bounds.hpp"
+#include "theory/io_cost.hpp"
+#include "tune/npy.hpp"
+
+namespace ioattn_test {
+namespace {
+
+using namespace ioattn;
+namespace ref = ioattn_reference;
+
+std::string path(const char* name) {
+  return std::string(IOATTN_TEST_DATA) + "/minilm/" + name + ".npy";
+}
+
+ref::Matrix<double> as_reference(const tune::Matrix<double>& m) {
+  ref::Matrix<double> result(static_cast<std::size_t>(m.rows), static_cast<std::size_t>(m.cols));
+  result.values = m.data;
+  return result;
+}
+
+struct Variant {
+  Pass pass;
+  Schedule schedule;
+  Form form;
+};
+constexpr Variant variants[] = {{Pass::forward, Schedule::paper_small, Form::g},
+                                {Pass::forward, Schedule::paper_large, Form::g},
+                                {Pass::forward, Schedule::row_stream, Form::g},
+                                {Pass::forward, Schedule::row_stream, Form::h},
+                                {Pass::backward, Schedule::naive, Form::g},
+                                {Pass::backward, Schedule::paper_small, Form::g},
+                                {Pass::backward, Schedule::paper_large, Form::g},
+                                {Pass::backward, Schedule::row_stream, Form::g},
+                                {Pass::backward, Schedule::row_stream, Form::h}};
+
+template <class T>
+void check_all(double allowed) {
+  const auto a = tune::read_npy<T>(path("A")), x = tune::read_npy<T>(path("X"));
+  const auto y = tune::read_npy<T>(path("Y")), d_o = tune::read_npy<T>(path("dO"));
+  const LayerInputs<T> in = {a.view(), a.view(), a.view(), x.view(), y.view()};
+  const LayerShape shape = shape_of(in);
+  const ref::LayerInputs<double> wide = {as_reference(tune::read_npy<double>(path("A"))),
+                                         as_reference(tune::read_npy<double>(path("A"))),
+                                         as_reference(tune::read_npy<double>(path("A"))),
+                                         as_reference(tune::read_npy<double>(path("X"))),
+                                         as_reference(tune::read_npy<double>(path("Y"))),
+                                         as_reference(tune::read_npy<double>(path("dO")))};
+  const ref::Forward<double> forward = ref::forward(wide);
+  const ref::Matrix<double> golden = as_reference(tune::read_npy<double>(path("golden_dX")));
+  std::vector<T> o_reference(forward.O.values.begin(), forward.O.values.end());
+  std::vector<T> lse_reference(forward.L.values.begin(), forward.L.values.end());
+
+  const kernels::Kernels* kernels = nullptr;
+  ASSERT_TRUE(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels).is_ok());
+  const kernels::KernelTable<T>& table = kernels->template table<T>();
+  const auto [n, m, d, e, tie] = shape;
+  int runs = 0;
+  for (const Variant& v : variants) {
+    const index_t least = plan::least_fast_memory(v.pass, v.schedule, v.form, shape);
+    for (const index_t M :
+         {index_t(200), index_t(1000), least, least + 1, index_t(4096), index_t(16384),
+          index_t(65536), index_t(98304), index_t(196608), index_t(393216), index_t(786432)}) {
+      Blocks blocks;
+      if (!plan::choose_blocks(v.pass, v.schedule, v.form, false, shape, M, table.tile, &blocks)) {
+        EXPECT_LT(M, least);
+        continue;
+      }
+      ++runs;
+      SCOPED_TRACE(std::string(name_of(v.pass)) + " " + name_of(v.schedule) + " form " +
+                   name_of(v.form) + " M=" + std::to_string(M) + " " + name_of(dtype_of<T>::value));
+      instruments::IoCounter counter;
+      std::vector<T> o(o_reference.size()), lse(lse_reference.size()), dx(x.data.size());
+      if (v.pass == Pass::forward) {
+        ASSERT_TRUE(
+            schedules::run_forward(
+                v.schedule,
+                schedules::ForwardTask<T>{
+                    shape, in, {o.data(), n, e, e}, lse.data(), blocks, &table, 1, &counter})
+                .is_ok());
+        EXPECT_LE(ref::max_relative_error(o.data(), static_cast<std::size_t>(e), forward.O),
+                  allowed);
+      } else {
+        ASSERT_TRUE(schedules::run_backward(
+                        v.schedule, schedules::BackwardTask<T>{shape,
+                                                               in,
+                                                               d_o.view(),
+                                                               {o_reference.data(), n, e, e},
+                                                               lse_reference.data(),
+                                                               {dx.data(), d, d, d},
+                                                               blocks,
+                                                               &table,
+                                                               1,
+                                                               &counter})
+                        .is_ok());
+        EXPECT_LE(ref::max_relative_error(dx.data(), static_cast<std::size_t>(d), golden), allowed);
+      }
+      EXPECT_EQ(counter.violation(), "");
+      EXPECT_LE(counter.total().footprint, M);
+      EXPECT_EQ(counter.total().words(),
+                theory::io_cost(v.pass, v.schedule, shape, blocks).total().words());
+      EXPECT_LE(theory::lower_bound(v.pass, theory::class_of(v.pass, v.schedule), shape, M).words,
+                static_cast<double>(counter.total().words()));
+    }
+  }
+  EXPECT_GE(runs, 60);
+}
+
+TEST(ModelData, EveryScheduleAtEveryMInF32) { check_all<float>(5e-6); }
+TEST(ModelData, EveryScheduleAtEveryMInF64) { check_all<double>(1e-13); }
+
+}  // namespace
+}  // namespace ioattn_test
