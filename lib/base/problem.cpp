@@ -1,5 +1,6 @@
 #include "base/problem.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 namespace ioattn {
@@ -11,19 +12,22 @@ bool parse_size(std::string_view digits, index_t* value) {
   return result.ec == std::errc() && result.ptr == end && *value >= 0;
 }
 
-bool parse_field(std::string_view field, LayerProblem* problem) {
+// *kind tells which fields exclude each other.
+bool parse_field(std::string_view field, LayerProblem* problem, char* kind) {
   LayerShape& shape = problem->shape;
+  *kind = field.empty() ? '\0' : field.front();
   if (field == "f32" || field == "f64") {
     problem->dtype = field == "f32" ? DType::f32 : DType::f64;
     return true;
   }
   if (field == "tied" || field == "self") {
+    *kind = 't';
     shape.tie = field == "tied" ? Tie::kv : Tie::all;
     return true;
   }
   if (field.substr(0, 3) == "pad") return parse_size(field.substr(3), &problem->row_padding);
   index_t* size = nullptr;
-  switch (field.empty() ? '\0' : field.front()) {
+  switch (*kind) {
     case 'n': size = &shape.n; break;
     case 'm': size = &shape.m; break;
     case 'd': size = &shape.d; break;
@@ -43,15 +47,23 @@ bool parse_problem(std::string_view text, LayerProblem* problem, std::string* er
   }
   LayerProblem parsed;
   parsed.shape = {-1, -1, -1, -1, Tie::none};
-  std::string_view rest = text.substr(prefix.size());
-  while (!rest.empty()) {
-    const std::size_t comma = rest.find(',');
-    const std::string_view field = rest.substr(0, comma);
-    if (!parse_field(field, &parsed)) {
+  std::string kinds;
+  std::size_t begin = prefix.size();
+  while (begin < text.size() || !kinds.empty()) {
+    const std::size_t comma = std::min(text.find(',', begin), text.size());
+    const std::string_view field = text.substr(begin, comma - begin);
+    char kind;
+    if (!parse_field(field, &parsed, &kind)) {
       *error = "unknown field \"" + std::string(field) + "\" in " + std::string(text);
       return false;
     }
-    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+    if (kinds.find(kind) != std::string::npos) {
+      *error = "field \"" + std::string(field) + "\" repeats another in " + std::string(text);
+      return false;
+    }
+    kinds += kind;
+    if (comma == text.size()) break;
+    begin = comma + 1;
   }
   LayerShape& shape = parsed.shape;
   if (shape.n < 0 || shape.d < 0) {

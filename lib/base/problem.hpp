@@ -22,9 +22,9 @@ struct LayerProblem {
   bool operator==(const LayerProblem&) const = default;
 };
 
-// Text form, e.g. "layer:n512,m512,d385,v32,f32,tied". Fields in any order; n and d are required, m
-// defaults to n, v to d, f32; "tied" is A2 = A3, "self" is A1 = A2 = A3 (and needs n = m); "padK"
-// sets the row padding. On failure returns false and says why.
+// Text form, e.g. "layer:n512,m512,d385,v32,f32,tied". Fields in any order, each at most once; n
+// and d are required, m defaults to n, v to d, f32; "tied" is A2 = A3, "self" is A1 = A2 = A3 (and
+// needs n = m); "padK" sets the row padding. On failure returns false and says why.
 bool parse_problem(std::string_view text, LayerProblem* problem, std::string* error);
 std::string to_text(const LayerProblem& problem);
 

@@ -1,0 +1,122 @@
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "base/isa.hpp"
+#include "base/observer.hpp"
+#include "base/schedule.hpp"
+#include "base/types.hpp"
+
+namespace ioattn {
+namespace {
+
+TEST(Names, OfSchedulesAreReadBack) {
+  std::set<std::string> names;
+  for (int i = 0; i < schedule_count; ++i) {
+    const Schedule schedule = static_cast<Schedule>(i);
+    Schedule parsed = static_cast<Schedule>((i + 1) % schedule_count);
+    ASSERT_TRUE(parse_schedule(name_of(schedule), &parsed));
+    EXPECT_EQ(parsed, schedule);
+    EXPECT_TRUE(names.insert(name_of(schedule)).second);
+  }
+  EXPECT_STREQ(name_of(Schedule::row_stream), "row_stream");
+  EXPECT_STREQ(name_of(Schedule::naive), "naive");
+  for (const char* wrong : {"", "row", "row_stream ", "Row_stream", "naivepaper_small"}) {
+    Schedule untouched = Schedule::paper_large;
+    EXPECT_FALSE(parse_schedule(wrong, &untouched)) << wrong;
+    EXPECT_EQ(untouched, Schedule::paper_large);
+  }
+}
+
+TEST(Names, OfIsasAreReadBack) {
+  std::set<std::string> names;
+  for (int i = 0; i < isa_count; ++i) {
+    const Isa isa = static_cast<Isa>(i);
+    Isa parsed = static_cast<Isa>((i + 1) % isa_count);
+    ASSERT_TRUE(parse_isa(name_of(isa), &parsed));
+    EXPECT_EQ(parsed, isa);
+    EXPECT_TRUE(names.insert(name_of(isa)).second);
+  }
+  EXPECT_STREQ(name_of(Isa::scalar), "scalar");
+  EXPECT_STREQ(name_of(Isa::avx512), "avx512");
+  for (const char* wrong : {"", "avx", "AVX2", "avx2 ", "avx5120"}) {
+    Isa untouched = Isa::avx2;
+    EXPECT_FALSE(parse_isa(wrong, &untouched)) << wrong;
+    EXPECT_EQ(untouched, Isa::avx2);
+  }
+}
+
+// The names stand in a table beside the enumeration: one too few or out of order would show here.
+TEST(Names, OfOperandsAreComplete) {
+  std::set<std::string> names;
+  for (int i = 0; i < operand_count; ++i) {
+    const char* name = name_of(static_cast<Operand>(i));
+    ASSERT_NE(name, nullptr) << i;
+    EXPECT_STRNE(name, "");
+    EXPECT_TRUE(names.insert(name).second) << name;
+  }
+#define EXPECT_NAMED(operand) EXPECT_STREQ(name_of(Operand::operand), #operand)
+  EXPECT_NAMED(A1);
+  EXPECT_NAMED(A2);
+  EXPECT_NAMED(A3);
+  EXPECT_NAMED(X);
+  EXPECT_NAMED(Y);
+  EXPECT_NAMED(dO);
+  EXPECT_NAMED(O);
+  EXPECT_NAMED(LSE);
+  EXPECT_NAMED(dX);
+  EXPECT_NAMED(S);
+  EXPECT_NAMED(G);
+  EXPECT_NAMED(h);
+  EXPECT_NAMED(scores);
+  EXPECT_NAMED(q);
+  EXPECT_NAMED(f);
+  EXPECT_NAMED(p);
+  EXPECT_NAMED(U);
+  EXPECT_NAMED(T);
+  EXPECT_NAMED(Z);
+  EXPECT_NAMED(delta);
+  EXPECT_NAMED(row_max);
+  EXPECT_NAMED(row_sum);
+  EXPECT_NAMED(rescale);
+#undef EXPECT_NAMED
+}
+
+TEST(Names, OfTheSmallEnumerations) {
+  EXPECT_STREQ(name_of(Pass::forward), "forward");
+  EXPECT_STREQ(name_of(Pass::backward), "backward");
+  EXPECT_STREQ(name_of(Form::g), "g");
+  EXPECT_STREQ(name_of(Form::h), "h");
+  EXPECT_STREQ(name_of(DType::f32), "f32");
+  EXPECT_STREQ(name_of(DType::f64), "f64");
+  EXPECT_STREQ(name_of(Tie::none), "none");
+  EXPECT_STREQ(name_of(Tie::kv), "kv");
+  EXPECT_STREQ(name_of(Tie::all), "all");
+}
+
+TEST(Names, OnlyNaiveLacksAForwardPass) {
+  for (int i = 0; i < schedule_count; ++i) {
+    const Schedule schedule = static_cast<Schedule>(i);
+    EXPECT_TRUE(exists(schedule, Pass::backward));
+    EXPECT_EQ(exists(schedule, Pass::forward), schedule != Schedule::naive);
+  }
+}
+
+TEST(IsaSet, AlwaysHasScalarAndWhatWasAdded) {
+  IsaSet set;
+  EXPECT_TRUE(set.has(Isa::scalar));
+  EXPECT_FALSE(set.has(Isa::avx2));
+  EXPECT_FALSE(set.has(Isa::avx512));
+  set.add(Isa::avx512);
+  EXPECT_FALSE(set.has(Isa::avx2));
+  EXPECT_TRUE(set.has(Isa::avx512));
+  IsaSet other;
+  EXPECT_FALSE(set == other);
+  other.add(Isa::avx512);
+  other.add(Isa::avx512);
+  EXPECT_TRUE(set == other);
+}
+
+}  // namespace
+}  // namespace ioattn
