@@ -16,7 +16,10 @@ IoCount& IoCounter::current() {
   return phases_.back().count;
 }
 
-void IoCounter::phase(const char* name) { phases_.push_back({name, {}}); }
+void IoCounter::phase(const char* name) {
+  phases_.push_back({name, {}});
+  phases_.back().count.footprint = resident_words_;
+}
 
 void IoCounter::place(const Block& block, index_t IoCount::*counter) {
   const index_t words = block.words();

@@ -12,7 +12,7 @@ struct IoCount {
   index_t reads = 0;
   index_t writes = 0;
   index_t created = 0;
-  index_t footprint = 0;  // peak of resident words
+  index_t footprint = 0;  // peak of resident words; of a phase, with those it found
 
   index_t words() const { return reads + writes; }
   bool operator==(const IoCount&) const = default;
