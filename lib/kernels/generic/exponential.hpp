@@ -56,7 +56,9 @@ inline V exponential(V x) {
   V y = V::splat(inverse_factorial<T>(C::degree));
 #pragma GCC unroll 16
   for (int k = C::degree - 1; k >= 0; --k) y = V::fma(y, r, V::splat(inverse_factorial<T>(k)));
-  return V::select_less(x, lowest, V::splat(T(0)), V::scale_by_bits(y, n_bits));
+  // 2^n apart, then a product: adding n to the bits of y itself would turn some NaNs into numbers.
+  const V power = V::scale_by_bits(V::splat(T(1)), n_bits);
+  return V::select_less(x, lowest, V::splat(T(0)), y * power);
 }
 
 }  // namespace

@@ -1,0 +1,108 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "kernels/registry.hpp"
+#include "machine/machine.hpp"
+
+namespace ioattn::kernels {
+namespace {
+
+IsaSet every_isa() {
+  IsaSet set;
+  for (int i = 0; i < isa_count; ++i) set.add(static_cast<Isa>(i));
+  return set;
+}
+
+TEST(Dispatch, ListsBestFirstAndScalarLast) {
+  const KernelList list = all_kernels();
+  ASSERT_GE(list.count, 1);
+  for (int i = 1; i < list.count; ++i)
+    EXPECT_GT(list.first[i - 1]->isa, list.first[i]->isa);  // the enumeration ascends
+  EXPECT_EQ(list.first[list.count - 1]->isa, Isa::scalar);
+#if defined(__x86_64__)
+  EXPECT_EQ(list.count, isa_count);
+#endif
+}
+
+TEST(Dispatch, TablesAreCompleteAndTellTheirIsa) {
+  for (const Kernels* kernels : all_kernels()) {
+    SCOPED_TRACE(name_of(kernels->isa));
+    const auto check = [&](const auto& table) {
+      EXPECT_EQ(table.tile.isa, kernels->isa);
+      EXPECT_GE(table.tile.rows, 1);
+      EXPECT_GE(table.tile.cols, 1);
+      EXPECT_TRUE(table.product && table.pack && table.exp_tile && table.gradient_tile &&
+                  table.dot_tile && table.softmax_update && table.row_dot && table.fma_loop);
+      EXPECT_EQ(table.fma_per_iteration, table.tile.rows * table.tile.cols);
+    };
+    check(kernels->table<float>());
+    check(kernels->table<double>());
+    EXPECT_EQ(kernels->tile(DType::f32).cols, kernels->f32->tile.cols);
+    EXPECT_EQ(kernels->tile(DType::f64).cols, kernels->f64->tile.cols);
+    EXPECT_EQ(find_kernels(kernels->isa), kernels);
+  }
+  EXPECT_EQ(find_kernels(static_cast<Isa>(isa_count)), nullptr);
+}
+
+TEST(Dispatch, TakesTheBestThatTheCpuHas) {
+  for (const Kernels* best : all_kernels()) {
+    IsaSet cpu;  // this one and all that are less
+    for (int i = 0; i <= static_cast<int>(best->isa); ++i) cpu.add(static_cast<Isa>(i));
+    for (const char* no_override : {static_cast<const char*>(nullptr), ""}) {
+      const Kernels* chosen = nullptr;
+      ASSERT_TRUE(select_kernels(cpu, no_override, &chosen).is_ok());
+      EXPECT_EQ(chosen, best);
+    }
+  }
+}
+
+TEST(Dispatch, OverrideTakesEffect) {
+  for (const Kernels* wanted : all_kernels()) {
+    const Kernels* chosen = nullptr;
+    ASSERT_TRUE(select_kernels(every_isa(), name_of(wanted->isa), &chosen).is_ok());
+    ASSERT_EQ(chosen, wanted);
+    EXPECT_EQ(chosen->tile(DType::f32).isa, wanted->isa);
+    EXPECT_EQ(chosen->tile(DType::f64).isa, wanted->isa);
+  }
+}
+
+TEST(Dispatch, RefusesWhatTheCpuLacks) {
+  const Kernels* const untouched = all_kernels().first[0];
+  for (const Kernels* kernels : all_kernels()) {
+    if (kernels->isa == Isa::scalar) continue;
+    const Kernels* chosen = untouched;
+    const Status status = select_kernels(IsaSet(), name_of(kernels->isa), &chosen);
+    EXPECT_EQ(status.code(), StatusCode::unsupported);
+    EXPECT_EQ(status.message(), std::string("IOATTN_ISA: ") + name_of(kernels->isa) +
+                                    " is not available on this CPU");
+    EXPECT_EQ(chosen, untouched);
+  }
+}
+
+TEST(Dispatch, RefusesUnknownNames) {
+  for (const std::string name : {"avx1024", "AVX2", " avx2", "scalar,avx2"}) {
+    const Kernels* chosen = nullptr;
+    const Status status = select_kernels(every_isa(), name.c_str(), &chosen);
+    EXPECT_EQ(status.code(), StatusCode::invalid_argument);
+    EXPECT_EQ(status.message(), "IOATTN_ISA: no ISA is called \"" + name + "\"");
+    EXPECT_EQ(chosen, nullptr);
+  }
+}
+
+TEST(FmaPeak, IsPositiveAndAvx2BeatsScalar) {
+  const IsaSet cpu = machine::this_machine().isa;
+  constexpr double seconds = 0.03;
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const double scalar = measure_fma_peak(*find_kernels(Isa::scalar), dtype, seconds);
+    EXPECT_GT(scalar, 1e7);
+    for (const Kernels* kernels : all_kernels()) {
+      if (kernels->isa == Isa::scalar || !cpu.has(kernels->isa)) continue;
+      EXPECT_GT(measure_fma_peak(*kernels, dtype, seconds), scalar)
+          << name_of(kernels->isa) << ", " << name_of(dtype);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ioattn::kernels

@@ -1,0 +1,29 @@
+#include "kernels/implementations.hpp"
+
+#include <ostream>
+
+#include "kernels/registry.hpp"
+#include "machine/machine.hpp"
+#include "schedules/odd_tile.hpp"
+
+namespace ioattn_test {
+
+const std::vector<Implementation>& implementations() {
+  static const std::vector<Implementation> all = [] {
+    const ioattn::IsaSet cpu = ioattn::machine::this_machine().isa;
+    std::vector<Implementation> list;
+    for (const ioattn::kernels::Kernels* kernels : ioattn::kernels::all_kernels())
+      list.push_back({name_of(kernels->isa), kernels->f32, kernels->f64, cpu.has(kernels->isa)});
+    list.push_back({"odd3x5", &odd_tile<float>(), &odd_tile<double>(), true});
+    return list;
+  }();
+  return all;
+}
+
+std::ostream& operator<<(std::ostream& stream, const Implementation& implementation) {
+  const ioattn::TileShape f32 = implementation.f32->tile, f64 = implementation.f64->tile;
+  return stream << implementation.name << ", tiles f32 " << f32.rows << "x" << f32.cols << ", f64 "
+                << f64.rows << "x" << f64.cols;
+}
+
+}  // namespace ioattn_test

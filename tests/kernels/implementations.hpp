@@ -1,0 +1,88 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels/kernel_table.hpp"
+
+namespace ioattn_test {
+
+using ioattn::index_t;
+
+// Kernels under test: those of every ISA that was built, and the odd tile of tests/schedules.
+struct Implementation {
+  std::string name;
+  const ioattn::kernels::KernelTable<float>* f32;
+  const ioattn::kernels::KernelTable<double>* f64;
+  bool available;  // on this CPU
+
+  template <class T>
+  const ioattn::kernels::KernelTable<T>& table() const {
+    if constexpr (sizeof(T) == 4) {
+      return *f32;
+    } else {
+      return *f64;
+    }
+  }
+};
+const std::vector<Implementation>& implementations();
+std::ostream& operator<<(std::ostream& stream, const Implementation& implementation);
+
+// Runs once per implementation and says which; an ISA that the CPU lacks is reported as skipped.
+class KernelTest : public testing::TestWithParam<Implementation> {
+ protected:
+  void SetUp() override {
+    if (!GetParam().available) GTEST_SKIP() << "this CPU has no " << GetParam().name;
+  }
+  template <class T>
+  const ioattn::kernels::KernelTable<T>& table() const {
+    return GetParam().table<T>();
+  }
+};
+#define IOATTN_FOR_EACH_IMPLEMENTATION(suite)                                                 \
+  INSTANTIATE_TEST_SUITE_P(Kernels, suite, testing::ValuesIn(ioattn_test::implementations()), \
+                           [](const auto& tested) { return std::string(tested.param.name); })
+
+template <class T>
+bool same_bits(T x, T y) {
+  return std::memcmp(&x, &y, sizeof x) == 0;
+}
+
+// A NaN that arithmetic does not make: found unchanged, nobody has written it.
+template <class T>
+T guard() {
+  return sizeof(T) == 4 ? static_cast<T>(__builtin_nanf("0x1234"))
+                        : static_cast<T>(__builtin_nan("0x1234"));
+}
+
+// Memory in which every element that nobody has declared part of the result must keep its bits.
+template <class T>
+class Guarded {
+ public:
+  static constexpr index_t margin = 64;
+
+  explicit Guarded(index_t size)
+      : values_(static_cast<std::size_t>(size + 2 * margin), guard<T>()) {}
+
+  T* data() { return values_.data() + margin; }
+  T& operator[](index_t i) { return data()[i]; }
+  void snapshot() { before_ = values_; }
+
+  // The number of elements that differ from the snapshot and are not among those `written`.
+  template <class Written>
+  index_t damaged(Written written) const {
+    index_t count = 0;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      if (!same_bits(values_[i], before_[i]) && !written(static_cast<index_t>(i) - margin)) ++count;
+    }
+    return count;
+  }
+
+ private:
+  std::vector<T> values_, before_;
+};
+
+}  // namespace ioattn_test

@@ -1,0 +1,236 @@
+// C (+)= A B with everything that can be done to C, against a plain loop. All numbers are small
+// multiples of 1/64, so that every sum is exact in either type and one wrong term shows.
+
+#include <array>
+#include <cmath>
+#include <random>
+
+#include "kernels/implementations.hpp"
+
+namespace ioattn_test {
+namespace {
+
+using namespace ioattn::kernels;
+
+class ProductTest : public KernelTest {};
+
+constexpr index_t depths[] = {0, 1, 2, 7, 64, 255, 256, 257, 600};
+constexpr index_t most_depth = 600;
+
+struct Variant {
+  bool accumulate, scale;
+  Epilogue epilogue;
+  const char* name;
+};
+constexpr Variant variants[] = {
+    {false, false, Epilogue::none, "C = AB"},
+    {true, false, Epilogue::none, "C += AB"},
+    {true, true, Epilogue::none, "C = row_scale C + AB"},
+    {false, false, Epilogue::exp, "C = exp(AB - lane)"},
+    {true, false, Epilogue::exp, "C = exp(C + AB - lane)"},
+    {true, true, Epilogue::exp, "C = exp(row_scale C + AB - lane)"},
+    {false, false, Epilogue::gradient, "C = C o (AB - lane)"},
+};
+
+template <class T>
+class ProductSweep {
+ public:
+  explicit ProductSweep(const KernelTable<T>& table)
+      : table_(table),
+        nr_(table.tile.cols),
+        most_rows_(2 * table.tile.rows + 1),
+        most_cols_(2 * table.tile.cols + 1) {
+    std::mt19937 engine(5);
+    const auto draw = [&](index_t count, int range, double unit) {
+      std::vector<T> values(static_cast<std::size_t>(count));
+      for (T& value : values)
+        value = static_cast<T>(unit * std::uniform_int_distribution<int>(-range, range)(engine));
+      return values;
+    };
+    a_ = draw(most_rows_ * most_depth, 4, 1);
+    b_ = draw(most_depth * most_cols_, 4, 1.0 / 64);
+    c_ = draw(most_rows_ * most_cols_, 4, 1.0 / 64);
+    scale_ = draw(most_rows_, 4, 0.5);
+    lane_ = draw(most_cols_, 64, 1.0 / 64);
+  }
+
+  void run(index_t depth) {
+    sums_.assign(static_cast<std::size_t>(most_rows_ * most_cols_), 0);
+    for (index_t i = 0; i < most_rows_; ++i)
+      for (index_t q = 0; q < depth; ++q)
+        for (index_t j = 0; j < most_cols_; ++j)
+          sums_[at(i, j)] += static_cast<double>(a(i, q)) * static_cast<double>(b(q, j));
+    for (index_t rows = 1; rows <= most_rows_; ++rows)
+      for (index_t cols = 1; cols <= most_cols_; ++cols)
+        for (int layout = 0; layout < 4; ++layout) {
+          const Case c = {rows, cols, depth, layout % 2 == 0, layout / 2 == 0};
+          lay_out(c);
+          for (const Variant& variant : variants)
+            for (const bool padded : {false, true}) check(c, variant, padded);
+          if (testing::Test::HasFailure()) return;
+        }
+  }
+
+  index_t checked() const { return checked_; }
+
+ private:
+  struct Case {
+    index_t rows, cols, depth;
+    bool a_by_depth;  // the terms of a row of A are adjacent, else its rows are
+    bool b_packed;    // B in panels and C row-major, else the reverse
+  };
+
+  std::size_t at(index_t i, index_t j) const {
+    return static_cast<std::size_t>(i * most_cols_ + j);
+  }
+  T a(index_t i, index_t q) const { return a_[static_cast<std::size_t>(i * most_depth + q)]; }
+  T b(index_t q, index_t j) const { return b_[static_cast<std::size_t>(q * most_cols_ + j)]; }
+
+  // Operands are laid out with NaN wherever the product has no business.
+  void lay_out(const Case& c) {
+    const index_t panels = (c.cols + nr_ - 1) / nr_;
+    const T nan = guard<T>();
+    product_ = {};
+    product_.rows = c.rows;
+    product_.cols = c.cols;
+    product_.depth = c.depth;
+
+    product_.a_row = c.a_by_depth ? c.depth + 3 : 1;
+    product_.a_depth = c.a_by_depth ? 1 : c.rows + 3;
+    a_memory_.assign(
+        static_cast<std::size_t>((c.rows - 1) * product_.a_row +
+                                 std::max<index_t>(c.depth - 1, 0) * product_.a_depth + 1),
+        nan);
+    for (index_t i = 0; i < c.rows; ++i)
+      for (index_t q = 0; q < c.depth; ++q)
+        a_memory_[static_cast<std::size_t>(i * product_.a_row + q * product_.a_depth)] = a(i, q);
+    product_.a = a_memory_.data();
+
+    const index_t row_major = panels * nr_ + 2;
+    product_.b_row = c.b_packed ? nr_ : row_major;
+    product_.b_panel = c.b_packed ? c.depth * nr_ : nr_;
+    b_memory_.assign(
+        static_cast<std::size_t>(c.b_packed ? panels * c.depth * nr_ : c.depth * row_major), nan);
+    for (index_t q = 0; q < c.depth; ++q)
+      for (index_t j = 0; j < c.cols; ++j)
+        b_memory_[static_cast<std::size_t>(j / nr_ * product_.b_panel + q * product_.b_row +
+                                           j % nr_)] = b(q, j);
+    product_.b = b_memory_.data();
+
+    product_.c_row = c.b_packed ? row_major : nr_;
+    product_.c_panel = c.b_packed ? nr_ : c.rows * nr_ + 5;
+    lane_memory_.assign(static_cast<std::size_t>(panels * nr_), nan);
+    std::copy_n(lane_.begin(), c.cols, lane_memory_.begin());
+  }
+
+  void start(const Case& c, const Variant& variant, bool padded) {
+    const index_t panels = (c.cols + nr_ - 1) / nr_;
+    product_.accumulate = variant.accumulate;
+    product_.epilogue = variant.epilogue;
+    product_.padded = padded;
+    product_.row_scale = variant.scale ? scale_.data() : nullptr;
+    product_.lane = variant.epilogue == Epilogue::none ? nullptr : lane_memory_.data();
+    c_memory_ = Guarded<T>((c.rows - 1) * product_.c_row + (panels - 1) * product_.c_panel + nr_);
+    const bool reads_c = variant.accumulate || variant.epilogue == Epilogue::gradient;
+    for (index_t i = 0; reads_c && i < c.rows; ++i)
+      for (index_t j = 0; j < c.cols; ++j) c_memory_[c_index(i, j)] = c_[at(i, j)];
+    c_memory_.snapshot();
+    product_.c = c_memory_.data();
+  }
+
+  index_t c_index(index_t i, index_t j) const {
+    return j / nr_ * product_.c_panel + i * product_.c_row + j % nr_;
+  }
+
+  bool is_right(index_t i, index_t j, T value, const Variant& variant) const {
+    const double old = static_cast<double>(c_[at(i, j)]);
+    double expected = sums_[at(i, j)];
+    if (variant.accumulate) {
+      expected +=
+          variant.scale ? old * static_cast<double>(scale_[static_cast<std::size_t>(i)]) : old;
+    }
+    const double shifted = expected - static_cast<double>(lane_[static_cast<std::size_t>(j)]);
+    if (variant.epilogue == Epilogue::gradient) expected = old * shifted;
+    if (variant.epilogue != Epilogue::exp) return static_cast<double>(value) == expected;
+    const double weight = std::exp(shifted);
+    constexpr double ulp = std::numeric_limits<T>::epsilon();
+    return std::abs(static_cast<double>(value) - weight) <= 2 * ulp * weight;
+  }
+
+  void check(const Case& c, const Variant& variant, bool padded) {
+    start(c, variant, padded);
+    table_.product(product_);
+    ++checked_;
+    index_t wrong = 0;
+    for (index_t i = 0; i < c.rows; ++i)
+      for (index_t j = 0; j < c.cols; ++j)
+        wrong += !is_right(i, j, c_memory_[c_index(i, j)], variant);
+    const index_t written_cols = padded ? (c.cols + nr_ - 1) / nr_ * nr_ : c.cols;
+    // The inverse of c_index: which elements of the memory are C.
+    const index_t damaged = c_memory_.damaged([&](index_t k) {
+      const index_t panel = c.b_packed ? 0 : k / product_.c_panel;
+      const index_t inside = k - panel * product_.c_panel;
+      return k >= 0 && inside / product_.c_row < c.rows &&
+             panel * nr_ + inside % product_.c_row < written_cols;
+    });
+    if (wrong != 0 || damaged != 0) {
+      ADD_FAILURE() << variant.name << ": " << wrong << " wrong and " << damaged
+                    << " overwritten beside C for " << c.rows << " x " << c.cols << " x " << c.depth
+                    << (c.a_by_depth ? ", A row-major" : ", A column-major")
+                    << (c.b_packed ? ", B packed" : ", C in panels") << (padded ? ", padded" : "");
+    }
+  }
+
+  const KernelTable<T>& table_;
+  index_t nr_, most_rows_, most_cols_;
+  std::vector<T> a_, b_, c_, scale_, lane_;
+  std::vector<double> sums_;
+  std::vector<T> a_memory_, b_memory_, lane_memory_;
+  Guarded<T> c_memory_{0};
+  Product<T> product_;
+  index_t checked_ = 0;
+};
+
+template <class T>
+void sweep(const KernelTable<T>& table) {
+  ProductSweep<T> product(table);
+  for (const index_t depth : depths) {
+    product.run(depth);
+    if (testing::Test::HasFailure()) return;
+  }
+  const index_t sizes = (2 * table.tile.rows + 1) * (2 * table.tile.cols + 1);
+  EXPECT_EQ(product.checked(),
+            sizes * static_cast<index_t>(std::size(depths) * 4 * 2 * std::size(variants)));
+}
+
+TEST_P(ProductTest, IsExactInF32) { sweep(table<float>()); }
+TEST_P(ProductTest, IsExactInF64) { sweep(table<double>()); }
+
+template <class T>
+void check_empty(const KernelTable<T>& table) {
+  Guarded<T> c(100);
+  c.snapshot();
+  const T one = 1;
+  Product<T> product;
+  product.depth = 1;
+  product.a = product.b = &one;
+  product.a_row = product.a_depth = product.b_row = product.c_row = 1;
+  product.b_panel = product.c_panel = table.tile.cols;
+  product.c = c.data();
+  for (const index_t rows : {0, 5}) {
+    product.rows = rows;
+    product.cols = rows == 0 ? 5 : 0;
+    table.product(product);
+  }
+  EXPECT_EQ(c.damaged([](index_t) { return false; }), 0);
+}
+
+TEST_P(ProductTest, OfNothingWritesNothing) {
+  check_empty(table<float>());
+  check_empty(table<double>());
+}
+
+IOATTN_FOR_EACH_IMPLEMENTATION(ProductTest);
+
+}  // namespace
+}  // namespace ioattn_test
