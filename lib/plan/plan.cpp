@@ -102,6 +102,12 @@ bool parse_plan(std::string_view text, Plan* plan, std::string* error) {
     *error = "not a plan: " + std::string(text);
     return false;
   }
+  // One plan, one text: what was executed can be compared by its text.
+  const std::string canonical = to_text(parsed);
+  if (canonical != text) {
+    *error = "not a plan: " + std::string(text) + " (did you mean " + canonical + "?)";
+    return false;
+  }
   *plan = parsed;
   return true;
 }

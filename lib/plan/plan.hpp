@@ -23,6 +23,7 @@ struct Plan {
 
 // "L2:row_stream(form=g,r=448,c=64,rho=64,w=64,o=64,a=64,b=64) > reg:avx2(6x16)"
 std::string to_text(const Plan& plan);
+// Reads exactly what to_text prints. On failure returns false and says why.
 bool parse_plan(std::string_view text, Plan* plan, std::string* error);
 
 }  // namespace ioattn::plan

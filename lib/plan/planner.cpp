@@ -30,14 +30,14 @@ Candidate candidate(const PlanRequest& request, Schedule schedule, Form form) {
   result.least_M = least_fast_memory(request.pass, schedule, form, shape);
   result.fits = choose_blocks(request.pass, schedule, form, request.literal, shape, request.M,
                               request.tile, &result.blocks);
-  if (!result.fits) return result;
-  result.cost = theory::io_cost(request.pass, schedule, shape, result.blocks);
-  result.fma = theory::fma_count(request.pass, schedule, shape, result.blocks);
   result.scratch_bytes =
       scratch_words(request.pass, schedule, shape, result.blocks) * size_of(request.problem.dtype);
   result.within_memory_limit = request.memory_limit_bytes < 0
                                    ? !stores_scores(schedule)
                                    : result.scratch_bytes <= request.memory_limit_bytes;
+  if (!result.fits) return result;
+  result.cost = theory::io_cost(request.pass, schedule, shape, result.blocks);
+  result.fma = theory::fma_count(request.pass, schedule, shape, result.blocks);
   return result;
 }
 
@@ -81,27 +81,26 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
     // Asking for a schedule by name is asking for its scratch memory, unless a limit was given.
     const bool allowed =
         c.within_memory_limit || (request.schedule && request.memory_limit_bytes < 0);
-    const bool storable = allowed || request.memory_limit_bytes >= 0 || !stores_scores(c.schedule);
-    if (storable && (smallest == nullptr || c.least_M < smallest->least_M)) smallest = &c;
-    if (!c.fits) continue;
     if (!allowed) {
-      limited = true;
+      limited = limited || c.fits;
       continue;
     }
+    if (smallest == nullptr || c.least_M < smallest->least_M) smallest = &c;
+    if (!c.fits) continue;
     if (best == nullptr || estimated_time(c) < estimated_time(*best)) best = &c;
   }
   if (best == nullptr) {
-    if (limited && request.memory_limit_bytes >= 0) {
+    if (smallest == nullptr || (limited && request.memory_limit_bytes >= 0)) {
       return Status::error(StatusCode::memory_limit,
                            "no schedule for M = %lld words (%s pass) needs at most %lld bytes of "
                            "scratch memory",
                            static_cast<long long>(request.M), name_of(request.pass),
                            static_cast<long long>(request.memory_limit_bytes));
     }
-    return too_small(
-        request,
-        request.schedule ? name_of(*request.schedule) : "any schedule that stores no scores",
-        smallest->least_M);
+    const char* any = request.memory_limit_bytes < 0 ? "any schedule that stores no scores"
+                                                     : "any schedule within the memory limit";
+    return too_small(request, request.schedule ? name_of(*request.schedule) : any,
+                     smallest->least_M);
   }
   *plan = {request.level,    best->schedule,    best->blocks,
            request.tile.isa, request.tile.rows, request.tile.cols};

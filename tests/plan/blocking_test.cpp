@@ -1,0 +1,216 @@
+// Blocks for any M: they fit, they exist from least_fast_memory on, and they keep the rules that
+// the schedules rely on.
+
+#include "plan/blocking.hpp"
+
+#include <gtest/gtest.h>
+
+#include "schedules/random_problem.hpp"
+#include "theory/io_cost.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+constexpr TileShape tiles[] = {
+    {Isa::scalar, 4, 4}, {Isa::avx2, 6, 16}, {Isa::avx512, 8, 32}, {Isa::scalar, 3, 5}};
+
+index_t footprint(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks) {
+  return theory::io_cost(pass, schedule, shape, blocks).total().footprint;
+}
+
+struct Choice {
+  Pass pass;
+  Schedule schedule;
+  Form form;
+};
+std::string describe(const Choice& choice, const LayerShape& shape, index_t M) {
+  LayerProblem problem;
+  problem.shape = shape;
+  return std::string(name_of(choice.schedule)) + ", " + name_of(choice.pass) + ", " +
+         name_of(choice.form) + "-form, " + to_text(problem) + ", M = " + std::to_string(M);
+}
+
+std::vector<Choice> all_choices() {
+  std::vector<Choice> list;
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (int i = 0; i < schedule_count; ++i) {
+      const Schedule schedule = static_cast<Schedule>(i);
+      if (!exists(schedule, pass)) continue;
+      list.push_back({pass, schedule, Form::g});
+      if (schedule == Schedule::row_stream) list.push_back({pass, schedule, Form::h});
+    }
+  }
+  return list;
+}
+
+// Fields that the schedule uses are at least 1.
+void check_positive(const Choice& choice, const Blocks& blocks) {
+  if (choice.schedule == Schedule::naive) return;  // no blocks: everything is resident
+  EXPECT_GE(blocks.r, 1);
+  EXPECT_GE(blocks.c, 1);
+  if (choice.schedule != Schedule::row_stream) return;
+  for (index_t Blocks::*size : {&Blocks::rho, &Blocks::w, &Blocks::o, &Blocks::a, &Blocks::b})
+    EXPECT_GE(blocks.*size, 1);
+  EXPECT_EQ(blocks.form, choice.form);
+  if (choice.form == Form::h) {
+    EXPECT_GE(blocks.h.rows, 1);
+    EXPECT_GE(blocks.h.cols, 1);
+    EXPECT_GE(blocks.h.depth, 1);
+  }
+}
+
+bool whole_or_small(index_t size, int tile) { return size < tile || size % tile == 0; }
+
+void check_row_stream(const LayerShape& shape, const TileShape& tile, const Blocks& blocks) {
+  EXPECT_TRUE(blocks.r >= shape.n || blocks.r % blocks.rho == 0);
+  EXPECT_TRUE(blocks.rho <= blocks.r || blocks.r >= shape.n);
+  EXPECT_TRUE(whole_or_small(blocks.w, tile.rows));
+  EXPECT_TRUE(whole_or_small(blocks.a, tile.rows));
+  EXPECT_TRUE(whole_or_small(blocks.b, tile.cols));
+}
+
+TEST(Blocking, FitsFromTheLeastFastMemoryOn) {
+  ioattn_test::RandomProblem random(20);
+  const std::vector<Choice> choices = all_choices();
+  int refused = 0, granted = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const bool large = round % 2 == 0;
+    const LayerShape shape = random.shape(large ? 5000 : 60, large ? 900 : 40);
+    const index_t M = random.logarithmic(1, large ? 1 << 20 : 1 << 14);
+    const TileShape& tile = tiles[round % 4];
+    for (const Choice& choice : choices) {
+      SCOPED_TRACE(describe(choice, shape, M));
+      const auto [pass, schedule, form] = choice;
+      const index_t least = least_fast_memory(pass, schedule, form, shape);
+      const Blocks before = {-1, -1, -1, -1, -1, -1, -1, Form::g, true, {}};
+      Blocks blocks = before;
+      const bool exists_here = choose_blocks(pass, schedule, form, false, shape, M, tile, &blocks);
+      ASSERT_EQ(exists_here, M >= least) << "least " << least;
+      if (!exists_here) {
+        ++refused;
+        ASSERT_EQ(blocks, before) << "touched";
+        continue;
+      }
+      ++granted;
+      ASSERT_FALSE(blocks.literal);
+      check_positive(choice, blocks);
+      ASSERT_LE(footprint(pass, schedule, shape, blocks), M);
+      if (schedule == Schedule::row_stream) check_row_stream(shape, tile, blocks);
+      ASSERT_FALSE(HasFailure());
+    }
+  }
+  EXPECT_GT(refused, 3000);
+  EXPECT_GT(granted, 3000);
+}
+
+// The boundary itself, which a random M seldom meets.
+TEST(Blocking, ExistsAtTheLeastAndNotBelow) {
+  ioattn_test::RandomProblem random(21);
+  const std::vector<Choice> choices = all_choices();
+  for (int round = 0; round < 500; ++round) {
+    const LayerShape shape = random.shape(300, 100);
+    for (const Choice& choice : choices) {
+      const auto [pass, schedule, form] = choice;
+      const index_t least = least_fast_memory(pass, schedule, form, shape);
+      SCOPED_TRACE(describe(choice, shape, least));
+      Blocks blocks;
+      ASSERT_TRUE(choose_blocks(pass, schedule, form, false, shape, least, tiles[1], &blocks));
+      ASSERT_LE(footprint(pass, schedule, shape, blocks), least);
+      ASSERT_FALSE(choose_blocks(pass, schedule, form, false, shape, least - 1, tiles[1], &blocks));
+    }
+  }
+}
+
+TEST(Blocking, HoldsEverythingWhereMemoryHasNoEnd) {
+  ioattn_test::RandomProblem random(22);
+  constexpr index_t M = index_t(1) << 40;
+  for (int round = 0; round < 100; ++round) {
+    const LayerShape shape = random.shape(3000, 500);
+    for (const Choice& choice : all_choices()) {
+      SCOPED_TRACE(describe(choice, shape, M));
+      const auto [pass, schedule, form] = choice;
+      Blocks blocks;
+      ASSERT_TRUE(choose_blocks(pass, schedule, form, false, shape, M, tiles[1], &blocks));
+      ASSERT_LE(footprint(pass, schedule, shape, blocks), M);
+      if (schedule == Schedule::naive) {
+        ASSERT_EQ(blocks, Blocks());  // no blocks: resident
+      } else if (schedule == Schedule::paper_large && pass == Pass::backward) {
+        ASSERT_GE(blocks.r, std::min(shape.n, shape.d));  // the paper's B_r is at most d
+      } else {
+        ASSERT_GE(blocks.r, shape.n);
+      }
+    }
+  }
+}
+
+// naive takes the paper's blocks of one row where its matrices do not fit.
+TEST(Blocking, NaiveIsResidentWhereItFits) {
+  ioattn_test::RandomProblem random(23);
+  for (int round = 0; round < 500; ++round) {
+    const LayerShape shape = random.shape(60, 30);
+    Blocks resident;
+    const index_t needed = footprint(Pass::backward, Schedule::naive, shape, resident);
+    for (const index_t M : {needed, needed - 1}) {
+      Blocks blocks;
+      if (!choose_blocks(Pass::backward, Schedule::naive, Form::g, false, shape, M, tiles[0],
+                         &blocks)) {
+        continue;
+      }
+      ASSERT_EQ(blocks.r, M == needed ? 0 : 1);
+    }
+  }
+}
+
+// Theory's sides: B = sqrt(M) / 2 for the small cache, B_r = min(ceil(M / 4d), d), B_c = ceil(M /
+// 4d) for the large one as printed, whether it fits or not.
+TEST(Blocking, PaperSidesAreThePapers) {
+  ioattn_test::RandomProblem random(24);
+  int overflows = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const LayerShape shape = random.shape(500, 100);
+    const index_t M = random.logarithmic(5, 1 << 20);
+    Blocks blocks;
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      ASSERT_TRUE(
+          choose_blocks(pass, Schedule::paper_small, Form::g, true, shape, M, tiles[1], &blocks));
+      ASSERT_FALSE(blocks.literal);  // the small blocks fit as printed
+      ASSERT_EQ(blocks.r, blocks.c);
+      ASSERT_TRUE(blocks.r == 1 || 4 * blocks.r * blocks.r <= M);
+      ASSERT_GT(4 * (blocks.r + 1) * (blocks.r + 1), M);
+
+      ASSERT_TRUE(
+          choose_blocks(pass, Schedule::paper_large, Form::g, true, shape, M, tiles[1], &blocks));
+      ASSERT_TRUE(blocks.literal);
+      const index_t side = (M + 4 * shape.d - 1) / (4 * shape.d);
+      ASSERT_EQ(blocks.c, side);
+      ASSERT_EQ(blocks.r, pass == Pass::backward ? std::min(side, shape.d) : side);
+      overflows += footprint(pass, Schedule::paper_large, shape, blocks) > M;
+    }
+  }
+  EXPECT_GT(overflows, 100);  // the reason why there is a literal form
+}
+
+TEST(Blocking, LargeBlocksAreTheLargestThatFit) {
+  ioattn_test::RandomProblem random(25);
+  int larger = 0;
+  for (int round = 0; round < 500; ++round) {
+    const LayerShape shape = random.shape(300, 60);
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      const index_t least = least_fast_memory(pass, Schedule::paper_large, Form::g, shape);
+      const index_t M = least * random.logarithmic(1, 50);
+      Blocks blocks;
+      ASSERT_TRUE(
+          choose_blocks(pass, Schedule::paper_large, Form::g, false, shape, M, tiles[1], &blocks));
+      const index_t side = blocks.c;
+      if (side >= std::max({shape.n, shape.m, shape.d, shape.dv})) continue;
+      ++blocks.c;
+      blocks.r = pass == Pass::backward ? std::min(side + 1, shape.d) : side + 1;
+      ASSERT_GT(footprint(pass, Schedule::paper_large, shape, blocks), M);
+      ++larger;
+    }
+  }
+  EXPECT_GT(larger, 100);
+}
+
+}  // namespace
+}  // namespace ioattn::plan

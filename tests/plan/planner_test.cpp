@@ -1,0 +1,378 @@
+#include "plan/planner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <limits>
+
+#include "plan/blocking.hpp"
+#include "schedules/random_problem.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+constexpr Pass passes[] = {Pass::forward, Pass::backward};
+
+PlanRequest request_for(Pass pass, const LayerShape& shape, index_t M) {
+  PlanRequest request;
+  request.pass = pass;
+  request.problem.shape = shape;
+  request.M = M;
+  request.tile = {Isa::avx2, 6, 16};
+  return request;
+}
+
+bool stores_scores(Schedule schedule) {
+  return schedule == Schedule::naive || schedule == Schedule::paper_small;
+}
+
+// lib/plan/README.md: multiply-adds + 16 words.
+double weighed(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks) {
+  return static_cast<double>(theory::fma_count(pass, schedule, shape, blocks)) +
+         16 * static_cast<double>(theory::io_cost(pass, schedule, shape, blocks).total().words());
+}
+
+// The least weighed cost among the schedules that fit and that `admits` lets pass.
+template <class Admits>
+double least_cost(const PlanRequest& request, Admits admits) {
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < schedule_count; ++i) {
+    const Schedule schedule = static_cast<Schedule>(i);
+    if (!exists(schedule, request.pass)) continue;
+    for (const Form form : {Form::g, Form::h}) {
+      Blocks blocks;
+      if ((form == Form::h && schedule != Schedule::row_stream) || !admits(schedule, form) ||
+          !choose_blocks(request.pass, schedule, form, false, request.problem.shape, request.M,
+                         request.tile, &blocks)) {
+        continue;
+      }
+      least = std::min(least, weighed(request.pass, schedule, request.problem.shape, blocks));
+    }
+  }
+  return least;
+}
+
+index_t named_least(const Status& status) {
+  const std::string message = status.message(), key = "the least is ";
+  const std::size_t at = message.find(key);
+  EXPECT_NE(at, std::string::npos) << message;
+  return at == std::string::npos ? -1
+                                 : std::strtoll(message.c_str() + at + key.size(), nullptr, 10);
+}
+
+TEST(Planner, ListsEveryScheduleOnceAndRowStreamPerForm) {
+  const LayerShape shape = {100, 90, 30, 20, Tie::none};
+  const std::vector<Candidate> forward = candidates(request_for(Pass::forward, shape, 4000));
+  const std::vector<Candidate> backward = candidates(request_for(Pass::backward, shape, 4000));
+  using Row = std::pair<Schedule, Form>;
+  const auto rows = [](const std::vector<Candidate>& list) {
+    std::vector<Row> result;
+    for (const Candidate& c : list) result.push_back({c.schedule, c.blocks.form});
+    return result;
+  };
+  const std::vector<Row> common = {{Schedule::paper_small, Form::g},
+                                   {Schedule::paper_large, Form::g},
+                                   {Schedule::row_stream, Form::g},
+                                   {Schedule::row_stream, Form::h}};
+  EXPECT_EQ(rows(forward), common);
+  std::vector<Row> with_naive = {{Schedule::naive, Form::g}};
+  with_naive.insert(with_naive.end(), common.begin(), common.end());
+  EXPECT_EQ(rows(backward), with_naive);
+}
+
+TEST(Planner, CandidatesCarryTheExactCosts) {
+  ioattn_test::RandomProblem random(30);
+  int fitting = 0;
+  for (int round = 0; round < 300; ++round) {
+    const LayerShape shape = random.shape(500, 100);
+    const index_t M = random.logarithmic(1, 1 << 18);
+    for (const Pass pass : passes) {
+      const PlanRequest request = request_for(pass, shape, M);
+      for (const Candidate& c : candidates(request)) {
+        ASSERT_EQ(c.least_M, least_fast_memory(pass, c.schedule, c.blocks.form, shape));
+        ASSERT_EQ(c.fits, M >= c.least_M);
+        if (!c.fits) continue;
+        ++fitting;
+        const theory::ScheduleCost cost = theory::io_cost(pass, c.schedule, shape, c.blocks);
+        ASSERT_EQ(c.cost.phase_count, cost.phase_count);
+        ASSERT_EQ(c.cost.total(), cost.total());
+        ASSERT_EQ(c.fma, theory::fma_count(pass, c.schedule, shape, c.blocks));
+        ASSERT_EQ(c.within_memory_limit, !stores_scores(c.schedule));
+      }
+    }
+  }
+  EXPECT_GT(fitting, 1000);
+}
+
+TEST(Planner, AutoTakesTheLeastCostAndNeverStoresScores) {
+  ioattn_test::RandomProblem random(31);
+  int planned = 0, storing_is_cheaper = 0;
+  for (int round = 0; round < 1000; ++round) {
+    const LayerShape shape = random.shape(2000, 200);
+    const index_t M = random.logarithmic(5, 1 << 18);
+    for (const Pass pass : passes) {
+      const PlanRequest request = request_for(pass, shape, M);
+      const double least =
+          least_cost(request, [](Schedule schedule, Form) { return !stores_scores(schedule); });
+      const double least_of_all = least_cost(request, [](Schedule, Form) { return true; });
+      Plan plan;
+      Candidate chosen;
+      const Status status = make_plan(request, &plan, &chosen);
+      ASSERT_EQ(status.is_ok(), least < std::numeric_limits<double>::infinity())
+          << status.message();
+      if (!status.is_ok()) {
+        ASSERT_EQ(status.code(), StatusCode::fast_memory_too_small);
+        continue;
+      }
+      ++planned;
+      storing_is_cheaper += least_of_all < least;
+      ASSERT_FALSE(stores_scores(plan.schedule));
+      ASSERT_EQ(weighed(pass, plan.schedule, shape, plan.blocks), least) << to_text(plan);
+      ASSERT_EQ(chosen.schedule, plan.schedule);
+      ASSERT_EQ(chosen.blocks, plan.blocks);
+      ASSERT_LE(chosen.cost.total().footprint, M);
+      ASSERT_EQ(plan.level, "L2");
+      ASSERT_EQ(plan.isa, Isa::avx2);
+      ASSERT_EQ(plan.tile_rows, 6);
+      ASSERT_EQ(plan.tile_cols, 16);
+      Plan parsed;
+      std::string error;
+      ASSERT_TRUE(parse_plan(to_text(plan), &parsed, &error)) << error;
+      ASSERT_EQ(parsed, plan);
+    }
+  }
+  EXPECT_GT(planned, 500);
+  EXPECT_GT(storing_is_cheaper, 50);  // the rule costs something, else it was not tested
+}
+
+TEST(Planner, MemoryLimitIsHonoured) {
+  ioattn_test::RandomProblem random(32);
+  int refused = 0, stored = 0;
+  for (int round = 0; round < 1000; ++round) {
+    const LayerShape shape = random.shape(300, 100);
+    PlanRequest request = request_for(passes[round % 2], shape, random.logarithmic(5, 1 << 15));
+    request.problem.dtype = round % 3 == 0 ? DType::f64 : DType::f32;
+    for (const Candidate& c : candidates(request)) {
+      if (!c.fits) continue;
+      for (const index_t limit : {c.scratch_bytes, c.scratch_bytes - 1}) {
+        if (limit < 0) continue;
+        request.memory_limit_bytes = limit;
+        double least = std::numeric_limits<double>::infinity();
+        for (const Candidate& other : candidates(request)) {
+          if (!other.fits) continue;
+          ASSERT_EQ(other.within_memory_limit, other.scratch_bytes <= limit);
+          if (other.scratch_bytes > limit) continue;
+          least = std::min(least, weighed(request.pass, other.schedule, shape, other.blocks));
+        }
+        Plan plan;
+        Candidate chosen;
+        request.schedule.reset();
+        const Status status = make_plan(request, &plan, &chosen);
+        ASSERT_EQ(status.is_ok(), least < std::numeric_limits<double>::infinity());
+        if (status.is_ok()) {
+          ASSERT_LE(chosen.scratch_bytes, limit);
+          ASSERT_EQ(weighed(request.pass, plan.schedule, shape, plan.blocks), least);
+          stored += stores_scores(plan.schedule);
+        } else {
+          ASSERT_EQ(status.code(), StatusCode::memory_limit) << status.message();
+          ++refused;
+        }
+        if (c.schedule == Schedule::row_stream) continue;  // its other form may need less
+        request.schedule = c.schedule;
+        const Status named = make_plan(request, &plan);
+        ASSERT_EQ(named.code(),
+                  limit == c.scratch_bytes ? StatusCode::ok : StatusCode::memory_limit)
+            << name_of(c.schedule) << ": " << named.message();
+      }
+      request.memory_limit_bytes = -1;
+      request.schedule.reset();
+    }
+  }
+  EXPECT_GT(refused, 20);
+  EXPECT_GT(stored, 50);
+}
+
+// Intermediates in slow memory: S [n,d] and h [m,dv] between the phases of the paper's schedules,
+// scores, q and T = A1^T p [d,m] besides where they are stored.
+TEST(Planner, ScratchIsWhatPassesThroughSlowMemory) {
+  const LayerShape shape = {50, 40, 12, 7, Tie::none};
+  const auto [n, m, d, e, tie] = shape;
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    for (const Pass pass : passes) {
+      PlanRequest request = request_for(pass, shape, 1 << 12);
+      request.problem.dtype = dtype;
+      for (const Candidate& c : candidates(request)) {
+        ASSERT_TRUE(c.fits);
+        index_t words = 0;
+        if (c.schedule == Schedule::row_stream) words = c.blocks.form == Form::h ? m * e : 0;
+        if (c.schedule == Schedule::paper_large) words = n * d + m * e;
+        if (stores_scores(c.schedule)) {
+          words = n * d + m * e + n * m + (pass == Pass::backward ? n * m + d * m : 0);
+        }
+        EXPECT_EQ(c.scratch_bytes, words * (dtype == DType::f32 ? 4 : 8)) << name_of(c.schedule);
+      }
+    }
+  }
+}
+
+TEST(Planner, NamedSchedulesAreTaken) {
+  ioattn_test::RandomProblem random(33);
+  for (int round = 0; round < 300; ++round) {
+    const LayerShape shape = random.shape(500, 60);
+    PlanRequest request = request_for(passes[round % 2], shape, 1 << 16);
+    request.level = "M";
+    for (int i = 0; i < schedule_count; ++i) {
+      const Schedule schedule = static_cast<Schedule>(i);
+      request.schedule = schedule;
+      Plan plan;
+      const Status status = make_plan(request, &plan);
+      if (!exists(schedule, request.pass)) {
+        ASSERT_EQ(status.code(), StatusCode::unsupported);
+        ASSERT_STREQ(status.message(), "naive has no forward pass");
+        continue;
+      }
+      ASSERT_TRUE(status.is_ok()) << status.message();
+      ASSERT_EQ(plan.schedule, schedule);
+      ASSERT_EQ(plan.level, "M");
+      ASSERT_EQ(weighed(request.pass, schedule, shape, plan.blocks),
+                least_cost(request, [&](Schedule s, Form) { return s == schedule; }));
+    }
+  }
+}
+
+// The error names the least M: it works, and one word less does not.
+TEST(Planner, TooLittleMemoryNamesTheLeast) {
+  ioattn_test::RandomProblem random(34);
+  constexpr int any = schedule_count;
+  for (int round = 0; round < 400; ++round) {
+    const LayerShape shape = random.shape(300, 80);
+    for (const Pass pass : passes) {
+      for (int i = 0; i <= any; ++i) {
+        for (const index_t limit : {index_t(-1), index_t(1) << 50}) {
+          PlanRequest request = request_for(pass, shape, 1);
+          request.memory_limit_bytes = limit;
+          if (i < any) request.schedule = static_cast<Schedule>(i);
+          if (request.schedule && !exists(*request.schedule, pass)) continue;
+          Plan plan;
+          plan.tile_rows = 77;
+          const Plan before = plan;
+          const Status status = make_plan(request, &plan);
+          ASSERT_EQ(status.code(), StatusCode::fast_memory_too_small) << status.message();
+          ASSERT_EQ(plan, before);
+          const std::string message = status.message();
+          const char* what = i < any     ? name_of(static_cast<Schedule>(i))
+                             : limit < 0 ? "any schedule that stores no scores"
+                                         : "any schedule within the memory limit";
+          ASSERT_EQ(message.find(std::string("M = 1 words is too small for ") + what + " ("), 0u)
+              << message;
+          request.M = named_least(status);
+          ASSERT_TRUE(make_plan(request, &plan).is_ok()) << message;
+          --request.M;
+          const Status still = make_plan(request, &plan);
+          ASSERT_EQ(still.code(), StatusCode::fast_memory_too_small) << message;
+          ASSERT_EQ(named_least(still), request.M + 1);
+        }
+      }
+    }
+  }
+}
+
+// Neither is a schedule that the memory limit forbids named, however little M it would need.
+TEST(Planner, LeastFastMemoryHonoursTheMemoryLimit) {
+  const LayerShape shape = {100, 100, 50, 50, Tie::none};
+  PlanRequest request = request_for(Pass::backward, shape, 1);
+  request.memory_limit_bytes = 0;
+  Plan plan;
+  const Status status = make_plan(request, &plan);
+  ASSERT_EQ(status.code(), StatusCode::fast_memory_too_small);
+  request.M = named_least(status);
+  EXPECT_EQ(request.M, least_fast_memory(Pass::backward, Schedule::row_stream, Form::g, shape));
+  ASSERT_TRUE(make_plan(request, &plan).is_ok());
+  EXPECT_EQ(plan.schedule, Schedule::row_stream);
+
+  request.schedule = Schedule::paper_small;
+  for (const index_t M : {1, 100, 100000}) {
+    request.M = M;
+    EXPECT_EQ(make_plan(request, &plan).code(), StatusCode::memory_limit);
+  }
+}
+
+TEST(Planner, LimitThatAdmitsNothingIsNotCalledTooLittleFastMemory) {
+  const LayerShape shape = {100, 100, 50, 50, Tie::none};
+  PlanRequest request = request_for(Pass::backward, shape, 50);  // row_stream needs 5 d + 3
+  Plan plan;
+  EXPECT_EQ(make_plan(request, &plan).code(), StatusCode::fast_memory_too_small);
+  request.memory_limit_bytes = 0;
+  const Status status = make_plan(request, &plan);
+  EXPECT_EQ(status.code(), StatusCode::memory_limit);
+  EXPECT_STREQ(status.message(),
+               "no schedule for M = 50 words (backward pass) needs at most 0 bytes of scratch "
+               "memory");
+  request.memory_limit_bytes = 1 << 20;
+  EXPECT_TRUE(make_plan(request, &plan).is_ok());
+  EXPECT_TRUE(stores_scores(plan.schedule));
+}
+
+TEST(Planner, ValueFormFollowsTheFlops) {
+  for (const Pass pass : passes) {
+    for (const index_t d : {64, 128, 385}) {
+      for (const index_t M : {index_t(1) << 15, index_t(98304)}) {
+        for (const Tie tie : {Tie::none, Tie::kv, Tie::all}) {
+          PlanRequest request = request_for(pass, {512, 512, d, d / 8, tie}, M);
+          Plan plan;
+          request.schedule = Schedule::row_stream;
+          ASSERT_TRUE(make_plan(request, &plan).is_ok());
+          EXPECT_EQ(plan.blocks.form, Form::h) << "d = " << d << ", dv = " << d / 8;
+          // With as many values as keys both forms multiply as often and words decide: h costs a
+          // pass more, g reads Y in every pass, which is less where X is small or A2 = A3.
+          if (d > 128 && tie == Tie::none) continue;
+          request.problem.shape.dv = d;
+          ASSERT_TRUE(make_plan(request, &plan).is_ok());
+          EXPECT_EQ(plan.blocks.form, Form::g) << "dv = d = " << d;
+        }
+      }
+    }
+  }
+  // One head of a real model: h-form, also when any schedule may be taken.
+  Plan plan;
+  ASSERT_TRUE(
+      make_plan(request_for(Pass::backward, {512, 512, 385, 32, Tie::all}, 98304), &plan).is_ok());
+  EXPECT_EQ(plan.schedule, Schedule::row_stream);
+  EXPECT_EQ(plan.blocks.form, Form::h);
+}
+
+TEST(Planner, TiedOperandsMoveFewerWords) {
+  for (const Pass pass : passes) {
+    for (const index_t M : {4000, 16000, 64000}) {
+      const auto words = [&](Tie tie) {
+        PlanRequest request = request_for(pass, {1024, 1024, 64, 64, tie}, M);
+        request.schedule = Schedule::row_stream;
+        Plan plan;
+        Candidate chosen;
+        EXPECT_TRUE(make_plan(request, &plan, &chosen).is_ok());
+        EXPECT_EQ(plan.blocks.form, Form::g);
+        return chosen.cost.total().words();
+      };
+      EXPECT_LT(words(Tie::kv), words(Tie::none)) << "M = " << M;
+      EXPECT_EQ(words(Tie::all), words(Tie::kv));
+    }
+  }
+}
+
+TEST(Planner, LiteralIsPlannedAlthoughItOverflows) {
+  const LayerShape shape = {512, 512, 64, 64, Tie::none};
+  PlanRequest request = request_for(Pass::backward, shape, 4096);
+  request.schedule = Schedule::paper_large;
+  Plan plan;
+  Candidate chosen;
+  ASSERT_EQ(make_plan(request, &plan).code(), StatusCode::fast_memory_too_small);
+  request.literal = true;
+  ASSERT_TRUE(make_plan(request, &plan, &chosen).is_ok());
+  EXPECT_TRUE(plan.blocks.literal);
+  EXPECT_EQ(plan.blocks.r, 16);
+  EXPECT_EQ(plan.blocks.c, 16);
+  EXPECT_GT(chosen.cost.total().footprint, request.M);
+}
+
+}  // namespace
+}  // namespace ioattn::plan
