@@ -1,0 +1,105 @@
+// When the system has no threads left, OpenMP runtimes end the process; run() notices before and
+// computes alone. The linker passes the library's calls of pthread_create through here.
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cerrno>
+#include <limits>
+#include <thread>
+
+#include "parallel/parallel.hpp"
+
+namespace {
+std::atomic<int> threads_left{std::numeric_limits<int>::max()};
+std::atomic<int> refused{0};
+}  // namespace
+
+extern "C" {
+int __real_pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                          void* (*start)(void*), void* argument);
+
+int __wrap_pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                          void* (*start)(void*), void* argument) {
+  if (threads_left.fetch_sub(1) <= 0) {
+    ++refused;
+    return EAGAIN;
+  }
+  return __real_pthread_create(thread, attributes, start, argument);
+}
+}
+
+namespace ioattn::parallel {
+namespace {
+
+struct Calls {
+  int count = 0;
+  int on_worker_0 = 0;
+  bool on_caller = true;
+};
+
+// A thread of its own has proved nothing yet about the threads it can have.
+Calls calls_from_new_thread(int threads, int allowance) {
+  Calls calls;
+  std::thread caller([&] {
+    const std::thread::id here = std::this_thread::get_id();
+    std::atomic<int> count{0}, on_worker_0{0};
+    std::atomic<bool> on_caller{true};
+    auto body = [&](int worker) {
+      ++count;
+      on_worker_0 += worker == 0;
+      if (std::this_thread::get_id() != here) on_caller = false;
+    };
+    threads_left = allowance;
+    run(threads, body);
+    threads_left = std::numeric_limits<int>::max();
+    calls = {count, on_worker_0, on_caller};
+  });
+  caller.join();
+  return calls;
+}
+
+TEST(Refusal, OfAnyThreadMakesTheRunSerial) {
+  for (const int threads : {2, 3, 8}) {
+    for (int allowance = 0; allowance < threads - 1; ++allowance) {
+      refused = 0;
+      const Calls calls = calls_from_new_thread(threads, allowance);
+      EXPECT_EQ(refused, 1) << "the probe did not ask, or asked on after a refusal";
+      EXPECT_EQ(calls.count, 1) << threads << " threads, " << allowance << " allowed";
+      EXPECT_EQ(calls.on_worker_0, 1);
+      EXPECT_TRUE(calls.on_caller);
+    }
+  }
+}
+
+TEST(Refusal, EndsWhenThereAreThreadsAgain) {
+  EXPECT_EQ(calls_from_new_thread(3, 0).count, 1);
+  refused = 0;
+  EXPECT_EQ(calls_from_new_thread(3, 2).count, 3);  // exactly as many as needed
+  EXPECT_EQ(refused, 0);
+}
+
+TEST(Refusal, DoesNotTouchWhatWasProved) {
+  std::thread caller([] {
+    std::atomic<int> calls{0};
+    auto body = [&](int) { ++calls; };
+    run(3, body);
+    EXPECT_EQ(calls, 3);
+    threads_left = 0;
+    calls = 0;
+    run(2, body);  // the pool of three is there
+    EXPECT_EQ(calls, 2);
+    calls = 0;
+    run(5, body);  // this needs a new proof
+    EXPECT_EQ(calls, 1);
+    threads_left = std::numeric_limits<int>::max();
+    calls = 0;
+    run(5, body);
+    EXPECT_EQ(calls, 5);
+  });
+  caller.join();
+}
+
+}  // namespace
+}  // namespace ioattn::parallel
