@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "ioattn/ioattn.h"
 #include "tune/command_error.hpp"
@@ -32,7 +34,11 @@ int parse_and_run(int argc, const char* const* argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return report(exit_usage, std::string(error.what()) + " (see ioattn --help)");
+    const std::vector<std::string> unknown = app.remaining();
+    const bool no_command = app.get_subcommands().empty() && !unknown.empty();
+    return report(exit_usage, (no_command ? "there is no subcommand \"" + unknown.front() + "\""
+                                          : std::string(error.what())) +
+                                  " (see ioattn --help)");
   }
   return 0;
 }

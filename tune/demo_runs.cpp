@@ -18,7 +18,7 @@ double relative_error(const T* out, const double* reference, std::size_t count) 
     if (std::isnan(difference)) return difference;
     scale = std::max(scale, std::fabs(reference[i]));
   }
-  return difference / scale;
+  return difference == 0 ? 0 : difference / scale;
 }
 
 template <class T>

@@ -129,8 +129,8 @@ PlannedPass plan_pass_or_auto(Pass pass, const LayerProblem& problem,
   try {
     return plan_pass(pass, problem, any);
   } catch (const UsageError&) {
-    // Whoever asked for naive has room for n x m scores.
-    if (options.schedule != Schedule::naive) throw;
+    // Whoever asked for naive or paper_small has room for n x m scores, which saves fast memory.
+    if (options.schedule != Schedule::naive && options.schedule != Schedule::paper_small) throw;
     any.schedule = Schedule::paper_small;
     return plan_pass(pass, problem, any);
   }

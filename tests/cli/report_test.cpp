@@ -1,0 +1,218 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "cli/support/command.hpp"
+#include "machine/machine.hpp"
+#include "plan/plan.hpp"
+#include "theory/bounds.hpp"
+#include "theory/io_cost.hpp"
+#include "tune/table.hpp"
+
+// `machine`, `bounds` and `plan`.
+namespace {
+
+using namespace ioattn_cli_test;
+using Json = nlohmann::json;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+RunResult done(const Arguments& arguments, const Environment& environment = {}) {
+  RunResult result = run_ioattn(arguments, environment);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  return result;
+}
+
+TEST(MachineCommand, SaysWhatWasFound) {
+  const Environment environment = {{"IOATTN_L1", "16384"}, {"IOATTN_L2", "1m"}};
+  const Json json = done({"machine", "--json"}, environment).json();
+  const Json& l1 = json["caches"][0];
+  EXPECT_EQ(l1["level"], "L1");
+  EXPECT_EQ(l1["size_bytes"], 16384);
+  EXPECT_EQ(l1["source"], "override");
+  EXPECT_EQ(l1["M"]["f32"], 2048);  // x 0.5 / 4
+  EXPECT_EQ(l1["M"]["f64"], 1024);
+  const Json& l2 = json["caches"][1];
+  EXPECT_EQ(l2["M"]["f32"], 196608);  // x 0.75 / 4
+  EXPECT_EQ(l2["fraction"], 0.75);
+  EXPECT_GE(json["usable_threads"], 1);
+  EXPECT_NE(std::find(json["isa"].begin(), json["isa"].end(), "scalar"), json["isa"].end());
+  EXPECT_NE(std::find(json["isa"].begin(), json["isa"].end(), json["selected_isa"]),
+            json["isa"].end());
+  for (const char* key : {"vendor", "model", "virtual_machine", "allowed_cpus", "cpus_source",
+                          "cpu_quota", "quota_source", "notes"}) {
+    EXPECT_TRUE(json.contains(key)) << key;
+  }
+
+  const std::string text = done({"machine"}, environment).out;
+  EXPECT_TRUE(contains(text, "196,608")) << text;
+  EXPECT_TRUE(contains(text, "override"));
+  for (const Json& note : json["notes"]) EXPECT_TRUE(contains(text, note.get<std::string>()));
+}
+
+TEST(MachineCommand, ObeysTheIsaOverride) {
+  const Environment environment = {{"IOATTN_ISA", "scalar"}};
+  EXPECT_EQ(done({"machine", "--json"}, environment).json()["selected_isa"], "scalar");
+  EXPECT_TRUE(contains(done({"machine"}, environment).out, "kernels: scalar"));
+}
+
+struct BoundsCase {
+  const char* n;
+  const char* m;
+  const char* d;
+  const char* dv;
+  const char* tie;
+  const char* M;
+};
+
+TEST(BoundsCommand, ReportsTheBestBoundOfEachClass) {
+  const BoundsCase cases[] = {
+      {"4096", "4096", "64", "64", "none", "1000"},    {"4096", "4096", "64", "64", "all", "1000"},
+      {"4096", "2048", "64", "64", "kv", "40000"},     {"512", "512", "385", "32", "all", "98304"},
+      {"4096", "4096", "64", "128", "none", "100000"}, {"3", "5", "2", "1", "none", "9"}};
+  for (const BoundsCase& c : cases) {
+    SCOPED_TRACE(std::string(c.n) + " " + c.m + " " + c.d + " " + c.dv + " " + c.tie + " " + c.M);
+    const Arguments arguments = {"bounds", "--n", c.n,     "--m", c.m,   "--d", c.d,
+                                 "--dv",   c.dv,  "--tie", c.tie, "--M", c.M};
+    const Json json = done(arguments + Arguments{"--json"}).json();
+    const std::string text = done(arguments).out;
+    ioattn::LayerShape shape = {std::stol(c.n), std::stol(c.m), std::stol(c.d), std::stol(c.dv),
+                                ioattn::Tie::none};
+    if (std::string(c.tie) == "kv") shape.tie = ioattn::Tie::kv;
+    if (std::string(c.tie) == "all") shape.tie = ioattn::Tie::all;
+    const long M = std::stol(c.M);
+    EXPECT_EQ(json["tie"], c.tie);
+    EXPECT_EQ(json["paper_formula"], ioattn::theory::paper_formula(shape, M));
+    EXPECT_EQ(json["regime"], M >= shape.d * shape.d ? "large cache" : "small cache");
+    ASSERT_EQ(json["passes"].size(), 2u);
+    for (const Json& pass : json["passes"]) {
+      const ioattn::Pass which =
+          pass["pass"] == "forward" ? ioattn::Pass::forward : ioattn::Pass::backward;
+      ASSERT_EQ(pass["classes"].size(), 2u);
+      for (const Json& entry : pass["classes"]) {
+        const auto algorithms = entry["class"] == "P" ? ioattn::theory::AlgorithmClass::P
+                                                      : ioattn::theory::AlgorithmClass::F;
+        double best = 0;
+        for (const Json& bound : entry["bounds"]) best = std::max(best, bound.get<double>());
+        EXPECT_EQ(entry["lower_bound"], best);
+        EXPECT_EQ(entry["bounds"][entry["bound"].get<std::string>()], best);
+        EXPECT_EQ(entry["lower_bound"],
+                  ioattn::theory::lower_bound(which, algorithms, shape, M).words);
+        EXPECT_FALSE(entry["assumption"].get<std::string>().empty());
+        EXPECT_TRUE(contains(text, ioattn::tune::grouped(best)));
+      }
+      EXPECT_GE(pass["classes"][1]["lower_bound"], pass["classes"][0]["lower_bound"]);
+      int compared = 0;
+      for (const Json& schedule : pass["schedules"]) {
+        if (schedule["words"].is_null()) continue;
+        ++compared;
+        const double words = schedule["words"].get<double>();
+        EXPECT_GE(words, schedule["lower_bound"].get<double>()) << schedule;
+        EXPECT_EQ(schedule["ratio"], words / schedule["lower_bound"].get<double>());
+        if (!schedule["planned_words"].is_null()) {
+          EXPECT_LE(schedule["words"], schedule["planned_words"]) << schedule;
+        }
+        EXPECT_TRUE(contains(text, ioattn::tune::grouped(schedule["words"].get<long>())));
+      }
+      EXPECT_GE(compared, 1);
+    }
+  }
+}
+
+// Figures of the planner for what it chose, from theory.
+TEST(PlanCommand, ShowsThePlanAmongItsCandidates) {
+  for (const char* pass : {"forward", "backward"}) {
+    for (const char* problem : {"layer:n512,d385,v32,f32,self", "layer:n300,m200,d64,f64",
+                                "layer:n300,m200,d64,v128,f32,tied"}) {
+      for (const char* M : {"3000", "98304", "1000000"}) {
+        SCOPED_TRACE(std::string(problem) + " " + pass + " M = " + M);
+        const Arguments arguments = {"plan", "--problem", problem, "--pass", pass, "--M", M};
+        const Json json = done(arguments + Arguments{"--json"}).json();
+        EXPECT_EQ(json["pass"], pass);
+        EXPECT_EQ(json["level"], "M");
+        EXPECT_EQ(std::to_string(json["M"].get<long>()), M);
+        ioattn::plan::Plan plan;
+        ioattn::LayerProblem parsed;
+        std::string error;
+        ASSERT_TRUE(ioattn::parse_problem(problem, &parsed, &error));
+        ASSERT_TRUE(ioattn::plan::parse_plan(json["plan"].get<std::string>(), &plan, &error));
+        const auto which =
+            pass == std::string("forward") ? ioattn::Pass::forward : ioattn::Pass::backward;
+        const ioattn::theory::IoCost cost =
+            ioattn::theory::io_cost(which, plan.schedule, parsed.shape, plan.blocks).total();
+        int found = 0;
+        for (const Json& candidate : json["candidates"]) {
+          if (!candidate["fits"].get<bool>()) {
+            EXPECT_GT(candidate["least_M"], json["M"]);
+            continue;
+          }
+          EXPECT_LE(candidate["footprint"], json["M"]);
+          EXPECT_LE(candidate["lower_bound"].get<double>(), candidate["words"].get<double>());
+          if (candidate["schedule"] == name_of(plan.schedule) &&
+              (candidate["form"].is_null() || candidate["form"] == name_of(plan.blocks.form))) {
+            ++found;
+            EXPECT_EQ(candidate["words"], cost.words());
+            EXPECT_EQ(candidate["footprint"], cost.footprint);
+            EXPECT_EQ(candidate["fma"],
+                      ioattn::theory::fma_count(which, plan.schedule, parsed.shape, plan.blocks));
+          }
+        }
+        EXPECT_EQ(found, 1);
+        const std::string text = done(arguments).out;
+        EXPECT_TRUE(contains(text, json["plan"].get<std::string>())) << text;
+        EXPECT_TRUE(contains(text, ioattn::tune::grouped(cost.words())));
+      }
+    }
+  }
+}
+
+std::string levels_of(const Json& json) {
+  std::string levels = json["level"].get<std::string>();
+  for (const Json& level : json["levels"]) levels += " " + level["level"].get<std::string>();
+  return levels;
+}
+
+TEST(PlanCommand, ReportsTheOtherLevelsAndL3OnlyWhenAsked) {
+  const Arguments plan = {"plan", "--n", "300", "--d", "64", "--json"};
+  const Environment environment = {
+      {"IOATTN_L1", "32k"}, {"IOATTN_L2", "512k"}, {"IOATTN_L3", "4m"}};
+  EXPECT_EQ(levels_of(done(plan, environment).json()), "L2 L1");
+  EXPECT_EQ(levels_of(done(plan + Arguments{"--level", "L1"}, environment).json()), "L1 L2");
+  EXPECT_EQ(levels_of(done(plan + Arguments{"--level", "L3"}, environment).json()), "L3 L1 L2");
+  EXPECT_EQ(levels_of(done(plan + Arguments{"--M", "9999"}, environment).json()), "M L1 L2");
+  const Json l3 = done(plan + Arguments{"--level", "L3"}, environment).json();
+  EXPECT_EQ(l3["M"], 786432);
+  EXPECT_EQ(l3["plan"].get<std::string>().rfind("L3:", 0), 0u);
+  EXPECT_EQ(l3["levels"][0]["M"], 4096);
+  EXPECT_EQ(l3["levels"][0]["regime"], "large cache");  // 64^2
+  EXPECT_EQ(l3["regime"], "large cache");
+  // A level that is too small for any plan says so and fails nothing.
+  const Json tiny = done(plan, {{"IOATTN_L1", "64"}}).json();
+  EXPECT_TRUE(tiny["levels"][0]["plan"].is_null());
+  EXPECT_TRUE(contains(tiny["levels"][0]["reason"], "the least is"));
+}
+
+TEST(PlanCommand, OptionsSayWhatTheProblemTextSays) {
+  const Json text = done({"plan", "--problem", "layer:n96,m48,d24,v12,f64,tied", "--json"}).json();
+  const Json options = done({"plan", "--n", "96", "--m", "48", "--d", "24", "--dv", "12", "--dtype",
+                             "f64", "--tie", "kv", "--json"})
+                           .json();
+  EXPECT_EQ(text, options);
+  EXPECT_EQ(text["problem"], "layer:n96,m48,d24,v12,f64,tied");
+}
+
+TEST(PlanCommand, StoresScoresOnlyIfTheMemoryLimitAllows) {
+  // M is below what row_stream needs forward for this d.
+  const Arguments plan = {"plan", "--n", "64", "--d", "64", "--M", "150", "--json"};
+  EXPECT_EQ(run_ioattn(plan).exit_code, 2);
+  const Json json = done(plan + Arguments{"--memory-limit", "1000000"}).json();
+  const std::string schedule = json["schedule"];
+  EXPECT_TRUE(schedule == "naive" || schedule == "paper_small") << schedule;
+  EXPECT_EQ(done(plan + Arguments{"--schedule", "naive"}).json()["schedule"], "naive");
+}
+
+}  // namespace
