@@ -93,7 +93,8 @@ Outcome run(const GradOptions& options) {
   outcome.dtype = problem.dtype;
   outcome.threads = api::granted_threads(options.run.threads);
   const kernels::Kernels* kernels = nullptr;
-  require(api::selected_kernels(&kernels));
+  // The machine's peak, whatever IOATTN_ISA makes the passes run on.
+  require(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels));
   outcome.peak_flops = measure_fma_peak(*kernels, problem.dtype, 0.1) * outcome.threads;
 
   const RunMode mode = {outcome.threads, true};

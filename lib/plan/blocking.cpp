@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "theory/io_cost.hpp"
 
@@ -149,40 +150,56 @@ void widen_streams(Pass pass, const LayerShape& shape, index_t M, const TileShap
   widen(&Blocks::a, shape.d, tile.rows);
 }
 
+// Estimated time in multiply-adds. The products whose sums are as long as a block are U (or Z, O)
+// over c keys and dX over rho rows; the others sum over d. Columns of a tile beyond its queries are
+// wasted lanes.
+double row_stream_time(Pass pass, const LayerShape& shape, const Blocks& blocks,
+                       const TileShape& tile) {
+  const index_t words = theory::io_cost(pass, Schedule::row_stream, shape, blocks).total().words();
+  const double n = static_cast<double>(shape.n), m = static_cast<double>(shape.m);
+  const double d = static_cast<double>(shape.d);
+  const index_t used = std::min(blocks.rho, shape.n);
+  const double lanes = static_cast<double>(round_up(used, tile.cols)) / static_cast<double>(used);
+  return fma_per_word * static_cast<double>(words) +
+         n * m * d * (1 / efficiency(std::min(blocks.c, shape.m)) + 2 * lanes) +
+         n * d * d / efficiency(used);
+}
+
+// Sub-blocks of whole panels, powers of two below a panel, and an even division of the rows that
+// fit.
+std::vector<index_t> rho_candidates(const TileShape& tile, index_t rows) {
+  std::vector<index_t> list;
+  for (index_t rho = longest_rho; rho >= tile.cols; rho -= tile.cols) list.push_back(rho);
+  for (index_t rho = longest_rho; rho >= 1; rho /= 2) list.push_back(rho);
+  if (rows > 0) list.push_back(ceil_div(rows, ceil_div(rows, longest_rho)));
+  return list;
+}
+
 Blocks choose_row_stream(Pass pass, Form form, const LayerShape& shape, index_t M,
                          const TileShape& tile) {
-  const Blocks smallest = unit_blocks(form);
-  Blocks best = smallest;
+  Blocks best = unit_blocks(form);
   if (form == Form::h) best.h = choose_value_product(shape, M);
-  const ProductBlocks h = best.h;
+  const Blocks smallest = best;
   double least = std::numeric_limits<double>::infinity();
+  const auto most_rows = [&](Blocks trial, index_t rho) {
+    return largest(shape.n, [&](index_t r) {
+      trial.r = r;
+      trial.rho = std::min(rho, r);
+      return footprint(pass, Schedule::row_stream, shape, trial) <= M;
+    });
+  };
   for (index_t c = 256; c >= 1; c /= 2) {
     if (c > 1 && c / 2 >= shape.m) continue;
-    for (index_t rho = longest_rho; rho >= 1; rho /= 2) {
-      if (rho > 1 && rho / 2 >= shape.n) continue;
-      Blocks trial = smallest;
-      trial.h = h;
-      trial.c = c;
-      trial.rho = rho;
-      index_t most = largest(shape.n, [&](index_t r) {
-        trial.r = r;
-        return footprint(pass, Schedule::row_stream, shape, trial) <= M;
-      });
+    Blocks trial = smallest;
+    trial.c = c;
+    for (const index_t rho : rho_candidates(tile, most_rows(trial, longest_rho))) {
+      index_t most = most_rows(trial, rho);
       if (most < std::min(rho, shape.n)) continue;
       if (most < shape.n) most = round_down(most, rho);
       const index_t passes = ceil_div(shape.n, most);
+      trial.rho = rho;
       trial.r = std::min(most, round_up(ceil_div(shape.n, passes), rho));
-      const theory::IoCost cost = theory::io_cost(pass, Schedule::row_stream, shape, trial).total();
-      // The products whose sums are as long as a block: U (or Z, O) over c keys, dX over rho rows;
-      // the others are over d. Columns of a tile beyond its queries are wasted lanes.
-      const double pairs = static_cast<double>(shape.n) * static_cast<double>(shape.m);
-      const double d = static_cast<double>(shape.d);
-      const index_t used = std::min(rho, shape.n);
-      const double lanes =
-          static_cast<double>(round_up(used, tile.cols)) / static_cast<double>(used);
-      const double time = fma_per_word * static_cast<double>(cost.words()) +
-                          pairs * d * (1 / efficiency(std::min(c, shape.m)) + 2 * lanes) +
-                          static_cast<double>(shape.n) * d * d / efficiency(used);
+      const double time = row_stream_time(pass, shape, trial, tile);
       if (time < least) {
         least = time;
         best = trial;
