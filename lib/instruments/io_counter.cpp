@@ -4,11 +4,14 @@
 
 namespace ioattn::instruments {
 
-std::size_t IoCounter::KeyHash::operator()(const Key& key) const {
-  std::uint64_t x = static_cast<std::uint64_t>(key.row) * 0x9e3779b97f4a7c15u;
-  x ^= static_cast<std::uint64_t>(key.col) * 0xc2b2ae3d27d4eb4fu;
-  x ^= static_cast<std::uint64_t>(key.operand) * 0x165667b19e3779f9u;
-  return static_cast<std::size_t>(x ^ (x >> 29));
+Block* IoCounter::find(const Block& block) {
+  for (std::size_t i = resident_.size(); i-- > 0;) {
+    Block& held = resident_[i];
+    if (held.operand == block.operand && held.row == block.row && held.col == block.col) {
+      return &held;
+    }
+  }
+  return nullptr;
 }
 
 IoCount& IoCounter::current() {
@@ -23,10 +26,11 @@ void IoCounter::phase(const char* name) {
 
 void IoCounter::place(const Block& block, index_t IoCount::*counter) {
   const index_t words = block.words();
-  if (!resident_.emplace(Key{block.operand, block.row, block.col}, words).second) {
+  if (find(block) != nullptr) {
     break_rule("made resident twice", block);
     return;
   }
+  resident_.push_back(block);
   IoCount& phase_count = current();
   total_.*counter += words;
   phase_count.*counter += words;
@@ -40,8 +44,8 @@ void IoCounter::read(const Block& block) { place(block, &IoCount::reads); }
 void IoCounter::create(const Block& block) { place(block, &IoCount::created); }
 
 void IoCounter::write(const Block& block) {
-  const auto found = resident_.find(Key{block.operand, block.row, block.col});
-  if (found == resident_.end() || found->second != block.words()) {
+  const Block* held = find(block);
+  if (held == nullptr || held->words() != block.words()) {
     break_rule("written while not resident", block);
     return;
   }
@@ -50,13 +54,14 @@ void IoCounter::write(const Block& block) {
 }
 
 void IoCounter::remove(const Block& block) {
-  const auto found = resident_.find(Key{block.operand, block.row, block.col});
-  if (found == resident_.end() || found->second != block.words()) {
+  Block* held = find(block);
+  if (held == nullptr || held->words() != block.words()) {
     break_rule("removed while not resident", block);
     return;
   }
   resident_words_ -= block.words();
-  resident_.erase(found);
+  *held = resident_.back();
+  resident_.pop_back();
 }
 
 void IoCounter::break_rule(const char* rule, const Block& block) {
@@ -68,9 +73,9 @@ void IoCounter::break_rule(const char* rule, const Block& block) {
 
 std::string IoCounter::violation() const {
   if (!violation_.empty() || resident_.empty()) return violation_;
-  const Key& key = resident_.begin()->first;
-  return std::string(name_of(key.operand)) + "(" + std::to_string(key.row) + "," +
-         std::to_string(key.col) + ") never removed";
+  const Block& left = resident_.front();
+  return std::string(name_of(left.operand)) + "(" + std::to_string(left.row) + "," +
+         std::to_string(left.col) + ") never removed";
 }
 
 }  // namespace ioattn::instruments

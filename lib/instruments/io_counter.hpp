@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/observer.hpp"
@@ -18,8 +17,9 @@ struct IoCount {
   bool operator==(const IoCount&) const = default;
 };
 
-// Counts the words a schedule moves and holds it to the rules of the model: a block is read or created
-// only while absent, written or removed only while resident, and nothing stays behind at the end.
+// Counts the words a schedule moves and holds it to the rules of the model: a block is read or
+// created only while absent, written or removed only while resident, and nothing stays behind at
+// the end.
 class IoCounter final : public Observer {
  public:
   struct Phase {
@@ -40,14 +40,9 @@ class IoCounter final : public Observer {
   std::string violation() const;
 
  private:
-  struct Key {
-    Operand operand;
-    index_t row, col;
-    bool operator==(const Key&) const = default;
-  };
-  struct KeyHash {
-    std::size_t operator()(const Key& key) const;
-  };
+  // The resident block with the key of `block`, or null. A schedule holds a handful of blocks at a
+  // time, so they are searched one by one, the latest first.
+  Block* find(const Block& block);
 
   void place(const Block& block, index_t IoCount::*counter);
   void break_rule(const char* rule, const Block& block);
@@ -55,7 +50,7 @@ class IoCounter final : public Observer {
 
   IoCount total_;
   std::vector<Phase> phases_;
-  std::unordered_map<Key, index_t, KeyHash> resident_;
+  std::vector<Block> resident_;
   index_t resident_words_ = 0;
   std::string violation_;
 };

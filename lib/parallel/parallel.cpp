@@ -62,19 +62,24 @@ bool can_create(int threads) {
   return true;
 }
 
-}  // namespace
-
-void run(int threads, void (*body)(void*, int), void* context) {
-  if (threads <= 1 || omp_in_parallel() || !can_create(threads)) {
-    DefaultFloatingPoint environment;
-    body(context, 0);
-    return;
-  }
+// Apart from run: libomp is called at the beginning of a function that has a region.
+void run_in_region(int threads, void (*body)(void*, int), void* context) {
 #pragma omp parallel num_threads(threads)
   {
     DefaultFloatingPoint environment;
     body(context, omp_get_thread_num());
   }
+}
+
+}  // namespace
+
+void run(int threads, void (*body)(void*, int), void* context) {
+  if (threads > 1 && !omp_in_parallel() && can_create(threads)) {
+    run_in_region(threads, body, context);
+    return;
+  }
+  DefaultFloatingPoint environment;
+  body(context, 0);
 }
 
 void OrderedGate::wait_for(index_t turn) {

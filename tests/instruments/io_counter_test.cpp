@@ -124,6 +124,16 @@ TEST(IoCounter, KeepsTheFirstBrokenRule) {
   EXPECT_EQ(counter.total().writes, 0);
 }
 
+TEST(IoCounter, DoesNotCountWhatBreaksARule) {
+  IoCounter counter;
+  counter.read(x_block);
+  counter.read(x_block);
+  counter.write(s_block);
+  counter.remove(x_block);
+  counter.remove(x_block);
+  EXPECT_EQ(counter.total(), (IoCount{6, 0, 0, 6}));
+}
+
 // Against a plain account of the same random events.
 TEST(IoCounter, AgreesWithAPlainAccount) {
   std::mt19937 engine(4);
@@ -132,8 +142,8 @@ TEST(IoCounter, AgreesWithAPlainAccount) {
   IoCount expected;
   index_t words = 0;
   for (int round = 0; round < 20000; ++round) {
-    const auto draw = [&](int most) { return static_cast<int>(engine() % unsigned(most)); };
-    const int operand = draw(operand_count);
+    const auto draw = [&](unsigned most) { return static_cast<index_t>(engine() % most); };
+    const int operand = static_cast<int>(draw(operand_count));
     Block block = {static_cast<Operand>(operand), draw(3) * 8, draw(3) * 8, 1 + draw(8),
                    1 + draw(8)};
     const auto key = std::make_tuple(operand, block.row, block.col);

@@ -65,8 +65,8 @@ std::vector<T> arguments(std::size_t count) {
                       std::numeric_limits<T>::min(),
                       std::numeric_limits<T>::denorm_min(),
                       std::numeric_limits<T>::epsilon()};
-  for (T half = -2050; half <= 2050; ++half) {
-    const T middle = static_cast<T>(static_cast<double>(half) / 2 * 0.69314718055994530942);
+  for (int half = -2050; half <= 2050; ++half) {
+    const T middle = static_cast<T>(half * 0.5 * 0.69314718055994530942);
     for (const T near : {std::nextafter(middle, T(-2000)), middle, std::nextafter(middle, T(2000))})
       if (near >= lowest<T> && near <= highest<T>) x.push_back(near);
   }

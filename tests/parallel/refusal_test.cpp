@@ -16,7 +16,7 @@ std::atomic<int> threads_left{std::numeric_limits<int>::max()};
 std::atomic<int> refused{0};
 }  // namespace
 
-extern "C" {
+extern "C" {  // NOLINTBEGIN(bugprone-reserved-identifier): the linker chose the names
 int __real_pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                           void* (*start)(void*), void* argument);
 
@@ -28,7 +28,7 @@ int __wrap_pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
   }
   return __real_pthread_create(thread, attributes, start, argument);
 }
-}
+}  // NOLINTEND(bugprone-reserved-identifier)
 
 namespace ioattn::parallel {
 namespace {

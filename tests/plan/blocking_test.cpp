@@ -190,6 +190,21 @@ TEST(Blocking, PaperSidesAreThePapers) {
   EXPECT_GT(overflows, 100);  // the reason why there is a literal form
 }
 
+TEST(Blocking, OnlyPaperLargeHasALiteralForm) {
+  const LayerShape shape = {50, 40, 12, 7, Tie::none};
+  for (const Choice& choice : all_choices()) {
+    const auto [pass, schedule, form] = choice;
+    const index_t least = least_fast_memory(pass, schedule, form, shape);
+    SCOPED_TRACE(describe(choice, shape, least));
+    Blocks blocks;
+    const bool large = schedule == Schedule::paper_large;
+    EXPECT_EQ(choose_blocks(pass, schedule, form, true, shape, least - 1, tiles[1], &blocks),
+              large);
+    ASSERT_TRUE(choose_blocks(pass, schedule, form, true, shape, least, tiles[1], &blocks));
+    EXPECT_EQ(blocks.literal, large);
+  }
+}
+
 TEST(Blocking, LargeBlocksAreTheLargestThatFit) {
   ioattn_test::RandomProblem random(25);
   int larger = 0;

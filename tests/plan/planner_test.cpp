@@ -67,6 +67,7 @@ TEST(Planner, ListsEveryScheduleOnceAndRowStreamPerForm) {
   using Row = std::pair<Schedule, Form>;
   const auto rows = [](const std::vector<Candidate>& list) {
     std::vector<Row> result;
+    result.reserve(list.size());
     for (const Candidate& c : list) result.push_back({c.schedule, c.blocks.form});
     return result;
   };

@@ -69,9 +69,10 @@ void check_all(double allowed) {
   int runs = 0;
   for (const Variant& v : variants) {
     const index_t least = plan::least_fast_memory(v.pass, v.schedule, v.form, shape);
-    for (const index_t M :
-         {index_t(200), index_t(1000), least, least + 1, index_t(4096), index_t(16384),
-          index_t(65536), index_t(98304), index_t(196608), index_t(393216), index_t(786432)}) {
+    for (const index_t M : {index_t(200), index_t(1000), least, index_t(4096), index_t(24576),
+                            index_t(98304), index_t(196608), index_t(393216), index_t(2000000)}) {
+      // Without reuse, M changes nothing but the length of a read.
+      if (v.schedule == Schedule::naive && M > 200 && M < 2000000) continue;
       Blocks blocks;
       if (!plan::choose_blocks(v.pass, v.schedule, v.form, false, shape, M, table.tile, &blocks)) {
         EXPECT_LT(M, least);
@@ -114,7 +115,7 @@ void check_all(double allowed) {
                 static_cast<double>(counter.total().words()));
     }
   }
-  EXPECT_GE(runs, 60);
+  EXPECT_GE(runs, 45);
 }
 
 TEST(ModelData, EveryScheduleAtEveryMInF32) { check_all<float>(5e-6); }

@@ -1,0 +1,292 @@
+// Every allocation of every C function fails once, alone and with all after it: the call says so
+// and touches no output, nothing leaks, and the next call is right. After SQLite's and oneDNN's
+// tests.
+
+#include <cstring>
+#include <new>
+
+#include "api/failing_allocations.hpp"
+#include "api/layer_call.hpp"
+#include "machine/machine.hpp"
+
+namespace {
+
+std::atomic<long> alive{0};
+
+struct NotBadAlloc {};
+
+void* allocate(std::size_t bytes, std::size_t alignment, bool may_throw) {
+  if (ioattn_test::this_allocation_fails()) {
+    if (!may_throw) return nullptr;
+    if (ioattn_test::allocation_failure.how == ioattn_test::Failing::by_another_exception)
+      throw NotBadAlloc();
+    throw std::bad_alloc();
+  }
+  void* memory = nullptr;
+  if (bytes == 0) bytes = 1;
+  if (alignment <= alignof(std::max_align_t)) {
+    memory = std::malloc(bytes);
+  } else if (posix_memalign(&memory, alignment, bytes) != 0) {
+    memory = nullptr;
+  }
+  if (memory == nullptr && may_throw) throw std::bad_alloc();
+  if (memory != nullptr) ++alive;
+  return memory;
+}
+
+void release(void* memory) {
+  if (memory == nullptr) return;
+  --alive;
+  std::free(memory);
+}
+
+std::size_t number(std::align_val_t alignment) { return static_cast<std::size_t>(alignment); }
+
+}  // namespace
+
+using Size = std::size_t;
+using Align = std::align_val_t;
+using NoThrow = const std::nothrow_t&;
+void* operator new(Size n) { return allocate(n, 1, true); }
+void* operator new[](Size n) { return allocate(n, 1, true); }
+void* operator new(Size n, NoThrow) noexcept { return allocate(n, 1, false); }
+void* operator new[](Size n, NoThrow) noexcept { return allocate(n, 1, false); }
+void* operator new(Size n, Align a) { return allocate(n, number(a), true); }
+void* operator new[](Size n, Align a) { return allocate(n, number(a), true); }
+void* operator new(Size n, Align a, NoThrow) noexcept { return allocate(n, number(a), false); }
+void* operator new[](Size n, Align a, NoThrow) noexcept { return allocate(n, number(a), false); }
+void operator delete(void* p) noexcept { release(p); }
+void operator delete[](void* p) noexcept { release(p); }
+void operator delete(void* p, Size) noexcept { release(p); }
+void operator delete[](void* p, Size) noexcept { release(p); }
+void operator delete(void* p, NoThrow) noexcept { release(p); }
+void operator delete[](void* p, NoThrow) noexcept { release(p); }
+void operator delete(void* p, Align) noexcept { release(p); }
+void operator delete[](void* p, Align) noexcept { release(p); }
+void operator delete(void* p, Size, Align) noexcept { release(p); }
+void operator delete[](void* p, Size, Align) noexcept { release(p); }
+void operator delete(void* p, Align, NoThrow) noexcept { release(p); }
+void operator delete[](void* p, Align, NoThrow) noexcept { release(p); }
+
+namespace ioattn_test {
+namespace {
+
+using Call = std::function<ioattn_status()>;
+
+// What this process found is what a look without failures finds.
+void expect_machine_is_whole() {
+  const ioattn::machine::Machine& found = ioattn::machine::this_machine();
+  const ioattn::machine::Machine again = ioattn::machine::detect();
+  EXPECT_EQ(found.vendor, again.vendor);
+  EXPECT_EQ(found.model, again.model);
+  EXPECT_EQ(found.isa, again.isa);
+  EXPECT_EQ(found.allowed_cpus, again.allowed_cpus);
+  EXPECT_EQ(found.cpu_quota, again.cpu_quota);
+  EXPECT_EQ(found.quota_source, again.quota_source);
+  EXPECT_EQ(found.usable_threads, again.usable_threads);
+  EXPECT_EQ(found.notes, again.notes);
+  ASSERT_EQ(found.caches.size(), again.caches.size());
+  for (std::size_t i = 0; i < again.caches.size(); ++i) {
+    EXPECT_EQ(found.caches[i].level, again.caches[i].level);
+    EXPECT_EQ(found.caches[i].share_bytes, again.caches[i].share_bytes);
+    EXPECT_EQ(found.caches[i].line_bytes, again.caches[i].line_bytes);
+    EXPECT_EQ(found.caches[i].source, again.caches[i].source);
+  }
+}
+
+// The first call of a process finds the machine. Each allocation fails in a process of its own,
+// forked from this one, which therefore must not have called yet: these tests come first.
+long fail_each_of_first_call(Failing how, const Call& call) {
+  for (long nth = 1;; ++nth) {
+    const std::string trace = "allocation " + std::to_string(nth) + " of the first call";
+    SCOPED_TRACE(trace);
+    const bool failed = in_new_process([&] {
+      ioattn_status status = IOATTN_INTERNAL;
+      const bool fired = call_with_failure(nth, how, [&] { status = call(); });
+      EXPECT_EQ(status, fired ? IOATTN_OUT_OF_MEMORY : IOATTN_OK) << ioattn_last_error();
+      EXPECT_EQ(call(), IOATTN_OK) << ioattn_last_error();
+      expect_machine_is_whole();
+      return fired;
+    });
+    if (!failed || testing::Test::HasFailure()) return nth - 1;
+  }
+}
+
+TEST(FirstCall, SelectedIsa) {
+  const char* name = nullptr;
+  const Call call = [&] { return ioattn_selected_isa(&name); };
+  EXPECT_GT(fail_each_of_first_call(Failing::once, call), 5);
+  EXPECT_GT(fail_each_of_first_call(Failing::forever, call), 5);
+}
+
+TEST(FirstCall, MachineCache) {
+  const Call call = [] {
+    ioattn_cache cache = {};
+    cache.struct_size = sizeof cache;
+    const ioattn_status status = ioattn_machine_cache(2, &cache);
+    EXPECT_EQ(cache.size_bytes > 0, status == IOATTN_OK);
+    return status;
+  };
+  EXPECT_GT(fail_each_of_first_call(Failing::once, call), 5);
+}
+
+// These have no status: they answer what is certain, and the next call knows.
+TEST(FirstCall, ThreadsAndIsas) {
+  for (long nth = 1;; ++nth) {
+    const bool failed = in_new_process([&] {
+      std::int32_t threads = 0;
+      const bool fired =
+          call_with_failure(nth, Failing::once, [&] { threads = ioattn_machine_threads(); });
+      EXPECT_EQ(threads, fired ? 1 : ioattn_machine_threads());
+      expect_machine_is_whole();
+      EXPECT_EQ(ioattn_machine_threads(), ioattn::machine::this_machine().usable_threads);
+      return fired;
+    });
+    if (!failed || testing::Test::HasFailure()) break;
+  }
+  for (long nth = 1;; ++nth) {
+    const bool failed = in_new_process([&] {
+      std::int32_t available = -1;
+      int last = 0;
+      while (ioattn_isa(last + 1, nullptr) != nullptr) ++last;
+      const bool fired =
+          call_with_failure(nth, Failing::once, [&] { ioattn_isa(last, &available); });
+      EXPECT_EQ(available, fired ? 0 : 1);
+      EXPECT_STREQ(ioattn_isa(last, &available), "scalar");
+      EXPECT_EQ(available, 1);
+      return fired;
+    });
+    if (!failed || testing::Test::HasFailure()) break;
+  }
+}
+
+TEST(FirstCall, Forward) {
+  LayerCall<float> layer({20, 30, 8, 8, Ties::none}, 0);
+  ioattn_options options = default_options();
+  options.threads = 1;  // with more it may do without the memory for them
+  const Call call = [&] {
+    layer.reset();
+    const ioattn_status status = layer.forward(&options);
+    EXPECT_EQ(layer.untouched(), status != IOATTN_OK);
+    return status;
+  };
+  EXPECT_GT(fail_each_of_first_call(Failing::once, call), 5);
+}
+
+// Fails allocation after allocation of a call whose process has made such a call before. Returns
+// how many there are.
+long fail_each(Failing how, const Call& call, const std::function<void()>& expect_untouched,
+               const std::function<void()>& expect_right) {
+  EXPECT_EQ(call(), IOATTN_OK) << ioattn_last_error();
+  expect_right();
+  for (long nth = 1;; ++nth) {
+    const std::string trace = "allocation " + std::to_string(nth);
+    SCOPED_TRACE(trace);
+    expect_untouched();
+    const long alive_before = alive;
+    ioattn_status status = IOATTN_INTERNAL;
+    const bool failed = call_with_failure(nth, how, [&] { status = call(); });
+    EXPECT_EQ(alive, alive_before) << "leaked";
+    if (!failed) {
+      EXPECT_EQ(status, IOATTN_OK);
+      expect_right();
+      return nth - 1;
+    }
+    // Some failures are no reason to fail: without threads of its own a call runs in the caller's.
+    if (status == IOATTN_OK) {
+      expect_right();
+    } else {
+      EXPECT_EQ(status, IOATTN_OUT_OF_MEMORY) << ioattn_last_error();
+      EXPECT_STRNE(ioattn_last_error(), "");
+      expect_untouched();
+    }
+    EXPECT_EQ(call(), IOATTN_OK) << ioattn_last_error();
+    expect_right();
+    if (testing::Test::HasFailure()) return nth;
+  }
+}
+
+struct Pass {
+  const char* name;
+  std::function<ioattn_status(LayerCall<double>*, const ioattn_options*)> run;
+  bool is_forward;
+};
+const Pass passes[] = {
+    {"forward", [](auto* call, auto* options) { return call->forward(options); }, true},
+    {"backward", [](auto* call, auto* options) { return call->backward(options); }, false},
+    {"whole backward", [](auto* call, auto* options) { return call->whole_backward(options); },
+     false}};
+
+TEST(Allocations, EveryPassOfEverySchedule) {
+  long total = 0;
+  for (const char* schedule : {"auto", "row_stream", "paper_small", "paper_large", "naive"}) {
+    for (const Pass& pass : passes) {
+      if (pass.is_forward && std::string(schedule) == "naive") continue;
+      for (const Failing how : {Failing::once, Failing::forever}) {
+        const std::string trace = std::string(schedule) + ' ' + pass.name;
+        SCOPED_TRACE(trace);
+        LayerCall<double> call({60, 40, 12, 5, Ties::none}, 1);
+        EXPECT_EQ(call.forward(), IOATTN_OK);
+        ioattn_options options = with_schedule(schedule);
+        options.threads = 1;
+        total += fail_each(
+            how, [&] { return pass.run(&call, &options); },
+            [&] { EXPECT_TRUE(call.dx.untouched() && (!pass.is_forward || call.untouched())); },
+            [&] {
+              if (pass.is_forward) {
+                call.expect_forward();
+                call.reset();
+              } else {
+                call.expect_backward();
+                call.dx.fill_with_pattern();
+              }
+            });
+      }
+    }
+  }
+  EXPECT_GT(total, 40);
+}
+
+// One output that is not wanted needs scratch memory, and more threads need more of everything.
+TEST(Allocations, UnwantedOutputsAndThreads) {
+  LayerCall<float> call({60, 40, 12, 5, Ties::none}, 0);
+  const auto untouched = [&] { EXPECT_TRUE(call.untouched()); };
+  const auto only_o = [&] {
+    return ioattn_layer_forward(&call.problem, nullptr, call.o.data(), 0, nullptr);
+  };
+  ASSERT_EQ(call.forward(), IOATTN_OK);
+  const std::vector<float> expected = call.o.dense();
+  call.reset();
+  const auto right = [&] {
+    EXPECT_TRUE(same_bits(call.o.dense(), expected));
+    call.reset();
+  };
+  EXPECT_GE(fail_each(Failing::once, only_o, untouched, right), 2);
+  EXPECT_GE(fail_each(Failing::forever, only_o, untouched, right), 2);
+}
+
+TEST(Allocations, AnotherExceptionIsInternal) {
+  LayerCall<float> call({60, 40, 12, 5, Ties::none}, 0);
+  ASSERT_EQ(call.forward(), IOATTN_OK);
+  ASSERT_EQ(call.backward(), IOATTN_OK);
+  call.reset();
+  ioattn_status status = IOATTN_OK;
+  EXPECT_TRUE(
+      call_with_failure(1, Failing::by_another_exception, [&] { status = call.forward(); }));
+  EXPECT_EQ(status, IOATTN_INTERNAL);
+  EXPECT_STRNE(ioattn_last_error(), "");
+  EXPECT_TRUE(call.untouched());
+}
+
+TEST(Allocations, ABoundNeedsNone) {
+  double words = 0;
+  EXPECT_FALSE(call_with_failure(1, Failing::forever, [&] {
+    EXPECT_EQ(ioattn_layer_bound(IOATTN_BACKWARD, IOATTN_CLASS_FMA, IOATTN_TIE_NONE, 70, 45, 24, 20,
+                                 300, &words, nullptr),
+              IOATTN_OK);
+  }));
+  EXPECT_GT(words, 0);
+}
+
+}  // namespace
+}  // namespace ioattn_test

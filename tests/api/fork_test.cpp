@@ -1,0 +1,123 @@
+// fork() after threads were used: OpenMP runtimes keep a pool of threads, of which a child has
+// none.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "api/layer.hpp"
+#include "api/layer_call.hpp"
+
+namespace ioattn_test {
+namespace {
+
+using namespace ioattn;
+
+constexpr unsigned watchdog_seconds = 10;
+
+// dX with as many threads as asked, however few CPUs there are.
+std::vector<float> gradient(int threads) {
+  LayerCall<float> call({200, 60, 16, 16, Ties::none}, 0);
+  const ioattn_layer_problem& p = call.problem;
+  const MatrixView<const float> a1 = {call.a1.data(), p.n, p.d, p.d};
+  const MatrixView<const float> a2 = {call.a2.data(), p.m, p.d, p.d};
+  const MatrixView<const float> a3 = {call.a3.data(), p.m, p.d, p.d};
+  const LayerInputs<float> inputs = {
+      a1, a2, a3, {call.x.data(), p.d, p.d, p.d}, {call.y.data(), p.d, p.dv, p.dv}};
+  plan::Plan plan;
+  std::string error;
+  EXPECT_TRUE(plan::parse_plan(
+      "M:row_stream(form=g,r=32,c=16,rho=16,w=16,o=16,a=16,b=16) > reg:scalar(4x4)", &plan,
+      &error));
+  EXPECT_TRUE(api::layer_forward<float>(inputs, plan, threads, nullptr,
+                                        {call.o.data(), p.n, p.dv, p.dv}, call.lse.data())
+                  .is_ok());
+  EXPECT_TRUE(api::layer_backward<float>(inputs, {call.d_o.data(), p.n, p.dv, p.dv},
+                                         {call.o.data(), p.n, p.dv, p.dv}, call.lse.data(), plan,
+                                         threads, nullptr, {call.dx.data(), p.d, p.d, p.d})
+                  .is_ok());
+  return call.dx.dense();
+}
+
+std::vector<float> expected() {
+  static const std::vector<float> dx = gradient(1);
+  return dx;
+}
+
+// Runs the body in a child. A child that hangs is killed by its alarm.
+void expect_child_succeeds(const std::function<bool()>& body) {
+  const pid_t child = fork();
+  ASSERT_NE(child, -1);
+  if (child == 0) {
+    alarm(watchdog_seconds);
+    _exit(body() && !testing::Test::HasFailure() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_FALSE(WIFSIGNALED(status)) << "killed by signal " << WTERMSIG(status)
+                                    << (WTERMSIG(status) == SIGALRM ? ": it hung" : "");
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+bool is_right(int threads) { return same_bits(gradient(threads), expected()); }
+
+TEST(Fork, BeforeAnyThread) {
+  expect_child_succeeds([] { return is_right(2); });
+}
+
+TEST(Fork, ChildWithOneThread) {
+  EXPECT_TRUE(is_right(2));
+  expect_child_succeeds([] { return is_right(1); });
+}
+
+TEST(Fork, ChildWithThreads) {
+  for (const int threads : {2, 3, 5}) {
+    EXPECT_TRUE(is_right(3));
+    expect_child_succeeds([=] { return is_right(threads) && is_right(threads); });
+    EXPECT_TRUE(is_right(3)) << "in the parent, after a fork";
+  }
+}
+
+TEST(Fork, Grandchild) {
+  EXPECT_TRUE(is_right(2));
+  expect_child_succeeds([] {
+    if (!is_right(2)) return false;
+    expect_child_succeeds([] { return is_right(2); });
+    return is_right(2);
+  });
+}
+
+TEST(Fork, FromAnotherThread) {
+  EXPECT_TRUE(is_right(2));
+  std::thread([] {
+    expect_child_succeeds([] { return is_right(2); });
+    EXPECT_TRUE(is_right(2));
+    expect_child_succeeds([] { return is_right(2); });
+  }).join();
+  EXPECT_TRUE(is_right(2));
+}
+
+// The pool that ends before a fork is that of the thread that forks.
+TEST(Fork, WhileAnotherThreadComputes) {
+  std::atomic<bool> done{false};
+  std::atomic<int> wrong{0}, rounds{0};
+  const std::vector<float> right = expected();
+  std::thread computing([&] {
+    while (!done) {
+      if (!same_bits(gradient(2), right)) ++wrong;
+      ++rounds;
+    }
+  });
+  while (rounds == 0) std::this_thread::yield();
+  for (int i = 0; i < 10 && !testing::Test::HasFailure(); ++i)
+    expect_child_succeeds([] { return is_right(2); });
+  done = true;
+  computing.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace ioattn_test

@@ -1,0 +1,12 @@
+#include "api/raw_values.h"
+
+const char* raw_status_string(int status) { return ioattn_status_string((ioattn_status)status); }
+
+void raw_set_dtype(ioattn_layer_problem* problem, int dtype) {
+  problem->dtype = (ioattn_dtype)dtype;
+}
+
+ioattn_status raw_layer_bound(int pass, int algorithms, int tie, double* words) {
+  return ioattn_layer_bound((ioattn_pass)pass, (ioattn_class)algorithms, (ioattn_tie)tie, 8, 8, 4,
+                            4, 64, words, NULL);
+}

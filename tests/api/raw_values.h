@@ -1,0 +1,19 @@
+/* Enumerations with any number in them, as only C may pass them. */
+#ifndef IOATTN_TESTS_API_RAW_VALUES_H
+#define IOATTN_TESTS_API_RAW_VALUES_H
+
+#include "ioattn/ioattn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+const char* raw_status_string(int status);
+void raw_set_dtype(ioattn_layer_problem* problem, int dtype);
+ioattn_status raw_layer_bound(int pass, int algorithms, int tie, double* words);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* IOATTN_TESTS_API_RAW_VALUES_H */
