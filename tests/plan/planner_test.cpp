@@ -351,7 +351,8 @@ TEST(Planner, TiedOperandsMoveFewerWords) {
         Plan plan;
         Candidate chosen;
         EXPECT_TRUE(make_plan(request, &plan, &chosen).is_ok());
-        EXPECT_EQ(plan.blocks.form, Form::g);
+        // Only the g-form streams a tied operand once; untied, either may have fewer passes.
+        if (tie != Tie::none) EXPECT_EQ(plan.blocks.form, Form::g);
         return chosen.cost.total().words();
       };
       EXPECT_LT(words(Tie::kv), words(Tie::none)) << "M = " << M;
