@@ -75,7 +75,7 @@ CpuQuota read_cpu_quota(const std::string& sysfs_root, const std::string& proc_r
   CpuQuota result;
   const std::string mount = sysfs_root + "/fs/cgroup";
   std::ifstream memberships(proc_root + "/self/cgroup");
-  for (std::string line; std::getline(memberships, line);) {
+  for (std::string line; next_line(&memberships, &line);) {
     const std::optional<Membership> member = parse_membership(line);
     if (!member) continue;
     if (member->v2()) {

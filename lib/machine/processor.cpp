@@ -3,6 +3,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "machine/text.hpp"
+
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 #define IOATTN_X86 1
@@ -63,7 +65,7 @@ void ask_cpu(Processor*) {}
 
 void fill_names(const std::string& cpuinfo_path, Processor* processor) {
   std::ifstream file(cpuinfo_path);
-  for (std::string line; std::getline(file, line);) {
+  for (std::string line; next_line(&file, &line);) {
     const std::size_t colon = line.find(':');
     if (colon == std::string::npos) continue;
     std::string key = line.substr(0, colon);

@@ -7,10 +7,19 @@
 
 namespace ioattn::machine {
 
+bool next_line(std::istream* file, std::string* line) {
+  try {
+    file->exceptions(std::ios::badbit);
+    return static_cast<bool>(std::getline(*file, *line));
+  } catch (const std::ios_base::failure&) {
+    return false;
+  }
+}
+
 std::optional<std::string> first_line(const std::string& path) {
   std::ifstream file(path);
   std::string line;
-  if (!std::getline(file, line)) return std::nullopt;
+  if (!next_line(&file, &line)) return std::nullopt;
   return line;
 }
 

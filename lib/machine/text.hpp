@@ -1,5 +1,6 @@
 #pragma once
 
+#include <istream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -7,6 +8,10 @@
 #include "base/types.hpp"
 
 namespace ioattn::machine {
+
+// The next line of a file; false if there is none or it cannot be read. Other than std::getline it
+// lets std::bad_alloc through: a line that found no memory is no missing line.
+bool next_line(std::istream* file, std::string* line);
 
 // The first line of a file; nullopt if there is none.
 std::optional<std::string> first_line(const std::string& path);
