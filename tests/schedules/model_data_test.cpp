@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "instruments/io_counter.hpp"
 #include "kernels/registry.hpp"
 #include "machine/machine.hpp"
@@ -69,8 +71,9 @@ void check_all(double allowed) {
   int runs = 0;
   for (const Variant& v : variants) {
     const index_t least = plan::least_fast_memory(v.pass, v.schedule, v.form, shape);
-    for (const index_t M : {index_t(200), index_t(1000), least, index_t(4096), index_t(24576),
-                            index_t(98304), index_t(196608), index_t(393216), index_t(2000000)}) {
+    for (const index_t M :
+         {index_t(200), index_t(1000), std::max(least, index_t(300)), index_t(4096), index_t(24576),
+          index_t(98304), index_t(196608), index_t(393216), index_t(2000000)}) {
       // Without reuse, M changes nothing but the length of a read.
       if (v.schedule == Schedule::naive && M > 200 && M < 2000000) continue;
       Blocks blocks;
