@@ -352,7 +352,9 @@ TEST(Planner, TiedOperandsMoveFewerWords) {
         Candidate chosen;
         EXPECT_TRUE(make_plan(request, &plan, &chosen).is_ok());
         // Only the g-form streams a tied operand once; untied, either may have fewer passes.
-        if (tie != Tie::none) EXPECT_EQ(plan.blocks.form, Form::g);
+        if (tie != Tie::none) {
+          EXPECT_EQ(plan.blocks.form, Form::g);
+        }
         return chosen.cost.total().words();
       };
       EXPECT_LT(words(Tie::kv), words(Tie::none)) << "M = " << M;
