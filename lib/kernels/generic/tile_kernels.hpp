@@ -149,6 +149,7 @@ struct TileKernels {
 
   static IOATTN_KERNEL void pack(const T* src, index_t lane_stride, index_t depth_stride,
                                  index_t lanes, index_t depth, T* dst) {
+    if (depth == 0) return;  // there may be no memory behind src
     for (index_t first = 0; first < lanes; first += nr, dst += depth * nr) {
       const T* panel = src + first * lane_stride;
       const index_t width = lanes - first < nr ? lanes - first : nr;
