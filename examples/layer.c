@@ -12,11 +12,17 @@ int main(void) {
   float o[n * dv], lse[n], dx[d * d];
 
   // [c]
-  const ioattn_layer_problem problem = {
-      .struct_size = sizeof problem,
-      .n = n, .m = n, .d = d, .dv = dv, .dtype = IOATTN_F32,
-      .a1 = a, .a2 = a, .a3 = a, /* self-attention: one matrix, moved once */
-      .x = x, .y = y};
+  const ioattn_layer_problem problem = {.struct_size = sizeof problem,
+                                        .n = n,
+                                        .m = n,
+                                        .d = d,
+                                        .dv = dv,
+                                        .dtype = IOATTN_F32,
+                                        .a1 = a,
+                                        .a2 = a,
+                                        .a3 = a, /* self-attention: one matrix, moved once */
+                                        .x = x,
+                                        .y = y};
 
   ioattn_status status = ioattn_layer_forward(&problem, NULL, o, 0, lse);
   if (status == IOATTN_OK) {
