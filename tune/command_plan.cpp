@@ -73,6 +73,12 @@ std::vector<LevelPlan> other_levels(const PlanOptions& options, const LayerProbl
   return levels;
 }
 
+// Of every schedule, also where one was asked for.
+std::vector<plan::Candidate> every_candidate(plan::PlanRequest request) {
+  request.schedule.reset();
+  return plan::candidates(request);
+}
+
 struct Costs {
   theory::Bound bound;
   index_t words = 0;
@@ -97,7 +103,7 @@ Json candidate_json(const plan::PlanRequest& request, const plan::Candidate& can
   Json json;
   json["schedule"] = name_of(candidate.schedule);
   json["form"] =
-      candidate.schedule == Schedule::row_stream ? Json(name_of(candidate.blocks.form)) : Json();
+      has_form(candidate.schedule, Form::h) ? Json(name_of(candidate.blocks.form)) : Json();
   json["fits"] = candidate.fits;
   json["least_M"] = candidate.least_M;
   if (!candidate.fits) return json;
@@ -132,7 +138,7 @@ void print_plan_json(const LevelPlan& chosen, const std::vector<LevelPlan>& othe
   json.update(level_json(chosen));
   json.erase("reason");
   json["candidates"] = Json::array();
-  for (const plan::Candidate& candidate : plan::candidates(chosen.request)) {
+  for (const plan::Candidate& candidate : every_candidate(chosen.request)) {
     json["candidates"].push_back(candidate_json(chosen.request, candidate));
   }
   json["levels"] = Json::array();
@@ -144,7 +150,7 @@ std::vector<std::string> candidate_row(const plan::PlanRequest& request,
                                        const plan::Candidate& candidate) {
   std::vector<std::string> row = {
       name_of(candidate.schedule),
-      candidate.schedule == Schedule::row_stream ? name_of(candidate.blocks.form) : "",
+      has_form(candidate.schedule, Form::h) ? name_of(candidate.blocks.form) : "",
       grouped(candidate.least_M)};
   if (!candidate.fits) {
     row.push_back("does not fit");
@@ -177,7 +183,7 @@ void print_plan(const LevelPlan& chosen, const std::vector<LevelPlan>& others) {
                "lower bound", "by", "ratio"},
               2);
   bool limited = false;
-  for (const plan::Candidate& candidate : plan::candidates(chosen.request)) {
+  for (const plan::Candidate& candidate : every_candidate(chosen.request)) {
     table.add(candidate_row(chosen.request, candidate));
     limited = limited || (candidate.fits && !candidate.within_memory_limit);
   }

@@ -60,7 +60,7 @@ void run_row(const DemoCase<T>& demo, const ForwardResult<T>& results, const Pla
 
 std::string DemoRow::label() const {
   std::string text = name_of(candidate.schedule);
-  if (candidate.schedule == Schedule::row_stream) {
+  if (has_form(candidate.schedule, Form::h)) {
     text += std::string(" ") + name_of(candidate.blocks.form) + "-form";
   }
   if (literal()) text += " literal";

@@ -1,5 +1,7 @@
 #include "api/validate.hpp"
 
+#include <algorithm>
+
 #include "base/checked_size.hpp"
 
 namespace ioattn::api {
@@ -81,16 +83,23 @@ Status validate_plan(Pass pass, const plan::Plan& plan) {
     return Status::error(StatusCode::unsupported, "%s has no %s pass", name_of(plan.schedule),
                          name_of(pass));
   }
-  const Blocks& b = plan.blocks;
+  const Variant variant = variant_of(pass, plan.schedule, plan.blocks);
+  const auto known = variants();
+  if (std::find(known.begin(), known.end(), variant) == known.end()) {
+    return Status::error(StatusCode::unsupported, "there is no %s pass of %s", name_of(pass),
+                         to_text(variant).c_str());
+  }
   bool positive = true;
-  switch (plan.schedule) {
-    case Schedule::naive: positive = b.r == 0 || (b.r == 1 && b.c > 0); break;
-    case Schedule::paper_small:
-    case Schedule::paper_large: positive = b.r > 0 && b.c > 0; break;
-    case Schedule::row_stream:
-      positive = b.r > 0 && b.c > 0 && b.rho > 0 && b.w > 0 && b.o > 0 && b.a > 0 && b.b > 0 &&
-                 (b.form == Form::g || (b.h.rows > 0 && b.h.cols > 0 && b.h.depth > 0));
-      break;
+  for (const SizeField& field : size_fields()) {
+    positive = positive && (!uses(variant, field.name) || plan.blocks.*field.size > 0);
+  }
+  for (const ProductField& field : product_fields()) {
+    const ProductBlocks& tile = plan.blocks.*field.product;
+    positive = positive &&
+               (!uses(variant, field.name) || (tile.rows > 0 && tile.cols > 0 && tile.depth > 0));
+  }
+  if (plan.schedule == Schedule::naive) {
+    positive = plan.blocks.r == 0 || (plan.blocks.r == 1 && plan.blocks.c > 0);
   }
   if (!positive) {
     return Status::error(StatusCode::invalid_argument, "the plan lacks a block size of %s",

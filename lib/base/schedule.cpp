@@ -1,11 +1,79 @@
 #include "base/schedule.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <iterator>
 
 namespace ioattn {
 namespace {
 constexpr const char* names[schedule_count] = {"naive", "paper_small", "paper_large", "row_stream"};
+
+struct Row {
+  Variant variant;
+  const char* fields;  // of Blocks
+};
+constexpr Row table[] = {
+    {{Pass::forward, Schedule::paper_small}, "r c"},
+    {{Pass::forward, Schedule::paper_large}, "r c"},
+    {{Pass::forward, Schedule::row_stream, Form::g}, "r c rho w o a b"},
+    {{Pass::forward, Schedule::row_stream, Form::h}, "r c rho w o a b h"},
+    // r = c = 0: everything is resident
+    {{Pass::backward, Schedule::naive}, ""},
+    {{Pass::backward, Schedule::paper_small}, "r c"},
+    {{Pass::backward, Schedule::paper_large}, "r c"},
+    {{Pass::backward, Schedule::row_stream, Form::g}, "r c rho w o a b"},
+    {{Pass::backward, Schedule::row_stream, Form::h}, "r c rho w o a b h"},
+};
+constexpr std::size_t variant_count = std::size(table);
+
+constexpr auto variant_list = [] {
+  std::array<Variant, variant_count> list{};
+  for (std::size_t i = 0; i < variant_count; ++i) list[i] = table[i].variant;
+  return list;
+}();
+
+constexpr SizeField sizes[] = {{"r", &Blocks::r}, {"c", &Blocks::c}, {"rho", &Blocks::rho},
+                               {"w", &Blocks::w}, {"o", &Blocks::o}, {"a", &Blocks::a},
+                               {"b", &Blocks::b}};
+constexpr ProductField products[] = {{"s", &Blocks::s}, {"g", &Blocks::g}, {"h", &Blocks::h},
+                                     {"f", &Blocks::f}, {"q", &Blocks::q}, {"u", &Blocks::u},
+                                     {"x", &Blocks::x}};
+
+template <class Predicate>
+bool any_variant(Predicate&& predicate) {
+  return std::any_of(std::begin(variant_list), std::end(variant_list), predicate);
+}
 }  // namespace
+
+std::span<const Variant> variants() { return variant_list; }
+std::span<const SizeField> size_fields() { return sizes; }
+std::span<const ProductField> product_fields() { return products; }
+
+Variant variant_of(Pass pass, Schedule schedule, const Blocks& blocks) {
+  return {pass, schedule, blocks.form, blocks.products};
+}
+
+std::string to_text(const Variant& variant) {
+  std::string text = name_of(variant.schedule);
+  if (has_form(variant.schedule, Form::h) && has_form(variant.schedule, Form::g)) {
+    text += std::string(" ") + name_of(variant.form);
+  }
+  return variant.products == Products::stored ? text + " stored" : text;
+}
+
+bool uses(const Variant& variant, std::string_view field) {
+  for (const Row& row : table) {
+    if (row.variant != variant) continue;
+    std::string_view fields = row.fields;
+    while (!fields.empty()) {
+      const std::size_t end = std::min(fields.find(' '), fields.size());
+      if (fields.substr(0, end) == field) return true;
+      fields.remove_prefix(std::min(end + 1, fields.size()));
+    }
+  }
+  return false;
+}
 
 const char* name_of(Schedule schedule) { return names[static_cast<int>(schedule)]; }
 
@@ -20,7 +88,11 @@ bool parse_schedule(const char* name, Schedule* schedule) {
 }
 
 bool exists(Schedule schedule, Pass pass) {
-  return pass == Pass::backward || schedule != Schedule::naive;
+  return any_variant([&](const Variant& v) { return v.schedule == schedule && v.pass == pass; });
+}
+
+bool has_form(Schedule schedule, Form form) {
+  return any_variant([&](const Variant& v) { return v.schedule == schedule && v.form == form; });
 }
 
 }  // namespace ioattn

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <span>
+#include <string>
+#include <string_view>
+
 #include "base/types.hpp"
 
 namespace ioattn {
@@ -17,16 +21,21 @@ enum class Schedule : std::uint8_t {
 constexpr int schedule_count = 4;
 const char* name_of(Schedule schedule);
 bool parse_schedule(const char* name, Schedule* schedule);
-bool exists(Schedule schedule, Pass pass);
 
 // How the products with Y are bracketed. g: G = dO Y^T per row block (forward: O = (f A3) Y);
 // h: h = A3 Y once, in memory. h is cheaper in flops when dv < d.
 enum class Form : std::uint8_t { g, h };
 constexpr const char* name_of(Form form) { return form == Form::g ? "g" : "h"; }
 
-// Tiles of a product C[rows x cols] += A[rows x depth] B[depth x cols] that keeps one tile of C.
+// Where the thin products around the scores, S = A1 X and the like, are computed. fused: per row
+// block, inside the schedule. stored: as products of their own, whose results pass through memory.
+enum class Products : std::uint8_t { fused, stored };
+
+// Tiles of a product C[rows x cols] += A[rows x depth] B[depth x cols]. One tile of C stays in fast
+// memory; with keep_a the whole rows of A stay as well, while B streams past them.
 struct ProductBlocks {
   index_t rows = 0, cols = 0, depth = 0;
+  bool keep_a = false;
   bool operator==(const ProductBlocks&) const = default;
 };
 
@@ -40,10 +49,48 @@ struct Blocks {
   index_t o = 0;         // rows of the streamed block of O
   index_t a = 0, b = 0;  // tile of dX
   Form form = Form::g;
+  Products products = Products::fused;
   bool literal = false;  // as printed in the paper, although it does not fit in M
-  ProductBlocks h;       // the product h = A3 Y of the h-form
+  // Products whose results pass through slow memory.
+  ProductBlocks s;  // S = A1 X
+  ProductBlocks g;  // G = dO Y^T
+  ProductBlocks h;  // h = A3 Y
+  ProductBlocks f;  // scores S A2^T
+  ProductBlocks q;  // q = G A3^T or dO h^T
+  ProductBlocks u;  // U = p A2; forward: Z = f A3 or O = f h
+  ProductBlocks x;  // dX = A1^T U; forward: O = Z Y
 
   bool operator==(const Blocks&) const = default;
 };
+
+// A pass of a schedule in one of its forms.
+struct Variant {
+  Pass pass;
+  Schedule schedule;
+  Form form = Form::g;
+  Products products = Products::fused;
+  bool operator==(const Variant&) const = default;
+};
+// All that exist, by pass, then in the order of the enumeration.
+std::span<const Variant> variants();
+bool exists(Schedule schedule, Pass pass);
+bool has_form(Schedule schedule, Form form);
+Variant variant_of(Pass pass, Schedule schedule, const Blocks& blocks);
+// "row_stream h stored"; the form only where the schedule has two.
+std::string to_text(const Variant& variant);
+
+// The fields of Blocks by name.
+struct SizeField {
+  const char* name;
+  index_t Blocks::*size;
+};
+struct ProductField {
+  const char* name;
+  ProductBlocks Blocks::*product;
+};
+std::span<const SizeField> size_fields();
+std::span<const ProductField> product_fields();
+// Whether a variant needs the field of that name: then it is at least 1.
+bool uses(const Variant& variant, std::string_view field);
 
 }  // namespace ioattn

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "plan/product_blocks.hpp"
 #include "theory/io_cost.hpp"
 
 namespace ioattn::plan {
@@ -96,34 +97,6 @@ Blocks choose_naive(const LayerShape& shape, index_t M) {
 // problems.
 constexpr index_t longest_rho = 64;
 
-// Lengths of sums: longer ones amortise loading and storing the tile of C.
-double efficiency(index_t depth) {
-  return static_cast<double>(depth) / (static_cast<double>(depth) + 12);
-}
-
-// Tiles of h = A3 Y: all columns if they fit, sums of up to 256 terms.
-ProductBlocks choose_value_product(const LayerShape& shape, index_t M) {
-  const index_t m = shape.m, d = shape.d, e = shape.dv;
-  ProductBlocks best = {1, 1, 1};
-  double least = std::numeric_limits<double>::infinity();
-  for (index_t depth = 256; depth >= 1; depth /= 2) {
-    for (index_t parts = 1; parts <= e; parts = parts < 64 ? parts + 1 : parts * 2) {
-      const index_t cols = ceil_div(e, parts);
-      const index_t rows = std::min(m, (M - depth * cols) / (cols + depth));
-      if (rows < 1) continue;
-      const double words = static_cast<double>(d) *
-                           static_cast<double>(m * ceil_div(e, cols) + e * ceil_div(m, rows));
-      const double fma = static_cast<double>(m) * static_cast<double>(d * e);
-      const double time = fma_per_word * words + fma / efficiency(std::min(depth, d));
-      if (time < least) {
-        least = time;
-        best = {rows, cols, depth};
-      }
-    }
-  }
-  return best;
-}
-
 // The streamed blocks, which live beside the resident rows in phases that are not the largest.
 void widen_streams(Pass pass, const LayerShape& shape, index_t M, const TileShape& tile,
                    Blocks* blocks) {
@@ -178,7 +151,7 @@ std::vector<index_t> rho_candidates(const TileShape& tile, index_t rows) {
 Blocks choose_row_stream(Pass pass, Form form, const LayerShape& shape, index_t M,
                          const TileShape& tile) {
   Blocks best = unit_blocks(form);
-  if (form == Form::h) best.h = choose_value_product(shape, M);
+  if (form == Form::h) best.h = choose_product({shape.m, shape.d, shape.dv}, M);
   const Blocks smallest = best;
   double least = std::numeric_limits<double>::infinity();
   const auto most_rows = [&](Blocks trial, index_t rho) {
@@ -212,7 +185,8 @@ Blocks choose_row_stream(Pass pass, Form form, const LayerShape& shape, index_t 
 
 }  // namespace
 
-index_t least_fast_memory(Pass pass, Schedule schedule, Form form, const LayerShape& shape) {
+index_t least_fast_memory(const Variant& variant, const LayerShape& shape) {
+  const auto [pass, schedule, form, products] = variant;
   Blocks blocks = unit_blocks(form);
   if (schedule == Schedule::paper_large) {
     blocks = large_blocks(pass, shape, pass == Pass::backward ? least_large_side : 1);
@@ -220,10 +194,11 @@ index_t least_fast_memory(Pass pass, Schedule schedule, Form form, const LayerSh
   return footprint(pass, schedule, shape, blocks);
 }
 
-bool choose_blocks(Pass pass, Schedule schedule, Form form, bool literal, const LayerShape& shape,
-                   index_t M, const TileShape& tile, Blocks* blocks) {
+bool choose_blocks(const Variant& variant, bool literal, const LayerShape& shape, index_t M,
+                   const TileShape& tile, Blocks* blocks) {
+  const auto [pass, schedule, form, products] = variant;
   literal = literal && schedule == Schedule::paper_large;
-  if (!literal && M < least_fast_memory(pass, schedule, form, shape)) return false;
+  if (!literal && M < least_fast_memory(variant, shape)) return false;
   switch (schedule) {
     case Schedule::naive: *blocks = choose_naive(shape, M); return true;
     case Schedule::paper_small:

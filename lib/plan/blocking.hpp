@@ -13,10 +13,10 @@ constexpr double fma_per_word = 16;
 // Blocks of a schedule for M words of fast memory, cache blocks in multiples of the register tile
 // where M is large enough. Returns false if M is below least_fast_memory. `literal` (paper_large
 // only) takes the paper's own block sizes, whether or not they fit.
-bool choose_blocks(Pass pass, Schedule schedule, Form form, bool literal, const LayerShape& shape,
-                   index_t M, const TileShape& tile, Blocks* blocks);
+bool choose_blocks(const Variant& variant, bool literal, const LayerShape& shape, index_t M,
+                   const TileShape& tile, Blocks* blocks);
 
 // Words of fast memory from which on a schedule exists.
-index_t least_fast_memory(Pass pass, Schedule schedule, Form form, const LayerShape& shape);
+index_t least_fast_memory(const Variant& variant, const LayerShape& shape);
 
 }  // namespace ioattn::plan

@@ -5,14 +5,6 @@
 namespace ioattn::plan {
 namespace {
 
-struct Field {
-  const char* name;
-  index_t Blocks::*size;
-};
-constexpr Field fields[] = {{"r", &Blocks::r}, {"c", &Blocks::c}, {"rho", &Blocks::rho},
-                            {"w", &Blocks::w}, {"o", &Blocks::o}, {"a", &Blocks::a},
-                            {"b", &Blocks::b}};
-
 // Consumes `text` up to and including the separator.
 bool take_until(std::string_view* text, std::string_view separator, std::string_view* token) {
   const std::size_t at = text->find(separator);
@@ -31,12 +23,18 @@ bool parse_positive(std::string_view digits, Integer* value) {
 
 bool parse_product(std::string_view text, ProductBlocks* product) {
   std::string_view rows, cols;
+  product->keep_a = text.ends_with('a');
+  if (product->keep_a) text.remove_suffix(1);
   return take_until(&text, "x", &rows) && take_until(&text, "x", &cols) &&
          parse_positive(rows, &product->rows) && parse_positive(cols, &product->cols) &&
          parse_positive(text, &product->depth);
 }
 
 bool parse_block(std::string_view item, Blocks* blocks) {
+  if (item == "stored") {
+    blocks->products = Products::stored;
+    return true;
+  }
   if (item == "literal") {
     blocks->literal = true;
     return true;
@@ -47,8 +45,10 @@ bool parse_block(std::string_view item, Blocks* blocks) {
     blocks->form = item == "h" ? Form::h : Form::g;
     return item == "g" || item == "h";
   }
-  if (name == "h") return parse_product(item, &blocks->h);
-  for (const Field& field : fields) {
+  for (const ProductField& field : product_fields()) {
+    if (name == field.name) return parse_product(item, &(blocks->*field.product));
+  }
+  for (const SizeField& field : size_fields()) {
     if (name == field.name) return parse_positive(item, &(blocks->*field.size));
   }
   return false;
@@ -79,18 +79,21 @@ bool parse(std::string_view text, Plan* plan) {
 std::string to_text(const Plan& plan) {
   std::string items;
   const auto add = [&](const std::string& item) { items += (items.empty() ? "" : ",") + item; };
-  if (plan.schedule == Schedule::row_stream) {
+  if (has_form(plan.schedule, Form::h)) {
     add(std::string("form=") + name_of(plan.blocks.form));
   }
-  for (const Field& field : fields) {
+  for (const SizeField& field : size_fields()) {
     const index_t size = plan.blocks.*field.size;
     if (size > 0) add(field.name + ("=" + std::to_string(size)));
   }
-  const ProductBlocks& h = plan.blocks.h;
-  if (h.rows > 0) {
-    add("h=" + std::to_string(h.rows) + "x" + std::to_string(h.cols) + "x" +
-        std::to_string(h.depth));
+  for (const ProductField& field : product_fields()) {
+    const ProductBlocks& product = plan.blocks.*field.product;
+    if (product.rows > 0) {
+      add(field.name + ("=" + std::to_string(product.rows)) + "x" + std::to_string(product.cols) +
+          "x" + std::to_string(product.depth) + (product.keep_a ? "a" : ""));
+    }
   }
+  if (plan.blocks.products == Products::stored) add("stored");
   if (plan.blocks.literal) add("literal");
   return plan.level + ":" + name_of(plan.schedule) + "(" + items + ") > reg:" + name_of(plan.isa) +
          "(" + std::to_string(plan.tile_rows) + "x" + std::to_string(plan.tile_cols) + ")";

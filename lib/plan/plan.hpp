@@ -21,7 +21,8 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// "L2:row_stream(form=g,r=448,c=64,rho=64,w=64,o=64,a=64,b=64) > reg:avx2(6x16)"
+// "L2:row_stream(form=g,r=448,c=64,rho=64,w=64,o=64,a=64,b=64) > reg:avx2(6x16)"; tiles of a
+// product are rows x cols x depth, "a" after them is keep_a: "q=96x256x64a".
 std::string to_text(const Plan& plan);
 // Reads exactly what to_text prints. On failure returns false and says why.
 bool parse_plan(std::string_view text, Plan* plan, std::string* error);

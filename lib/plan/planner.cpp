@@ -22,14 +22,16 @@ index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, con
   return 0;
 }
 
-Candidate candidate(const PlanRequest& request, Schedule schedule, Form form) {
+Candidate candidate(const PlanRequest& request, const Variant& variant) {
+  const Schedule schedule = variant.schedule;
   const LayerShape& shape = request.problem.shape;
   Candidate result;
   result.schedule = schedule;
-  result.blocks.form = form;
-  result.least_M = least_fast_memory(request.pass, schedule, form, shape);
-  result.fits = choose_blocks(request.pass, schedule, form, request.literal, shape, request.M,
-                              request.tile, &result.blocks);
+  result.blocks.form = variant.form;
+  result.blocks.products = variant.products;
+  result.least_M = least_fast_memory(variant, shape);
+  result.fits =
+      choose_blocks(variant, request.literal, shape, request.M, request.tile, &result.blocks);
   result.scratch_bytes =
       scratch_words(request.pass, schedule, shape, result.blocks) * size_of(request.problem.dtype);
   result.within_memory_limit = request.memory_limit_bytes < 0
@@ -56,13 +58,10 @@ Status too_small(const PlanRequest& request, const char* what, index_t least) {
 
 std::vector<Candidate> candidates(const PlanRequest& request) {
   std::vector<Candidate> list;
-  for (int i = 0; i < schedule_count; ++i) {
-    const Schedule schedule = static_cast<Schedule>(i);
-    if (!exists(schedule, request.pass)) continue;
-    list.push_back(candidate(request, schedule, Form::g));
-    if (schedule == Schedule::row_stream) {
-      list.push_back(candidate(request, schedule, Form::h));
-    }
+  for (const Variant& v : variants()) {
+    if (v.pass != request.pass) continue;
+    if (request.schedule && v.schedule != *request.schedule) continue;
+    list.push_back(candidate(request, v));
   }
   return list;
 }
@@ -77,7 +76,6 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
   const Candidate* smallest = nullptr;
   bool limited = false;
   for (const Candidate& c : list) {
-    if (request.schedule && c.schedule != *request.schedule) continue;
     // Asking for a schedule by name is asking for its scratch memory, unless a limit was given.
     const bool allowed =
         c.within_memory_limit || (request.schedule && request.memory_limit_bytes < 0);

@@ -34,8 +34,8 @@ struct Candidate {
   bool within_memory_limit = true;
 };
 
-// Every schedule that exists for the pass (row_stream once per form), in the order of the
-// enumeration.
+// Every form of every schedule that exists for the pass, or of the one asked for, in the order of
+// variants().
 std::vector<Candidate> candidates(const PlanRequest& request);
 
 // The plan: the schedule asked for, or the candidate with the least estimated time at the deciding

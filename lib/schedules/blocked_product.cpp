@@ -26,9 +26,9 @@ void multiply_element(const kernels::KernelTable<T>& kernels, const T* a, index_
 // The order of the blocks and their events.
 template <class T, class Multiply>
 void walk(const Trace& trace, const Factor<const T>& a, const Factor<const T>& b,
-          const Factor<T>& c, index_t first, index_t last, index_t k, index_t n2,
-          const ProductBlocks& blocks, const Multiply& multiply) {
-  for (Range i(first, last, blocks.rows); i; i.next()) {
+          const Factor<T>& c, index_t n1, index_t k, index_t n2, const ProductBlocks& blocks,
+          const Multiply& multiply) {
+  for (Range i(n1, blocks.rows); i; i.next()) {
     for (Range j(n2, blocks.cols); j; j.next()) {
       trace.create(c.block(i, j));
       for (Range q(k, blocks.depth); q; q.next()) {
@@ -50,56 +50,69 @@ index_t pack_elements(index_t rows, index_t depth, index_t cols, index_t nr) {
 }
 
 template <class T>
-void multiply_block(const kernels::KernelTable<T>& kernels, const Factor<const T>& a,
-                    const Factor<const T>& b, const Factor<T>& c, const Range& i, const Range& q,
-                    const Range& j, bool accumulate, T* pack) {
+Panels<T> lane_panels(const kernels::KernelTable<T>& kernels, const Factor<const T>& lanes,
+                      const Range& q, const Range& lane, T* pack) {
   const index_t nr = kernels.tile.cols;
-  if (i.size() == 1 && j.size() == 1) {
-    multiply_element(kernels, a.at(i.begin, q.begin), a.col_stride, b.at(q.begin, j.begin),
-                     b.row_stride, q.size(), c.at(i.begin, j.begin), accumulate, pack);
-    return;
-  }
-  // Lanes run along the rows of C in memory; the other factor is broadcast.
-  const bool lanes_are_columns = c.col_stride == 1;
-  const Factor<const T> lanes = lanes_are_columns ? b : transposed(a);
-  const Factor<const T> scalars = lanes_are_columns ? a : transposed(b);
-  const Range& lane = lanes_are_columns ? j : i;
-  const Range& row = lanes_are_columns ? i : j;
-
-  kernels::Product<T> p;
-  p.rows = row.size();
-  p.cols = lane.size();
-  p.depth = q.size();
-  p.a = scalars.at(row.begin, q.begin);
-  p.a_row = scalars.row_stride;
-  p.a_depth = scalars.col_stride;
   if (lanes.padded && lanes.col_stride == 1) {
-    p.b = lanes.at(q.begin, lane.begin);
-    p.b_panel = nr;
-    p.b_row = lanes.row_stride;
-  } else {
-    kernels.pack(lanes.at(q.begin, lane.begin), lanes.col_stride, lanes.row_stride, lane.size(),
-                 q.size(), pack);
-    p.b = pack;
-    p.b_panel = q.size() * nr;
-    p.b_row = nr;
+    return {lanes.at(q.begin, lane.begin), nr, lanes.row_stride};
   }
+  kernels.pack(lanes.at(q.begin, lane.begin), lanes.col_stride, lanes.row_stride, lane.size(),
+               q.size(), pack);
+  return {pack, q.size() * nr, nr};
+}
+
+template <class T>
+void multiply_panels(const kernels::KernelTable<T>& kernels, const Factor<const T>& a,
+                     const Panels<T>& b, const Factor<T>& c, const Range& i, const Range& q,
+                     const Range& j, bool accumulate) {
+  kernels::Product<T> p;
+  p.rows = i.size();
+  p.cols = j.size();
+  p.depth = q.size();
+  p.a = a.at(i.begin, q.begin);
+  p.a_row = a.row_stride;
+  p.a_depth = a.col_stride;
+  p.b = b.data;
+  p.b_panel = b.panel;
+  p.b_row = b.row;
   p.c = c.at(i.begin, j.begin);
-  p.c_panel = nr;
-  p.c_row = lanes_are_columns ? c.row_stride : c.col_stride;
+  p.c_panel = kernels.tile.cols;
+  p.c_row = c.row_stride;
   p.accumulate = accumulate;
   kernels.product(p);
 }
 
 template <class T>
+void multiply_lanes(const kernels::KernelTable<T>& kernels, const Factor<const T>& a,
+                    const Factor<const T>& b, const Factor<T>& c, const Range& i, const Range& q,
+                    const Range& j, bool accumulate, T* pack) {
+  if (c.col_stride == 1) {
+    multiply_panels(kernels, a, lane_panels(kernels, b, q, j, pack), c, i, q, j, accumulate);
+  } else {
+    multiply_panels(kernels, transposed(b), lane_panels(kernels, transposed(a), q, i, pack),
+                    transposed_result(c), j, q, i, accumulate);
+  }
+}
+
+template <class T>
+void multiply_block(const kernels::KernelTable<T>& kernels, const Factor<const T>& a,
+                    const Factor<const T>& b, const Factor<T>& c, const Range& i, const Range& q,
+                    const Range& j, bool accumulate, T* pack) {
+  if (i.size() == 1 && j.size() == 1) {
+    multiply_element(kernels, a.at(i.begin, q.begin), a.col_stride, b.at(q.begin, j.begin),
+                     b.row_stride, q.size(), c.at(i.begin, j.begin), accumulate, pack);
+  } else {
+    multiply_lanes(kernels, a, b, c, i, q, j, accumulate, pack);
+  }
+}
+
+template <class T>
 void blocked_product(const kernels::KernelTable<T>& kernels, const Trace& trace,
                      const Factor<const T>& a, const Factor<const T>& b, const Factor<T>& c,
-                     index_t first, index_t last, index_t k, index_t n2,
-                     const ProductBlocks& blocks, T* pack) {
-  walk(trace, a, b, c, first, last, k, n2, blocks,
-       [&](const Range& i, const Range& q, const Range& j) {
-         multiply_block(kernels, a, b, c, i, q, j, q.begin > 0, pack);
-       });
+                     index_t n1, index_t k, index_t n2, const ProductBlocks& blocks, T* pack) {
+  walk(trace, a, b, c, n1, k, n2, blocks, [&](const Range& i, const Range& q, const Range& j) {
+    multiply_block(kernels, a, b, c, i, q, j, q.begin > 0, pack);
+  });
 }
 
 template <class T>
@@ -109,17 +122,25 @@ void unblocked_product(const kernels::KernelTable<T>& kernels, const Trace& trac
   const Range all_rows(n1, n1), all_terms(k, k), all_cols(n2, n2);
   multiply_block(kernels, a, b, c, all_rows, all_terms, all_cols, false, pack);
   if (!trace.is_observed()) return;
-  walk(trace, a, b, c, 0, n1, k, n2, {1, depth, 1},
+  walk(trace, a, b, c, n1, k, n2, ProductBlocks{1, 1, depth},
        [](const Range&, const Range&, const Range&) {});
 }
 
 #define IOATTN_INSTANTIATE(T)                                                                     \
+  template Panels<T> lane_panels(const kernels::KernelTable<T>&, const Factor<const T>&,          \
+                                 const Range&, const Range&, T*);                                 \
+  template void multiply_panels(const kernels::KernelTable<T>&, const Factor<const T>&,           \
+                                const Panels<T>&, const Factor<T>&, const Range&, const Range&,   \
+                                const Range&, bool);                                              \
+  template void multiply_lanes(const kernels::KernelTable<T>&, const Factor<const T>&,            \
+                               const Factor<const T>&, const Factor<T>&, const Range&,            \
+                               const Range&, const Range&, bool, T*);                             \
   template void multiply_block(const kernels::KernelTable<T>&, const Factor<const T>&,            \
                                const Factor<const T>&, const Factor<T>&, const Range&,            \
                                const Range&, const Range&, bool, T*);                             \
   template void blocked_product(const kernels::KernelTable<T>&, const Trace&,                     \
                                 const Factor<const T>&, const Factor<const T>&, const Factor<T>&, \
-                                index_t, index_t, index_t, index_t, const ProductBlocks&, T*);    \
+                                index_t, index_t, index_t, const ProductBlocks&, T*);             \
   template void unblocked_product(const kernels::KernelTable<T>&, const Trace&,                   \
                                   const Factor<const T>&, const Factor<const T>&,                 \
                                   const Factor<T>&, index_t, index_t, index_t, index_t, T*)

@@ -33,6 +33,11 @@ Factor<const T> transposed(const Factor<T>& f) {
 }
 
 template <class T>
+Factor<T> transposed_result(const Factor<T>& f) {
+  return {f.operand, f.data, f.col_stride, f.row_stride, !f.named_transposed, f.padded};
+}
+
+template <class T>
 Factor<const T> as_const(const Factor<T>& f) {
   return {f.operand, f.data, f.row_stride, f.col_stride, f.named_transposed, f.padded};
 }
@@ -40,19 +45,42 @@ Factor<const T> as_const(const Factor<T>& f) {
 // Elements of scratch that multiply_block needs for blocks of these sizes.
 index_t pack_elements(index_t rows, index_t depth, index_t cols, index_t nr);
 
-// C_IJ (+)= A_IQ B_QJ for one block, values only.
+// A block of a factor whose columns are SIMD lanes, in panels as kernels::Product reads them.
+template <class T>
+struct Panels {
+  const T* data = nullptr;
+  index_t panel = 0, row = 0;
+};
+
+// The block (q, lane) of a factor: itself where its rows can be read as lanes, or packed.
+template <class T>
+Panels<T> lane_panels(const kernels::KernelTable<T>& kernels, const Factor<const T>& lanes,
+                      const Range& q, const Range& lane, T* pack);
+
+// C_IJ (+)= A_IQ B_QJ, B in panels and the columns of C contiguous.
+template <class T>
+void multiply_panels(const kernels::KernelTable<T>& kernels, const Factor<const T>& a,
+                     const Panels<T>& b, const Factor<T>& c, const Range& i, const Range& q,
+                     const Range& j, bool accumulate);
+
+// C_IJ (+)= A_IQ B_QJ for one block, values only. SIMD lanes run along the rows of C in memory.
+template <class T>
+void multiply_lanes(const kernels::KernelTable<T>& kernels, const Factor<const T>& a,
+                    const Factor<const T>& b, const Factor<T>& c, const Range& i, const Range& q,
+                    const Range& j, bool accumulate, T* pack);
+
+// The same; a block of one element is a dot product.
 template <class T>
 void multiply_block(const kernels::KernelTable<T>& kernels, const Factor<const T>& a,
                     const Factor<const T>& b, const Factor<T>& c, const Range& i, const Range& q,
                     const Range& j, bool accumulate, T* pack);
 
-// Rows [first, last) of C = A B with one block of C resident and blocks of A and B read: the
-// paper's product. C has n2 columns, the sum has k terms.
+// C = A B with one block of C resident and blocks of A and B read: the paper's product. C is n1 x
+// n2, the sum has k terms.
 template <class T>
 void blocked_product(const kernels::KernelTable<T>& kernels, const Trace& trace,
                      const Factor<const T>& a, const Factor<const T>& b, const Factor<T>& c,
-                     index_t first, index_t last, index_t k, index_t n2,
-                     const ProductBlocks& blocks, T* pack);
+                     index_t n1, index_t k, index_t n2, const ProductBlocks& blocks, T* pack);
 
 // C = A B without reuse: for each element of C, `depth` words of a row of A and of a column of B at
 // a time. The values are those of one multiply_block, as the elements alone would leave the SIMD

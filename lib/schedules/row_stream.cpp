@@ -48,45 +48,26 @@ void project_queries(const kernels::KernelTable<T>& kernels, const Trace& trace,
 template <class T>
 ValueProjection<T>::ValueProjection(const LayerShape& shape, const Blocks& blocks, index_t nr,
                                     int threads, WorkspaceLayout* layout)
-    : shape_(shape), blocks_(blocks.h), stride_(padded_stride<T>(shape.dv, nr)) {
-  if (blocks.form != Form::h) {
-    pack_elements_ = 0;
-    return;
-  }
-  // Few long blocks of rows would leave threads idle; the sums do not depend on the split.
-  if (threads > 1) blocks_.rows = std::min(blocks_.rows, ceil_div(shape.m, index_t(threads)));
-  pack_elements_ =
-      round_up(pack_elements(std::min(blocks_.rows, shape.m), std::min(blocks_.depth, shape.d),
-                             std::min(blocks_.cols, shape.dv), nr),
-               index_t(AlignedBuffer::alignment));
-  h_ = layout->add<T>(shape.m * stride_ + nr);
-  pack_ = layout->add<T>(pack_elements_ * threads);
+    : m_(shape.m), e_(shape.dv) {
+  if (blocks.form != Form::h) return;
+  stride_ = padded_stride<T>(e_, nr);
+  h_ = layout->add<T>(m_ * stride_ + nr);
+  product_ = ProductPass<T>(m_, shape.d, e_, blocks.h, nr, threads, layout);
 }
 
 template <class T>
 void ValueProjection<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                             const LayerInputs<T>& in, int threads, void* workspace) const {
+                             const LayerInputs<T>& in, void* workspace) const {
   T* data = h_.in(workspace);
   std::fill_n(data, h_.count, T(0));  // the padding of the rows is read as lanes
   trace.phase("h");
-  parallel::Dispenser blocks;
-  const index_t count = ceil_div(shape_.m, blocks_.rows);
-  auto body = [&](int worker) {
-    T* pack = pack_.in(workspace) + worker * pack_elements_;
-    for (index_t block = blocks.take(); block < count; block = blocks.take()) {
-      const index_t first = block * blocks_.rows;
-      const index_t last = std::min(first + blocks_.rows, shape_.m);
-      blocked_product(kernels, trace, factor(Operand::A3, in.a3), factor(Operand::Y, in.y),
-                      Factor<T>{Operand::h, data, stride_, 1, false, true}, first, last, shape_.d,
-                      shape_.dv, blocks_, pack);
-    }
-  };
-  parallel::run(threads, body);
+  product_.run(kernels, trace, factor(Operand::A3, in.a3), factor(Operand::Y, in.y),
+               {Operand::h, data, stride_, 1, false, true}, workspace);
 }
 
 template <class T>
 MatrixView<const T> ValueProjection<T>::h(void* workspace) const {
-  return {h_.in(workspace), shape_.m, shape_.dv, stride_};
+  return {h_.in(workspace), m_, e_, stride_};
 }
 
 #define IOATTN_INSTANTIATE(T)                                                                     \

@@ -2,7 +2,7 @@
 
 #include "kernels/kernel_table.hpp"
 #include "parallel/parallel.hpp"
-#include "schedules/blocked_product.hpp"
+#include "schedules/product_pass.hpp"
 #include "schedules/task.hpp"
 #include "schedules/workspace.hpp"
 
@@ -58,16 +58,14 @@ class ValueProjection {
   ValueProjection(const LayerShape& shape, const Blocks& blocks, index_t nr, int threads,
                   WorkspaceLayout* layout);
   void run(const kernels::KernelTable<T>& kernels, const Trace& trace, const LayerInputs<T>& in,
-           int threads, void* workspace) const;
+           void* workspace) const;
   MatrixView<const T> h(void* workspace) const;
 
  private:
-  LayerShape shape_;
-  ProductBlocks blocks_;
-  index_t stride_;
-  index_t pack_elements_;
+  index_t m_, e_;
+  index_t stride_ = 0;
   Slot<T> h_;
-  Slot<T> pack_;
+  ProductPass<T> product_;
 };
 
 }  // namespace ioattn::schedules::row_stream

@@ -49,7 +49,7 @@ class RowStreamBackward {
     AlignedBuffer buffer;
     const Status allocated = workspace_.allocate(&buffer);
     if (!allocated.is_ok()) return allocated;
-    if (h_form_) values_.run(kernels_, trace_, task_.in, threads_, buffer.data());
+    if (h_form_) values_.run(kernels_, trace_, task_.in, buffer.data());
 
     trace_.phase("row_stream");
     const MatrixView<const T> value =

@@ -52,7 +52,7 @@ class RowStreamForward {
     AlignedBuffer buffer;
     const Status allocated = workspace_.allocate(&buffer);
     if (!allocated.is_ok()) return allocated;
-    if (h_form_) values_.run(kernels_, trace_, task_.in, threads_, buffer.data());
+    if (h_form_) values_.run(kernels_, trace_, task_.in, buffer.data());
 
     trace_.phase("row_stream");
     parallel::Dispenser blocks;

@@ -10,8 +10,9 @@ constexpr index_t product_reads(index_t n1, index_t k, index_t n2, index_t rows,
   return k * (n1 * ceil_div(n2, cols) + n2 * ceil_div(n1, rows));
 }
 
-// The product alone, tiles of C resident and blocks of A and B read: footprint with the blocks cut.
-IoCost product_cost(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks);
+// The product alone, with the blocks cut to the matrices. With accumulate C is read and added to.
+IoCost product_cost(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks,
+                    bool accumulate = false);
 
 ScheduleCost naive_backward(const LayerShape& shape);
 ScheduleCost paper_small_forward(const LayerShape& shape, const Blocks& blocks);

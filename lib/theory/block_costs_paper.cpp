@@ -22,13 +22,6 @@ IoCost projections(const LayerShape& shape, const Blocks& blocks) {
 
 }  // namespace
 
-IoCost product_cost(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks) {
-  const index_t i = std::min(blocks.rows, n1), j = std::min(blocks.cols, n2);
-  const index_t q = std::min(blocks.depth, k);
-  return {product_reads(n1, k, n2, blocks.rows, blocks.cols), n1 * n2, n1 * n2,
-          i * j + q * (i + j)};
-}
-
 ScheduleCost naive_backward(const LayerShape& shape) {
   const auto [n, m, d, e, tie] = shape;
   ScheduleCost cost;
@@ -46,7 +39,7 @@ ScheduleCost naive_backward(const LayerShape& shape) {
 ScheduleCost paper_small_backward(const LayerShape& shape, const Blocks& blocks) {
   const auto [n, m, d, e, tie] = shape;
   const index_t b = blocks.r;
-  const ProductBlocks tiles = {b, blocks.c, b};
+  const ProductBlocks tiles = {b, b, blocks.c};
   const index_t i = std::min(b, n), j = std::min(b, m), q = std::min(blocks.c, d);
   ScheduleCost cost;
   cost.add("1a", product_cost(n, d, d, tiles));
@@ -63,7 +56,7 @@ ScheduleCost paper_small_backward(const LayerShape& shape, const Blocks& blocks)
 ScheduleCost paper_small_forward(const LayerShape& shape, const Blocks& blocks) {
   const auto [n, m, d, e, tie] = shape;
   const index_t b = blocks.r;
-  const ProductBlocks tiles = {b, blocks.c, b};
+  const ProductBlocks tiles = {b, b, blocks.c};
   const index_t i = std::min(b, n), j = std::min(b, m), q = std::min(blocks.c, d);
   const index_t k = std::min(b, e);
   ScheduleCost cost;

@@ -18,45 +18,26 @@ index_t footprint(Pass pass, Schedule schedule, const LayerShape& shape, const B
   return theory::io_cost(pass, schedule, shape, blocks).total().footprint;
 }
 
-struct Choice {
-  Pass pass;
-  Schedule schedule;
-  Form form;
-};
-std::string describe(const Choice& choice, const LayerShape& shape, index_t M) {
+std::string describe(const Variant& variant, const LayerShape& shape, index_t M) {
   LayerProblem problem;
   problem.shape = shape;
-  return std::string(name_of(choice.schedule)) + ", " + name_of(choice.pass) + ", " +
-         name_of(choice.form) + "-form, " + to_text(problem) + ", M = " + std::to_string(M);
-}
-
-std::vector<Choice> all_choices() {
-  std::vector<Choice> list;
-  for (const Pass pass : {Pass::forward, Pass::backward}) {
-    for (int i = 0; i < schedule_count; ++i) {
-      const Schedule schedule = static_cast<Schedule>(i);
-      if (!exists(schedule, pass)) continue;
-      list.push_back({pass, schedule, Form::g});
-      if (schedule == Schedule::row_stream) list.push_back({pass, schedule, Form::h});
-    }
-  }
-  return list;
+  return std::string(name_of(variant.pass)) + " " + to_text(variant) + ", " + to_text(problem) +
+         ", M = " + std::to_string(M);
 }
 
 // Fields that the schedule uses are at least 1.
-void check_positive(const Choice& choice, const Blocks& blocks) {
-  if (choice.schedule == Schedule::naive) return;  // no blocks: everything is resident
-  EXPECT_GE(blocks.r, 1);
-  EXPECT_GE(blocks.c, 1);
-  if (choice.schedule != Schedule::row_stream) return;
-  for (index_t Blocks::*size : {&Blocks::rho, &Blocks::w, &Blocks::o, &Blocks::a, &Blocks::b})
-    EXPECT_GE(blocks.*size, 1);
-  EXPECT_EQ(blocks.form, choice.form);
-  if (choice.form == Form::h) {
-    EXPECT_GE(blocks.h.rows, 1);
-    EXPECT_GE(blocks.h.cols, 1);
-    EXPECT_GE(blocks.h.depth, 1);
+void check_positive(const Variant& variant, const Blocks& blocks) {
+  for (const SizeField& field : size_fields()) {
+    if (!uses(variant, field.name)) continue;
+    EXPECT_GE(blocks.*field.size, 1) << field.name;
   }
+  for (const ProductField& field : product_fields()) {
+    if (!uses(variant, field.name)) continue;
+    EXPECT_GE((blocks.*field.product).rows, 1) << field.name;
+    EXPECT_GE((blocks.*field.product).cols, 1) << field.name;
+    EXPECT_GE((blocks.*field.product).depth, 1) << field.name;
+  }
+  EXPECT_EQ(variant_of(variant.pass, variant.schedule, blocks), variant);
 }
 
 bool whole_or_small(index_t size, int tile) { return size < tile || size % tile == 0; }
@@ -71,20 +52,21 @@ void check_row_stream(const LayerShape& shape, const TileShape& tile, const Bloc
 
 TEST(Blocking, FitsFromTheLeastFastMemoryOn) {
   ioattn_test::RandomProblem random(20);
-  const std::vector<Choice> choices = all_choices();
   int refused = 0, granted = 0;
   for (int round = 0; round < 3000; ++round) {
     const bool large = round % 2 == 0;
     const LayerShape shape = random.shape(large ? 5000 : 60, large ? 900 : 40);
     const index_t M = random.logarithmic(1, large ? 1 << 20 : 1 << 14);
     const TileShape& tile = tiles[round % 4];
-    for (const Choice& choice : choices) {
+    for (const Variant& choice : variants()) {
       SCOPED_TRACE(describe(choice, shape, M));
-      const auto [pass, schedule, form] = choice;
-      const index_t least = least_fast_memory(pass, schedule, form, shape);
-      const Blocks before = {-1, -1, -1, -1, -1, -1, -1, Form::g, true, {}};
+      const auto [pass, schedule, form, products] = choice;
+      const index_t least = least_fast_memory(choice, shape);
+      Blocks before;
+      before.r = -1;
+      before.literal = true;
       Blocks blocks = before;
-      const bool exists_here = choose_blocks(pass, schedule, form, false, shape, M, tile, &blocks);
+      const bool exists_here = choose_blocks(choice, false, shape, M, tile, &blocks);
       ASSERT_EQ(exists_here, M >= least) << "least " << least;
       if (!exists_here) {
         ++refused;
@@ -106,17 +88,16 @@ TEST(Blocking, FitsFromTheLeastFastMemoryOn) {
 // The boundary itself, which a random M seldom meets.
 TEST(Blocking, ExistsAtTheLeastAndNotBelow) {
   ioattn_test::RandomProblem random(21);
-  const std::vector<Choice> choices = all_choices();
   for (int round = 0; round < 500; ++round) {
     const LayerShape shape = random.shape(300, 100);
-    for (const Choice& choice : choices) {
-      const auto [pass, schedule, form] = choice;
-      const index_t least = least_fast_memory(pass, schedule, form, shape);
+    for (const Variant& choice : variants()) {
+      const auto [pass, schedule, form, products] = choice;
+      const index_t least = least_fast_memory(choice, shape);
       SCOPED_TRACE(describe(choice, shape, least));
       Blocks blocks;
-      ASSERT_TRUE(choose_blocks(pass, schedule, form, false, shape, least, tiles[1], &blocks));
+      ASSERT_TRUE(choose_blocks(choice, false, shape, least, tiles[1], &blocks));
       ASSERT_LE(footprint(pass, schedule, shape, blocks), least);
-      ASSERT_FALSE(choose_blocks(pass, schedule, form, false, shape, least - 1, tiles[1], &blocks));
+      ASSERT_FALSE(choose_blocks(choice, false, shape, least - 1, tiles[1], &blocks));
     }
   }
 }
@@ -126,11 +107,11 @@ TEST(Blocking, HoldsEverythingWhereMemoryHasNoEnd) {
   constexpr index_t M = index_t(1) << 40;
   for (int round = 0; round < 100; ++round) {
     const LayerShape shape = random.shape(3000, 500);
-    for (const Choice& choice : all_choices()) {
+    for (const Variant& choice : variants()) {
       SCOPED_TRACE(describe(choice, shape, M));
-      const auto [pass, schedule, form] = choice;
+      const auto [pass, schedule, form, products] = choice;
       Blocks blocks;
-      ASSERT_TRUE(choose_blocks(pass, schedule, form, false, shape, M, tiles[1], &blocks));
+      ASSERT_TRUE(choose_blocks(choice, false, shape, M, tiles[1], &blocks));
       ASSERT_LE(footprint(pass, schedule, shape, blocks), M);
       if (schedule == Schedule::naive) {
         ASSERT_EQ(blocks, Blocks());  // no blocks: resident
@@ -152,7 +133,7 @@ TEST(Blocking, NaiveIsResidentWhereItFits) {
     const index_t needed = footprint(Pass::backward, Schedule::naive, shape, resident);
     for (const index_t M : {needed, needed - 1}) {
       Blocks blocks;
-      if (!choose_blocks(Pass::backward, Schedule::naive, Form::g, false, shape, M, tiles[0],
+      if (!choose_blocks({Pass::backward, Schedule::naive, Form::g}, false, shape, M, tiles[0],
                          &blocks)) {
         continue;
       }
@@ -172,14 +153,14 @@ TEST(Blocking, PaperSidesAreThePapers) {
     Blocks blocks;
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       ASSERT_TRUE(
-          choose_blocks(pass, Schedule::paper_small, Form::g, true, shape, M, tiles[1], &blocks));
+          choose_blocks({pass, Schedule::paper_small, Form::g}, true, shape, M, tiles[1], &blocks));
       ASSERT_FALSE(blocks.literal);  // the small blocks fit as printed
       ASSERT_EQ(blocks.r, blocks.c);
       ASSERT_TRUE(blocks.r == 1 || 4 * blocks.r * blocks.r <= M);
       ASSERT_GT(4 * (blocks.r + 1) * (blocks.r + 1), M);
 
       ASSERT_TRUE(
-          choose_blocks(pass, Schedule::paper_large, Form::g, true, shape, M, tiles[1], &blocks));
+          choose_blocks({pass, Schedule::paper_large, Form::g}, true, shape, M, tiles[1], &blocks));
       ASSERT_TRUE(blocks.literal);
       const index_t side = (M + 4 * shape.d - 1) / (4 * shape.d);
       ASSERT_EQ(blocks.c, side);
@@ -192,15 +173,14 @@ TEST(Blocking, PaperSidesAreThePapers) {
 
 TEST(Blocking, OnlyPaperLargeHasALiteralForm) {
   const LayerShape shape = {50, 40, 12, 7, Tie::none};
-  for (const Choice& choice : all_choices()) {
-    const auto [pass, schedule, form] = choice;
-    const index_t least = least_fast_memory(pass, schedule, form, shape);
+  for (const Variant& choice : variants()) {
+    const auto [pass, schedule, form, products] = choice;
+    const index_t least = least_fast_memory(choice, shape);
     SCOPED_TRACE(describe(choice, shape, least));
     Blocks blocks;
     const bool large = schedule == Schedule::paper_large;
-    EXPECT_EQ(choose_blocks(pass, schedule, form, true, shape, least - 1, tiles[1], &blocks),
-              large);
-    ASSERT_TRUE(choose_blocks(pass, schedule, form, true, shape, least, tiles[1], &blocks));
+    EXPECT_EQ(choose_blocks(choice, true, shape, least - 1, tiles[1], &blocks), large);
+    ASSERT_TRUE(choose_blocks(choice, true, shape, least, tiles[1], &blocks));
     EXPECT_EQ(blocks.literal, large);
   }
 }
@@ -211,11 +191,11 @@ TEST(Blocking, LargeBlocksAreTheLargestThatFit) {
   for (int round = 0; round < 500; ++round) {
     const LayerShape shape = random.shape(300, 60);
     for (const Pass pass : {Pass::forward, Pass::backward}) {
-      const index_t least = least_fast_memory(pass, Schedule::paper_large, Form::g, shape);
+      const index_t least = least_fast_memory({pass, Schedule::paper_large, Form::g}, shape);
       const index_t M = least * random.logarithmic(1, 50);
       Blocks blocks;
-      ASSERT_TRUE(
-          choose_blocks(pass, Schedule::paper_large, Form::g, false, shape, M, tiles[1], &blocks));
+      ASSERT_TRUE(choose_blocks({pass, Schedule::paper_large, Form::g}, false, shape, M, tiles[1],
+                                &blocks));
       const index_t side = blocks.c;
       if (side >= std::max({shape.n, shape.m, shape.d, shape.dv})) continue;
       ++blocks.c;

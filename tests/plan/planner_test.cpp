@@ -36,18 +36,11 @@ double weighed(Pass pass, Schedule schedule, const LayerShape& shape, const Bloc
 template <class Admits>
 double least_cost(const PlanRequest& request, Admits admits) {
   double least = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < schedule_count; ++i) {
-    const Schedule schedule = static_cast<Schedule>(i);
-    if (!exists(schedule, request.pass)) continue;
-    for (const Form form : {Form::g, Form::h}) {
-      Blocks blocks;
-      if ((form == Form::h && schedule != Schedule::row_stream) || !admits(schedule, form) ||
-          !choose_blocks(request.pass, schedule, form, false, request.problem.shape, request.M,
-                         request.tile, &blocks)) {
-        continue;
-      }
-      least = std::min(least, weighed(request.pass, schedule, request.problem.shape, blocks));
-    }
+  for (const Variant& v : variants()) {
+    if (v.pass != request.pass || !admits(v.schedule, v.form)) continue;
+    Blocks blocks;
+    if (!choose_blocks(v, false, request.problem.shape, request.M, request.tile, &blocks)) continue;
+    least = std::min(least, weighed(request.pass, v.schedule, request.problem.shape, blocks));
   }
   return least;
 }
@@ -90,7 +83,7 @@ TEST(Planner, CandidatesCarryTheExactCosts) {
     for (const Pass pass : passes) {
       const PlanRequest request = request_for(pass, shape, M);
       for (const Candidate& c : candidates(request)) {
-        ASSERT_EQ(c.least_M, least_fast_memory(pass, c.schedule, c.blocks.form, shape));
+        ASSERT_EQ(c.least_M, least_fast_memory(variant_of(pass, c.schedule, c.blocks), shape));
         ASSERT_EQ(c.fits, M >= c.least_M);
         if (!c.fits) continue;
         ++fitting;
@@ -158,6 +151,7 @@ TEST(Planner, MemoryLimitIsHonoured) {
       for (const index_t limit : {c.scratch_bytes, c.scratch_bytes - 1}) {
         if (limit < 0) continue;
         request.memory_limit_bytes = limit;
+        request.schedule.reset();
         double least = std::numeric_limits<double>::infinity();
         for (const Candidate& other : candidates(request)) {
           if (!other.fits) continue;
@@ -167,7 +161,6 @@ TEST(Planner, MemoryLimitIsHonoured) {
         }
         Plan plan;
         Candidate chosen;
-        request.schedule.reset();
         const Status status = make_plan(request, &plan, &chosen);
         ASSERT_EQ(status.is_ok(), least < std::numeric_limits<double>::infinity());
         if (status.is_ok()) {
@@ -178,7 +171,7 @@ TEST(Planner, MemoryLimitIsHonoured) {
           ASSERT_EQ(status.code(), StatusCode::memory_limit) << status.message();
           ++refused;
         }
-        if (c.schedule == Schedule::row_stream) continue;  // its other form may need less
+        if (has_form(c.schedule, Form::h)) continue;  // its other form may need less
         request.schedule = c.schedule;
         const Status named = make_plan(request, &plan);
         ASSERT_EQ(named.code(),
@@ -287,7 +280,7 @@ TEST(Planner, LeastFastMemoryHonoursTheMemoryLimit) {
   const Status status = make_plan(request, &plan);
   ASSERT_EQ(status.code(), StatusCode::fast_memory_too_small);
   request.M = named_least(status);
-  EXPECT_EQ(request.M, least_fast_memory(Pass::backward, Schedule::row_stream, Form::g, shape));
+  EXPECT_EQ(request.M, least_fast_memory({Pass::backward, Schedule::row_stream, Form::g}, shape));
   ASSERT_TRUE(make_plan(request, &plan).is_ok());
   EXPECT_EQ(plan.schedule, Schedule::row_stream);
 

@@ -18,18 +18,17 @@ namespace {
 
 using namespace ioattn;
 
-struct Variant {
-  Pass pass;
-  Schedule schedule;
-  Form form;
-  bool literal;
+// A variant, or one as printed in the paper although it does not fit.
+struct Case {
+  Variant variant;
+  bool literal = false;
 };
 
-std::string name_of_variant(const testing::TestParamInfo<Variant>& info) {
-  const Variant& v = info.param;
-  std::string name = std::string(name_of(v.pass)) + "_" + name_of(v.schedule);
-  if (v.schedule == Schedule::row_stream) name += std::string("_") + name_of(v.form);
-  return v.literal ? name + "_literal" : name;
+std::string name_of_variant(const testing::TestParamInfo<Case>& info) {
+  const Variant& v = info.param.variant;
+  std::string name = std::string(name_of(v.pass)) + " " + to_text(v);
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return info.param.literal ? name + "_literal" : name;
 }
 
 instruments::IoCount as_count(const theory::IoCost& cost) {
@@ -42,11 +41,11 @@ std::string describe(const instruments::IoCount& count) {
          std::to_string(count.footprint);
 }
 
-class Counts : public testing::TestWithParam<Variant> {
+class Counts : public testing::TestWithParam<Case> {
  protected:
   // Counts one run and holds it against the formula, phase by phase.
   void check(const LayerShape& shape, const Blocks& blocks, index_t M) {
-    const Variant& v = GetParam();
+    const Variant& v = GetParam().variant;
     SCOPED_TRACE(to_text(LayerProblem{shape, DType::f32, 0}) + " M=" + std::to_string(M) +
                  " r=" + std::to_string(blocks.r) + " c=" + std::to_string(blocks.c) +
                  " rho=" + std::to_string(blocks.rho));
@@ -64,7 +63,7 @@ class Counts : public testing::TestWithParam<Variant> {
       ASSERT_STREQ(counted.name, formula.name);
       ASSERT_EQ(describe(counted.count), describe(as_count(formula.cost))) << formula.name;
     }
-    if (v.literal) {
+    if (GetParam().literal) {
       // As printed it need not fit; its own footprint is the memory that it was counted with.
       M = std::max(M, counter.total().footprint);
     }
@@ -81,60 +80,60 @@ class Counts : public testing::TestWithParam<Variant> {
 
 // Blocks that the planner takes for a random M.
 TEST_P(Counts, PlannedBlocks) {
-  const Variant& v = GetParam();
+  const Variant& v = GetParam().variant;
   while (cases_ < 2000 && !HasFatalFailure()) {
     const LayerShape shape = random_.shape(40, 14);
     const auto [n, m, d, e, tie] = shape;
     const index_t most = 2 * (n * d + 2 * m * d + 2 * d * d + n * e + 2 * n * m);
-    const index_t least = plan::least_fast_memory(v.pass, v.schedule, v.form, shape);
+    const index_t least = plan::least_fast_memory(v, shape);
     const index_t M = random_.logarithmic(least, std::max(least, most));
     Blocks blocks;
-    ASSERT_TRUE(plan::choose_blocks(v.pass, v.schedule, v.form, v.literal, shape, M,
-                                    odd_tile<float>().tile, &blocks));
+    ASSERT_TRUE(
+        plan::choose_blocks(v, GetParam().literal, shape, M, odd_tile<float>().tile, &blocks));
     check(shape, blocks, M);
   }
 }
 
 // Blocks of any size, also larger than the matrix, as a plan given by hand may have them.
 TEST_P(Counts, AnyBlocks) {
-  const Variant& v = GetParam();
+  const Variant& v = GetParam().variant;
   while (cases_ < 500 && !HasFatalFailure()) {
     const LayerShape shape = random_.shape(30, 12);
     Blocks blocks;
     blocks.form = v.form;
-    blocks.literal = v.literal;
-    for (index_t Blocks::*size :
-         {&Blocks::r, &Blocks::c, &Blocks::rho, &Blocks::w, &Blocks::o, &Blocks::a, &Blocks::b}) {
-      blocks.*size = random_.logarithmic(1, 40);
+    blocks.products = v.products;
+    blocks.literal = GetParam().literal;
+    for (const SizeField& field : size_fields()) {
+      if (uses(v, field.name)) blocks.*field.size = random_.logarithmic(1, 40);
     }
-    if (v.schedule == Schedule::naive) blocks.r = random_.uniform(0, 1);
-    if (v.schedule == Schedule::row_stream) {
+    for (const ProductField& field : product_fields()) {
+      if (!uses(v, field.name)) continue;
+      blocks.*field.product = {random_.logarithmic(1, 40), random_.logarithmic(1, 40),
+                               random_.logarithmic(1, 40), random_.uniform(0, 1) == 1};
+    }
+    if (v.schedule == Schedule::naive) {
+      blocks.r = random_.uniform(0, 1);
+      blocks.c = random_.logarithmic(1, 40);
+    }
+    if (uses(v, "rho")) {
       blocks.rho = std::min(blocks.rho, blocks.r);
       blocks.r = round_up(blocks.r, blocks.rho);
-    }
-    if (v.form == Form::h) {
-      blocks.h = {random_.logarithmic(1, 40), random_.logarithmic(1, 14),
-                  random_.logarithmic(1, 14)};
     }
     const index_t M = theory::io_cost(v.pass, v.schedule, shape, blocks).total().footprint;
     check(shape, blocks, M);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Schedules, Counts,
-    testing::Values(Variant{Pass::backward, Schedule::naive, Form::g, false},
-                    Variant{Pass::backward, Schedule::paper_small, Form::g, false},
-                    Variant{Pass::backward, Schedule::paper_large, Form::g, false},
-                    Variant{Pass::backward, Schedule::paper_large, Form::g, true},
-                    Variant{Pass::backward, Schedule::row_stream, Form::g, false},
-                    Variant{Pass::backward, Schedule::row_stream, Form::h, false},
-                    Variant{Pass::forward, Schedule::paper_small, Form::g, false},
-                    Variant{Pass::forward, Schedule::paper_large, Form::g, false},
-                    Variant{Pass::forward, Schedule::paper_large, Form::g, true},
-                    Variant{Pass::forward, Schedule::row_stream, Form::g, false},
-                    Variant{Pass::forward, Schedule::row_stream, Form::h, false}),
-    name_of_variant);
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const Variant& v : variants()) {
+    cases.push_back({v});
+    if (v.schedule == Schedule::paper_large) cases.push_back({v, true});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, Counts, testing::ValuesIn(all_cases()), name_of_variant);
 
 }  // namespace
 }  // namespace ioattn_test

@@ -32,21 +32,6 @@ ref::Matrix<double> as_reference(const tune::Matrix<double>& m) {
   return result;
 }
 
-struct Variant {
-  Pass pass;
-  Schedule schedule;
-  Form form;
-};
-constexpr Variant variants[] = {{Pass::forward, Schedule::paper_small, Form::g},
-                                {Pass::forward, Schedule::paper_large, Form::g},
-                                {Pass::forward, Schedule::row_stream, Form::g},
-                                {Pass::forward, Schedule::row_stream, Form::h},
-                                {Pass::backward, Schedule::naive, Form::g},
-                                {Pass::backward, Schedule::paper_small, Form::g},
-                                {Pass::backward, Schedule::paper_large, Form::g},
-                                {Pass::backward, Schedule::row_stream, Form::g},
-                                {Pass::backward, Schedule::row_stream, Form::h}};
-
 template <class T>
 void check_all(double allowed) {
   const auto a = tune::read_npy<T>(path("A")), x = tune::read_npy<T>(path("X"));
@@ -69,21 +54,21 @@ void check_all(double allowed) {
   const kernels::KernelTable<T>& table = kernels->template table<T>();
   const auto [n, m, d, e, tie] = shape;
   int runs = 0;
-  for (const Variant& v : variants) {
-    const index_t least = plan::least_fast_memory(v.pass, v.schedule, v.form, shape);
+  for (const Variant& v : variants()) {
+    const index_t least = plan::least_fast_memory(v, shape);
     for (const index_t M :
          {index_t(200), index_t(1000), std::max(least, index_t(300)), index_t(4096), index_t(24576),
           index_t(98304), index_t(196608), index_t(393216), index_t(2000000)}) {
       // Without reuse, M changes nothing but the length of a read.
       if (v.schedule == Schedule::naive && M > 200 && M < 2000000) continue;
       Blocks blocks;
-      if (!plan::choose_blocks(v.pass, v.schedule, v.form, false, shape, M, table.tile, &blocks)) {
+      if (!plan::choose_blocks(v, false, shape, M, table.tile, &blocks)) {
         EXPECT_LT(M, least);
         continue;
       }
       ++runs;
-      SCOPED_TRACE(std::string(name_of(v.pass)) + " " + name_of(v.schedule) + " form " +
-                   name_of(v.form) + " M=" + std::to_string(M) + " " + name_of(dtype_of<T>::value));
+      SCOPED_TRACE(std::string(name_of(v.pass)) + " " + to_text(v) + " M=" + std::to_string(M) +
+                   " " + name_of(dtype_of<T>::value));
       instruments::IoCounter counter;
       std::vector<T> o(o_reference.size()), lse(lse_reference.size()), dx(x.data.size());
       if (v.pass == Pass::forward) {

@@ -46,21 +46,6 @@ struct Padded {
   MatrixView<T> view() { return {values.data(), rows, cols, stride}; }
 };
 
-struct Variant {
-  Pass pass;
-  Schedule schedule;
-  Form form;
-};
-constexpr Variant variants[] = {{Pass::forward, Schedule::paper_small, Form::g},
-                                {Pass::forward, Schedule::paper_large, Form::g},
-                                {Pass::forward, Schedule::row_stream, Form::g},
-                                {Pass::forward, Schedule::row_stream, Form::h},
-                                {Pass::backward, Schedule::naive, Form::g},
-                                {Pass::backward, Schedule::paper_small, Form::g},
-                                {Pass::backward, Schedule::paper_large, Form::g},
-                                {Pass::backward, Schedule::row_stream, Form::g},
-                                {Pass::backward, Schedule::row_stream, Form::h}};
-
 // Short blocks of long sums, which a small M dictates, are granted their longer chains of
 // additions.
 double limit(index_t terms, index_t block) {
@@ -115,16 +100,14 @@ class Numeric : public testing::Test {
     const Padded<T> o_in(ref::convert<double>(fwd.O), padding);
     const Padded<T> lse_in(ref::convert<double>(fwd.L), 0);
 
-    for (const Variant& v : variants) {
+    for (const Variant& v : variants()) {
       const kernels::KernelTable<T>& table = *tables_[cases_ % tables_.size()];
-      const index_t M = plan::least_fast_memory(v.pass, v.schedule, v.form, shape) * M_factor +
-                        static_cast<index_t>(seed % 7);
+      const index_t M =
+          plan::least_fast_memory(v, shape) * M_factor + static_cast<index_t>(seed % 7);
       Blocks blocks;
-      ASSERT_TRUE(
-          plan::choose_blocks(v.pass, v.schedule, v.form, false, shape, M, table.tile, &blocks));
-      SCOPED_TRACE(std::string(name_of(v.pass)) + " " + name_of(v.schedule) + " form " +
-                   name_of(v.form) + " " + ref::name_of(kind) + " " +
-                   to_text(LayerProblem{shape, dtype_of<T>::value, padding}) +
+      ASSERT_TRUE(plan::choose_blocks(v, false, shape, M, table.tile, &blocks));
+      SCOPED_TRACE(std::string(name_of(v.pass)) + " " + to_text(v) + " " + ref::name_of(kind) +
+                   " " + to_text(LayerProblem{shape, dtype_of<T>::value, padding}) +
                    " M=" + std::to_string(M) + " isa=" + name_of(table.tile.isa) +
                    " tile=" + std::to_string(table.tile.rows) + "x" +
                    std::to_string(table.tile.cols) + " seed=" + std::to_string(seed));

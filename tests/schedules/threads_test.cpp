@@ -45,13 +45,13 @@ TYPED_TEST(Threads, DoNotChangeABit) {
     const kernels::KernelTable<T>& table = *tables[static_cast<std::size_t>(round) % tables.size()];
     const Form form = round % 2 == 0 ? Form::g : Form::h;
     const index_t least =
-        std::max(plan::least_fast_memory(Pass::backward, Schedule::row_stream, form, shape),
-                 plan::least_fast_memory(Pass::forward, Schedule::row_stream, form, shape));
+        std::max(plan::least_fast_memory({Pass::backward, Schedule::row_stream, form}, shape),
+                 plan::least_fast_memory({Pass::forward, Schedule::row_stream, form}, shape));
     const index_t M = least * random.logarithmic(1, 4000);
     Blocks forward, backward;
-    ASSERT_TRUE(plan::choose_blocks(Pass::forward, Schedule::row_stream, form, false, shape, M,
+    ASSERT_TRUE(plan::choose_blocks({Pass::forward, Schedule::row_stream, form}, false, shape, M,
                                     table.tile, &forward));
-    ASSERT_TRUE(plan::choose_blocks(Pass::backward, Schedule::row_stream, form, false, shape, M,
+    ASSERT_TRUE(plan::choose_blocks({Pass::backward, Schedule::row_stream, form}, false, shape, M,
                                     table.tile, &backward));
     if (backward.r >= shape.n && backward.rho < shape.n) ++split_further;
     LayerData<T> data(shape, round % 3, random.engine());
@@ -94,14 +94,14 @@ TYPED_TEST(Threads, CountingRunGivesTheSameBits) {
     const LayerShape shape = random.shape(120, 30);
     for (const Schedule schedule :
          {Schedule::naive, Schedule::paper_small, Schedule::paper_large, Schedule::row_stream}) {
-      const index_t M = plan::least_fast_memory(Pass::backward, schedule, Form::g, shape) *
+      const index_t M = plan::least_fast_memory({Pass::backward, schedule, Form::g}, shape) *
                         random.logarithmic(1, 30);
       Blocks blocks;
-      ASSERT_TRUE(plan::choose_blocks(Pass::backward, schedule, Form::g, false, shape, M,
+      ASSERT_TRUE(plan::choose_blocks({Pass::backward, schedule, Form::g}, false, shape, M,
                                       odd_tile<T>().tile, &blocks));
       LayerData<T> data(shape, 0, random.engine());
       Blocks forward;
-      ASSERT_TRUE(plan::choose_blocks(Pass::forward, Schedule::row_stream, Form::g, false, shape,
+      ASSERT_TRUE(plan::choose_blocks({Pass::forward, Schedule::row_stream, Form::g}, false, shape,
                                       100000, odd_tile<T>().tile, &forward));
       ASSERT_TRUE(run_pass(Pass::forward, Schedule::row_stream, shape, forward, odd_tile<T>(), 1,
                            nullptr, &data)

@@ -43,7 +43,8 @@ Status paper_small_backward(const BackwardTask<T>& task) {
     if (b == 1) {
       unblocked_product(kernels, trace, a, c, result, n1, k, n2, depth, blocks.pack());
     } else {
-      blocked_product(kernels, trace, a, c, result, 0, n1, k, n2, {b, depth, b}, blocks.pack());
+      blocked_product(kernels, trace, a, c, result, n1, k, n2, ProductBlocks{b, b, depth},
+                      blocks.pack());
     }
   };
 

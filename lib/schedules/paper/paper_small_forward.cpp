@@ -31,14 +31,14 @@ Status paper_small_forward(const ForwardTask<T>& task) {
   const Factor<T> score_factor = blocks.columns_first(Operand::scores, scores);
   const Factor<T> weight_factor = blocks.columns_first(Operand::f, weights);
   const Factor<T> o_factor = {Operand::O, task.o.data, task.o.stride, 1, false, false};
-  const ProductBlocks cube = {b, depth, b};
+  const ProductBlocks cube = {b, b, depth};
 
   trace.phase("S");
   blocked_product(kernels, trace, factor(Operand::A1, task.in.a1), factor(Operand::X, task.in.x),
-                  s_factor, 0, n, d, d, cube, blocks.pack());
+                  s_factor, n, d, d, cube, blocks.pack());
   trace.phase("h");
   blocked_product(kernels, trace, factor(Operand::A3, task.in.a3), factor(Operand::Y, task.in.y),
-                  h_factor, 0, m, d, e, cube, blocks.pack());
+                  h_factor, m, d, e, cube, blocks.pack());
 
   trace.phase("softmax");
   for (Range i(n, b); i; i.next()) {
