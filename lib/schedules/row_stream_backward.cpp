@@ -46,8 +46,8 @@ class RowStreamBackward {
   }
 
   Status run() {
-    AlignedBuffer buffer;
-    const Status allocated = workspace_.allocate(&buffer);
+    WorkspaceMemory buffer;
+    const Status allocated = workspace_.allocate(task_.memory, &buffer);
     if (!allocated.is_ok()) return allocated;
     if (h_form_) values_.run(kernels_, trace_, task_.in, buffer.data());
 

@@ -5,6 +5,7 @@
 #include "base/schedule.hpp"
 #include "base/status.hpp"
 #include "kernels/kernel_table.hpp"
+#include "schedules/workspace.hpp"
 
 namespace ioattn::schedules {
 
@@ -19,6 +20,7 @@ struct ForwardTask {
   const kernels::KernelTable<T>* kernels = nullptr;
   int threads = 1;
   Observer* observer = nullptr;
+  CallerMemory* memory = nullptr;  // for the workspace; null: the heap
 };
 
 template <class T>
@@ -33,6 +35,7 @@ struct BackwardTask {
   const kernels::KernelTable<T>* kernels = nullptr;
   int threads = 1;
   Observer* observer = nullptr;
+  CallerMemory* memory = nullptr;  // for the workspace; null: the heap
 };
 
 // Events to an observer that may be null.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 
 #include "base/aligned_buffer.hpp"
 #include "base/checked_size.hpp"
@@ -18,6 +19,45 @@ struct Slot {
   }
 };
 
+// The memory of a pass while it runs: its own, or lent by the caller.
+class WorkspaceMemory {
+ public:
+  WorkspaceMemory() = default;
+  explicit WorkspaceMemory(AlignedBuffer owned) : owned_(std::move(owned)), data_(owned_.data()) {}
+  explicit WorkspaceMemory(void* lent) : data_(lent) {}
+  void* data() const { return data_; }
+
+ private:
+  AlignedBuffer owned_;
+  void* data_ = nullptr;
+};
+
+// Memory that the caller lends to one pass, aligned to AlignedBuffer::alignment. Without any it
+// only tells how much the pass needs: asking fails, before an output is touched.
+class CallerMemory {
+ public:
+  CallerMemory() = default;
+  CallerMemory(void* memory, index_t bytes) : memory_(memory), bytes_(bytes), lends_(true) {}
+
+  Status lend(index_t bytes, WorkspaceMemory* memory) {
+    needed_ = bytes;
+    if (!lends_ || bytes > bytes_) {
+      return Status::error(StatusCode::out_of_memory,
+                           "a workspace of %lld bytes is too small: %lld are needed",
+                           static_cast<long long>(bytes_), static_cast<long long>(bytes));
+    }
+    *memory = WorkspaceMemory(memory_);
+    return Status::ok();
+  }
+  index_t needed() const { return needed_; }
+
+ private:
+  void* memory_ = nullptr;
+  index_t bytes_ = 0;
+  bool lends_ = false;
+  index_t needed_ = 0;
+};
+
 // Collects the buffers of a schedule; every slot starts on its own cache line pair.
 class WorkspaceLayout {
  public:
@@ -33,12 +73,13 @@ class WorkspaceLayout {
 
   index_t bytes() const { return bytes_.value(); }
 
-  Status allocate(AlignedBuffer* buffer) const {
+  Status allocate(CallerMemory* caller, WorkspaceMemory* memory) const {
     if (overflow_) {
       return Status::error(StatusCode::size_overflow, "the workspace does not fit in 64 bits");
     }
-    *buffer = AlignedBuffer(static_cast<std::size_t>(bytes()));
-    if (bytes() != 0 && buffer->data() == nullptr) {
+    if (caller != nullptr) return caller->lend(bytes(), memory);
+    *memory = WorkspaceMemory(AlignedBuffer(static_cast<std::size_t>(bytes())));
+    if (bytes() != 0 && memory->data() == nullptr) {
       return Status::error(StatusCode::out_of_memory, "no memory for a workspace of %lld bytes",
                            static_cast<long long>(bytes()));
     }

@@ -10,14 +10,6 @@
 #include "api/layer_call.hpp"
 #include "machine/machine.hpp"
 
-#if defined(__SANITIZE_THREAD__)
-#define IOATTN_TSAN
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define IOATTN_TSAN
-#endif
-#endif
-
 namespace {
 
 std::atomic<long> alive{0};
@@ -278,9 +270,6 @@ TEST(Allocations, UnwantedOutputs) {
 
 // A caller that has no threads yet and gets no memory for them computes alone.
 TEST(Allocations, Threads) {
-#if defined(IOATTN_TSAN)
-  GTEST_SKIP() << "Archer, which OpenMP calls then, does not survive exceptions";
-#endif
   LayerCall<float> call({60, 40, 12, 5, Ties::none}, 0);
   ASSERT_EQ(call.forward(), IOATTN_OK);
   const std::vector<float> expected = call.o.dense();

@@ -56,8 +56,8 @@ std::vector<double> run(const Case& c, Stored a, Stored b, Stored result, int th
   const auto& kernels = odd_tile<double>();
   const schedules::ProductPass<double> pass(c.n1, c.k, c.n2, c.blocks, kernels.tile.cols, threads,
                                             &layout);
-  AlignedBuffer buffer;
-  EXPECT_TRUE(layout.allocate(&buffer).is_ok());
+  schedules::WorkspaceMemory buffer;
+  EXPECT_TRUE(layout.allocate(nullptr, &buffer).is_ok());
   const schedules::Trace trace(observer);
   trace.phase("product");
   pass.run(kernels, trace, as_const(a.factor(Operand::S)), as_const(b.factor(Operand::A2)),

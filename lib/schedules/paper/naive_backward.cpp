@@ -25,10 +25,10 @@ Status naive_backward(const BackwardTask<T>& task) {
   const auto h_matrix = blocks.by_row(m, e, &layout);
   const auto p_matrix = blocks.by_row(m, n, &layout);
   const auto t_matrix = blocks.by_row(m, d, &layout);
-  AlignedBuffer buffer;
-  const Status allocated = layout.allocate(&buffer);
+  WorkspaceMemory buffer;
+  const Status allocated = layout.allocate(task.memory, &buffer);
   if (!allocated.is_ok()) return allocated;
-  blocks.use(&buffer);
+  blocks.use(buffer.data());
 
   const Range all_n(n, n), all_m(m, m), all_d(d, d), all_e(e, e);
   const Factor<const T> a1 = factor(Operand::A1, task.in.a1), x = factor(Operand::X, task.in.x);

@@ -28,8 +28,8 @@ Status paper_large_backward(const BackwardTask<T>& task) {
   const Slot<T> gradient_slot = layout.add<T>(c * tile_stride);
   const Slot<T> t_slot = layout.add<T>(c * t_stride);
   const Slot<T> delta_slot = layout.add<T>(r);
-  AlignedBuffer buffer;
-  const Status allocated = layout.allocate(&buffer);
+  WorkspaceMemory buffer;
+  const Status allocated = layout.allocate(task.memory, &buffer);
   if (!allocated.is_ok()) return allocated;
   void* memory = buffer.data();
   projections.run(kernels, trace, task.in, memory);

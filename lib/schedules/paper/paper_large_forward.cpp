@@ -28,8 +28,8 @@ Status paper_large_forward(const ForwardTask<T>& task) {
   const Slot<T> max_slot = layout.add<T>(r);
   const Slot<T> sum_slot = layout.add<T>(r);
   const Slot<T> rescale_slot = layout.add<T>(r);
-  AlignedBuffer buffer;
-  const Status allocated = layout.allocate(&buffer);
+  WorkspaceMemory buffer;
+  const Status allocated = layout.allocate(task.memory, &buffer);
   if (!allocated.is_ok()) return allocated;
   void* memory = buffer.data();
   projections.run(kernels, trace, task.in, memory);

@@ -25,10 +25,10 @@ Status paper_small_backward(const BackwardTask<T>& task) {
   const auto h = blocks.by_row(m, e, &layout);
   const auto q = blocks.by_row(m, n, &layout);  // q^T [m][n], then p^T
   const auto t = blocks.by_row(m, d, &layout);  // T^T [m][d]
-  AlignedBuffer buffer;
-  const Status allocated = layout.allocate(&buffer);
+  WorkspaceMemory buffer;
+  const Status allocated = layout.allocate(task.memory, &buffer);
   if (!allocated.is_ok()) return allocated;
-  blocks.use(&buffer);
+  blocks.use(buffer.data());
 
   const Factor<const T> a1 = factor(Operand::A1, task.in.a1);
   const Factor<const T> a2 = factor(Operand::A2, task.in.a2);

@@ -21,10 +21,10 @@ Status paper_small_forward(const ForwardTask<T>& task) {
   const auto h = blocks.by_row(m, e, &layout);
   const auto scores = blocks.by_row(m, n, &layout);  // scores^T [m][n]
   const auto weights = blocks.by_row(std::min(b, m), std::min(b, n), &layout);
-  AlignedBuffer buffer;
-  const Status allocated = layout.allocate(&buffer);
+  WorkspaceMemory buffer;
+  const Status allocated = layout.allocate(task.memory, &buffer);
   if (!allocated.is_ok()) return allocated;
-  blocks.use(&buffer);
+  blocks.use(buffer.data());
 
   const Factor<T> s_factor = blocks.columns_first(Operand::S, s);
   const Factor<T> h_factor = blocks.rows_first(Operand::h, h);

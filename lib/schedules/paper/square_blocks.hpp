@@ -22,7 +22,7 @@ class SquareBlocks {
 
   // Room for rows x cols, rows contiguous and readable nr elements beyond their end.
   Matrix by_row(index_t rows, index_t cols, WorkspaceLayout* layout) const;
-  void use(AlignedBuffer* buffer) { memory_ = buffer->data(); }
+  void use(void* memory) { memory_ = memory; }
 
   // The stored matrix itself, and its transpose: the latter has SIMD lanes along its rows.
   Factor<T> rows_first(Operand operand, const Matrix& matrix) const {
