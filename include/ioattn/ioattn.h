@@ -121,6 +121,85 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
 
 /** @} */
 
+/** @name Ring 2: plan once, execute often
+ * @{ */
+
+/** A pass of the layer problem. */
+typedef enum ioattn_pass {
+  IOATTN_FORWARD = 0, /**< O and LSE */
+  IOATTN_BACKWARD = 1 /**< dX */
+} ioattn_pass;
+
+/** Which operands are the same memory. */
+typedef enum ioattn_tie {
+  IOATTN_TIE_NONE = 0, /**< none */
+  IOATTN_TIE_KV = 1,   /**< A2 = A3: cross-attention */
+  IOATTN_TIE_ALL = 2   /**< A1 = A2 = A3: self-attention */
+} ioattn_tie;
+
+/** What is planned for: the layer problem without its memory. */
+typedef struct ioattn_layer_shape {
+  size_t struct_size; /**< sizeof(ioattn_layer_shape) */
+  int64_t n,          /**< rows of A1: queries */
+      m,              /**< rows of A2 and A3: keys */
+      d,              /**< columns of A1, A2 and A3 */
+      dv;             /**< columns of Y */
+  ioattn_dtype dtype; /**< of all inputs and outputs */
+  ioattn_tie tie;     /**< which operands will be the same memory */
+} ioattn_layer_shape;
+
+/** A pass planned for one shape and a number of threads. It never changes: several threads may
+ * execute one plan at once, each with a workspace of its own. */
+typedef struct ioattn_plan ioattn_plan;
+
+/** Plans a pass as the one-call functions do. *plan is to be destroyed. */
+IOATTN_API ioattn_status ioattn_layer_plan_create(ioattn_pass pass, const ioattn_layer_shape* shape,
+                                                  const ioattn_options* options,
+                                                  ioattn_plan** plan);
+
+/** The plan of a text that ioattn_plan_text() printed, on this machine or another. Its instruction
+ * set must be available here. Of the options only threads and, for a plan of level "M",
+ * fast_memory_words count. */
+IOATTN_API ioattn_status ioattn_layer_plan_parse(ioattn_pass pass, const ioattn_layer_shape* shape,
+                                                 const ioattn_options* options, const char* text,
+                                                 ioattn_plan** plan);
+
+/** Null is allowed. */
+IOATTN_API void ioattn_plan_destroy(ioattn_plan* plan);
+
+/** Bytes of workspace that an execution takes, exactly, whatever the alignment of what the caller
+ * supplies. */
+IOATTN_API ioattn_status ioattn_plan_workspace_size(const ioattn_plan* plan, size_t* bytes);
+
+/** The plan as one line, e.g. "L2:row_stream(form=g,r=448,c=64,...) > reg:avx2(6x16)". Writes at
+ * most `size` bytes with the final 0; *needed (may be null) is how many it takes. A smaller buffer
+ * is left alone: IOATTN_INVALID_ARGUMENT; a null buffer only asks. */
+IOATTN_API ioattn_status ioattn_plan_text(const ioattn_plan* plan, char* buffer, size_t size,
+                                          size_t* needed);
+
+/** What the plan does, as one JSON object: schedule, blocks, kernel, threads, M, predicted words by
+ * phase, lower bound, multiply-adds and flops, workspace. The buffer as in ioattn_plan_text(). */
+IOATTN_API ioattn_status ioattn_plan_describe(const ioattn_plan* plan, char* buffer, size_t size,
+                                              size_t* needed);
+
+/** The planned forward pass: O [n, dv] and LSE [n]. The problem has the planned sizes and dtype,
+ * and operands planned as one memory are one. A null workspace: the heap. */
+IOATTN_API ioattn_status ioattn_layer_execute_forward(const ioattn_plan* plan,
+                                                      const ioattn_layer_problem* problem, void* o,
+                                                      int64_t o_stride, void* lse, void* workspace,
+                                                      size_t workspace_size);
+
+/** The planned backward pass: dX [d, d] from dO, and O and LSE of the forward pass, which the
+ * schedules naive and paper_small do without. Strides and workspace as above. */
+IOATTN_API ioattn_status ioattn_layer_execute_backward(const ioattn_plan* plan,
+                                                       const ioattn_layer_problem* problem,
+                                                       const void* d_o, int64_t d_o_stride,
+                                                       const void* o, int64_t o_stride,
+                                                       const void* lse, void* dx, int64_t dx_stride,
+                                                       void* workspace, size_t workspace_size);
+
+/** @} */
+
 /** @name Ring 3: what is here
  * @{ */
 
@@ -154,24 +233,11 @@ IOATTN_API ioattn_status ioattn_machine_cache(int32_t level, ioattn_cache* cache
 /** Threads that affinity and CPU quota grant; at least 1. */
 IOATTN_API int32_t ioattn_machine_threads(void);
 
-/** A pass of the layer problem. */
-typedef enum ioattn_pass {
-  IOATTN_FORWARD = 0, /**< O and LSE */
-  IOATTN_BACKWARD = 1 /**< dX */
-} ioattn_pass;
-
 /** Algorithms that a bound holds for: all of the red-blue pebble game, or fewer. */
 typedef enum ioattn_class {
   IOATTN_CLASS_PEBBLE = 0, /**< any that the game allows */
   IOATTN_CLASS_FMA = 1     /**< one accumulator per entry, no multiply-add done twice */
 } ioattn_class;
-
-/** Which operands are the same memory. */
-typedef enum ioattn_tie {
-  IOATTN_TIE_NONE = 0, /**< none */
-  IOATTN_TIE_KV = 1,   /**< A2 = A3: cross-attention */
-  IOATTN_TIE_ALL = 2   /**< A1 = A2 = A3: self-attention */
-} ioattn_tie;
 
 /** Lower bound on the words that a pass of the layer problem moves between a fast memory of M words
  * and the slow one. *name (may be null) names the bound: see lib/theory/README.md. */

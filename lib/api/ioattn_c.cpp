@@ -1,136 +1,21 @@
-#include <cstdio>
-#include <cstring>
-#include <new>
-
+#include "api/c_boundary.hpp"
 #include "api/layer.hpp"
-#include "api/session.hpp"
 #include "api/validate.hpp"
 #include "base/aligned_buffer.hpp"
-#include "ioattn/ioattn.h"
 #include "machine/machine.hpp"
-#include "parallel/floating_point.hpp"
 #include "theory/bounds.hpp"
 
 namespace {
 
 using namespace ioattn;
-
-thread_local char last_error[256] = "";
-
-ioattn_status report(const Status& status) {
-  if (!status.is_ok()) std::snprintf(last_error, sizeof last_error, "%s", status.message());
-  return static_cast<ioattn_status>(status.code());
-}
-
-Status invalid(const char* message) {
-  return Status::error(StatusCode::invalid_argument, "%s", message);
-}
-
-// Runs the body of a C function: nothing is thrown to the caller, whose floating-point environment
-// neither changes nor has a say in plans and results.
-template <class Body>
-ioattn_status guarded(Body&& body) noexcept {
-  const parallel::DefaultFloatingPoint environment;
-  try {
-    return report(body());
-  } catch (const std::bad_alloc&) {
-    return report(Status::error(StatusCode::out_of_memory, "out of memory"));
-  } catch (...) {
-    return report(Status::error(StatusCode::internal, "unexpected exception"));
-  }
-}
-
-// Callers in C may pass any number; in C++ one outside an enumeration's range must not be loaded.
-template <class Enum>
-int number_of(const Enum& value) {
-  static_assert(sizeof value == sizeof(int));
-  int number = 0;
-  std::memcpy(&number, &value, sizeof number);
-  return number;
-}
-
-template <class T>
-MatrixView<const T> input(const void* data, int64_t rows, int64_t cols, int64_t stride) {
-  return {static_cast<const T*>(data), rows, cols, stride == 0 ? cols : stride};
-}
-template <class T>
-MatrixView<T> output(void* data, int64_t rows, int64_t cols, int64_t stride) {
-  return {static_cast<T*>(data), rows, cols, stride == 0 ? cols : stride};
-}
-
-template <class T>
-LayerInputs<T> inputs_of(const ioattn_layer_problem& p) {
-  return {input<T>(p.a1, p.n, p.d, p.a1_stride), input<T>(p.a2, p.m, p.d, p.a2_stride),
-          input<T>(p.a3, p.m, p.d, p.a3_stride), input<T>(p.x, p.d, p.d, p.x_stride),
-          input<T>(p.y, p.d, p.dv, p.y_stride)};
-}
-
-Status check_problem(const ioattn_layer_problem* problem) {
-  if (problem == nullptr) return invalid("problem is null");
-  if (problem->struct_size != sizeof *problem) {
-    return invalid("problem: struct_size is not sizeof(ioattn_layer_problem)");
-  }
-  const int dtype = number_of(problem->dtype);
-  if (dtype != IOATTN_F32 && dtype != IOATTN_F64) {
-    return invalid("problem: dtype is neither IOATTN_F32 nor IOATTN_F64");
-  }
-  if (problem->n < 0 || problem->m < 0 || problem->d < 0 || problem->dv < 0) {
-    return invalid("problem: a size is negative");
-  }
-  return Status::ok();
-}
-
-Status run_options(const ioattn_options* options, api::RunOptions* run) {
-  if (options == nullptr) return Status::ok();
-  if (options->struct_size != sizeof *options) {
-    return invalid("options: struct_size is not sizeof(ioattn_options)");
-  }
-  if (options->threads < 0) return invalid("options: threads is negative");
-  if (options->cache_level < 0 || options->cache_level > 3) {
-    return invalid("options: cache_level is not 0, 1, 2 or 3");
-  }
-  if (options->fast_memory_words < 0) return invalid("options: fast_memory_words is negative");
-  if (options->memory_limit < 0) return invalid("options: memory_limit is negative");
-  run->threads = options->threads;
-  if (options->cache_level > 0) run->cache_level = options->cache_level;
-  run->M = options->fast_memory_words;
-  if (options->memory_limit > 0) run->memory_limit_bytes = options->memory_limit;
-  if (options->schedule != nullptr && std::strcmp(options->schedule, "auto") != 0) {
-    Schedule schedule{};
-    if (!parse_schedule(options->schedule, &schedule)) {
-      return Status::error(StatusCode::invalid_argument, "options: no schedule is called \"%.64s\"",
-                           options->schedule);
-    }
-    run->schedule = schedule;
-  }
-  return Status::ok();
-}
-
-// The plan of one pass. Empty problems are no-ops: any plan will do.
-template <class T>
-Status make_plan(Pass pass, const LayerInputs<T>& inputs, const api::RunOptions& options,
-                 plan::Plan* plan) {
-  LayerProblem problem;
-  problem.shape = shape_of(inputs);
-  problem.dtype = dtype_of<T>::value;
-  Status status = api::validate_shape(problem.shape);
-  if (!status.is_ok()) return status;
-  // Sizes of 0 cost nothing; blocks are chosen for at least 1.
-  for (index_t LayerShape::*size :
-       {&LayerShape::n, &LayerShape::m, &LayerShape::d, &LayerShape::dv}) {
-    if (problem.shape.*size == 0) problem.shape.*size = 1;
-  }
-  plan::PlanRequest request;
-  status = api::plan_request(pass, problem, options, &request);
-  return status.is_ok() ? plan::make_plan(request, plan) : status;
-}
+using namespace ioattn::api;
 
 template <class T>
 Status forward(const ioattn_layer_problem& problem, const api::RunOptions& options, void* o,
                int64_t o_stride, void* lse) {
   const LayerInputs<T> inputs = inputs_of<T>(problem);
   plan::Plan plan;
-  const Status status = make_plan(Pass::forward, inputs, options, &plan);
+  const Status status = plan_pass(Pass::forward, problem_of(inputs), options, &plan);
   if (!status.is_ok()) return status;
   return api::layer_forward<T>(inputs, plan, api::granted_threads(options.threads), nullptr,
                                output<T>(o, problem.n, problem.dv, o_stride), static_cast<T*>(lse));
@@ -142,7 +27,7 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
                 const void* lse, void* dx, int64_t dx_stride) {
   const LayerInputs<T> inputs = inputs_of<T>(problem);
   plan::Plan plan;
-  Status status = make_plan(Pass::backward, inputs, options, &plan);
+  Status status = plan_pass(Pass::backward, problem_of(inputs), options, &plan);
   if (!status.is_ok()) return status;
   AlignedBuffer results;
   if (lse == nullptr && api::takes_forward_results(plan.schedule)) {
@@ -174,7 +59,7 @@ const char* ioattn_status_string(ioattn_status status) {
   return name_of(static_cast<StatusCode>(number_of(status)));
 }
 
-const char* ioattn_last_error(void) { return last_error; }
+const char* ioattn_last_error(void) { return last_error_message(); }
 
 ioattn_status ioattn_layer_forward(const ioattn_layer_problem* problem,
                                    const ioattn_options* options, void* o, int64_t o_stride,

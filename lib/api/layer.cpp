@@ -52,8 +52,9 @@ bool takes_forward_results(Schedule schedule) {
 
 template <class T>
 Status layer_forward(const LayerInputs<T>& inputs, const plan::Plan& plan, int threads,
-                     Observer* observer, MatrixView<T> o, T* lse) {
-  const LayerShape shape = shape_of(inputs);
+                     Observer* observer, MatrixView<T> o, T* lse, const Prepared& prepared) {
+  LayerShape shape = shape_of(inputs);
+  if (prepared.tie) shape.tie = *prepared.tie;
   ArgumentCheck check;
   Status status = check_inputs(inputs, shape, &check);
   if (!status.is_ok()) return status;
@@ -93,14 +94,16 @@ Status layer_forward(const LayerInputs<T>& inputs, const plan::Plan& plan, int t
   task.kernels = &kernels->table<T>();
   task.threads = std::max(threads, 1);
   task.observer = observer;
+  task.memory = prepared.memory;
   return schedules::run_forward(plan.schedule, task);
 }
 
 template <class T>
 Status layer_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o, MatrixView<const T> o,
                       const T* lse, const plan::Plan& plan, int threads, Observer* observer,
-                      MatrixView<T> dx) {
-  const LayerShape shape = shape_of(inputs);
+                      MatrixView<T> dx, const Prepared& prepared) {
+  LayerShape shape = shape_of(inputs);
+  if (prepared.tie) shape.tie = *prepared.tie;
   ArgumentCheck check;
   Status status = check_inputs(inputs, shape, &check);
   if (!status.is_ok()) return status;
@@ -130,14 +133,55 @@ Status layer_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o, Mat
   task.kernels = &kernels->table<T>();
   task.threads = std::max(threads, 1);
   task.observer = observer;
+  task.memory = prepared.memory;
   return schedules::run_backward(plan.schedule, task);
+}
+
+namespace {
+
+template <class T>
+Status measure(Pass pass, const LayerShape& shape, const plan::Plan& plan,
+               const kernels::Kernels& kernels, int threads, index_t* bytes) {
+  schedules::CallerMemory memory;
+  const auto fill = [&](auto* task) {
+    task->shape = shape;
+    task->blocks = plan.blocks;
+    task->kernels = &kernels.table<T>();
+    task->threads = std::max(threads, 1);
+    task->memory = &memory;
+  };
+  schedules::ForwardTask<T> forward;
+  schedules::BackwardTask<T> backward;
+  fill(&forward);
+  fill(&backward);
+  const Status refused = pass == Pass::forward ? schedules::run_forward(plan.schedule, forward)
+                                               : schedules::run_backward(plan.schedule, backward);
+  *bytes = memory.needed();
+  return refused.code() == StatusCode::out_of_memory ? Status::ok() : refused;
+}
+
+}  // namespace
+
+Status workspace_of(Pass pass, const LayerProblem& problem, const plan::Plan& plan, int threads,
+                    index_t* bytes) {
+  *bytes = 0;
+  const LayerShape& shape = problem.shape;
+  if (shape.n == 0 || shape.m == 0 || shape.d == 0 || (pass != Pass::forward && shape.dv == 0)) {
+    return Status::ok();
+  }
+  const kernels::Kernels* kernels = nullptr;
+  const Status found = kernels_of(plan, &kernels);
+  if (!found.is_ok()) return found;
+  return problem.dtype == DType::f32 ? measure<float>(pass, shape, plan, *kernels, threads, bytes)
+                                     : measure<double>(pass, shape, plan, *kernels, threads, bytes);
 }
 
 #define IOATTN_INSTANTIATE(T)                                                                     \
   template Status layer_forward(const LayerInputs<T>&, const plan::Plan&, int, Observer*,         \
-                                MatrixView<T>, T*);                                               \
+                                MatrixView<T>, T*, const Prepared&);                              \
   template Status layer_backward(const LayerInputs<T>&, MatrixView<const T>, MatrixView<const T>, \
-                                 const T*, const plan::Plan&, int, Observer*, MatrixView<T>)
+                                 const T*, const plan::Plan&, int, Observer*, MatrixView<T>,      \
+                                 const Prepared&)
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);
 #undef IOATTN_INSTANTIATE

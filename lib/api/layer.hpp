@@ -1,9 +1,12 @@
 #pragma once
 
+#include <optional>
+
 #include "base/layer_inputs.hpp"
 #include "base/observer.hpp"
 #include "base/status.hpp"
 #include "plan/plan.hpp"
+#include "schedules/workspace.hpp"
 
 // The layer problem for C++ callers inside the project: the C functions, the command, tests, bench.
 namespace ioattn::api {
@@ -11,19 +14,30 @@ namespace ioattn::api {
 using ioattn::LayerInputs;
 using ioattn::shape_of;
 
+// What a prepared plan adds to a run: memory for the workspace (null: the heap), and the operands
+// that it treats as one memory (by default those that are).
+struct Prepared {
+  schedules::CallerMemory* memory = nullptr;
+  std::optional<Tie> tie = std::nullopt;
+};
+
 // Runs one pass as planned. Checks pointers, sizes, strides and overlaps first; on any failure the
 // outputs are untouched. An observer makes the run sequential. o [n, dv] or lse [n] may be null:
 // not wanted. At most `threads` run; the result does not depend on how many.
 template <class T>
 Status layer_forward(const LayerInputs<T>& inputs, const plan::Plan& plan, int threads,
-                     Observer* observer, MatrixView<T> o, T* lse);
+                     Observer* observer, MatrixView<T> o, T* lse, const Prepared& prepared = {});
 
 // o and lse are those of the forward pass; schedules that compute them themselves (naive,
 // paper_small) ignore them and accept null.
 template <class T>
 Status layer_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o, MatrixView<const T> o,
                       const T* lse, const plan::Plan& plan, int threads, Observer* observer,
-                      MatrixView<T> dx);
+                      MatrixView<T> dx, const Prepared& prepared = {});
+
+// Bytes of workspace that a pass takes, exactly; 0 for empty problems.
+Status workspace_of(Pass pass, const LayerProblem& problem, const plan::Plan& plan, int threads,
+                    index_t* bytes);
 
 // Whether the schedule's backward pass takes O and LSE as inputs.
 bool takes_forward_results(Schedule schedule);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "api/validate.hpp"
 #include "machine/machine.hpp"
 
 namespace ioattn::api {
@@ -39,6 +40,20 @@ Status plan_request(Pass pass, const LayerProblem& problem, const RunOptions& op
   request->level = {'L', static_cast<char>('0' + options.cache_level)};
   request->M = machine::fast_memory(*cache, problem.dtype).words;
   return Status::ok();
+}
+
+Status plan_pass(Pass pass, LayerProblem problem, const RunOptions& options, plan::Plan* plan,
+                 plan::PlanRequest* request, plan::Candidate* chosen) {
+  Status status = validate_shape(problem.shape);
+  if (!status.is_ok()) return status;
+  for (index_t LayerShape::*size :
+       {&LayerShape::n, &LayerShape::m, &LayerShape::d, &LayerShape::dv}) {
+    if (problem.shape.*size == 0) problem.shape.*size = 1;
+  }
+  plan::PlanRequest own;
+  if (request == nullptr) request = &own;
+  status = plan_request(pass, problem, options, request);
+  return status.is_ok() ? plan::make_plan(*request, plan, chosen) : status;
 }
 
 }  // namespace ioattn::api

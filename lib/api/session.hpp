@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "base/layer_inputs.hpp"
 #include "base/problem.hpp"
 #include "base/status.hpp"
 #include "kernels/registry.hpp"
@@ -28,5 +29,15 @@ int granted_threads(int requested);
 // Fills M and the register tile in.
 Status plan_request(Pass pass, const LayerProblem& problem, const RunOptions& options,
                     plan::PlanRequest* request);
+
+// The plan of one pass; *request and *chosen, if not null, tell how it came about. Sizes of 0 cost
+// nothing: blocks are chosen for at least 1.
+Status plan_pass(Pass pass, LayerProblem problem, const RunOptions& options, plan::Plan* plan,
+                 plan::PlanRequest* request = nullptr, plan::Candidate* chosen = nullptr);
+
+template <class T>
+LayerProblem problem_of(const LayerInputs<T>& inputs) {
+  return {shape_of(inputs), dtype_of<T>::value, 0};
+}
 
 }  // namespace ioattn::api

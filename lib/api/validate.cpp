@@ -89,9 +89,13 @@ Status validate_plan(Pass pass, const plan::Plan& plan) {
     return Status::error(StatusCode::unsupported, "there is no %s pass of %s", name_of(pass),
                          to_text(variant).c_str());
   }
-  bool positive = true;
+  // Sizes may exceed the problem's, but begin + size must not overflow.
+  constexpr index_t largest = index_t(1) << 40;
+  bool positive = true, huge = false;
   for (const SizeField& field : size_fields()) {
-    positive = positive && (!uses(variant, field.name) || plan.blocks.*field.size > 0);
+    const index_t size = plan.blocks.*field.size;
+    positive = positive && (!uses(variant, field.name) || size > 0);
+    huge = huge || size > largest;
   }
   for (const ProductField& field : product_fields()) {
     const ProductBlocks& tile = plan.blocks.*field.product;
@@ -100,6 +104,9 @@ Status validate_plan(Pass pass, const plan::Plan& plan) {
   }
   if (plan.schedule == Schedule::naive) {
     positive = plan.blocks.r == 0 || (plan.blocks.r == 1 && plan.blocks.c > 0);
+  }
+  if (huge) {
+    return Status::error(StatusCode::invalid_argument, "a block size of the plan exceeds 2^40");
   }
   if (!positive) {
     return Status::error(StatusCode::invalid_argument, "the plan lacks a block size of %s",

@@ -1,0 +1,62 @@
+#include "api/c_boundary.hpp"
+
+#include <cstdio>
+
+namespace ioattn::api {
+namespace {
+thread_local char last_error[256] = "";
+}  // namespace
+
+ioattn_status report(const Status& status) {
+  if (!status.is_ok()) std::snprintf(last_error, sizeof last_error, "%s", status.message());
+  return static_cast<ioattn_status>(status.code());
+}
+
+const char* last_error_message() { return last_error; }
+
+Status invalid(const char* message) {
+  return Status::error(StatusCode::invalid_argument, "%s", message);
+}
+
+Status check_problem(const ioattn_layer_problem* problem) {
+  if (problem == nullptr) return invalid("problem is null");
+  if (problem->struct_size != sizeof *problem) {
+    return invalid("problem: struct_size is not sizeof(ioattn_layer_problem)");
+  }
+  const int dtype = number_of(problem->dtype);
+  if (dtype != IOATTN_F32 && dtype != IOATTN_F64) {
+    return invalid("problem: dtype is neither IOATTN_F32 nor IOATTN_F64");
+  }
+  if (problem->n < 0 || problem->m < 0 || problem->d < 0 || problem->dv < 0) {
+    return invalid("problem: a size is negative");
+  }
+  return Status::ok();
+}
+
+Status run_options(const ioattn_options* options, RunOptions* run) {
+  if (options == nullptr) return Status::ok();
+  if (options->struct_size != sizeof *options) {
+    return invalid("options: struct_size is not sizeof(ioattn_options)");
+  }
+  if (options->threads < 0) return invalid("options: threads is negative");
+  if (options->cache_level < 0 || options->cache_level > 3) {
+    return invalid("options: cache_level is not 0, 1, 2 or 3");
+  }
+  if (options->fast_memory_words < 0) return invalid("options: fast_memory_words is negative");
+  if (options->memory_limit < 0) return invalid("options: memory_limit is negative");
+  run->threads = options->threads;
+  if (options->cache_level > 0) run->cache_level = options->cache_level;
+  run->M = options->fast_memory_words;
+  if (options->memory_limit > 0) run->memory_limit_bytes = options->memory_limit;
+  if (options->schedule != nullptr && std::strcmp(options->schedule, "auto") != 0) {
+    Schedule schedule{};
+    if (!parse_schedule(options->schedule, &schedule)) {
+      return Status::error(StatusCode::invalid_argument, "options: no schedule is called \"%.64s\"",
+                           options->schedule);
+    }
+    run->schedule = schedule;
+  }
+  return Status::ok();
+}
+
+}  // namespace ioattn::api

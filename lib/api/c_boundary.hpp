@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <new>
+
+#include "api/session.hpp"
+#include "base/layer_inputs.hpp"
+#include "ioattn/ioattn.h"
+#include "parallel/floating_point.hpp"
+
+// Between the C functions and the library: statuses, exceptions, and what callers may get wrong.
+namespace ioattn::api {
+
+// Keeps the message of a failure for ioattn_last_error().
+ioattn_status report(const Status& status);
+const char* last_error_message();
+Status invalid(const char* message);
+
+// Runs the body of a C function: nothing is thrown to the caller, whose floating-point environment
+// neither changes nor has a say in plans and results.
+template <class Body>
+ioattn_status guarded(Body&& body) noexcept {
+  const parallel::DefaultFloatingPoint environment;
+  try {
+    return report(body());
+  } catch (const std::bad_alloc&) {
+    return report(Status::error(StatusCode::out_of_memory, "out of memory"));
+  } catch (...) {
+    return report(Status::error(StatusCode::internal, "unexpected exception"));
+  }
+}
+
+// Callers in C may pass any number; in C++ one outside an enumeration's range must not be loaded.
+template <class Enum>
+int number_of(const Enum& value) {
+  static_assert(sizeof value == sizeof(int));
+  int number = 0;
+  std::memcpy(&number, &value, sizeof number);
+  return number;
+}
+
+template <class T>
+MatrixView<const T> input(const void* data, int64_t rows, int64_t cols, int64_t stride) {
+  return {static_cast<const T*>(data), rows, cols, stride == 0 ? cols : stride};
+}
+template <class T>
+MatrixView<T> output(void* data, int64_t rows, int64_t cols, int64_t stride) {
+  return {static_cast<T*>(data), rows, cols, stride == 0 ? cols : stride};
+}
+
+template <class T>
+LayerInputs<T> inputs_of(const ioattn_layer_problem& p) {
+  return {input<T>(p.a1, p.n, p.d, p.a1_stride), input<T>(p.a2, p.m, p.d, p.a2_stride),
+          input<T>(p.a3, p.m, p.d, p.a3_stride), input<T>(p.x, p.d, p.d, p.x_stride),
+          input<T>(p.y, p.d, p.dv, p.y_stride)};
+}
+
+Status check_problem(const ioattn_layer_problem* problem);
+Status run_options(const ioattn_options* options, RunOptions* run);
+
+}  // namespace ioattn::api

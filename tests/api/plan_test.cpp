@@ -1,0 +1,305 @@
+// Plan and execute: the results are those of the one-call functions, the workspace is exactly as
+// large as said, a plan's text is the plan, and whatever is wrong leaves the outputs alone.
+
+#include <atomic>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "api/layer_call.hpp"
+
+namespace ioattn_test {
+namespace {
+
+struct Destroy {
+  void operator()(ioattn_plan* plan) const { ioattn_plan_destroy(plan); }
+};
+using Plan = std::unique_ptr<ioattn_plan, Destroy>;
+
+ioattn_layer_shape shape_of(const ioattn_layer_problem& problem) {
+  ioattn_layer_shape shape = {};
+  shape.struct_size = sizeof shape;
+  shape.n = problem.n;
+  shape.m = problem.m;
+  shape.d = problem.d;
+  shape.dv = problem.dv;
+  shape.dtype = problem.dtype;
+  shape.tie = problem.a2 != problem.a3                             ? IOATTN_TIE_NONE
+              : problem.a1 != problem.a2 || problem.n != problem.m ? IOATTN_TIE_KV
+                                                                   : IOATTN_TIE_ALL;
+  return shape;
+}
+
+Plan create(ioattn_pass pass, const ioattn_layer_problem& problem, const ioattn_options* options) {
+  const ioattn_layer_shape shape = shape_of(problem);
+  ioattn_plan* plan = nullptr;
+  EXPECT_EQ(ioattn_layer_plan_create(pass, &shape, options, &plan), IOATTN_OK)
+      << ioattn_last_error();
+  return Plan(plan);
+}
+
+std::string text_of(ioattn_status (*function)(const ioattn_plan*, char*, size_t, size_t*),
+                    const Plan& plan) {
+  size_t needed = 0;
+  EXPECT_EQ(function(plan.get(), nullptr, 0, &needed), IOATTN_OK);
+  std::vector<char> buffer(needed + 1, 'x');
+  EXPECT_EQ(function(plan.get(), buffer.data(), needed - 1, nullptr), IOATTN_INVALID_ARGUMENT);
+  EXPECT_EQ(buffer[0], 'x');
+  EXPECT_EQ(function(plan.get(), buffer.data(), needed, nullptr), IOATTN_OK);
+  EXPECT_EQ(buffer[needed - 1], '\0');
+  EXPECT_EQ(buffer[needed], 'x');
+  return std::string(buffer.data());
+}
+
+// Memory that ends where an inaccessible page would: a canary stands behind the workspace.
+class Workspace {
+ public:
+  Workspace(const Plan& plan, std::size_t offset) : offset_(offset) {
+    EXPECT_EQ(ioattn_plan_workspace_size(plan.get(), &size_), IOATTN_OK);
+    bytes_.assign(offset + size_ + guard, pattern);
+  }
+  void* data() { return bytes_.data() + offset_; }
+  std::size_t size() const { return size_; }
+  bool stayed_inside() const {
+    for (std::size_t i = 0; i < offset_; ++i)
+      if (bytes_[i] != pattern) return false;
+    for (std::size_t i = offset_ + size_; i < bytes_.size(); ++i)
+      if (bytes_[i] != pattern) return false;
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t guard = 256;
+  static constexpr unsigned char pattern = 0xa5;
+  std::size_t offset_, size_ = 0;
+  std::vector<unsigned char> bytes_;
+};
+
+template <class T>
+class PlanExecute : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(PlanExecute, Types);
+
+TYPED_TEST(PlanExecute, GivesTheBitsOfTheOneCallFunctions) {
+  const CaseShape shapes[] = {{40, 33, 12, 9, Ties::none},
+                              {1, 1, 1, 1, Ties::none},
+                              {70, 50, 17, 4, Ties::keys_values},
+                              {64, 64, 20, 20, Ties::all}};
+  std::size_t round = 0;
+  for (const CaseShape& shape : shapes) {
+    for (const char* schedule : {"auto", "row_stream", "paper_small", "paper_large"}) {
+      for (const std::int64_t M : {0, 3000}) {
+        SCOPED_TRACE(name_of(shape) + " " + schedule + " M=" + std::to_string(M));
+        LayerCall<TypeParam> call(shape, round % 3);
+        ioattn_options options = with_schedule(schedule);
+        options.fast_memory_words = M;
+        options.threads = 1 + static_cast<int>(round % 2);
+        ASSERT_EQ(call.forward(&options), IOATTN_OK) << ioattn_last_error();
+        ASSERT_EQ(call.backward(&options), IOATTN_OK) << ioattn_last_error();
+        const auto o = call.o.dense(), lse = call.lse.dense(), dx = call.dx.dense();
+
+        const ioattn_layer_problem problem = call.problem;
+        const Plan forward = create(IOATTN_FORWARD, problem, &options);
+        const Plan backward = create(IOATTN_BACKWARD, problem, &options);
+        for (const bool own_memory : {true, false}) {
+          call.reset();
+          Workspace first(forward, round % 130), second(backward, 1 + round % 7);
+          ASSERT_EQ(ioattn_layer_execute_forward(
+                        forward.get(), &problem, call.o.data(), call.o.stride(), call.lse.data(),
+                        own_memory ? first.data() : nullptr, own_memory ? first.size() : 0),
+                    IOATTN_OK)
+              << ioattn_last_error();
+          ASSERT_EQ(ioattn_layer_execute_backward(
+                        backward.get(), &problem, call.d_o.data(), call.d_o.stride(), call.o.data(),
+                        call.o.stride(), call.lse.data(), call.dx.data(), call.dx.stride(),
+                        own_memory ? second.data() : nullptr, own_memory ? second.size() : 0),
+                    IOATTN_OK)
+              << ioattn_last_error();
+          EXPECT_TRUE(first.stayed_inside() && second.stayed_inside());
+          EXPECT_TRUE(same_bits(call.o.dense(), o));
+          EXPECT_TRUE(same_bits(call.lse.dense(), lse));
+          EXPECT_TRUE(same_bits(call.dx.dense(), dx));
+        }
+        ++round;
+      }
+    }
+  }
+}
+
+TEST(Plans, OneByteLessIsTooSmall) {
+  LayerCall<float> call({40, 33, 12, 9, Ties::none}, 0);
+  const ioattn_layer_problem problem = call.problem;
+  const Plan plan = create(IOATTN_FORWARD, problem, nullptr);
+  Workspace workspace(plan, 0);
+  ASSERT_GT(workspace.size(), 1000u);
+  EXPECT_EQ(ioattn_layer_execute_forward(plan.get(), &problem, call.o.data(), call.o.stride(),
+                                         call.lse.data(), workspace.data(), workspace.size() - 1),
+            IOATTN_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(ioattn_last_error()).find(std::to_string(workspace.size())),
+            std::string::npos);
+  EXPECT_TRUE(call.untouched());
+}
+
+TEST(Plans, TextIsThePlan) {
+  LayerCall<float> call({90, 70, 24, 8, Ties::keys_values}, 0);
+  const ioattn_layer_problem problem = call.problem;
+  const ioattn_layer_shape shape = shape_of(problem);
+  ASSERT_EQ(call.forward(), IOATTN_OK);
+  const auto o = call.o.dense();
+  const Plan plan = create(IOATTN_FORWARD, problem, nullptr);
+  const std::string text = text_of(ioattn_plan_text, plan);
+  ioattn_plan* parsed = nullptr;
+  ASSERT_EQ(ioattn_layer_plan_parse(IOATTN_FORWARD, &shape, nullptr, text.c_str(), &parsed),
+            IOATTN_OK)
+      << ioattn_last_error();
+  const Plan again(parsed);
+  EXPECT_EQ(text_of(ioattn_plan_text, again), text);
+  EXPECT_EQ(text_of(ioattn_plan_describe, again), text_of(ioattn_plan_describe, plan));
+  call.reset();
+  ASSERT_EQ(ioattn_layer_execute_forward(again.get(), &problem, call.o.data(), call.o.stride(),
+                                         call.lse.data(), nullptr, 0),
+            IOATTN_OK);
+  EXPECT_TRUE(same_bits(call.o.dense(), o));
+
+  const std::string tile = text.substr(text.find(" > reg:"));
+  for (const std::string& wrong :
+       {std::string(), std::string("L2:row_stream()"), text + " ", "L2:row_stream(form=g)" + tile,
+        "L2:naive()" + tile, text.substr(0, text.find(" > reg:")) + " > reg:scalar(1x999)",
+        "L2:paper_small(r=2199023255552,c=1)" + tile}) {
+    ioattn_plan* none = nullptr;
+    EXPECT_NE(ioattn_layer_plan_parse(IOATTN_FORWARD, &shape, nullptr, wrong.c_str(), &none),
+              IOATTN_OK)
+        << wrong;
+    EXPECT_EQ(none, nullptr);
+  }
+}
+
+TEST(Plans, DescribeTellsWhatIsDone) {
+  LayerCall<double> call({60, 45, 16, 10, Ties::none}, 0);
+  const ioattn_layer_problem problem = call.problem;
+  for (const ioattn_pass pass : {IOATTN_FORWARD, IOATTN_BACKWARD}) {
+    const Plan plan = create(pass, problem, nullptr);
+    const auto json = nlohmann::json::parse(text_of(ioattn_plan_describe, plan));
+    EXPECT_EQ(json["problem"], "layer:n60,m45,d16,v10,f64");
+    EXPECT_EQ(json["pass"], pass == IOATTN_FORWARD ? "forward" : "backward");
+    EXPECT_EQ(json["plan"], text_of(ioattn_plan_text, plan));
+    EXPECT_EQ(json["words"], json["reads"].get<long>() + json["writes"].get<long>());
+    EXPECT_LE(json["lower_bound"].get<double>(), json["words"].get<double>());
+    EXPECT_LE(json["footprint"], json["M"]);
+    EXPECT_EQ(json["flops"], 2 * json["fma"].get<long>());
+    std::size_t bytes = 0;
+    ASSERT_EQ(ioattn_plan_workspace_size(plan.get(), &bytes), IOATTN_OK);
+    EXPECT_EQ(json["workspace_bytes"], bytes);
+    long reads = 0;
+    for (const auto& phase : json["phases"]) reads += phase["reads"].get<long>();
+    EXPECT_EQ(json["reads"], reads);
+    EXPECT_GE(json["levels"].size(), 2u);
+    EXPECT_FALSE(json["blocks"].empty());
+  }
+}
+
+TEST(Plans, WrongArgumentsAreRefused) {
+  LayerCall<float> call({30, 20, 8, 6, Ties::none}, 0);
+  const ioattn_layer_problem problem = call.problem;
+  const ioattn_layer_shape good = shape_of(problem);
+  ioattn_plan* none = nullptr;
+  const auto refused = [&](const ioattn_layer_shape& shape, ioattn_pass pass = IOATTN_FORWARD) {
+    return ioattn_layer_plan_create(pass, &shape, nullptr, &none) == IOATTN_INVALID_ARGUMENT &&
+           none == nullptr;
+  };
+  ioattn_layer_shape shape = good;
+  shape.struct_size = 3;
+  EXPECT_TRUE(refused(shape));
+  shape = good;
+  shape.n = -1;
+  EXPECT_TRUE(refused(shape));
+  shape = good;
+  shape.tie = IOATTN_TIE_ALL;  // n is not m
+  EXPECT_TRUE(refused(shape));
+  EXPECT_EQ(ioattn_layer_plan_create(IOATTN_FORWARD, nullptr, nullptr, &none),
+            IOATTN_INVALID_ARGUMENT);
+  EXPECT_EQ(ioattn_layer_plan_create(IOATTN_FORWARD, &good, nullptr, nullptr),
+            IOATTN_INVALID_ARGUMENT);
+  EXPECT_EQ(ioattn_layer_plan_parse(IOATTN_FORWARD, &good, nullptr, nullptr, &none),
+            IOATTN_INVALID_ARGUMENT);
+  EXPECT_EQ(ioattn_plan_workspace_size(nullptr, nullptr), IOATTN_INVALID_ARGUMENT);
+  EXPECT_EQ(ioattn_plan_text(nullptr, nullptr, 0, nullptr), IOATTN_INVALID_ARGUMENT);
+  EXPECT_EQ(ioattn_plan_describe(nullptr, nullptr, 0, nullptr), IOATTN_INVALID_ARGUMENT);
+  ioattn_plan_destroy(nullptr);
+
+  const Plan plan = create(IOATTN_FORWARD, problem, nullptr);
+  const auto executes = [&](const ioattn_layer_problem* inputs, void* o, void* lse) {
+    return ioattn_layer_execute_forward(plan.get(), inputs, o, call.o.stride(), lse, nullptr, 0);
+  };
+  ioattn_layer_problem other = problem;
+  other.n = 29;
+  EXPECT_EQ(executes(&other, call.o.data(), call.lse.data()), IOATTN_INVALID_ARGUMENT);
+  other = problem;
+  other.dtype = IOATTN_F64;
+  EXPECT_EQ(executes(&other, call.o.data(), call.lse.data()), IOATTN_INVALID_ARGUMENT);
+  EXPECT_EQ(executes(nullptr, call.o.data(), call.lse.data()), IOATTN_INVALID_ARGUMENT);
+  EXPECT_EQ(executes(&problem, nullptr, call.lse.data()), IOATTN_INVALID_ARGUMENT);
+  EXPECT_EQ(executes(&problem, call.o.data(), nullptr), IOATTN_INVALID_ARGUMENT);
+  EXPECT_EQ(ioattn_layer_execute_backward(plan.get(), &problem, call.d_o.data(), 0, call.o.data(),
+                                          0, call.lse.data(), call.dx.data(), 0, nullptr, 0),
+            IOATTN_INVALID_ARGUMENT);
+  EXPECT_TRUE(call.untouched());
+  EXPECT_EQ(executes(&problem, call.o.data(), call.lse.data()), IOATTN_OK) << ioattn_last_error();
+
+  // Planned as one memory, given as two.
+  ioattn_layer_shape tied = good;
+  tied.tie = IOATTN_TIE_KV;
+  ASSERT_EQ(ioattn_layer_plan_create(IOATTN_FORWARD, &tied, nullptr, &none), IOATTN_OK);
+  const Plan of_tied(none);
+  EXPECT_EQ(ioattn_layer_execute_forward(of_tied.get(), &problem, call.o.data(), call.o.stride(),
+                                         call.lse.data(), nullptr, 0),
+            IOATTN_INVALID_ARGUMENT);
+}
+
+TEST(Plans, OfEmptyProblemsTakeNoWorkspace) {
+  for (const CaseShape& shape :
+       {CaseShape{0, 5, 3, 2, Ties::none}, CaseShape{5, 0, 3, 2, Ties::none},
+        CaseShape{5, 4, 0, 2, Ties::none}}) {
+    LayerCall<float> call(shape, 0);
+    const ioattn_layer_problem problem = call.problem;
+    const Plan plan = create(IOATTN_FORWARD, problem, nullptr);
+    std::size_t bytes = 1;
+    EXPECT_EQ(ioattn_plan_workspace_size(plan.get(), &bytes), IOATTN_OK);
+    EXPECT_EQ(bytes, 0u);
+    EXPECT_EQ(ioattn_layer_execute_forward(plan.get(), &problem, call.o.data(), call.o.stride(),
+                                           call.lse.data(), nullptr, 0),
+              IOATTN_OK)
+        << ioattn_last_error();
+  }
+}
+
+// One plan, several threads, each with its own workspace and outputs.
+TEST(Plans, AreReentrant) {
+  const CaseShape shape = {80, 60, 16, 16, Ties::none};
+  LayerCall<float> first(shape, 0);
+  ASSERT_EQ(first.forward(), IOATTN_OK);
+  const auto expected = first.o.dense();
+  const ioattn_layer_problem problem = first.problem;
+  const Plan plan = create(IOATTN_FORWARD, problem, nullptr);
+  std::vector<std::thread> threads;
+  std::atomic<int> right{0};
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      Workspace workspace(plan, 0);
+      std::vector<float> o(80 * 16), lse(80);
+      bool same = true;
+      for (int repeat = 0; repeat < 5; ++repeat) {
+        same =
+            same && ioattn_layer_execute_forward(plan.get(), &problem, o.data(), 0, lse.data(),
+                                                 workspace.data(), workspace.size()) == IOATTN_OK;
+        same = same && same_bits(o, expected);
+      }
+      right += same ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 4);
+}
+
+}  // namespace
+}  // namespace ioattn_test
