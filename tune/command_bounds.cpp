@@ -61,22 +61,6 @@ std::optional<index_t> total(const theory::word_level::Cost& cost) {
   return cost ? std::optional<index_t>(cost->total()) : std::nullopt;
 }
 
-std::optional<index_t> word_level_words(Pass pass, Schedule schedule, const LayerShape& shape,
-                                        index_t M) {
-  namespace w = theory::word_level;
-  const bool forward = pass == Pass::forward;
-  switch (schedule) {
-    case Schedule::naive: return total(w::naive_backward(shape, M));
-    case Schedule::paper_small:
-      return total(forward ? w::paper_small_forward(shape, M) : w::paper_small_backward(shape, M));
-    case Schedule::paper_large:
-      return forward ? std::nullopt : total(w::paper_large_backward(shape, M));
-    case Schedule::row_stream:
-      return total(forward ? w::row_stream_forward(shape, M) : w::row_stream_backward(shape, M));
-  }
-  return std::nullopt;
-}
-
 // Schedules that theory prices and that are not implemented.
 std::vector<std::pair<const char*, theory::word_level::Cost>> further(Pass pass,
                                                                       const LayerShape& shape,
@@ -95,7 +79,7 @@ ScheduleWords words_of(Pass pass, const plan::Candidate& candidate, const LayerS
   words.algorithms = theory::class_of(pass, candidate.schedule);
   words.least_M = candidate.least_M;
   if (candidate.fits) words.planned_words = candidate.cost.total().words();
-  words.least_words = word_level_words(pass, candidate.schedule, shape, M);
+  words.least_words = total(theory::word_level::least_cost(pass, candidate.schedule, shape, M));
   // Blocks are a special case of words.
   if (words.planned_words) {
     words.least_words =

@@ -28,6 +28,7 @@ int parse_and_run(int argc, const char* const* argv) {
   add_machine_command(&app);
   add_bounds_command(&app);
   add_plan_command(&app);
+  add_regimes_command(&app);
   add_grad_command(&app);
   add_demo_command(&app);
   try {

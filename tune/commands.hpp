@@ -9,6 +9,7 @@ namespace ioattn::tune {
 void add_machine_command(CLI::App* app);
 void add_bounds_command(CLI::App* app);
 void add_plan_command(CLI::App* app);
+void add_regimes_command(CLI::App* app);
 void add_grad_command(CLI::App* app);
 void add_demo_command(CLI::App* app);
 

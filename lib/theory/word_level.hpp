@@ -57,4 +57,8 @@ Cost stationary_forward(const LayerShape& shape, index_t M, Form form = Form::g)
 enum class ScoreTile : std::uint8_t { resident, parked };
 Cost tile_fused_backward(const LayerShape& shape, index_t M, ScoreTile score_tile);
 
+// The schedule at its best, in any form; paper_large with blocks that fit. No value where the pass
+// does not exist or M is too small.
+Cost least_cost(Pass pass, Schedule schedule, const LayerShape& shape, index_t M);
+
 }  // namespace ioattn::theory::word_level
