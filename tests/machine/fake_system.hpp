@@ -49,16 +49,20 @@ class FakeSystem : public testing::Test {
     ASSERT_TRUE(std::filesystem::exists(file)) << file;
   }
 
+  void remove(const std::string& path) {
+    ASSERT_TRUE(std::filesystem::remove(root_ + "/" + path)) << path;
+  }
+
   void write_cache(int cpu, int index, int level, const std::string& type, const std::string& size,
-                   const std::string& sharers) {
+                   const std::string& sharers, int line = 64, int ways = 8) {
     const std::string folder = "sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/index" +
                                std::to_string(index) + "/";
     write(folder + "level", std::to_string(level) + "\n");
     write(folder + "type", type + "\n");
     write(folder + "size", size + "\n");
     write(folder + "shared_cpu_list", sharers + "\n");
-    write(folder + "coherency_line_size", "64\n");
-    write(folder + "ways_of_associativity", "8\n");
+    write(folder + "coherency_line_size", std::to_string(line) + "\n");
+    write(folder + "ways_of_associativity", std::to_string(ways) + "\n");
   }
 
   // Two cores of two threads, one L3 that two CPUs of others share too.

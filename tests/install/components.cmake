@@ -1,0 +1,20 @@
+# Each component installs what it is there for, and two of them are enough to build and run programs.
+include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
+
+file(REMOVE_RECURSE ${WORK})
+foreach(component IN LISTS components)
+  run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/${component} --component ${component})
+  files_of(${component} files)
+  list(APPEND files ${DOCDIR}/LICENSE)
+  if(component STREQUAL "dev")
+    foreach(example IN LISTS examples)
+      list(APPEND files ${DOCDIR}/examples/${example})
+    endforeach()
+  endif()
+  expect_files(${WORK}/${component} ${files})
+endforeach()
+
+foreach(component IN ITEMS lib dev)
+  run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/both --component ${component})
+endforeach()
+use(${WORK}/both ${SOURCE}/examples)
