@@ -17,9 +17,10 @@ constexpr double efficiency(index_t depth) {
 }
 
 // The tiles that take the least estimated time with M words of fast memory, of which each row of a
-// tile needs `per_row` beside the product's own (vectors over the rows), and the whole `fixed`. M
-// is at least 3 + per_row + fixed.
+// tile needs `per_row` beside the product's own (vectors over the rows), and the whole `fixed`.
+// `tiles` products of the same sizes may share the stream of B: so many tiles of C stay. M is at
+// least 2 + tiles + per_row + fixed.
 ProductBlocks choose_product(const ProductShape& shape, index_t M, index_t per_row = 0,
-                             index_t fixed = 0);
+                             index_t fixed = 0, index_t tiles = 1, bool may_keep_a = true);
 
 }  // namespace ioattn::plan
