@@ -61,8 +61,8 @@ std::optional<index_t> total(const theory::word_level::Cost& cost) {
   return cost ? std::optional<index_t>(cost->total()) : std::nullopt;
 }
 
-std::optional<index_t> word_level_words(Pass pass, Schedule schedule, const LayerShape& shape,
-                                        index_t M) {
+std::optional<index_t> word_level_words(Pass pass, Schedule schedule, Form form,
+                                        const LayerShape& shape, index_t M) {
   namespace w = theory::word_level;
   const bool forward = pass == Pass::forward;
   switch (schedule) {
@@ -76,6 +76,7 @@ std::optional<index_t> word_level_words(Pass pass, Schedule schedule, const Laye
     case Schedule::stationary:
       return total(forward ? w::stationary_forward(shape, M, form)
                            : w::stationary_backward(shape, M, form));
+    case Schedule::score_stored: return total(w::score_stored_forward(shape, M, form));
   }
   return std::nullopt;
 }
@@ -85,9 +86,8 @@ std::vector<std::pair<const char*, theory::word_level::Cost>> further(Pass pass,
                                                                       const LayerShape& shape,
                                                                       index_t M) {
   namespace w = theory::word_level;
-  if (pass == Pass::forward) return {{"stationary", w::stationary_forward(shape, M)}};
-  return {{"stationary", w::stationary_backward(shape, M)},
-          {"tile_fused", w::tile_fused_backward(shape, M, w::ScoreTile::resident)},
+  if (pass == Pass::forward) return {};
+  return {{"tile_fused", w::tile_fused_backward(shape, M, w::ScoreTile::resident)},
           {"resident", w::resident_backward(shape, M)}};
 }
 
@@ -98,7 +98,7 @@ ScheduleWords words_of(Pass pass, const plan::Candidate& candidate, const LayerS
   words.algorithms = theory::class_of(pass, candidate.schedule);
   words.least_M = candidate.least_M;
   if (candidate.fits) words.planned_words = candidate.cost.total().words();
-  words.least_words = word_level_words(pass, candidate.schedule, shape, M);
+  words.least_words = word_level_words(pass, candidate.schedule, candidate.blocks.form, shape, M);
   // Blocks are a special case of words.
   if (words.planned_words) {
     words.least_words =

@@ -5,11 +5,12 @@
 
 namespace ioattn::plan {
 
-// Every block that the variant uses is one word.
-Blocks unit_stationary(const Variant& variant);
+// The least blocks of `stationary` and `score_stored`: one word, or one row where rows stay.
+Blocks least_stationary(const Variant& variant, const LayerShape& shape);
 
-// Blocks of `stationary` for M words, at least the footprint of unit_stationary: each product alone
-// takes the least time, with one tile of its result resident where the product is n x m.
+// Blocks for M words, at least the footprint of the least ones: each product alone takes the least
+// estimated time. In the n x m products of `stationary` one tile of the result stays, in those of
+// `score_stored` whole rows of S and then of Z (or O).
 Blocks choose_stationary(const Variant& variant, const LayerShape& shape, index_t M);
 
 }  // namespace ioattn::plan

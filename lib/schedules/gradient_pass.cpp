@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "parallel/parallel.hpp"
+#include "schedules/product_pass.hpp"
 
 namespace ioattn::schedules {
 namespace {
@@ -20,16 +21,13 @@ Factor<const T> from(const Factor<const T>& f, index_t row, index_t col) {
 template <class T>
 GradientPass<T>::GradientPass(index_t n, index_t k, index_t m, const ProductBlocks& blocks,
                               Weights weights, index_t nr, int threads, WorkspaceLayout* layout)
-    : n_(n), k_(k), m_(m), blocks_(blocks), twin_(weights == Weights::twin), threads_(threads) {
-  blocks_.rows = std::min(blocks.rows, n);
-  blocks_.cols = std::min(blocks.cols, m);
-  blocks_.depth = std::min(blocks.depth, k);
-  elementwise_ = blocks_.rows == 1 && blocks_.cols == 1;
-  // Few long blocks of rows would leave threads idle.
-  if (threads > 1) {
-    const index_t count = round_up(ceil_div(n, blocks_.rows), index_t(threads));
-    blocks_.rows = std::min(blocks_.rows, round_up(ceil_div(n, count), nr));
-  }
+    : n_(n),
+      k_(k),
+      m_(m),
+      blocks_(cut_blocks(n, k, m, blocks, nr, threads)),
+      twin_(weights == Weights::twin),
+      elementwise_(is_elementwise(n, m, blocks)),
+      threads_(threads) {
   const index_t alignment = index_t(AlignedBuffer::alignment);
   tile_stride_ = round_up(blocks_.rows, nr);
   tile_elements_ = round_up(blocks_.cols * tile_stride_, alignment);

@@ -18,6 +18,10 @@ IoCost product_cost(index_t n1, index_t k, index_t n2, const ProductBlocks& bloc
 IoCost delta_cost(const LayerShape& shape, const Blocks& blocks);
 // f = exp(S A2^T - LSE) into memory.
 IoCost weights_cost(const LayerShape& shape, const ProductBlocks& blocks);
+// Scores S A2^T into memory, with the row maxima and sums resident, and LSE.
+IoCost scores_cost(const LayerShape& shape, const ProductBlocks& blocks);
+// exp(scores - LSE) V for V of `width` columns: weights are made of scores as these are read.
+IoCost weighted_sum_cost(index_t n, index_t m, index_t width, const ProductBlocks& blocks);
 // p = f o (q - delta), q a product of k terms: f is read once the tile of q is complete, in blocks
 // of `depth` keys.
 IoCost gradient_cost(index_t n, index_t k, index_t m, const ProductBlocks& blocks);
@@ -31,6 +35,7 @@ ScheduleCost paper_large_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost paper_large_backward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks);
+ScheduleCost stationary_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost stationary_backward(const LayerShape& shape, const Blocks& blocks);
 
 }  // namespace ioattn::theory

@@ -5,6 +5,16 @@
 // stationary: products through memory, each with its own blocks. e is dv; block sizes are cut to
 // the matrix.
 namespace ioattn::theory {
+namespace {
+
+// LSE of the rows of a tile is read and stays beside it.
+IoCost with_row_vector(IoCost product, index_t rows, const ProductBlocks& blocks) {
+  product.reads += rows;
+  product.footprint += std::min(blocks.rows, rows);
+  return product;
+}
+
+}  // namespace
 
 IoCost delta_cost(const LayerShape& shape, const Blocks& blocks) {
   const index_t n = shape.n, e = shape.dv;
@@ -12,10 +22,19 @@ IoCost delta_cost(const LayerShape& shape, const Blocks& blocks) {
 }
 
 IoCost weights_cost(const LayerShape& shape, const ProductBlocks& blocks) {
+  return with_row_vector(product_cost(shape.n, shape.d, shape.m, blocks), shape.n, blocks);
+}
+
+IoCost scores_cost(const LayerShape& shape, const ProductBlocks& blocks) {
   IoCost cost = product_cost(shape.n, shape.d, shape.m, blocks);
-  cost.reads += shape.n;  // LSE
-  cost.footprint += std::min(blocks.rows, shape.n);
+  cost.created += 2 * shape.n;
+  cost.writes += shape.n;
+  cost.footprint += 2 * std::min(blocks.rows, shape.n);
   return cost;
+}
+
+IoCost weighted_sum_cost(index_t n, index_t m, index_t width, const ProductBlocks& blocks) {
+  return with_row_vector(product_cost(n, m, width, blocks), n, blocks);
 }
 
 IoCost gradient_cost(index_t n, index_t k, index_t m, const ProductBlocks& blocks) {
@@ -37,6 +56,18 @@ IoCost twin_cost(index_t n, index_t k, index_t m, const ProductBlocks& blocks) {
   cost.writes = n * m;
   cost.created = 2 * n * m;
   cost.footprint = 2 * i * j + q * j + i * (blocks.keep_a ? 2 * k : q) + 2 * i;
+  return cost;
+}
+
+ScheduleCost stationary_forward(const LayerShape& shape, const Blocks& blocks) {
+  const auto [n, m, d, e, tie] = shape;
+  const bool h_form = blocks.form == Form::h;
+  ScheduleCost cost;
+  cost.add("S", product_cost(n, d, d, blocks.s));
+  if (h_form) cost.add("h", product_cost(m, d, e, blocks.h));
+  cost.add("scores", scores_cost(shape, blocks.f));
+  cost.add(h_form ? "O" : "Z", weighted_sum_cost(n, m, h_form ? e : d, blocks.u));
+  if (!h_form) cost.add("O", product_cost(n, d, e, blocks.x));
   return cost;
 }
 
