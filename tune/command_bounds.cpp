@@ -66,9 +66,8 @@ std::vector<std::pair<const char*, theory::word_level::Cost>> further(Pass pass,
                                                                       const LayerShape& shape,
                                                                       index_t M) {
   namespace w = theory::word_level;
-  if (pass == Pass::forward) return {{"stationary", w::stationary_forward(shape, M)}};
-  return {{"stationary", w::stationary_backward(shape, M)},
-          {"tile_fused", w::tile_fused_backward(shape, M, w::ScoreTile::resident)},
+  if (pass == Pass::forward) return {};
+  return {{"tile_fused", w::tile_fused_backward(shape, M, w::ScoreTile::resident)},
           {"resident", w::resident_backward(shape, M)}};
 }
 

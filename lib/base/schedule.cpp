@@ -7,7 +7,8 @@
 
 namespace ioattn {
 namespace {
-constexpr const char* names[schedule_count] = {"naive", "paper_small", "paper_large", "row_stream"};
+constexpr const char* names[schedule_count] = {"naive",      "paper_small", "paper_large",
+                                               "row_stream", "stationary",  "score_stored"};
 
 struct Row {
   Variant variant;
@@ -18,12 +19,18 @@ constexpr Row table[] = {
     {{Pass::forward, Schedule::paper_large}, "r c"},
     {{Pass::forward, Schedule::row_stream, Form::g}, "r c rho w o a b"},
     {{Pass::forward, Schedule::row_stream, Form::h}, "r c rho w o a b h"},
+    {{Pass::forward, Schedule::stationary, Form::g}, "s f u x"},
+    {{Pass::forward, Schedule::stationary, Form::h}, "s h f u"},
+    {{Pass::forward, Schedule::score_stored, Form::g}, "s f u x"},
+    {{Pass::forward, Schedule::score_stored, Form::h}, "s h f u"},
     // r = c = 0: everything is resident
     {{Pass::backward, Schedule::naive}, ""},
     {{Pass::backward, Schedule::paper_small}, "r c"},
     {{Pass::backward, Schedule::paper_large}, "r c"},
     {{Pass::backward, Schedule::row_stream, Form::g}, "r c rho w o a b"},
     {{Pass::backward, Schedule::row_stream, Form::h}, "r c rho w o a b h"},
+    {{Pass::backward, Schedule::stationary, Form::g}, "w o s g f q u x"},
+    {{Pass::backward, Schedule::stationary, Form::h}, "w o s h f q u x"},
 };
 constexpr std::size_t variant_count = std::size(table);
 

@@ -13,12 +13,14 @@ constexpr const char* name_of(Pass pass) { return pass == Pass::forward ? "forwa
 
 // The loop nests over blocks. What each keeps in fast memory is in lib/schedules/README.md.
 enum class Schedule : std::uint8_t {
-  naive,        // paper Alg. 1 (backward only)
-  paper_small,  // paper Alg. 2-6; forward: Saha and Ye
-  paper_large,  // paper Alg. 7-9; forward: FlashAttention-2 order
-  row_stream,   // rows of S, G, U resident, keys streamed
+  naive,         // paper Alg. 1 (backward only)
+  paper_small,   // paper Alg. 2-6; forward: Saha and Ye
+  paper_large,   // paper Alg. 7-9; forward: FlashAttention-2 order
+  row_stream,    // rows of S, G, U resident, keys streamed
+  stationary,    // one output tile resident, f and p in memory
+  score_stored,  // forward: rows of S, then of Z resident, scores in memory
 };
-constexpr int schedule_count = 4;
+constexpr int schedule_count = 6;
 const char* name_of(Schedule schedule);
 bool parse_schedule(const char* name, Schedule* schedule);
 
@@ -45,7 +47,7 @@ struct Blocks {
   index_t r = 0;         // query rows that are resident (paper: B, B_r)
   index_t c = 0;         // keys per step (paper: B_c)
   index_t rho = 0;       // query rows of a score tile
-  index_t w = 0;         // columns of the streamed block of X and of Y
+  index_t w = 0;         // columns of the streamed block of X and of Y, or of O
   index_t o = 0;         // rows of the streamed block of O
   index_t a = 0, b = 0;  // tile of dX
   Form form = Form::g;
@@ -55,7 +57,7 @@ struct Blocks {
   ProductBlocks s;  // S = A1 X
   ProductBlocks g;  // G = dO Y^T
   ProductBlocks h;  // h = A3 Y
-  ProductBlocks f;  // scores S A2^T
+  ProductBlocks f;  // scores S A2^T; two tiles that share A2 where stationary has A2 = A3
   ProductBlocks q;  // q = G A3^T or dO h^T
   ProductBlocks u;  // U = p A2; forward: Z = f A3 or O = f h
   ProductBlocks x;  // dX = A1^T U; forward: O = Z Y

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "plan/blocking_stationary.hpp"
 #include "plan/product_blocks.hpp"
 #include "theory/io_cost.hpp"
 
@@ -190,6 +191,8 @@ index_t least_fast_memory(const Variant& variant, const LayerShape& shape) {
   Blocks blocks = unit_blocks(form);
   if (schedule == Schedule::paper_large) {
     blocks = large_blocks(pass, shape, pass == Pass::backward ? least_large_side : 1);
+  } else if (schedule == Schedule::stationary || schedule == Schedule::score_stored) {
+    blocks = least_stationary(variant, shape);
   }
   return footprint(pass, schedule, shape, blocks);
 }
@@ -207,6 +210,8 @@ bool choose_blocks(const Variant& variant, bool literal, const LayerShape& shape
       return true;
     case Schedule::paper_large: *blocks = choose_large(pass, literal, shape, M); return true;
     case Schedule::row_stream: *blocks = choose_row_stream(pass, form, shape, M, tile); return true;
+    case Schedule::stationary:
+    case Schedule::score_stored: *blocks = choose_stationary(variant, shape, M); return true;
   }
   return false;
 }

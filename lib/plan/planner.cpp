@@ -6,7 +6,8 @@ namespace ioattn::plan {
 namespace {
 
 bool stores_scores(Schedule schedule) {
-  return schedule == Schedule::naive || schedule == Schedule::paper_small;
+  return schedule == Schedule::naive || schedule == Schedule::paper_small ||
+         schedule == Schedule::stationary || schedule == Schedule::score_stored;
 }
 
 // Words of intermediates that pass through slow memory.
@@ -18,6 +19,11 @@ index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, con
       return n * d + m * e + (pass == Pass::forward ? n * m : 2 * n * m + m * d);
     case Schedule::paper_large: return n * d + m * e;
     case Schedule::row_stream: return blocks.form == Form::h ? m * e : 0;
+    case Schedule::stationary:
+    case Schedule::score_stored: {
+      const index_t own = n * d + n * m + (blocks.form == Form::h ? m * e : n * d);
+      return pass == Pass::forward ? own : own + n + n * d;  // delta, U
+    }
   }
   return 0;
 }

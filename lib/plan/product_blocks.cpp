@@ -5,10 +5,12 @@
 
 namespace ioattn::plan {
 
-ProductBlocks choose_product(const ProductShape& shape, index_t M, index_t per_row, index_t fixed) {
+ProductBlocks choose_product(const ProductShape& shape, index_t M, index_t per_row, index_t fixed,
+                             index_t tiles, Stays stays) {
   const index_t n1 = shape.n1, k = shape.k, n2 = shape.n2, room = M - fixed;
-  const double fma = static_cast<double>(n1) * static_cast<double>(k) * static_cast<double>(n2);
-  ProductBlocks best = {1, 1, 1};
+  const double fma =
+      static_cast<double>(tiles * n1) * static_cast<double>(k) * static_cast<double>(n2);
+  ProductBlocks best = {1, stays == Stays::rows_of_c ? n2 : 1, 1, stays == Stays::rows_of_a};
   double least = std::numeric_limits<double>::infinity();
   const auto consider = [&](const ProductBlocks& blocks, index_t reads) {
     const double time =
@@ -22,12 +24,17 @@ ProductBlocks choose_product(const ProductShape& shape, index_t M, index_t per_r
     for (index_t parts = 1; parts <= n2; parts = parts < 64 ? parts + 1 : parts * 2) {
       const index_t cols = ceil_div(n2, parts);
       const index_t left = room - std::min(depth, k) * cols;
-      const index_t rows = std::min(n1, left / (cols + std::min(depth, k) + per_row));
-      if (rows >= 1) {
-        consider({rows, cols, depth}, k * (n1 * ceil_div(n2, cols) + n2 * ceil_div(n1, rows)));
+      const index_t rows = std::min(n1, left / (tiles * cols + std::min(depth, k) + per_row));
+      if (rows >= 1 && stays != Stays::rows_of_a) {
+        consider({rows, cols, depth},
+                 k * (tiles * n1 * ceil_div(n2, cols) + n2 * ceil_div(n1, rows)));
       }
-      const index_t kept = std::min(n1, left / (k + cols + per_row));
-      if (kept >= 1) consider({kept, cols, depth, true}, k * (n1 + n2 * ceil_div(n1, kept)));
+      if (stays == Stays::rows_of_c) break;  // all columns, the first of the partitions
+      if (stays == Stays::tile) continue;
+      const index_t kept = std::min(n1, left / (tiles * (k + cols) + per_row));
+      if (kept >= 1) {
+        consider({kept, cols, depth, true}, k * (tiles * n1 + n2 * ceil_div(n1, kept)));
+      }
     }
   }
   // As few rows as divide the matrix into so many parts: threads and tails share evenly.

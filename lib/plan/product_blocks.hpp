@@ -16,10 +16,15 @@ constexpr double efficiency(index_t depth) {
   return static_cast<double>(depth) / (static_cast<double>(depth) + 12);
 }
 
+// What of a product may stay in fast memory while the rest streams past: a tile of C, or also whole
+// rows of A; whole rows of A only; whole rows of C only.
+enum class Stays : std::uint8_t { any, tile, rows_of_a, rows_of_c };
+
 // The tiles that take the least estimated time with M words of fast memory, of which each row of a
-// tile needs `per_row` beside the product's own (vectors over the rows), and the whole `fixed`. M
-// is at least 3 + per_row + fixed.
+// tile needs `per_row` beside the product's own (vectors over the rows), and the whole `fixed`.
+// `tiles` products of the same sizes may share the stream of B: so many tiles of C stay. M is at
+// least the footprint with one row, and one column unless rows of C stay, and sums of one term.
 ProductBlocks choose_product(const ProductShape& shape, index_t M, index_t per_row = 0,
-                             index_t fixed = 0);
+                             index_t fixed = 0, index_t tiles = 1, Stays stays = Stays::any);
 
 }  // namespace ioattn::plan

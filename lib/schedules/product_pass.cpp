@@ -6,19 +6,29 @@
 
 namespace ioattn::schedules {
 
+ProductBlocks cut_blocks(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks, index_t nr,
+                         int threads) {
+  ProductBlocks cut = blocks;
+  cut.rows = std::min(blocks.rows, n1);
+  cut.cols = std::min(blocks.cols, n2);
+  cut.depth = std::min(blocks.depth, k);
+  // Few long blocks of rows would leave threads idle.
+  if (threads > 1) {
+    const index_t count = round_up(ceil_div(n1, cut.rows), index_t(threads));
+    cut.rows = std::min(cut.rows, round_up(ceil_div(n1, count), nr));
+  }
+  return cut;
+}
+
 template <class T>
 ProductPass<T>::ProductPass(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks,
                             index_t nr, int threads, WorkspaceLayout* layout)
-    : n1_(n1), k_(k), n2_(n2), blocks_(blocks), threads_(threads) {
-  blocks_.rows = std::min(blocks.rows, n1);
-  blocks_.cols = std::min(blocks.cols, n2);
-  blocks_.depth = std::min(blocks.depth, k);
-  elementwise_ = blocks_.rows == 1 && blocks_.cols == 1;
-  // Few long blocks of rows would leave threads idle.
-  if (threads > 1) {
-    const index_t count = round_up(ceil_div(n1, blocks_.rows), index_t(threads));
-    blocks_.rows = std::min(blocks_.rows, round_up(ceil_div(n1, count), nr));
-  }
+    : n1_(n1),
+      k_(k),
+      n2_(n2),
+      blocks_(cut_blocks(n1, k, n2, blocks, nr, threads)),
+      elementwise_(is_elementwise(n1, n2, blocks)),
+      threads_(threads) {
   pack_elements_ =
       round_up(std::max(pack_elements(blocks_.rows, blocks_.keep_a ? k : blocks_.depth, 1, nr),
                         pack_elements(1, blocks_.depth, blocks_.cols, nr)),

@@ -1,11 +1,24 @@
 #pragma once
 
+#include <algorithm>
+
 #include "base/schedule.hpp"
 #include "schedules/blocked_product.hpp"
 #include "schedules/task.hpp"
 #include "schedules/workspace.hpp"
 
 namespace ioattn::schedules {
+
+// Blocks cut to the matrices of a product C[n1 x n2] with k terms, and to rows that occupy all
+// threads. Columns and depth, which order the sums, do not depend on the threads.
+ProductBlocks cut_blocks(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks, index_t nr,
+                         int threads);
+
+// Tiles of one element are dot products. Where threads shorten a block of rows to one it stays the
+// tile that it was, so that its sums stay the same.
+inline bool is_elementwise(index_t n1, index_t n2, const ProductBlocks& blocks) {
+  return std::min(blocks.rows, n1) == 1 && std::min(blocks.cols, n2) == 1;
+}
 
 // What else happens while rows of C are worked on: vectors over the rows come and go, a finished
 // tile is changed before it is written. Tiles of the same rows are finished in ascending order by
@@ -40,7 +53,7 @@ class ProductPass {
 
   index_t n1_ = 0, k_ = 0, n2_ = 0;
   ProductBlocks blocks_;
-  bool elementwise_ = false;  // tiles of one element, whatever the number of threads
+  bool elementwise_ = false;
   int threads_ = 1;
   index_t pack_elements_ = 0;
   Slot<T> pack_;

@@ -18,6 +18,11 @@ template <class T>
 Status row_stream_forward(const ForwardTask<T>& task);
 template <class T>
 Status row_stream_backward(const BackwardTask<T>& task);
+// Also score_stored, which differs in its blocks alone.
+template <class T>
+Status stationary_forward(const ForwardTask<T>& task);
+template <class T>
+Status stationary_backward(const BackwardTask<T>& task);
 template <class T>
 Status paper_small_forward(const ForwardTask<T>& task);
 template <class T>

@@ -14,6 +14,20 @@ constexpr index_t product_reads(index_t n1, index_t k, index_t n2, index_t rows,
 IoCost product_cost(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks,
                     bool accumulate = false);
 
+// delta = rowsum(O o dO) by blocks of o x w, into memory.
+IoCost delta_cost(const LayerShape& shape, const Blocks& blocks);
+// f = exp(S A2^T - LSE) into memory.
+IoCost weights_cost(const LayerShape& shape, const ProductBlocks& blocks);
+// Scores S A2^T into memory, with the row maxima and sums resident, and LSE.
+IoCost scores_cost(const LayerShape& shape, const ProductBlocks& blocks);
+// exp(scores - LSE) V for V of `width` columns: weights are made of scores as these are read.
+IoCost weighted_sum_cost(index_t n, index_t m, index_t width, const ProductBlocks& blocks);
+// p = f o (q - delta), q a product of k terms: f is read once the tile of q is complete, in blocks
+// of `depth` keys.
+IoCost gradient_cost(index_t n, index_t k, index_t m, const ProductBlocks& blocks);
+// The same with tiles of scores and of q side by side, which share the second factor: f stays.
+IoCost twin_cost(index_t n, index_t k, index_t m, const ProductBlocks& blocks);
+
 ScheduleCost naive_backward(const LayerShape& shape);
 ScheduleCost paper_small_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost paper_small_backward(const LayerShape& shape, const Blocks& blocks);
@@ -21,5 +35,7 @@ ScheduleCost paper_large_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost paper_large_backward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks);
+ScheduleCost stationary_forward(const LayerShape& shape, const Blocks& blocks);
+ScheduleCost stationary_backward(const LayerShape& shape, const Blocks& blocks);
 
 }  // namespace ioattn::theory

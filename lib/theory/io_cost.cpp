@@ -29,6 +29,9 @@ ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, cons
       return forward ? paper_large_forward(shape, blocks) : paper_large_backward(shape, blocks);
     case Schedule::row_stream:
       return forward ? row_stream_forward(shape, blocks) : row_stream_backward(shape, blocks);
+    case Schedule::stationary:
+      return forward ? stationary_forward(shape, blocks) : stationary_backward(shape, blocks);
+    case Schedule::score_stored: return stationary_forward(shape, blocks);
   }
   return {};
 }
@@ -49,6 +52,8 @@ index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const B
       return s + h + scores + n * m * e + n * m * d +
              m * d * d * ceil_div(n, std::min(blocks.r, n));
     case Schedule::row_stream:
+    case Schedule::stationary:
+    case Schedule::score_stored:
       if (forward) return s + scores + (h_form ? h + n * m * e : n * m * d + n * d * e);
       return s + scores + (h_form ? h + n * m * e : n * d * e + n * m * d) + n * m * d + n * d * d;
   }

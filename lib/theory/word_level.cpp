@@ -204,6 +204,23 @@ Cost stationary_forward(const LayerShape& shape, index_t M, Form form) {
                n * d + (h_form ? m * e : n * d) + n * e + n * m + n};
 }
 
+Cost score_stored_forward(const LayerShape& shape, index_t M, Form form) {
+  const auto [n, m, d, e, tie] = shape;
+  const bool h_form = form == Form::h;
+  const index_t width = h_form ? e : d;
+  const std::optional<index_t> s = least_product_reads(n, d, d, M);
+  const std::optional<index_t> thin =
+      h_form ? least_product_reads(m, d, e, M) : least_product_reads(n, d, e, M);
+  // S, a column of scores, maximum and sum per row, a word of A2; Z and LSE per row, a row of
+  // values, a score
+  const index_t scoring = std::min(n, (M - 1) / (d + 3));
+  const index_t summing = std::min(n, (M - width - 1) / (width + 1));
+  if (!s || !thin || scoring < 1 || summing < 1) return std::nullopt;
+  return Words{*s + *thin + n * d + ceil_div(n, scoring) * m * d + n + n * m +
+                   ceil_div(n, summing) * m * width,
+               n * d + (h_form ? m * e : n * d) + n * m + n + n * e};
+}
+
 Cost tile_fused_backward(const LayerShape& shape, index_t M, ScoreTile score_tile) {
   const index_t n = shape.n, m = shape.m, d = shape.d;
   const bool parked = score_tile == ScoreTile::parked;

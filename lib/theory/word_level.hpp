@@ -52,6 +52,9 @@ Cost resident_backward(const LayerShape& shape, index_t M);
 Cost stationary_backward(const LayerShape& shape, index_t M, Form form = Form::g);
 Cost stationary_forward(const LayerShape& shape, index_t M, Form form = Form::g);
 
+// Rows of S, then of Z = f A3 (h: of O) resident, scores in memory in between.
+Cost score_stored_forward(const LayerShape& shape, index_t M, Form form = Form::g);
+
 // A score and a q tile resident, d streamed, U in memory, nothing of n x m. parked: the score tile
 // waits in memory while the q tile is computed.
 enum class ScoreTile : std::uint8_t { resident, parked };

@@ -1,6 +1,14 @@
 #include "theory/word_level.hpp"
 
 namespace ioattn::theory::word_level {
+namespace {
+
+Cost least(const Cost& a, const Cost& b) {
+  if (!a || !b) return a ? a : b;
+  return a->total() <= b->total() ? a : b;
+}
+
+}  // namespace
 
 Cost least_cost(Pass pass, Schedule schedule, const LayerShape& shape, index_t M) {
   if (!exists(schedule, pass)) return std::nullopt;
@@ -12,6 +20,14 @@ Cost least_cost(Pass pass, Schedule schedule, const LayerShape& shape, index_t M
     case Schedule::paper_large: return forward ? std::nullopt : paper_large_backward(shape, M);
     case Schedule::row_stream:
       return forward ? row_stream_forward(shape, M) : row_stream_backward(shape, M);
+    case Schedule::stationary:
+      return forward ? least(stationary_forward(shape, M, Form::g),
+                             stationary_forward(shape, M, Form::h))
+                     : least(stationary_backward(shape, M, Form::g),
+                             stationary_backward(shape, M, Form::h));
+    case Schedule::score_stored:
+      return least(score_stored_forward(shape, M, Form::g),
+                   score_stored_forward(shape, M, Form::h));
   }
   return std::nullopt;
 }

@@ -67,6 +67,19 @@ double limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
       return limit(ceil_div(n, r) * ceil_div(m, c) * std::max(r, c), std::max(r, c));
     }
     case Schedule::row_stream: return std::max(limit(m, blocks.c), limit(n, blocks.rho));
+    case Schedule::stationary:
+    case Schedule::score_stored: {
+      if (v.pass == Pass::forward) {
+        return std::max({limit(d, blocks.s.depth), limit(d, blocks.f.depth),
+                         limit(m, blocks.f.cols), limit(m, blocks.u.depth),
+                         limit(d, v.form == Form::h ? blocks.h.depth : blocks.x.depth)});
+      }
+      const index_t thin = v.form == Form::h ? e : d;
+      return std::max({limit(e, blocks.w), limit(d, blocks.s.depth),
+                       v.form == Form::h ? limit(d, blocks.h.depth) : limit(e, blocks.g.depth),
+                       limit(d, blocks.f.depth), limit(thin, blocks.q.depth),
+                       limit(m, blocks.u.depth), limit(n, blocks.x.depth)});
+    }
   }
   return 0;
 }

@@ -1,0 +1,71 @@
+#include "plan/blocking_stationary.hpp"
+
+#include <algorithm>
+
+#include "plan/product_blocks.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+// Columns of what is summed over the keys: Z or O, U.
+index_t sum_width(const Variant& variant, const LayerShape& shape) {
+  return variant.pass == Pass::forward && variant.form == Form::h ? shape.dv : shape.d;
+}
+
+Blocks choose_forward(const Variant& variant, const LayerShape& shape, index_t M) {
+  const auto [n, m, d, e, tie] = shape;
+  const bool rows_stay = variant.schedule == Schedule::score_stored;
+  Blocks blocks = least_stationary(variant, shape);
+  blocks.f = choose_product({n, d, m}, M, 2, 0, 1, rows_stay ? Stays::rows_of_a : Stays::tile);
+  blocks.u = choose_product({n, m, sum_width(variant, shape)}, M, 1, 0, 1,
+                            rows_stay ? Stays::rows_of_c : Stays::tile);
+  if (variant.form == Form::g) blocks.x = choose_product({n, d, e}, M);
+  return blocks;
+}
+
+Blocks choose_backward(const Variant& variant, const LayerShape& shape, index_t M) {
+  const auto [n, m, d, e, tie] = shape;
+  const bool h_form = variant.form == Form::h;
+  Blocks blocks = least_stationary(variant, shape);
+  // Columns of O and dO first, so that sums are long.
+  blocks.w = std::min(e, (M - 1) / 2);
+  blocks.o = std::min(n, M / (2 * blocks.w + 1));
+  if (!h_form) blocks.g = choose_product({n, e, d}, M);
+  if (!h_form && tie != Tie::none) {
+    blocks.f = blocks.q = choose_product({n, d, m}, M, 2, 0, 2, Stays::tile);
+  } else {
+    blocks.f = choose_product({n, d, m}, M, 1, 0, 1, Stays::tile);
+    blocks.q = choose_product({n, h_form ? e : d, m}, M, 1, 0, 1, Stays::tile);
+  }
+  blocks.u = choose_product({n, m, d}, M, 0, 0, 1, Stays::tile);
+  blocks.x = choose_product({d, n, d}, M);
+  return blocks;
+}
+
+}  // namespace
+
+Blocks least_stationary(const Variant& variant, const LayerShape& shape) {
+  Blocks blocks;
+  blocks.form = variant.form;
+  for (const SizeField& field : size_fields()) {
+    if (uses(variant, field.name)) blocks.*field.size = 1;
+  }
+  for (const ProductField& field : product_fields()) {
+    if (uses(variant, field.name)) blocks.*field.product = {1, 1, 1};
+  }
+  if (variant.schedule == Schedule::score_stored) {
+    blocks.f.keep_a = true;
+    blocks.u.cols = sum_width(variant, shape);
+  }
+  return blocks;
+}
+
+Blocks choose_stationary(const Variant& variant, const LayerShape& shape, index_t M) {
+  Blocks blocks = variant.pass == Pass::forward ? choose_forward(variant, shape, M)
+                                                : choose_backward(variant, shape, M);
+  blocks.s = choose_product({shape.n, shape.d, shape.d}, M);
+  if (variant.form == Form::h) blocks.h = choose_product({shape.m, shape.d, shape.dv}, M);
+  return blocks;
+}
+
+}  // namespace ioattn::plan

@@ -1,0 +1,57 @@
+#include "schedules/delta_pass.hpp"
+
+#include <algorithm>
+
+#include "parallel/parallel.hpp"
+
+namespace ioattn::schedules {
+
+template <class T>
+DeltaPass<T>::DeltaPass(const LayerShape& shape, const Blocks& blocks, int threads,
+                        WorkspaceLayout* layout)
+    : n_(shape.n),
+      e_(shape.dv),
+      rows_(std::min(blocks.o, shape.n)),
+      cols_(blocks.w),
+      threads_(threads),
+      delta_(layout->add<T>(shape.n)) {
+  if (threads > 1) rows_ = std::min(rows_, ceil_div(n_, index_t(threads)));
+}
+
+template <class T>
+void DeltaPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                       const MatrixView<const T>& o, const MatrixView<const T>& d_o,
+                       void* workspace) const {
+  T* delta = delta_.in(workspace);
+  parallel::Dispenser blocks;
+  const index_t count = ceil_div(n_, rows_);
+  auto body = [&](int) {
+    for (index_t block = blocks.take(); block < count; block = blocks.take()) {
+      const Range i(block * rows_, n_, rows_);
+      const Block sums = {Operand::delta, i.begin, 0, i.size(), 1};
+      trace.create(sums);
+      std::fill_n(delta + i.begin, i.size(), T(0));
+      for (Range k(e_, cols_); k; k.next()) {
+        const Block left = {Operand::O, i.begin, k.begin, i.size(), k.size()};
+        const Block right = {Operand::dO, i.begin, k.begin, i.size(), k.size()};
+        trace.read(left);
+        trace.read(right);
+        for (index_t row = i.begin; row < i.end; ++row) {
+          T part;
+          kernels.row_dot(1, k.size(), o.at(row, k.begin), o.stride, d_o.at(row, k.begin),
+                          d_o.stride, &part);
+          delta[row] += part;
+        }
+        trace.remove(left);
+        trace.remove(right);
+      }
+      trace.write_and_remove(sums);
+    }
+  };
+  parallel::run(threads_, body);
+}
+
+template class DeltaPass<float>;
+template class DeltaPass<double>;
+
+}  // namespace ioattn::schedules
