@@ -24,6 +24,8 @@ constexpr Row table[] = {
     {{Pass::backward, Schedule::paper_large}, "r c"},
     {{Pass::backward, Schedule::row_stream, Form::g}, "r c rho w o a b"},
     {{Pass::backward, Schedule::row_stream, Form::h}, "r c rho w o a b h"},
+    {{Pass::backward, Schedule::row_stream, Form::g, Products::stored}, "r c rho w o s g x"},
+    {{Pass::backward, Schedule::row_stream, Form::h, Products::stored}, "r c rho w o s h x"},
 };
 constexpr std::size_t variant_count = std::size(table);
 
