@@ -31,6 +31,8 @@ constexpr Row table[] = {
     {{Pass::backward, Schedule::row_stream, Form::h}, "r c rho w o a b h"},
     {{Pass::backward, Schedule::stationary, Form::g}, "w o s g f q u x"},
     {{Pass::backward, Schedule::stationary, Form::h}, "w o s h f q u x"},
+    {{Pass::backward, Schedule::row_stream, Form::g, Products::stored}, "r c rho w o s g x"},
+    {{Pass::backward, Schedule::row_stream, Form::h, Products::stored}, "r c rho w o s h x"},
 };
 constexpr std::size_t variant_count = std::size(table);
 

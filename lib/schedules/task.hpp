@@ -36,6 +36,9 @@ struct BackwardTask {
   int threads = 1;
   Observer* observer = nullptr;
   CallerMemory* memory = nullptr;  // for the workspace; null: the heap
+  // Schedules that pass U = p A2 through memory leave it here if the data are not null, [n, d], and
+  // skip dX if its data are null.
+  MatrixView<T> u = {};
 };
 
 // Events to an observer that may be null.

@@ -55,6 +55,18 @@ double limit(index_t terms, index_t block) {
              : ref::pass_limit(static_cast<std::size_t>(terms), static_cast<std::size_t>(block));
 }
 
+// Of a product whose sums have `terms` terms.
+double limit(index_t terms, const ProductBlocks& product) { return limit(terms, product.depth); }
+
+// Of the thin products of the backward passes that store them.
+double thin_limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
+  const auto [n, m, d, e, tie] = shape;
+  const double values = v.form == Form::h ? limit(d, blocks.h) : limit(e, blocks.g);
+  return v.products == Products::fused
+             ? values
+             : std::max({values, limit(e, blocks.w), limit(d, blocks.s), limit(n, blocks.x)});
+}
+
 double limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
   const auto [n, m, d, e, tie] = shape;
   switch (v.schedule) {
@@ -66,7 +78,6 @@ double limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
       const index_t r = std::min(blocks.r, n), c = std::min(blocks.c, m);
       return limit(ceil_div(n, r) * ceil_div(m, c) * std::max(r, c), std::max(r, c));
     }
-    case Schedule::row_stream: return std::max(limit(m, blocks.c), limit(n, blocks.rho));
     case Schedule::stationary:
     case Schedule::score_stored: {
       if (v.pass == Pass::forward) {
@@ -80,6 +91,11 @@ double limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
                        limit(d, blocks.f.depth), limit(thin, blocks.q.depth),
                        limit(m, blocks.u.depth), limit(n, blocks.x.depth)});
     }
+    case Schedule::row_stream:
+      if (v.products == Products::stored) {
+        return std::max(limit(m, blocks.c), thin_limit(v, shape, blocks));
+      }
+      return std::max(limit(m, blocks.c), limit(n, blocks.rho));
   }
   return 0;
 }
