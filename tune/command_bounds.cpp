@@ -61,6 +61,13 @@ std::optional<index_t> total(const theory::word_level::Cost& cost) {
   return cost ? std::optional<index_t>(cost->total()) : std::nullopt;
 }
 
+theory::word_level::Cost better_form(theory::word_level::Cost (*cost)(const LayerShape&, index_t,
+                                                                      Form),
+                                     const LayerShape& shape, index_t M) {
+  const theory::word_level::Cost g = cost(shape, M, Form::g), h = cost(shape, M, Form::h);
+  return !g || (h && h->total() < g->total()) ? h : g;
+}
+
 std::optional<index_t> word_level_words(Pass pass, Schedule schedule, const LayerShape& shape,
                                         index_t M) {
   namespace w = theory::word_level;
@@ -73,6 +80,8 @@ std::optional<index_t> word_level_words(Pass pass, Schedule schedule, const Laye
       return forward ? std::nullopt : total(w::paper_large_backward(shape, M));
     case Schedule::row_stream:
       return total(forward ? w::row_stream_forward(shape, M) : w::row_stream_backward(shape, M));
+    case Schedule::q_stored: return total(better_form(w::q_stored_backward, shape, M));
+    case Schedule::half_dim: return total(better_form(w::half_dim_backward, shape, M));
   }
   return std::nullopt;
 }

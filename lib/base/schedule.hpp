@@ -17,8 +17,10 @@ enum class Schedule : std::uint8_t {
   paper_small,  // paper Alg. 2-6; forward: Saha and Ye
   paper_large,  // paper Alg. 7-9; forward: FlashAttention-2 order
   row_stream,   // rows of S, G, U resident, keys streamed
+  q_stored,     // q in memory, rows of S, U resident (backward only)
+  half_dim,     // the same, d in two halves (backward only)
 };
-constexpr int schedule_count = 4;
+constexpr int schedule_count = 6;
 const char* name_of(Schedule schedule);
 bool parse_schedule(const char* name, Schedule* schedule);
 

@@ -6,7 +6,8 @@ namespace ioattn::plan {
 namespace {
 
 bool stores_scores(Schedule schedule) {
-  return schedule == Schedule::naive || schedule == Schedule::paper_small;
+  return schedule == Schedule::naive || schedule == Schedule::paper_small ||
+         schedule == Schedule::q_stored || schedule == Schedule::half_dim;
 }
 
 // Words of intermediates that pass through slow memory.
@@ -22,6 +23,8 @@ index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, con
     case Schedule::paper_large: return n * d + m * e;
     case Schedule::row_stream:
       return blocks.products == Products::stored ? thin : h_form ? m * e : 0;
+    case Schedule::q_stored: return thin + n * m;
+    case Schedule::half_dim: return thin + (d > 1 ? 2 : 1) * n * m;
   }
   return 0;
 }

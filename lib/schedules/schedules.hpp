@@ -19,6 +19,10 @@ Status row_stream_forward(const ForwardTask<T>& task);
 template <class T>
 Status row_stream_backward(const BackwardTask<T>& task);
 template <class T>
+Status q_stored_backward(const BackwardTask<T>& task);
+template <class T>
+Status half_dim_backward(const BackwardTask<T>& task);
+template <class T>
 Status paper_small_forward(const ForwardTask<T>& task);
 template <class T>
 Status paper_small_backward(const BackwardTask<T>& task);

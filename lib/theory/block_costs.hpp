@@ -16,9 +16,10 @@ constexpr index_t product_reads(index_t n1, index_t k, index_t n2, index_t rows,
 IoCost product_cost(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks,
                     bool accumulate = false);
 
-// Phases "delta", "S" (Products::stored), "G" or "h", and "dX" (stored) of the thin products whose
+// Phases "delta", "S" (Products::stored), "G" or "h", then "q", and "dX" (stored): products whose
 // results pass through memory.
 void add_thin_products(const LayerShape& shape, const Blocks& blocks, ScheduleCost* cost);
+void add_q_product(const LayerShape& shape, const Blocks& blocks, ScheduleCost* cost);
 void add_dx_product(const LayerShape& shape, const Blocks& blocks, ScheduleCost* cost);
 
 // The blocks of a pass over rows, cut to the matrices; e is dv.
@@ -43,5 +44,7 @@ ScheduleCost paper_large_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost paper_large_backward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks);
+ScheduleCost q_stored_backward(const LayerShape& shape, const Blocks& blocks);
+ScheduleCost half_dim_backward(const LayerShape& shape, const Blocks& blocks);
 
 }  // namespace ioattn::theory

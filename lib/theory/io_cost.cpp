@@ -29,6 +29,8 @@ ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, cons
       return forward ? paper_large_forward(shape, blocks) : paper_large_backward(shape, blocks);
     case Schedule::row_stream:
       return forward ? row_stream_forward(shape, blocks) : row_stream_backward(shape, blocks);
+    case Schedule::q_stored: return q_stored_backward(shape, blocks);
+    case Schedule::half_dim: return half_dim_backward(shape, blocks);
   }
   return {};
 }
@@ -49,6 +51,8 @@ index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const B
       return s + h + scores + n * m * e + n * m * d +
              m * d * d * ceil_div(n, std::min(blocks.r, n));
     case Schedule::row_stream:
+    case Schedule::q_stored:
+    case Schedule::half_dim:
       if (forward) return s + scores + (h_form ? h + n * m * e : n * m * d + n * d * e);
       return s + scores + (h_form ? h + n * m * e : n * d * e + n * m * d) + n * m * d + n * d * d;
   }
