@@ -47,8 +47,7 @@ Status no_memory(index_t bytes) {
 }  // namespace
 
 bool takes_forward_results(Schedule schedule) {
-  return schedule == Schedule::paper_large || schedule == Schedule::row_stream ||
-         schedule == Schedule::stationary;
+  return schedule != Schedule::naive && schedule != Schedule::paper_small;
 }
 
 template <class T>

@@ -8,7 +8,8 @@
 namespace ioattn {
 namespace {
 constexpr const char* names[schedule_count] = {"naive",      "paper_small", "paper_large",
-                                               "row_stream", "stationary",  "score_stored"};
+                                               "row_stream", "stationary",  "q_stored",
+                                               "half_dim",   "score_stored"};
 
 struct Row {
   Variant variant;
@@ -33,6 +34,12 @@ constexpr Row table[] = {
     {{Pass::backward, Schedule::stationary, Form::h}, "w o s h f q u x"},
     {{Pass::backward, Schedule::row_stream, Form::g, Products::stored}, "r c rho w o s g x"},
     {{Pass::backward, Schedule::row_stream, Form::h, Products::stored}, "r c rho w o s h x"},
+    {{Pass::backward, Schedule::q_stored, Form::g}, "r c rho w o a b g q"},
+    {{Pass::backward, Schedule::q_stored, Form::h}, "r c rho w o a b h q"},
+    {{Pass::backward, Schedule::q_stored, Form::g, Products::stored}, "r c rho w o s g q x"},
+    {{Pass::backward, Schedule::q_stored, Form::h, Products::stored}, "r c rho w o s h q x"},
+    {{Pass::backward, Schedule::half_dim, Form::g, Products::stored}, "r c rho w o s g f q u x"},
+    {{Pass::backward, Schedule::half_dim, Form::h, Products::stored}, "r c rho w o s h f q u x"},
 };
 constexpr std::size_t variant_count = std::size(table);
 

@@ -18,9 +18,11 @@ enum class Schedule : std::uint8_t {
   paper_large,   // paper Alg. 7-9; forward: FlashAttention-2 order
   row_stream,    // rows of S, G, U resident, keys streamed
   stationary,    // one output tile resident, f and p in memory
-  score_stored,  // forward: rows of S, then of Z resident, scores in memory
+  q_stored,      // q in memory, rows of S, U resident (backward only)
+  half_dim,      // the same, d in two halves (backward only)
+  score_stored,  // rows of S, then of Z resident, scores in memory (forward only)
 };
-constexpr int schedule_count = 6;
+constexpr int schedule_count = 8;
 const char* name_of(Schedule schedule);
 bool parse_schedule(const char* name, Schedule* schedule);
 

@@ -82,7 +82,9 @@ bool choose_blocks(const Variant& variant, bool literal, const LayerShape& shape
     case Schedule::paper_large: *blocks = choose_large(pass, literal, shape, M); return true;
     case Schedule::stationary:
     case Schedule::score_stored: *blocks = choose_stationary(variant, shape, M); return true;
-    case Schedule::row_stream: *blocks = choose_row_blocks(variant, shape, M, tile); return true;
+    case Schedule::row_stream:
+    case Schedule::q_stored:
+    case Schedule::half_dim: *blocks = choose_row_blocks(variant, shape, M, tile); return true;
   }
   return false;
 }

@@ -69,6 +69,10 @@ class RowBlocks {
     choose("g", &Blocks::g, {n, e, d});
     choose("h", &Blocks::h, {m, d, e});
     choose("x", &Blocks::x, {d, n, d});
+    const index_t first = std::max<index_t>(d / 2, 1);  // half_dim
+    choose("f", &Blocks::f, {n, first, m});
+    choose("q", &Blocks::q, {n, variant_.form == Form::h ? e : d, m});
+    choose("u", &Blocks::u, {n, m, first});
   }
 
   // Sub-blocks of whole panels, powers of two below a panel, and an even division of the rows that
@@ -89,12 +93,16 @@ class RowBlocks {
         theory::io_cost(variant_.pass, variant_.schedule, shape_, blocks).total().words();
     const double n = static_cast<double>(shape_.n), m = static_cast<double>(shape_.m);
     const double d = static_cast<double>(shape_.d);
+    const bool halved = variant_.schedule == Schedule::half_dim;
+    const double width = halved ? static_cast<double>(shape_.d - shape_.d / 2) : d;
+    const double score_products = variant_.schedule == Schedule::row_stream ? 2 : 1;
     const index_t used = std::min(blocks.rho, shape_.n);
     const double lanes =
         static_cast<double>(round_up(used, tile_.cols)) / static_cast<double>(used);
     const double dx = variant_.products == Products::fused ? n * d * d / efficiency(used) : 0;
     return fma_per_word * static_cast<double>(words) +
-           n * m * d * (1 / efficiency(std::min(blocks.c, shape_.m)) + 2 * lanes) + dx;
+           n * m * width * (1 / efficiency(std::min(blocks.c, shape_.m)) + score_products * lanes) +
+           dx;
   }
 
   // The streamed blocks, which live beside the resident rows in phases that are not the largest.

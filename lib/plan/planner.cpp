@@ -7,7 +7,8 @@ namespace {
 
 bool stores_scores(Schedule schedule) {
   return schedule == Schedule::naive || schedule == Schedule::paper_small ||
-         schedule == Schedule::stationary || schedule == Schedule::score_stored;
+         schedule == Schedule::stationary || schedule == Schedule::score_stored ||
+         schedule == Schedule::q_stored || schedule == Schedule::half_dim;
 }
 
 // Words of intermediates that pass through slow memory.
@@ -28,6 +29,8 @@ index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, con
     }
     case Schedule::row_stream:
       return blocks.products == Products::stored ? thin : h_form ? m * e : 0;
+    case Schedule::q_stored: return thin + n * m;
+    case Schedule::half_dim: return thin + (d > 1 ? 2 : 1) * n * m;
   }
   return 0;
 }

@@ -11,6 +11,8 @@ Status run_forward(Schedule schedule, const ForwardTask<T>& task) {
     case Schedule::row_stream: return row_stream_forward(task);
     case Schedule::stationary:
     case Schedule::score_stored: return stationary_forward(task);
+    case Schedule::q_stored:
+    case Schedule::half_dim: break;
   }
   return Status::error(StatusCode::unsupported, "%s has no forward pass", name_of(schedule));
 }
@@ -24,6 +26,8 @@ Status run_backward(Schedule schedule, const BackwardTask<T>& task) {
     case Schedule::row_stream: return row_stream_backward(task);
     case Schedule::stationary: return stationary_backward(task);
     case Schedule::score_stored: break;
+    case Schedule::q_stored: return q_stored_backward(task);
+    case Schedule::half_dim: return half_dim_backward(task);
   }
   return Status::error(StatusCode::unsupported, "%s has no backward pass", name_of(schedule));
 }

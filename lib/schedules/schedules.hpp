@@ -24,6 +24,10 @@ Status stationary_forward(const ForwardTask<T>& task);
 template <class T>
 Status stationary_backward(const BackwardTask<T>& task);
 template <class T>
+Status q_stored_backward(const BackwardTask<T>& task);
+template <class T>
+Status half_dim_backward(const BackwardTask<T>& task);
+template <class T>
 Status paper_small_forward(const ForwardTask<T>& task);
 template <class T>
 Status paper_small_backward(const BackwardTask<T>& task);

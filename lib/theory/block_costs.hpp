@@ -29,9 +29,10 @@ IoCost weighted_sum_cost(index_t n, index_t m, index_t width, const ProductBlock
 IoCost gradient_cost(index_t n, index_t k, index_t m, const ProductBlocks& blocks);
 // The same with tiles of scores and of q side by side, which share the second factor: f stays.
 IoCost twin_cost(index_t n, index_t k, index_t m, const ProductBlocks& blocks);
-// Phases "delta", "S" (Products::stored), "G" or "h", and "dX" (stored) of the thin products whose
+// Phases "delta", "S" (Products::stored), "G" or "h", then "q", and "dX" (stored): products whose
 // results pass through memory.
 void add_thin_products(const LayerShape& shape, const Blocks& blocks, ScheduleCost* cost);
+void add_q_product(const LayerShape& shape, const Blocks& blocks, ScheduleCost* cost);
 void add_dx_product(const LayerShape& shape, const Blocks& blocks, ScheduleCost* cost);
 
 // The blocks of a pass over rows, cut to the matrices; e is dv.
@@ -58,5 +59,7 @@ ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost stationary_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost stationary_backward(const LayerShape& shape, const Blocks& blocks);
+ScheduleCost q_stored_backward(const LayerShape& shape, const Blocks& blocks);
+ScheduleCost half_dim_backward(const LayerShape& shape, const Blocks& blocks);
 
 }  // namespace ioattn::theory

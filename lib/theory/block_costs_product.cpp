@@ -31,6 +31,11 @@ void add_thin_products(const LayerShape& shape, const Blocks& blocks, ScheduleCo
   }
 }
 
+void add_q_product(const LayerShape& shape, const Blocks& blocks, ScheduleCost* cost) {
+  const index_t terms = blocks.form == Form::h ? shape.dv : shape.d;
+  cost->add("q", product_cost(shape.n, terms, shape.m, blocks.q));
+}
+
 void add_dx_product(const LayerShape& shape, const Blocks& blocks, ScheduleCost* cost) {
   if (blocks.products != Products::stored) return;
   cost->add("dX", product_cost(shape.d, shape.n, shape.d, blocks.x));

@@ -32,6 +32,8 @@ ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, cons
     case Schedule::stationary:
       return forward ? stationary_forward(shape, blocks) : stationary_backward(shape, blocks);
     case Schedule::score_stored: return stationary_forward(shape, blocks);
+    case Schedule::q_stored: return q_stored_backward(shape, blocks);
+    case Schedule::half_dim: return half_dim_backward(shape, blocks);
   }
   return {};
 }
@@ -54,6 +56,8 @@ index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const B
     case Schedule::row_stream:
     case Schedule::stationary:
     case Schedule::score_stored:
+    case Schedule::q_stored:
+    case Schedule::half_dim:
       if (forward) return s + scores + (h_form ? h + n * m * e : n * m * d + n * d * e);
       return s + scores + (h_form ? h + n * m * e : n * d * e + n * m * d) + n * m * d + n * d * d;
   }

@@ -5,37 +5,10 @@
 
 #include "theory/block_costs.hpp"
 #include "theory/io_cost.hpp"
+#include "theory/word_level_products.hpp"
 
 namespace ioattn::theory::word_level {
 namespace {
-
-// Calls visit(c) for the widths c = ceil(columns / k) of k equal tiles: every k up to 600, then in
-// steps of 2%, which costs less than 1% and bounds the search.
-template <class Visit>
-void for_each_tile_width(index_t columns, Visit visit) {
-  for (index_t k = 1; k <= columns; k = k < 600 ? k + 1 : index_t(double(k) * 1.02) + 1) {
-    visit(ceil_div(columns, k));
-  }
-}
-
-void keep_least(std::optional<index_t>* best, index_t value) {
-  if (!best->has_value() || value < **best) *best = value;
-}
-
-// Reads of C[n1 x n2] = A[n1 x k] B[k x n2] with one tile rows x cols of C resident, a column of A
-// and a word of B passing by, and row_words further words per row: rows cols + rows (1 + row_words)
-// + 1 <= M.
-std::optional<index_t> least_product_reads(index_t n1, index_t k, index_t n2, index_t M,
-                                           index_t row_words = 0) {
-  std::optional<index_t> best;
-  const auto visit = [&](index_t cols) {
-    const index_t rows = std::min(n1, (M - 1) / (cols + 1 + row_words));
-    if (rows >= 1) keep_least(&best, product_reads(n1, k, n2, rows, cols));
-  };
-  for_each_tile_width(n2, visit);
-  visit(1);
-  return best;
-}
 
 // Reads of two tiles of S A2^T and G A2^T side by side that share the stream of A2:
 // 2 rows cols + cols + 2 rows + 1 <= M.
@@ -49,22 +22,7 @@ std::optional<index_t> least_twin_reads(index_t n, index_t d, index_t m, index_t
   return best;
 }
 
-// The thin products around the n x m ones, each C-stationary.
-struct ThinProducts {
-  std::optional<index_t> s, g, h, dx;  // reads of S = A1 X, G = dO Y^T, h = A3 Y, dX = A1^T U
-
-  ThinProducts(const LayerShape& shape, index_t M)
-      : s(least_product_reads(shape.n, shape.d, shape.d, M)),
-        g(least_product_reads(shape.n, shape.dv, shape.d, M)),
-        h(least_product_reads(shape.m, shape.d, shape.dv, M)),
-        dx(least_product_reads(shape.d, shape.n, shape.d, M)) {}
-};
-
 Words words_of(const IoCost& cost) { return {cost.reads, cost.writes}; }
-
-void keep_least(Cost* best, const Words& words) {
-  if (!best->has_value() || words.total() < (*best)->total()) *best = words;
-}
 
 // floor(sqrt(M / 4)), exact below 2^54 words.
 index_t paper_block(index_t M) {

@@ -44,6 +44,12 @@ Cost paper_large_backward(const LayerShape& shape, index_t M, Caps caps = Caps::
 Cost row_stream_backward(const LayerShape& shape, index_t M);
 Cost row_stream_forward(const LayerShape& shape, index_t M);
 
+// q in memory, rows of S and U resident that share one stream of A2, S and U inside the stream or
+// through memory; half_dim: the inner dimension in two halves, S, U, q, first scores and p in
+// memory, no value for d = 1.
+Cost q_stored_backward(const LayerShape& shape, index_t M, Form form = Form::g);
+Cost half_dim_backward(const LayerShape& shape, index_t M, Form form = Form::g);
+
 // A2, h, X and dX resident, rows of A1 and dO streamed: every word moved once.
 Cost resident_backward(const LayerShape& shape, index_t M);
 

@@ -23,7 +23,8 @@ PlanRequest request_for(Pass pass, const LayerShape& shape, index_t M) {
 }
 
 bool stores_scores(Schedule schedule) {
-  return schedule == Schedule::naive || schedule == Schedule::paper_small;
+  return schedule == Schedule::naive || schedule == Schedule::paper_small ||
+         schedule == Schedule::q_stored || schedule == Schedule::half_dim;
 }
 
 // lib/plan/README.md: multiply-adds + 16 words.
@@ -195,7 +196,11 @@ TEST(Planner, ScratchIsWhatPassesThroughSlowMemory) {
         if (c.schedule == Schedule::row_stream) words = c.blocks.form == Form::h ? m * e : 0;
         if (c.blocks.products == Products::stored) words = n + 2 * n * d + values;
         if (c.schedule == Schedule::paper_large) words = n * d + m * e;
-        if (stores_scores(c.schedule)) {
+        if (c.schedule == Schedule::q_stored) {
+          words = n + values + n * m + (c.blocks.products == Products::stored ? 2 * n * d : 0);
+        } else if (c.schedule == Schedule::half_dim) {
+          words = n + 2 * n * d + values + 2 * n * m;
+        } else if (stores_scores(c.schedule)) {
           words = n * d + m * e + n * m + (pass == Pass::backward ? n * m + d * m : 0);
         }
         EXPECT_EQ(c.scratch_bytes, words * (dtype == DType::f32 ? 4 : 8)) << name_of(c.schedule);
@@ -217,7 +222,7 @@ TEST(Planner, NamedSchedulesAreTaken) {
       const Status status = make_plan(request, &plan);
       if (!exists(schedule, request.pass)) {
         ASSERT_EQ(status.code(), StatusCode::unsupported);
-        ASSERT_STREQ(status.message(), "naive has no forward pass");
+        ASSERT_EQ(status.message(), std::string(name_of(schedule)) + " has no forward pass");
         continue;
       }
       ASSERT_TRUE(status.is_ok()) << status.message();

@@ -58,13 +58,13 @@ double limit(index_t terms, index_t block) {
 // Of a product whose sums have `terms` terms.
 double limit(index_t terms, const ProductBlocks& product) { return limit(terms, product.depth); }
 
-// Of the thin products of the backward passes that store them.
+// Of the products around the scores in backward passes that pass them through memory.
 double thin_limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
   const auto [n, m, d, e, tie] = shape;
   const double values = v.form == Form::h ? limit(d, blocks.h) : limit(e, blocks.g);
-  return v.products == Products::fused
-             ? values
-             : std::max({values, limit(e, blocks.w), limit(d, blocks.s), limit(n, blocks.x)});
+  const double thin = std::max(values, limit(e, blocks.w));
+  return v.products == Products::fused ? std::max(thin, limit(n, blocks.rho))
+                                       : std::max({thin, limit(d, blocks.s), limit(n, blocks.x)});
 }
 
 double limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
@@ -96,6 +96,12 @@ double limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
         return std::max(limit(m, blocks.c), thin_limit(v, shape, blocks));
       }
       return std::max(limit(m, blocks.c), limit(n, blocks.rho));
+    case Schedule::q_stored:
+      return std::max({limit(m, blocks.c), limit(v.form == Form::h ? e : d, blocks.q),
+                       thin_limit(v, shape, blocks)});
+    case Schedule::half_dim:
+      return std::max({limit(m, blocks.c), limit(v.form == Form::h ? e : d, blocks.q),
+                       limit(d / 2, blocks.f), limit(m, blocks.u), thin_limit(v, shape, blocks)});
   }
   return 0;
 }

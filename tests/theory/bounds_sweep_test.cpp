@@ -101,6 +101,10 @@ class Uppers {
       add("resident", AlgorithmClass::F, resident_backward(shape, M));
       add("stationary g", AlgorithmClass::F, stationary_backward(shape, M));
       add("stationary h", AlgorithmClass::F, stationary_backward(shape, M, Form::h));
+      for (const Form form : {Form::g, Form::h}) {
+        add("q_stored", AlgorithmClass::F, q_stored_backward(shape, M, form));
+        add("half_dim", AlgorithmClass::F, half_dim_backward(shape, M, form));
+      }
       add("tile_fused", AlgorithmClass::F, tile_fused_backward(shape, M, ScoreTile::resident));
       add("tile_parked", AlgorithmClass::F, tile_fused_backward(shape, M, ScoreTile::parked));
       add("paper_large", AlgorithmClass::P, paper_large_backward(shape, M));

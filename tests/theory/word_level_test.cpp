@@ -28,8 +28,8 @@ std::vector<std::string> cells_of(const std::string& line) {
 
 // Made by an independent program that moved every word of every schedule through a cache of M
 // words.
-std::vector<Row> read_table() {
-  std::ifstream file(IOATTN_TEST_DATA "/io_table.csv");
+std::vector<Row> read_table(const std::string& name) {
+  std::ifstream file(IOATTN_TEST_DATA "/" + name);
   std::string line;
   std::getline(file, line);
   const std::vector<std::string> names = cells_of(line);
@@ -55,7 +55,7 @@ Cost least(const std::vector<Cost>& costs) {
 }
 
 TEST(WordLevel, ReproducesEveryColumnOfTheTable) {
-  const std::vector<Row> rows = read_table();
+  const std::vector<Row> rows = read_table("io_table.csv");
   ASSERT_EQ(rows.size(), 189u);
   for (const Row& row : rows) {
     const index_t n = std::stoll(row.at("n")), d = std::stoll(row.at("d"));
@@ -93,6 +93,31 @@ TEST(WordLevel, ReproducesEveryColumnOfTheTable) {
     expect("fwd_UC", stationary_forward(shape, M));
     expect("fwd_RS", row_stream_forward(shape, M));
   }
+}
+
+// Walked word by word by an independent Python program for all n up to 20, where its formulas were
+// equal to its counts; those formulas gave the larger sizes.
+TEST(WordLevel, ReproducesTheRowPassesWithStoredScores) {
+  const std::vector<Row> rows = read_table("row_pass_words.csv");
+  ASSERT_EQ(rows.size(), 220u);
+  int existing = 0;
+  for (const Row& row : rows) {
+    const index_t n = std::stoll(row.at("n")), m = std::stoll(row.at("m"));
+    const index_t d = std::stoll(row.at("d")), M = std::stoll(row.at("M"));
+    SCOPED_TRACE("n=" + row.at("n") + " m=" + row.at("m") + " d=" + row.at("d") +
+                 " M=" + row.at("M"));
+    const auto expect = [&](const std::string& schedule, const Cost& cost) {
+      const std::string& reads = row.at(schedule + "_reads");
+      ASSERT_EQ(cost.has_value(), !reads.empty()) << schedule;
+      if (!cost) return;
+      ++existing;
+      EXPECT_EQ(cost->reads, std::stoll(reads)) << schedule;
+      EXPECT_EQ(cost->writes, std::stoll(row.at(schedule + "_writes"))) << schedule;
+    };
+    expect("q_stored", q_stored_backward({n, m, d, d, Tie::none}, M));
+    expect("half_dim", half_dim_backward({n, m, d, d, Tie::none}, M));
+  }
+  EXPECT_GT(existing, 250);
 }
 
 // n != m, small M and ragged tiles, from the same program; -1: M is too small. Columns:
@@ -303,6 +328,11 @@ TEST(WordLevel, SaysWhenMIsTooSmall) {
   EXPECT_FALSE(row_stream_backward(shape, 4 * 6 + 4));
   EXPECT_TRUE(row_stream_backward(tied, 4 * 6 + 4));
   EXPECT_FALSE(row_stream_backward(tied, 4 * 6 + 3));
+  EXPECT_TRUE(q_stored_backward(shape, 3 * 6 + 4));
+  EXPECT_FALSE(q_stored_backward(shape, 3 * 6 + 3));
+  EXPECT_TRUE(half_dim_backward(shape, 3 * 3 + 4));
+  EXPECT_FALSE(half_dim_backward(shape, 3 * 3 + 3));
+  EXPECT_FALSE(half_dim_backward({20, 20, 1, 1, Tie::none}, 1000));
   EXPECT_TRUE(stationary_backward(shape, 4));
   EXPECT_FALSE(stationary_backward(shape, 3));
   EXPECT_TRUE(stationary_forward(shape, 5));
@@ -325,6 +355,10 @@ TEST(WordLevel, TheHFormPaysWhereDvIsSmall) {
   const index_t M = 1024;
   EXPECT_LT(stationary_backward(narrow, M, Form::h)->total(),
             stationary_backward(narrow, M, Form::g)->total());
+  EXPECT_LT(half_dim_backward(narrow, M, Form::h)->total(),
+            half_dim_backward(narrow, M, Form::g)->total());
+  EXPECT_LT(q_stored_backward(narrow, 2 * M, Form::h)->total(),
+            q_stored_backward(narrow, 2 * M, Form::g)->total());
   EXPECT_LT(stationary_forward(narrow, M, Form::h)->total(),
             stationary_forward(narrow, M, Form::g)->total());
   const LayerShape square = {4096, 4096, 512, 512, Tie::none};

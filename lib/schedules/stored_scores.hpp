@@ -1,0 +1,43 @@
+#pragma once
+
+#include "schedules/product_pass.hpp"
+#include "schedules/stored_products.hpp"
+
+namespace ioattn::schedules {
+
+// An n x m product A B^T that passes through memory, key-major: queries are SIMD lanes of what
+// reads it.
+template <class T>
+class StoredScores {
+ public:
+  StoredScores() = default;
+  // A is [n, depth], B is [m, depth].
+  StoredScores(const LayerShape& shape, index_t depth, const ProductBlocks& blocks, index_t nr,
+               int threads, WorkspaceLayout* layout);
+  void run(const kernels::KernelTable<T>& kernels, const Trace& trace, Operand operand,
+           const Factor<const T>& a, const Factor<const T>& b, void* workspace) const;
+  MatrixView<T> transposed(void* workspace) const;  // [m, n]
+  // The matrix itself, under the name it has now.
+  Factor<const T> matrix(Operand operand, void* workspace) const;
+
+ private:
+  index_t n_ = 0, m_ = 0, stride_ = 0;
+  Slot<T> scores_;
+  ProductPass<T> product_;
+};
+
+// q = G A3^T or dO h^T in memory.
+template <class T>
+class StoredQ {
+ public:
+  StoredQ(const BackwardTask<T>& task, int threads, WorkspaceLayout* layout);
+  // Phase "q", after those of `products`.
+  void run(const Trace& trace, const StoredProducts<T>& products, void* workspace) const;
+  MatrixView<T> transposed(void* workspace) const { return q_.transposed(workspace); }
+
+ private:
+  const BackwardTask<T>& task_;
+  StoredScores<T> q_;
+};
+
+}  // namespace ioattn::schedules
