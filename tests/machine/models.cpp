@@ -234,4 +234,6 @@ std::string name_of(const Sight& sight) {
 
 std::ostream& operator<<(std::ostream& out, const Sight& sight) { return out << name_of(sight); }
 
+std::ostream& operator<<(std::ostream& out, const MachineModel& model) { return out << model.name; }
+
 }  // namespace ioattn::machine

@@ -56,5 +56,6 @@ const Sight& sight_of(const std::string& model, const std::string& allowed);
 // Test names: "intel_hybrid_on_0_2".
 std::string name_of(const Sight& sight);
 std::ostream& operator<<(std::ostream& out, const Sight& sight);
+std::ostream& operator<<(std::ostream& out, const MachineModel& model);
 
 }  // namespace ioattn::machine

@@ -21,7 +21,8 @@ RunResult run(const std::string& out_path, const std::string& err_path, const Ar
               const Environment& environment, const std::string& setup) {
   std::string line = setup + " && env";
   // What the tests do not set must not come from who runs them.
-  for (const char* name : {"IOATTN_ISA", "IOATTN_L1", "IOATTN_L2", "IOATTN_L3", "HWLOC_XMLFILE"}) {
+  for (const char* name :
+       {"IOATTN_ISA", "IOATTN_L1", "IOATTN_L2", "IOATTN_L3", "HWLOC_XMLFILE", "HWLOC_THISSYSTEM"}) {
     line += std::string(" -u ") + name;
   }
   for (const auto& [name, value] : environment) line += " " + name + "=" + quoted(value);
