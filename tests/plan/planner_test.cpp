@@ -23,7 +23,8 @@ PlanRequest request_for(Pass pass, const LayerShape& shape, index_t M) {
 }
 
 bool stores_scores(Schedule schedule) {
-  return schedule == Schedule::naive || schedule == Schedule::paper_small;
+  return schedule == Schedule::naive || schedule == Schedule::paper_small ||
+         schedule == Schedule::stationary || schedule == Schedule::score_stored;
 }
 
 // lib/plan/README.md: multiply-adds + 16 words.
@@ -53,7 +54,7 @@ index_t named_least(const Status& status) {
                                  : std::strtoll(message.c_str() + at + key.size(), nullptr, 10);
 }
 
-TEST(Planner, ListsEveryScheduleOnceAndRowStreamPerForm) {
+TEST(Planner, ListsEveryScheduleOncePerForm) {
   const LayerShape shape = {100, 90, 30, 20, Tie::none};
   const std::vector<Candidate> forward = candidates(request_for(Pass::forward, shape, 4000));
   const std::vector<Candidate> backward = candidates(request_for(Pass::backward, shape, 4000));
@@ -64,11 +65,14 @@ TEST(Planner, ListsEveryScheduleOnceAndRowStreamPerForm) {
     for (const Candidate& c : list) result.push_back({c.schedule, c.blocks.form});
     return result;
   };
-  const std::vector<Row> common = {{Schedule::paper_small, Form::g},
-                                   {Schedule::paper_large, Form::g},
-                                   {Schedule::row_stream, Form::g},
-                                   {Schedule::row_stream, Form::h}};
-  EXPECT_EQ(rows(forward), common);
+  const std::vector<Row> common = {
+      {Schedule::paper_small, Form::g}, {Schedule::paper_large, Form::g},
+      {Schedule::row_stream, Form::g},  {Schedule::row_stream, Form::h},
+      {Schedule::stationary, Form::g},  {Schedule::stationary, Form::h}};
+  std::vector<Row> with_score_stored = common;
+  with_score_stored.push_back({Schedule::score_stored, Form::g});
+  with_score_stored.push_back({Schedule::score_stored, Form::h});
+  EXPECT_EQ(rows(forward), with_score_stored);
   std::vector<Row> with_naive = {{Schedule::naive, Form::g}};
   with_naive.insert(with_naive.end(), common.begin(), common.end());
   EXPECT_EQ(rows(backward), with_naive);
@@ -187,7 +191,8 @@ TEST(Planner, MemoryLimitIsHonoured) {
 }
 
 // Intermediates in slow memory: S [n,d] and h [m,dv] between the phases of the paper's schedules,
-// scores, q and T = A1^T p [d,m] besides where they are stored.
+// scores, q and T = A1^T p [d,m] besides where they are stored. stationary: S, G or Z or h, scores
+// or p over f, backward delta and U.
 TEST(Planner, ScratchIsWhatPassesThroughSlowMemory) {
   const LayerShape shape = {50, 40, 12, 7, Tie::none};
   const auto [n, m, d, e, tie] = shape;
@@ -200,7 +205,10 @@ TEST(Planner, ScratchIsWhatPassesThroughSlowMemory) {
         index_t words = 0;
         if (c.schedule == Schedule::row_stream) words = c.blocks.form == Form::h ? m * e : 0;
         if (c.schedule == Schedule::paper_large) words = n * d + m * e;
-        if (stores_scores(c.schedule)) {
+        if (c.schedule == Schedule::stationary || c.schedule == Schedule::score_stored) {
+          words = n * d + (c.blocks.form == Form::h ? m * e : n * d) + n * m +
+                  (pass == Pass::backward ? n + n * d : 0);
+        } else if (stores_scores(c.schedule)) {
           words = n * d + m * e + n * m + (pass == Pass::backward ? n * m + d * m : 0);
         }
         EXPECT_EQ(c.scratch_bytes, words * (dtype == DType::f32 ? 4 : 8)) << name_of(c.schedule);
@@ -222,7 +230,9 @@ TEST(Planner, NamedSchedulesAreTaken) {
       const Status status = make_plan(request, &plan);
       if (!exists(schedule, request.pass)) {
         ASSERT_EQ(status.code(), StatusCode::unsupported);
-        ASSERT_STREQ(status.message(), "naive has no forward pass");
+        ASSERT_STREQ(status.message(), request.pass == Pass::forward
+                                           ? "naive has no forward pass"
+                                           : "score_stored has no backward pass");
         continue;
       }
       ASSERT_TRUE(status.is_ok()) << status.message();

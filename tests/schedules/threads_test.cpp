@@ -78,6 +78,39 @@ TYPED_TEST(Threads, DoNotChangeABit) {
   EXPECT_GT(split_further, 3);
 }
 
+TYPED_TEST(Threads, NoVariantDependsOnThem) {
+  using T = TypeParam;
+  RandomProblem random(9);
+  for (int round = 0; round < 40; ++round) {
+    const LayerShape shape = random.shape(150, 30);
+    LayerData<T> data(shape, round % 3, random.engine());
+    Blocks forward;
+    ASSERT_TRUE(plan::choose_blocks({Pass::forward, Schedule::row_stream}, false, shape, 100000,
+                                    odd_tile<T>().tile, &forward));
+    for (const Variant& v : variants()) {
+      const index_t M = plan::least_fast_memory(v, shape) * random.logarithmic(1, 300);
+      Blocks blocks;
+      ASSERT_TRUE(plan::choose_blocks(v, false, shape, M, odd_tile<T>().tile, &blocks));
+      std::vector<T> expected;
+      for (int threads : {1, 2, 5}) {
+        data.poison_outputs();
+        ASSERT_TRUE(run_pass(Pass::forward, Schedule::row_stream, shape, forward, odd_tile<T>(), 1,
+                             nullptr, &data)
+                        .is_ok());
+        ASSERT_TRUE(
+            run_pass(v.pass, v.schedule, shape, blocks, odd_tile<T>(), threads, nullptr, &data)
+                .is_ok());
+        const std::vector<T> got = outputs(&data);
+        if (threads == 1) expected = got;
+        ASSERT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(T)), 0)
+            << name_of(v.pass) << " " << to_text(v) << " "
+            << to_text(LayerProblem{shape, dtype_of<T>::value, 0}) << " M=" << M
+            << " threads=" << threads;
+      }
+    }
+  }
+}
+
 // An observer changes nothing either.
 TYPED_TEST(Threads, CountingRunGivesTheSameBits) {
   using T = TypeParam;
@@ -92,13 +125,10 @@ TYPED_TEST(Threads, CountingRunGivesTheSameBits) {
   RandomProblem random(8);
   for (int round = 0; round < 40; ++round) {
     const LayerShape shape = random.shape(120, 30);
-    for (const Schedule schedule :
-         {Schedule::naive, Schedule::paper_small, Schedule::paper_large, Schedule::row_stream}) {
-      const index_t M = plan::least_fast_memory({Pass::backward, schedule, Form::g}, shape) *
-                        random.logarithmic(1, 30);
+    for (const Variant& v : variants()) {
+      const index_t M = plan::least_fast_memory(v, shape) * random.logarithmic(1, 30);
       Blocks blocks;
-      ASSERT_TRUE(plan::choose_blocks({Pass::backward, schedule, Form::g}, false, shape, M,
-                                      odd_tile<T>().tile, &blocks));
+      ASSERT_TRUE(plan::choose_blocks(v, false, shape, M, odd_tile<T>().tile, &blocks));
       LayerData<T> data(shape, 0, random.engine());
       Blocks forward;
       ASSERT_TRUE(plan::choose_blocks({Pass::forward, Schedule::row_stream, Form::g}, false, shape,
@@ -107,17 +137,15 @@ TYPED_TEST(Threads, CountingRunGivesTheSameBits) {
                            nullptr, &data)
                       .is_ok());
       ASSERT_TRUE(
-          run_pass(Pass::backward, schedule, shape, blocks, odd_tile<T>(), 2, nullptr, &data)
-              .is_ok());
+          run_pass(v.pass, v.schedule, shape, blocks, odd_tile<T>(), 2, nullptr, &data).is_ok());
       const std::vector<T> plain = outputs(&data);
       Silent observer;
       ASSERT_TRUE(
-          run_pass(Pass::backward, schedule, shape, blocks, odd_tile<T>(), 2, &observer, &data)
-              .is_ok());
+          run_pass(v.pass, v.schedule, shape, blocks, odd_tile<T>(), 2, &observer, &data).is_ok());
       EXPECT_GT(observer.events, 0);
       const std::vector<T> observed = outputs(&data);
       ASSERT_EQ(std::memcmp(plain.data(), observed.data(), plain.size() * sizeof(T)), 0)
-          << name_of(schedule);
+          << name_of(v.pass) << " " << to_text(v);
     }
   }
 }
