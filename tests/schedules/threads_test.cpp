@@ -81,8 +81,8 @@ TYPED_TEST(Threads, DoNotChangeABit) {
 TYPED_TEST(Threads, NoVariantDependsOnThem) {
   using T = TypeParam;
   RandomProblem random(9);
-  for (int round = 0; round < 40; ++round) {
-    const LayerShape shape = random.shape(150, 30);
+  for (int round = 0; round < 12; ++round) {
+    const LayerShape shape = random.shape(90, 20);
     LayerData<T> data(shape, round % 3, random.engine());
     Blocks forward;
     ASSERT_TRUE(plan::choose_blocks({Pass::forward, Schedule::row_stream}, false, shape, 100000,
@@ -123,8 +123,8 @@ TYPED_TEST(Threads, CountingRunGivesTheSameBits) {
     long events = 0;
   };
   RandomProblem random(8);
-  for (int round = 0; round < 40; ++round) {
-    const LayerShape shape = random.shape(120, 30);
+  for (int round = 0; round < 12; ++round) {
+    const LayerShape shape = random.shape(90, 20);
     for (const Variant& v : variants()) {
       const index_t M = plan::least_fast_memory(v, shape) * random.logarithmic(1, 30);
       Blocks blocks;
