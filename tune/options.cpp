@@ -12,6 +12,16 @@ namespace {
   throw CLI::ValidationError(name, why);
 }
 
+// "auto, naive, ... or row_stream"
+std::string schedule_names(const char* before_last) {
+  std::string names = "auto";
+  for (int i = 0; i < schedule_count; ++i) {
+    names += i + 1 < schedule_count ? ", " : before_last;
+    names += name_of(static_cast<Schedule>(i));
+  }
+  return names;
+}
+
 }  // namespace
 
 CLI::Option* add_integer(CLI::App* app, const std::string& name, index_t* value, index_t least,
@@ -35,14 +45,13 @@ CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule) {
     } else if (parse_schedule(text.c_str(), &parsed)) {
       *schedule = parsed;
     } else {
-      wrong("--schedule", "no schedule is called \"" + text +
-                              "\"; there are auto, naive, paper_small, paper_large, row_stream");
+      wrong("--schedule",
+            "no schedule is called \"" + text + "\"; there are " + schedule_names(", "));
     }
   };
   return app
-      ->add_option_function<std::string>(
-          "--schedule", parse,
-          "auto, naive, paper_small, paper_large or row_stream (default: auto)")
+      ->add_option_function<std::string>("--schedule", parse,
+                                         schedule_names(" or ") + " (default: auto)")
       ->type_name("NAME");
 }
 

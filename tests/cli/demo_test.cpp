@@ -68,13 +68,17 @@ TEST(Demo, RunsEveryScheduleOnModelData) {
   std::set<std::string> expected;
   for (const char* dtype : {" f32", " f64"}) {
     for (const char* name : {"naive", "paper_small", "paper_large", "paper_large literal",
-                             "row_stream g", "row_stream h"}) {
+                             "row_stream g", "row_stream h", "stationary g", "stationary h"}) {
       expected.insert(std::string(name) + dtype);
     }
   }
   EXPECT_EQ(schedules(json["backward"]), expected);
   expected.erase("naive f32");
   expected.erase("naive f64");
+  for (const char* name :
+       {"score_stored g f32", "score_stored h f32", "score_stored g f64", "score_stored h f64"}) {
+    expected.insert(name);
+  }
   EXPECT_EQ(schedules(json["forward"]), expected);
   EXPECT_GE(check_rows(json["backward"]), 10);
   EXPECT_GE(check_rows(json["forward"]), 10);

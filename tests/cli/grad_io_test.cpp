@@ -298,12 +298,13 @@ TEST(GradFlops, AreThoseOfTheForm) {
   LayerCase layer;
   make_layer_case({40, 30, 12, 12}, Ties::none, "f64", 3, &layer);
   const double n = 40, m = 30, d = 12, dv = 12;
-  for (const char* schedule : {"row_stream", "paper_small", "paper_large", "naive"}) {
+  for (const char* schedule : {"row_stream", "stationary", "paper_small", "paper_large", "naive"}) {
     const Json json = run_ioattn(layer.grad() + Arguments{"--json", "--schedule", schedule}).json();
     for (const Json& entry : json["io"]) {
       const ioattn::plan::Plan plan = plan_of(entry);
-      const bool g_form =
-          plan.schedule == ioattn::Schedule::row_stream && plan.blocks.form == ioattn::Form::g;
+      const bool g_form = (plan.schedule == ioattn::Schedule::row_stream ||
+                           plan.schedule == ioattn::Schedule::stationary) &&
+                          plan.blocks.form == ioattn::Form::g;
       const double thin = g_form ? n * d * dv : m * d * dv;
       const double wide = n * m * d;
       const double fma = entry["pass"] == "backward" ? 3 * wide + 2 * n * d * d + thin

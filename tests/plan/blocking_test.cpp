@@ -102,6 +102,30 @@ TEST(Blocking, ExistsAtTheLeastAndNotBelow) {
   }
 }
 
+// Sizes of the results of the products of stationary and score_stored.
+struct ResultSize {
+  index_t rows, cols;
+};
+ResultSize result_size(const Variant& v, std::string_view product, const LayerShape& shape) {
+  const auto [n, m, d, e, tie] = shape;
+  const bool forward = v.pass == Pass::forward;
+  if (product == "s" || product == "g") return {n, d};
+  if (product == "h") return {m, e};
+  if (product == "f" || product == "q") return {n, m};
+  if (product == "u") return {n, forward && v.form == Form::h ? e : d};
+  return forward ? ResultSize{n, e} : ResultSize{d, d};
+}
+
+void check_one_tile(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
+  for (const ProductField& field : product_fields()) {
+    if (!uses(v, field.name)) continue;
+    const ProductBlocks& tile = blocks.*field.product;
+    const ResultSize size = result_size(v, field.name, shape);
+    ASSERT_GE(tile.rows, size.rows) << field.name;
+    ASSERT_TRUE(tile.keep_a || tile.cols >= size.cols) << field.name;
+  }
+}
+
 TEST(Blocking, HoldsEverythingWhereMemoryHasNoEnd) {
   ioattn_test::RandomProblem random(22);
   constexpr index_t M = index_t(1) << 40;
@@ -117,8 +141,35 @@ TEST(Blocking, HoldsEverythingWhereMemoryHasNoEnd) {
         ASSERT_EQ(blocks, Blocks());  // no blocks: resident
       } else if (schedule == Schedule::paper_large && pass == Pass::backward) {
         ASSERT_GE(blocks.r, std::min(shape.n, shape.d));  // the paper's B_r is at most d
-      } else {
+      } else if (uses(choice, "r")) {
         ASSERT_GE(blocks.r, shape.n);
+      } else {
+        check_one_tile(choice, shape, blocks);
+      }
+      ASSERT_FALSE(HasFailure());
+    }
+  }
+}
+
+// What sets the two apart: score_stored keeps whole rows, stationary one tile of n x m products.
+TEST(Blocking, WhatStaysInTheLargeProducts) {
+  ioattn_test::RandomProblem random(24);
+  for (int round = 0; round < 500; ++round) {
+    const LayerShape shape = random.shape(3000, 500);
+    for (const Variant& v : variants()) {
+      const bool rows_stay = v.schedule == Schedule::score_stored;
+      if (!rows_stay && v.schedule != Schedule::stationary) continue;
+      const index_t M = least_fast_memory(v, shape) * random.logarithmic(1, 1000);
+      SCOPED_TRACE(describe(v, shape, M));
+      Blocks blocks;
+      ASSERT_TRUE(choose_blocks(v, false, shape, M, tiles[1], &blocks));
+      ASSERT_EQ(blocks.f.keep_a, rows_stay);
+      ASSERT_FALSE(blocks.u.keep_a || blocks.q.keep_a);
+      if (rows_stay) {
+        ASSERT_EQ(blocks.u.cols, result_size(v, "u", shape).cols);
+      }
+      if (v.pass == Pass::backward && v.form == Form::g && shape.tie != Tie::none) {
+        ASSERT_EQ(blocks.q, blocks.f);  // one pair of tiles
       }
     }
   }

@@ -19,10 +19,13 @@ Plan random_plan(ioattn_test::RandomProblem* random) {
        {&Blocks::r, &Blocks::c, &Blocks::rho, &Blocks::w, &Blocks::o, &Blocks::a, &Blocks::b}) {
     if (random->uniform(0, 2) > 0) plan.blocks.*field = size();
   }
-  if (plan.schedule == Schedule::row_stream) {
+  if (has_form(plan.schedule, Form::h)) {
     plan.blocks.form = random->uniform(0, 1) == 0 ? Form::g : Form::h;
   }
-  if (plan.blocks.form == Form::h) plan.blocks.h = {size(), size(), size()};
+  for (const ProductField& field : product_fields()) {
+    if (random->uniform(0, 1) == 0) continue;
+    plan.blocks.*field.product = {size(), size(), size(), random->uniform(0, 1) == 0};
+  }
   plan.blocks.literal = random->uniform(0, 3) == 0;
   plan.isa = static_cast<Isa>(random->uniform(0, isa_count - 1));
   plan.tile_rows = static_cast<int>(random->uniform(1, 40));
@@ -42,6 +45,11 @@ TEST(PlanText, PrintsLevelScheduleBlocksAndTile) {
   plan.blocks.form = Form::h;
   plan.blocks.h = {7, 8, 9};
   EXPECT_EQ(to_text(plan), "M:row_stream(form=h,r=448,c=64,h=7x8x9) > reg:avx2(6x16)");
+  plan.schedule = Schedule::score_stored;
+  plan.blocks = {};
+  plan.blocks.f = {7, 8, 9, true};
+  plan.blocks.u = {5, 6, 4};
+  EXPECT_EQ(to_text(plan), "M:score_stored(form=g,f=7x8x9a,u=5x6x4) > reg:avx2(6x16)");
   plan.schedule = Schedule::paper_large;
   plan.blocks = {};
   plan.blocks.literal = true;

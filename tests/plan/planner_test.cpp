@@ -24,6 +24,7 @@ PlanRequest request_for(Pass pass, const LayerShape& shape, index_t M) {
 
 bool stores_scores(Schedule schedule) {
   return schedule == Schedule::naive || schedule == Schedule::paper_small ||
+         schedule == Schedule::stationary || schedule == Schedule::score_stored ||
          schedule == Schedule::q_stored || schedule == Schedule::half_dim;
 }
 
@@ -181,7 +182,8 @@ TEST(Planner, MemoryLimitIsHonoured) {
 }
 
 // Intermediates in slow memory: S [n,d] and h [m,dv] between the phases of the paper's schedules,
-// scores, q and T = A1^T p [d,m] besides where they are stored.
+// scores, q and T = A1^T p [d,m] besides where they are stored. stationary: S, G or Z or h, scores
+// or p over f, backward delta and U.
 TEST(Planner, ScratchIsWhatPassesThroughSlowMemory) {
   const LayerShape shape = {50, 40, 12, 7, Tie::none};
   const auto [n, m, d, e, tie] = shape;
@@ -200,6 +202,9 @@ TEST(Planner, ScratchIsWhatPassesThroughSlowMemory) {
           words = n + values + n * m + (c.blocks.products == Products::stored ? 2 * n * d : 0);
         } else if (c.schedule == Schedule::half_dim) {
           words = n + 2 * n * d + values + 2 * n * m;
+        } else if (c.schedule == Schedule::stationary || c.schedule == Schedule::score_stored) {
+          words = n * d + (c.blocks.form == Form::h ? m * e : n * d) + n * m +
+                  (pass == Pass::backward ? n + n * d : 0);
         } else if (stores_scores(c.schedule)) {
           words = n * d + m * e + n * m + (pass == Pass::backward ? n * m + d * m : 0);
         }
@@ -222,7 +227,8 @@ TEST(Planner, NamedSchedulesAreTaken) {
       const Status status = make_plan(request, &plan);
       if (!exists(schedule, request.pass)) {
         ASSERT_EQ(status.code(), StatusCode::unsupported);
-        ASSERT_EQ(status.message(), std::string(name_of(schedule)) + " has no forward pass");
+        ASSERT_EQ(status.message(),
+                  std::string(name_of(schedule)) + " has no " + name_of(request.pass) + " pass");
         continue;
       }
       ASSERT_TRUE(status.is_ok()) << status.message();

@@ -115,6 +115,8 @@ class Uppers {
       add("row_stream", AlgorithmClass::F, row_stream_forward(shape, M));
       add("stationary g", AlgorithmClass::F, stationary_forward(shape, M));
       add("stationary h", AlgorithmClass::F, stationary_forward(shape, M, Form::h));
+      add("score_stored g", AlgorithmClass::F, score_stored_forward(shape, M));
+      add("score_stored h", AlgorithmClass::F, score_stored_forward(shape, M, Form::h));
       add_paper_large_forward();
     }
     for (const Form form : {Form::g, Form::h}) {

@@ -337,6 +337,8 @@ TEST(WordLevel, SaysWhenMIsTooSmall) {
   EXPECT_FALSE(stationary_backward(shape, 3));
   EXPECT_TRUE(stationary_forward(shape, 5));
   EXPECT_FALSE(stationary_forward(shape, 4));
+  EXPECT_TRUE(score_stored_forward(shape, 2 * 6 + 2));
+  EXPECT_FALSE(score_stored_forward(shape, 2 * 6 + 1));
   EXPECT_TRUE(tile_fused_backward(shape, 6, ScoreTile::resident));
   EXPECT_FALSE(tile_fused_backward(shape, 5, ScoreTile::resident));
   EXPECT_TRUE(tile_fused_backward(shape, 5, ScoreTile::parked));
