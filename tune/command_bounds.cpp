@@ -73,6 +73,7 @@ std::optional<index_t> word_level_words(Pass pass, Schedule schedule, const Laye
       return forward ? std::nullopt : total(w::paper_large_backward(shape, M));
     case Schedule::row_stream:
       return total(forward ? w::row_stream_forward(shape, M) : w::row_stream_backward(shape, M));
+    case Schedule::col_stream: break;  // a pass of its own
   }
   return std::nullopt;
 }

@@ -7,7 +7,8 @@
 
 namespace ioattn {
 namespace {
-constexpr const char* names[schedule_count] = {"naive", "paper_small", "paper_large", "row_stream"};
+constexpr const char* names[schedule_count] = {"naive", "paper_small", "paper_large", "row_stream",
+                                               "col_stream"};
 
 struct Row {
   Variant variant;
@@ -24,6 +25,8 @@ constexpr Row table[] = {
     {{Pass::backward, Schedule::paper_large}, "r c"},
     {{Pass::backward, Schedule::row_stream, Form::g}, "r c rho w o a b"},
     {{Pass::backward, Schedule::row_stream, Form::h}, "r c rho w o a b h"},
+    {{Pass::backward_keys, Schedule::col_stream, Form::g}, "c rho"},
+    {{Pass::backward_keys, Schedule::col_stream, Form::h}, "c rho"},
 };
 constexpr std::size_t variant_count = std::size(table);
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "plan/blocking_col_stream.hpp"
 #include "plan/product_blocks.hpp"
 #include "theory/io_cost.hpp"
 
@@ -187,6 +188,9 @@ Blocks choose_row_stream(Pass pass, Form form, const LayerShape& shape, index_t 
 
 index_t least_fast_memory(const Variant& variant, const LayerShape& shape) {
   const auto [pass, schedule, form, products] = variant;
+  if (schedule == Schedule::col_stream) {
+    return least_col_stream(shape, form, all_key_gradients(form, shape.tie));
+  }
   Blocks blocks = unit_blocks(form);
   if (schedule == Schedule::paper_large) {
     blocks = large_blocks(pass, shape, pass == Pass::backward ? least_large_side : 1);
@@ -207,6 +211,9 @@ bool choose_blocks(const Variant& variant, bool literal, const LayerShape& shape
       return true;
     case Schedule::paper_large: *blocks = choose_large(pass, literal, shape, M); return true;
     case Schedule::row_stream: *blocks = choose_row_stream(pass, form, shape, M, tile); return true;
+    case Schedule::col_stream:
+      *blocks = choose_col_stream(shape, form, all_key_gradients(form, shape.tie), M, tile);
+      return true;
   }
   return false;
 }

@@ -18,6 +18,7 @@ index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, con
       return n * d + m * e + (pass == Pass::forward ? n * m : 2 * n * m + m * d);
     case Schedule::paper_large: return n * d + m * e;
     case Schedule::row_stream: return blocks.form == Form::h ? m * e : 0;
+    case Schedule::col_stream: return 0;
   }
   return 0;
 }

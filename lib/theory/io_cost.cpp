@@ -29,6 +29,11 @@ ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, cons
       return forward ? paper_large_forward(shape, blocks) : paper_large_backward(shape, blocks);
     case Schedule::row_stream:
       return forward ? row_stream_forward(shape, blocks) : row_stream_backward(shape, blocks);
+    case Schedule::col_stream: {
+      ScheduleCost cost;
+      cost.add("col_stream", col_stream(shape, blocks, all_key_gradients(blocks.form, shape.tie)));
+      return cost;
+    }
   }
   return {};
 }
@@ -51,6 +56,8 @@ index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const B
     case Schedule::row_stream:
       if (forward) return s + scores + (h_form ? h + n * m * e : n * m * d + n * d * e);
       return s + scores + (h_form ? h + n * m * e : n * d * e + n * m * d) + n * m * d + n * d * d;
+    case Schedule::col_stream:
+      return col_stream_fma(shape, blocks.form, all_key_gradients(blocks.form, shape.tie));
   }
   return 0;
 }

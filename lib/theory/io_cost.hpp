@@ -40,6 +40,7 @@ struct ScheduleCost {
 // Exact I/O of a schedule at block level (reference in lib/theory/README.md), equal to what an
 // observer counts. The blocks must be positive where the schedule uses them; sizes must be at
 // least 1.
+// Pass::backward_keys: all key gradients of the form.
 ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks);
 
 // Multiply-adds that the schedule executes, exactly.
