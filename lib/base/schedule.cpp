@@ -25,6 +25,8 @@ constexpr Row table[] = {
     {{Pass::backward, Schedule::paper_large}, "r c"},
     {{Pass::backward, Schedule::row_stream, Form::g}, "r c rho w o a b"},
     {{Pass::backward, Schedule::row_stream, Form::h}, "r c rho w o a b h"},
+    {{Pass::backward, Schedule::row_stream, Form::g, Products::stored}, "r c rho w o s g x"},
+    {{Pass::backward, Schedule::row_stream, Form::h, Products::stored}, "r c rho w o s h x"},
     {{Pass::backward_keys, Schedule::col_stream, Form::g}, "c rho"},
     {{Pass::backward_keys, Schedule::col_stream, Form::h}, "c rho"},
 };

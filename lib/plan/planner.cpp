@@ -12,12 +12,16 @@ bool stores_scores(Schedule schedule) {
 // Words of intermediates that pass through slow memory.
 index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks) {
   const auto [n, m, d, e, tie] = shape;
+  const bool h_form = blocks.form == Form::h;
+  const index_t thin = n + (h_form ? m * e : n * d) +  // delta, h or G, and S, U
+                       (blocks.products == Products::stored ? 2 * n * d : 0);
   switch (schedule) {
     case Schedule::naive:
     case Schedule::paper_small:
       return n * d + m * e + (pass == Pass::forward ? n * m : 2 * n * m + m * d);
     case Schedule::paper_large: return n * d + m * e;
-    case Schedule::row_stream: return blocks.form == Form::h ? m * e : 0;
+    case Schedule::row_stream:
+      return blocks.products == Products::stored ? thin : h_form ? m * e : 0;
     case Schedule::col_stream: return 0;
   }
   return 0;

@@ -62,9 +62,7 @@ struct ColStream<T>::Run {
   Block value_block(const Range& keys) const {
     return rows_of(pass.g_form_ ? Operand::A3 : Operand::h, keys, pass.v_);
   }
-  Block key_sums(const Range& keys) const {
-    return rows_of(summed ? Operand::dA : Operand::dA2, keys, pass.d_);
-  }
+  Block key_sums(const Range& keys) const { return rows_of(operands.d_keys_name, keys, pass.d_); }
   Block value_sums(const Range& keys) const {
     return rows_of(pass.g_form_ ? Operand::dA3 : Operand::W, keys, pass.v_);
   }

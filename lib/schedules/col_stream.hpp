@@ -18,7 +18,8 @@ struct KeyPassOperands {
   const T* lse = nullptr;       // [n]
   const T* delta = nullptr;     // [n]
   MatrixView<T> d_keys;         // dA2 [m, d]; sum: dA2 + dA3
-  MatrixView<T> d_values;       // W = f^T dO [m, dv]; g-form: dA3 [m, d]
+  Operand d_keys_name = Operand::dA2;
+  MatrixView<T> d_values;  // W = f^T dO [m, dv]; g-form: dA3 [m, d]
 };
 
 // c keys, their values and their gradients stay, queries stream in blocks of rho rows: dA2 = p^T S

@@ -12,6 +12,29 @@ index_t rows_per_block(const LayerShape& shape, const Blocks& blocks, int thread
 }
 
 template <class T>
+void multiply_rows(const kernels::KernelTable<T>& kernels, const QueryLayout& layout, index_t rows,
+                   const T* panels, index_t depth, const Factor<const T>& b, const Range& cols,
+                   index_t width, T* result) {
+  for (Range sub(rows, layout.rho); sub; sub.next()) {
+    kernels::Product<T> p;
+    p.rows = cols.size();
+    p.cols = sub.size();
+    p.depth = depth;
+    p.a = b.at(0, cols.begin);
+    p.a_row = b.col_stride;
+    p.a_depth = b.row_stride;
+    p.b = panels + layout.panel_offset(sub.begin, depth);
+    p.b_panel = depth * layout.nr;
+    p.b_row = layout.nr;
+    p.c = result + layout.panel_offset(sub.begin, width) + cols.begin * layout.nr;
+    p.c_panel = width * layout.nr;
+    p.c_row = layout.nr;
+    p.padded = true;
+    kernels.product(p);
+  }
+}
+
+template <class T>
 void project_queries(const kernels::KernelTable<T>& kernels, const Trace& trace,
                      const QueryLayout& layout, const LayerInputs<T>& in, const Range& rows,
                      index_t w, T* a1_panels, T* s_panels) {
@@ -20,29 +43,35 @@ void project_queries(const kernels::KernelTable<T>& kernels, const Trace& trace,
   trace.read(a1);
   pack_rows(kernels, layout, in.a1, rows, a1_panels);
   trace.create({Operand::S, rows.begin, 0, rows.size(), d});
-  for (Range x(d, w); x; x.next()) {
-    const Block streamed = {Operand::X, 0, x.begin, d, x.size()};
+  for (Range cols(d, w); cols; cols.next()) {
+    const Block streamed = {Operand::X, 0, cols.begin, d, cols.size()};
     trace.read(streamed);
-    for (Range sub(rows.size(), layout.rho); sub; sub.next()) {
-      kernels::Product<T> p;
-      p.rows = x.size();
-      p.cols = sub.size();
-      p.depth = d;
-      p.a = in.x.at(0, x.begin);
-      p.a_row = 1;
-      p.a_depth = in.x.stride;
-      p.b = a1_panels + layout.panel_offset(sub.begin, d);
-      p.b_panel = d * layout.nr;
-      p.b_row = layout.nr;
-      p.c = s_panels + layout.panel_offset(sub.begin, d) + x.begin * layout.nr;
-      p.c_panel = d * layout.nr;
-      p.c_row = layout.nr;
-      p.padded = true;
-      kernels.product(p);
-    }
+    multiply_rows(kernels, layout, rows.size(), a1_panels, d, factor(Operand::X, in.x), cols, d,
+                  s_panels);
     trace.remove(streamed);
   }
   trace.remove(a1);
+}
+
+template <class T>
+kernels::Product<T> score_product(const QueryLayout& layout, const MatrixView<const T>& keys,
+                                  const T* query_panels, const Range& sub,
+                                  const kernels::ScoreTile<T>& tile) {
+  kernels::Product<T> p;
+  p.rows = keys.rows;
+  p.cols = sub.size();
+  p.depth = keys.cols;
+  p.a = keys.data;
+  p.a_row = keys.stride;
+  p.a_depth = 1;
+  p.b = query_panels + layout.panel_offset(sub.begin, keys.cols);
+  p.b_panel = keys.cols * layout.nr;
+  p.b_row = layout.nr;
+  p.c = tile.data;
+  p.c_panel = layout.nr;
+  p.c_row = tile.stride;
+  p.padded = true;
+  return p;
 }
 
 template <class T>
@@ -71,8 +100,14 @@ MatrixView<const T> ValueProjection<T>::h(void* workspace) const {
 }
 
 #define IOATTN_INSTANTIATE(T)                                                                     \
+  template void multiply_rows(const kernels::KernelTable<T>&, const QueryLayout&, index_t,        \
+                              const T*, index_t, const Factor<const T>&, const Range&, index_t,   \
+                              T*);                                                                \
   template void project_queries(const kernels::KernelTable<T>&, const Trace&, const QueryLayout&, \
                                 const LayerInputs<T>&, const Range&, index_t, T*, T*);            \
+  template kernels::Product<T> score_product(const QueryLayout&, const MatrixView<const T>&,      \
+                                             const T*, const Range&,                              \
+                                             const kernels::ScoreTile<T>&);                       \
   template class ValueProjection<T>
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);

@@ -6,8 +6,8 @@
 #include "schedules/task.hpp"
 #include "schedules/workspace.hpp"
 
-// What the two passes of row_stream share: rows of queries as packed panels, and the h-form's
-// product.
+// What the passes over rows of queries share: the rows as packed panels, score tiles, and the
+// h-form's product.
 namespace ioattn::schedules::row_stream {
 
 // How a block of query rows lies in memory: sub-blocks of rho rows, each in panels of nr lanes, so
@@ -37,11 +37,24 @@ void pack_rows(const kernels::KernelTable<T>& kernels, const QueryLayout& layout
   }
 }
 
+// Columns `cols` of the product of packed rows [rows x depth] with B [depth x width], in panels.
+template <class T>
+void multiply_rows(const kernels::KernelTable<T>& kernels, const QueryLayout& layout, index_t rows,
+                   const T* panels, index_t depth, const Factor<const T>& b, const Range& cols,
+                   index_t width, T* result);
+
 // S_I = A1_I X, transposed in panels: A1_I is read, X streams by blocks of w columns.
 template <class T>
 void project_queries(const kernels::KernelTable<T>& kernels, const Trace& trace,
                      const QueryLayout& layout, const LayerInputs<T>& in, const Range& rows,
                      index_t w, T* a1_panels, T* s_panels);
+
+// tile[key][query] = the product of the rows of `keys` with a sub-block of packed query rows of the
+// same width. Its tile may be written over whole panels.
+template <class T>
+kernels::Product<T> score_product(const QueryLayout& layout, const MatrixView<const T>& keys,
+                                  const T* query_panels, const Range& sub,
+                                  const kernels::ScoreTile<T>& tile);
 
 // A row stride in elements, at least `cols` rounded up to nr, that does not make rows collide in a
 // cache: not a multiple of 1 KiB.

@@ -10,6 +10,7 @@ namespace ioattn::schedules {
 namespace {
 
 using row_stream::QueryLayout;
+using row_stream::score_product;
 
 template <class T>
 class RowStreamForward {
@@ -131,21 +132,9 @@ class RowStreamForward {
     T* rescale = worker_.rescale.in(memory);
     const index_t lane = layout_.lane_offset(sub.begin);
 
-    kernels::Product<T> p;
-    p.rows = keys.size();
-    p.cols = sub.size();
-    p.depth = d_;
-    p.a = worker_.key.in(memory);
-    p.a_row = d_stride_;
-    p.a_depth = 1;
-    p.b = worker_.s.in(memory) + layout_.panel_offset(sub.begin, d_);
-    p.b_panel = d_ * nr_;
-    p.b_row = nr_;
-    p.c = scores;
-    p.c_panel = nr_;
-    p.c_row = tile_stride_;
-    p.padded = true;
-    kernels_.product(p);
+    const MatrixView<const T> key = {worker_.key.in(memory), keys.size(), d_, d_stride_};
+    kernels_.product(score_product(layout_, key, worker_.s.in(memory), sub,
+                                   {scores, tile_stride_, keys.size(), sub.size()}));
 
     kernels_.softmax_update({scores, tile_stride_, keys.size(), layout_.sub_lanes()}, true,
                             worker_.row_max.in(memory) + lane, worker_.row_sum.in(memory) + lane,

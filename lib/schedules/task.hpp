@@ -33,6 +33,9 @@ struct BackwardTask {
   const kernels::KernelTable<T>* kernels = nullptr;
   int threads = 1;
   Observer* observer = nullptr;
+  // Schedules that pass U = p A2 through memory leave it here if the data are not null, [n, d], and
+  // skip dX if its data are null.
+  MatrixView<T> u = {};
 };
 
 // Events to an observer that may be null.

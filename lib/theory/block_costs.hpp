@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "theory/io_cost.hpp"
 
 namespace ioattn::theory {
@@ -13,6 +15,26 @@ constexpr index_t product_reads(index_t n1, index_t k, index_t n2, index_t rows,
 // The product alone, with the blocks cut to the matrices. With accumulate C is read and added to.
 IoCost product_cost(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks,
                     bool accumulate = false);
+
+// Phases "delta", "S" (Products::stored), "G" or "h", and "dX" (stored) of the thin products whose
+// results pass through memory.
+void add_thin_products(const LayerShape& shape, const Blocks& blocks, ScheduleCost* cost);
+void add_dx_product(const LayerShape& shape, const Blocks& blocks, ScheduleCost* cost);
+
+// The blocks of a pass over rows, cut to the matrices; e is dv.
+struct RowCut {
+  index_t r, c, rho, w_d, w_e, o, a, b;
+
+  RowCut(const LayerShape& shape, const Blocks& blocks)
+      : r(std::min(blocks.r, shape.n)),
+        c(std::min(blocks.c, shape.m)),
+        rho(std::min(blocks.rho, r)),
+        w_d(std::min(blocks.w, shape.d)),
+        w_e(std::min(blocks.w, shape.dv)),
+        o(std::min(blocks.o, r)),
+        a(std::min(blocks.a, shape.d)),
+        b(std::min(blocks.b, shape.d)) {}
+};
 
 ScheduleCost naive_backward(const LayerShape& shape);
 ScheduleCost paper_small_forward(const LayerShape& shape, const Blocks& blocks);

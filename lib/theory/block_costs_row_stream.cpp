@@ -6,29 +6,29 @@
 namespace ioattn::theory {
 namespace {
 
-struct Cut {
-  index_t r, c, rho, w_d, w_e, o, a, b;
-
-  Cut(const LayerShape& shape, const Blocks& blocks)
-      : r(std::min(blocks.r, shape.n)),
-        c(std::min(blocks.c, shape.m)),
-        rho(std::min(blocks.rho, r)),
-        w_d(std::min(blocks.w, shape.d)),
-        w_e(std::min(blocks.w, shape.dv)),
-        o(std::min(blocks.o, r)),
-        a(std::min(blocks.a, shape.d)),
-        b(std::min(blocks.b, shape.d)) {}
-};
+// S, G (or dO), delta and LSE are read; U is written.
+ScheduleCost stored_backward(const LayerShape& shape, const Blocks& blocks, index_t pair) {
+  const auto [n, m, d, e, tie] = shape;
+  const RowCut cut(shape, blocks);
+  const index_t kept = blocks.form == Form::h ? d + e : 2 * d;  // per row: S and G or dO
+  ScheduleCost cost;
+  add_thin_products(shape, blocks, &cost);
+  cost.add("row_stream", {n * (kept + 2) + ceil_div(n, cut.r) * m * pair, n * d, n * d + n * m,
+                          cut.r * (kept + d + 2) + pair * cut.c + cut.rho * cut.c});
+  add_dx_product(shape, blocks, &cost);
+  return cost;
+}
 
 }  // namespace
 
 ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks) {
   const auto [n, m, d, e, tie] = shape;
-  const auto [r, c, rho, w, w_e, o, a, b] = Cut(shape, blocks);
+  const auto [r, c, rho, w, w_e, o, a, b] = RowCut(shape, blocks);
   const bool h_form = blocks.form == Form::h;
   const index_t passes = ceil_div(n, r);
   // Words of a key and its value; tied operands are the same memory.
   const index_t pair = h_form ? d + e : tie == Tie::none ? 2 * d : d;
+  if (blocks.products == Products::stored) return stored_backward(shape, blocks, pair);
 
   ScheduleCost cost;
   if (h_form) cost.add("h", product_cost(m, d, e, blocks.h));
@@ -48,7 +48,7 @@ ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks) 
 
 ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks) {
   const auto [n, m, d, e, tie] = shape;
-  const auto [r, c, rho, w, w_e, o, a, b] = Cut(shape, blocks);
+  const auto [r, c, rho, w, w_e, o, a, b] = RowCut(shape, blocks);
   const bool h_form = blocks.form == Form::h;
   const index_t passes = ceil_div(n, r);
   const index_t pair = h_form ? d + e : tie == Tie::none ? 2 * d : d;

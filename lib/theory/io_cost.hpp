@@ -27,7 +27,7 @@ struct PhaseCost {
 // Cost of a schedule phase by phase. The total adds reads, writes and created words and takes the
 // largest footprint.
 struct ScheduleCost {
-  static constexpr int max_phases = 8;
+  static constexpr int max_phases = 16;
   std::array<PhaseCost, max_phases> phases{};
   int phase_count = 0;
 

@@ -53,25 +53,18 @@ index_t named_least(const Status& status) {
                                  : std::strtoll(message.c_str() + at + key.size(), nullptr, 10);
 }
 
-TEST(Planner, ListsEveryScheduleOnceAndRowStreamPerForm) {
+TEST(Planner, ListsEveryVariantOnce) {
   const LayerShape shape = {100, 90, 30, 20, Tie::none};
-  const std::vector<Candidate> forward = candidates(request_for(Pass::forward, shape, 4000));
-  const std::vector<Candidate> backward = candidates(request_for(Pass::backward, shape, 4000));
-  using Row = std::pair<Schedule, Form>;
-  const auto rows = [](const std::vector<Candidate>& list) {
-    std::vector<Row> result;
-    result.reserve(list.size());
-    for (const Candidate& c : list) result.push_back({c.schedule, c.blocks.form});
-    return result;
-  };
-  const std::vector<Row> common = {{Schedule::paper_small, Form::g},
-                                   {Schedule::paper_large, Form::g},
-                                   {Schedule::row_stream, Form::g},
-                                   {Schedule::row_stream, Form::h}};
-  EXPECT_EQ(rows(forward), common);
-  std::vector<Row> with_naive = {{Schedule::naive, Form::g}};
-  with_naive.insert(with_naive.end(), common.begin(), common.end());
-  EXPECT_EQ(rows(backward), with_naive);
+  for (const Pass pass : passes) {
+    std::vector<Variant> listed, known;
+    for (const Candidate& c : candidates(request_for(pass, shape, 4000))) {
+      listed.push_back(variant_of(pass, c.schedule, c.blocks));
+    }
+    for (const Variant& v : variants()) {
+      if (v.pass == pass) known.push_back(v);
+    }
+    EXPECT_EQ(listed, known);
+  }
 }
 
 TEST(Planner, CandidatesCarryTheExactCosts) {
@@ -198,7 +191,9 @@ TEST(Planner, ScratchIsWhatPassesThroughSlowMemory) {
       for (const Candidate& c : candidates(request)) {
         ASSERT_TRUE(c.fits);
         index_t words = 0;
+        const index_t values = c.blocks.form == Form::h ? m * e : n * d;
         if (c.schedule == Schedule::row_stream) words = c.blocks.form == Form::h ? m * e : 0;
+        if (c.blocks.products == Products::stored) words = n + 2 * n * d + values;
         if (c.schedule == Schedule::paper_large) words = n * d + m * e;
         if (stores_scores(c.schedule)) {
           words = n * d + m * e + n * m + (pass == Pass::backward ? n * m + d * m : 0);

@@ -23,6 +23,16 @@ namespace {
 
 using namespace ioattn;
 namespace ref = ioattn_reference;
+using ioattn_test::limit;  // of one sum
+
+// Of the thin products of the backward passes that store them.
+double thin_limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
+  const auto [n, m, d, e, tie] = shape;
+  const double values = v.form == Form::h ? limit(d, blocks.h) : limit(e, blocks.g);
+  return v.products == Products::fused
+             ? values
+             : std::max({values, limit(e, blocks.w), limit(d, blocks.s), limit(n, blocks.x)});
+}
 
 double limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
   const auto [n, m, d, e, tie] = shape;
@@ -35,7 +45,11 @@ double limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
       const index_t r = std::min(blocks.r, n), c = std::min(blocks.c, m);
       return limit(ceil_div(n, r) * ceil_div(m, c) * std::max(r, c), std::max(r, c));
     }
-    case Schedule::row_stream: return std::max(limit(m, blocks.c), limit(n, blocks.rho));
+    case Schedule::row_stream:
+      if (v.products == Products::stored) {
+        return std::max(limit(m, blocks.c), thin_limit(v, shape, blocks));
+      }
+      return std::max(limit(m, blocks.c), limit(n, blocks.rho));
     case Schedule::col_stream: return limit(n, blocks.rho);
   }
   return 0;

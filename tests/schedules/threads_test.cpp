@@ -28,7 +28,16 @@ std::vector<T> outputs(LayerData<T>* data) {
 }
 
 template <class T>
-class Threads : public testing::Test {};
+class Threads : public testing::Test {
+ protected:
+  Threads() {
+    for (const Variant& v : variants()) {
+      if (v.pass == Pass::backward) backward_.push_back(v);
+    }
+  }
+
+  std::vector<Variant> backward_;
+};
 using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(Threads, Types);
 
@@ -40,42 +49,41 @@ TYPED_TEST(Threads, DoNotChangeABit) {
     if (machine::this_machine().isa.has(kernels->isa)) tables.push_back(&kernels->table<T>());
 
   int split_further = 0;
-  for (int round = 0; round < 60; ++round) {
-    const LayerShape shape = random.shape(round % 3 == 0 ? 600 : 200, 40);
-    const kernels::KernelTable<T>& table = *tables[static_cast<std::size_t>(round) % tables.size()];
-    const Form form = round % 2 == 0 ? Form::g : Form::h;
-    const index_t least =
-        std::max(plan::least_fast_memory({Pass::backward, Schedule::row_stream, form}, shape),
-                 plan::least_fast_memory({Pass::forward, Schedule::row_stream, form}, shape));
-    const index_t M = least * random.logarithmic(1, 4000);
-    Blocks forward, backward;
-    ASSERT_TRUE(plan::choose_blocks({Pass::forward, Schedule::row_stream, form}, false, shape, M,
-                                    table.tile, &forward));
-    ASSERT_TRUE(plan::choose_blocks({Pass::backward, Schedule::row_stream, form}, false, shape, M,
-                                    table.tile, &backward));
-    if (backward.r >= shape.n && backward.rho < shape.n) ++split_further;
-    LayerData<T> data(shape, round % 3, random.engine());
-    std::vector<T> expected;
-    for (int threads : {1, 2, 3, 5}) {
-      data.poison_outputs();
-      ASSERT_TRUE(run_pass(Pass::forward, Schedule::row_stream, shape, forward, table, threads,
-                           nullptr, &data)
-                      .is_ok());
-      ASSERT_TRUE(run_pass(Pass::backward, Schedule::row_stream, shape, backward, table, threads,
-                           nullptr, &data)
-                      .is_ok());
-      const std::vector<T> got = outputs(&data);
-      if (threads == 1) {
-        expected = got;
-        for (T value : got) ASSERT_FALSE(std::isnan(value));
+  for (int round = 0; round < 20; ++round) {
+    for (const Variant& v : this->backward_) {
+      const LayerShape shape = random.shape(round % 3 == 0 ? 600 : 200, 40);
+      const kernels::KernelTable<T>& table =
+          *tables[static_cast<std::size_t>(round) % tables.size()];
+      const Variant forward_variant = {Pass::forward, Schedule::row_stream, v.form};
+      const index_t least = std::max(plan::least_fast_memory(v, shape),
+                                     plan::least_fast_memory(forward_variant, shape));
+      const index_t M = least * random.logarithmic(1, 4000);
+      Blocks forward, backward;
+      ASSERT_TRUE(plan::choose_blocks(forward_variant, false, shape, M, table.tile, &forward));
+      ASSERT_TRUE(plan::choose_blocks(v, false, shape, M, table.tile, &backward));
+      if (uses(v, "rho") && backward.r >= shape.n && backward.rho < shape.n) ++split_further;
+      LayerData<T> data(shape, round % 3, random.engine());
+      std::vector<T> expected;
+      for (int threads : {1, 2, 3, 5}) {
+        data.poison_outputs();
+        ASSERT_TRUE(run_pass(Pass::forward, Schedule::row_stream, shape, forward, table, threads,
+                             nullptr, &data)
+                        .is_ok());
+        ASSERT_TRUE(
+            run_pass(v.pass, v.schedule, shape, backward, table, threads, nullptr, &data).is_ok());
+        const std::vector<T> got = outputs(&data);
+        if (threads == 1) {
+          expected = got;
+          for (T value : got) ASSERT_FALSE(std::isnan(value));
+        }
+        ASSERT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(T)), 0)
+            << to_text(v) << " " << to_text(LayerProblem{shape, dtype_of<T>::value, 0})
+            << " threads=" << threads << " r=" << backward.r << " rho=" << backward.rho;
       }
-      ASSERT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(T)), 0)
-          << to_text(LayerProblem{shape, dtype_of<T>::value, 0}) << " threads=" << threads
-          << " r=" << backward.r << " rho=" << backward.rho;
     }
   }
   // Some plans have a single row block, which several threads must split.
-  EXPECT_GT(split_further, 3);
+  EXPECT_GT(split_further, 10);
 }
 
 // An observer changes nothing either.
@@ -92,13 +100,11 @@ TYPED_TEST(Threads, CountingRunGivesTheSameBits) {
   RandomProblem random(8);
   for (int round = 0; round < 40; ++round) {
     const LayerShape shape = random.shape(120, 30);
-    for (const Schedule schedule :
-         {Schedule::naive, Schedule::paper_small, Schedule::paper_large, Schedule::row_stream}) {
-      const index_t M = plan::least_fast_memory({Pass::backward, schedule, Form::g}, shape) *
-                        random.logarithmic(1, 30);
+    for (const Variant& v : this->backward_) {
+      const Schedule schedule = v.schedule;
+      const index_t M = plan::least_fast_memory(v, shape) * random.logarithmic(1, 30);
       Blocks blocks;
-      ASSERT_TRUE(plan::choose_blocks({Pass::backward, schedule, Form::g}, false, shape, M,
-                                      odd_tile<T>().tile, &blocks));
+      ASSERT_TRUE(plan::choose_blocks(v, false, shape, M, odd_tile<T>().tile, &blocks));
       LayerData<T> data(shape, 0, random.engine());
       Blocks forward;
       ASSERT_TRUE(plan::choose_blocks({Pass::forward, Schedule::row_stream, Form::g}, false, shape,
@@ -117,7 +123,7 @@ TYPED_TEST(Threads, CountingRunGivesTheSameBits) {
       EXPECT_GT(observer.events, 0);
       const std::vector<T> observed = outputs(&data);
       ASSERT_EQ(std::memcmp(plain.data(), observed.data(), plain.size() * sizeof(T)), 0)
-          << name_of(schedule);
+          << to_text(v);
     }
   }
 }

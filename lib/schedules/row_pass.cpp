@@ -1,0 +1,234 @@
+#include "schedules/row_pass.hpp"
+
+#include <algorithm>
+
+#include "parallel/parallel.hpp"
+
+namespace ioattn::schedules::row_stream {
+
+template <class T>
+RowPassMemory<T> memory_of(const StoredProducts<T>& products, const RowPassKind& kind,
+                           void* workspace) {
+  RowPassMemory<T> memory;
+  if (kind.stored_s) memory.s = products.s(workspace);
+  if (kind.stored_g) memory.g = products.g(workspace);
+  if (kind.values == RowPassKind::Values::h) memory.h = products.h(workspace);
+  if (kind.stored_delta) memory.delta = products.delta(workspace);
+  if (kind.stored_u) memory.u = products.u(workspace);
+  return memory;
+}
+
+template <class T>
+RowPass<T>::RowPass(const BackwardTask<T>& task, const RowPassKind& kind, int threads,
+                    WorkspaceLayout* layout)
+    : task_(task),
+      kind_(kind),
+      threads_(threads),
+      kernels_(*task.kernels),
+      n_(task.shape.n),
+      m_(task.shape.m),
+      d_(task.shape.d),
+      e_(task.shape.dv),
+      nr_(kernels_.tile.cols),
+      width_(d_ - kind.first_col),
+      tied_(kind.values == Values::g && task.shape.tie != Tie::none),
+      r_(rows_per_block(task.shape, task.blocks, threads)),
+      c_(std::min(task.blocks.c, m_)),
+      layout_{std::min(task.blocks.rho, r_), nr_},
+      stride_(padded_stride<T>(width_, nr_)),
+      tile_stride_(layout_.sub_lanes() + nr_) {
+  const index_t lanes = layout_.lanes(r_);
+  worker_.a1 = workers_.add<T>(kind.stored_s ? 0 : lanes * d_);
+  worker_.s = workers_.add<T>(lanes * width_);
+  worker_.d_o = workers_.add<T>(uses_d_o() ? lanes * e_ : 0);
+  worker_.g = workers_.add<T>(kind.values == Values::g ? lanes * d_ : 0);
+  worker_.u = workers_.add<T>(r_ * stride_ + nr_);
+  worker_.key = workers_.add<T>(c_ * stride_);
+  worker_.tile = workers_.add<T>(kind.first_col > 0 ? 0 : c_ * tile_stride_);
+  worker_.lse = workers_.add<T>(lanes);
+  worker_.delta = workers_.add<T>(lanes);
+  all_workers_ = layout->add<std::byte>(workers_.bytes() * threads);
+}
+
+template <class T>
+void RowPass<T>::run(const Trace& trace, const RowPassMemory<T>& memory, void* workspace) const {
+  parallel::Dispenser blocks;
+  parallel::OrderedGate gate;
+  const index_t count = ceil_div(n_, r_);
+  auto body = [&](int worker) {
+    void* local = all_workers_.in(workspace) + worker * workers_.bytes();
+    T* key = worker_.key.in(local);
+    std::fill_n(key, worker_.key.count, T(0));  // the padding of the rows is read as lanes
+    for (index_t block = blocks.take(); block < count; block = blocks.take()) {
+      const Work work = {trace, memory, local, Range(block * r_, n_, r_)};
+      make_resident(work);
+      for (Range keys(m_, c_); keys; keys.next()) stream_keys(work, keys);
+      trace.remove(inner_rows(Operand::S, work.rows));
+      if (kind_.values == Values::g) trace.remove(rows_of(Operand::G, work.rows, d_));
+      if (kind_.values == Values::h) trace.remove(rows_of(Operand::dO, work.rows, e_));
+      trace.remove(rows_of(Operand::delta, work.rows, 1));
+      trace.remove(rows_of(Operand::LSE, work.rows, 1));
+      if (kind_.stored_u) {
+        write_u(work);
+      } else {
+        gate.wait_for(block);
+        add_to_dx(work);
+        gate.pass(block);
+      }
+    }
+  };
+  parallel::run(threads_, body);
+}
+
+// U_I += p A2_J, a score tile of rho queries at a time.
+template <class T>
+void RowPass<T>::stream_keys(const Work& work, const Range& keys) const {
+  const Trace& trace = work.trace;
+  const bool streams_values = kind_.values != Values::q && !tied_;
+  const Block values =
+      kind_.values == Values::h ? rows_of(Operand::h, keys, e_) : rows_of(Operand::A3, keys, d_);
+  T* key = worker_.key.in(work.local);
+  trace.read(inner_rows(Operand::A2, keys));
+  for (index_t j = 0; j < keys.size(); ++j)
+    std::copy_n(task_.in.a2.at(keys.begin + j, kind_.first_col), width_, key + j * stride_);
+  if (streams_values) trace.read(values);
+
+  for (Range sub(work.rows.size(), layout_.rho); sub; sub.next()) {
+    const index_t first = work.rows.begin + sub.begin;
+    const Block block = {Operand::p, first, keys.begin, sub.size(), keys.size()};
+    kernels::ScoreTile<T> tile = {worker_.tile.in(work.local), tile_stride_, keys.size(),
+                                  sub.size()};
+    if (kind_.first_col > 0) {
+      trace.read(block);
+      tile.data = work.memory.p.at(keys.begin, first);
+      tile.stride = work.memory.p.stride;
+    } else {
+      trace.create(block);
+    }
+    make_weights(work, keys, sub, tile);
+    add_to_u(work, keys, sub, tile);
+    if (kind_.first_col > 0) trace.write(block);
+    trace.remove(block);
+  }
+  if (streams_values) trace.remove(values);
+  trace.remove(inner_rows(Operand::A2, keys));
+}
+
+// The tile becomes p = f o (q - delta).
+template <class T>
+void RowPass<T>::make_weights(const Work& work, const Range& keys, const Range& sub,
+                              const kernels::ScoreTile<T>& tile) const {
+  const MatrixView<const T> key = {worker_.key.in(work.local), keys.size(), width_, stride_};
+  const T* delta = worker_.delta.in(work.local) + layout_.lane_offset(sub.begin);
+  const bool in_memory = kind_.first_col > 0;
+
+  kernels::Product<T> f = score_product(layout_, key, worker_.s.in(work.local), sub, tile);
+  f.padded = !in_memory;
+  f.accumulate = in_memory;
+  f.epilogue = kernels::Epilogue::exp;
+  f.lane = worker_.lse.in(work.local) + layout_.lane_offset(sub.begin);
+  kernels_.product(f);
+
+  if (kind_.values == Values::q) {
+    const index_t first = work.rows.begin + sub.begin;
+    for (index_t j = 0; j < keys.size(); ++j) {
+      const Block q = {Operand::q, first, keys.begin + j, sub.size(), 1};
+      const kernels::ScoreTile<T> row = {tile.data + j * tile.stride, tile.stride, 1, sub.size()};
+      work.trace.read(q);
+      kernels_.gradient_tile(row, {work.memory.q.at(keys.begin + j, first), 0, 1, sub.size()},
+                             delta, row);
+      work.trace.remove(q);
+    }
+    return;
+  }
+  const bool h_form = kind_.values == Values::h;
+  const MatrixView<const T>& source = h_form ? work.memory.h : MatrixView<const T>(task_.in.a3);
+  const MatrixView<const T> value =
+      tied_ ? key
+            : MatrixView<const T>{source.row(keys.begin), keys.size(), source.cols, source.stride};
+  kernels::Product<T> q =
+      score_product(layout_, value, (h_form ? worker_.d_o : worker_.g).in(work.local), sub, tile);
+  q.padded = !in_memory;
+  q.epilogue = kernels::Epilogue::gradient;
+  q.lane = delta;
+  kernels_.product(q);
+}
+
+template <class T>
+void RowPass<T>::add_to_u(const Work& work, const Range& keys, const Range& sub,
+                          const kernels::ScoreTile<T>& weights) const {
+  kernels::Product<T> p;
+  p.rows = sub.size();
+  p.cols = width_;
+  p.depth = keys.size();
+  p.a = weights.data;
+  p.a_row = 1;
+  p.a_depth = weights.stride;
+  p.b = worker_.key.in(work.local);
+  p.b_panel = nr_;
+  p.b_row = stride_;
+  p.c = worker_.u.in(work.local) + sub.begin * stride_;
+  p.c_panel = nr_;
+  p.c_row = stride_;
+  p.accumulate = keys.begin > 0;
+  p.padded = true;
+  kernels_.product(p);
+}
+
+template <class T>
+void RowPass<T>::write_u(const Work& work) const {
+  const T* u = worker_.u.in(work.local);
+  for (index_t i = 0; i < work.rows.size(); ++i)
+    std::copy_n(u + i * stride_, width_, work.memory.u.at(work.rows.begin + i, kind_.first_col));
+  work.trace.write_and_remove(inner_rows(Operand::U, work.rows));
+}
+
+// dX += A1_I^T U_I, one term of the sum per sub-block of rows.
+template <class T>
+void RowPass<T>::add_to_dx(const Work& work) const {
+  const Range& rows = work.rows;
+  const T* u = worker_.u.in(work.local);
+  const Block a1 = rows_of(Operand::A1, rows, d_);
+  work.trace.read(a1);
+  for (Range k(d_, task_.blocks.a); k; k.next()) {
+    for (Range l(d_, task_.blocks.b); l; l.next()) {
+      const Block tile = {Operand::dX, k.begin, l.begin, k.size(), l.size()};
+      if (rows.begin == 0) {
+        work.trace.create(tile);
+      } else {
+        work.trace.read(tile);
+      }
+      for (Range sub(rows.size(), layout_.rho); sub; sub.next()) {
+        kernels::Product<T> p;
+        p.rows = k.size();
+        p.cols = l.size();
+        p.depth = sub.size();
+        p.a = task_.in.a1.at(rows.begin + sub.begin, k.begin);
+        p.a_row = 1;
+        p.a_depth = task_.in.a1.stride;
+        p.b = u + sub.begin * stride_ + l.begin;
+        p.b_panel = nr_;
+        p.b_row = stride_;
+        p.c = task_.dx.at(k.begin, l.begin);
+        p.c_panel = nr_;
+        p.c_row = task_.dx.stride;
+        p.accumulate = rows.begin + sub.begin > 0;
+        kernels_.product(p);
+      }
+      work.trace.write_and_remove(tile);
+    }
+  }
+  work.trace.remove(a1);
+  work.trace.remove(inner_rows(Operand::U, rows));
+}
+
+// What stays is defined in row_pass_rows.cpp, which instantiates these members.
+#define IOATTN_INSTANTIATE(T)                                                                      \
+  template RowPassMemory<T> memory_of(const StoredProducts<T>&, const RowPassKind&, void*);        \
+  template RowPass<T>::RowPass(const BackwardTask<T>&, const RowPassKind&, int, WorkspaceLayout*); \
+  template void RowPass<T>::run(const Trace&, const RowPassMemory<T>&, void*) const
+IOATTN_INSTANTIATE(float);
+IOATTN_INSTANTIATE(double);
+#undef IOATTN_INSTANTIATE
+
+}  // namespace ioattn::schedules::row_stream

@@ -1,0 +1,112 @@
+#pragma once
+
+#include "schedules/row_stream.hpp"
+#include "schedules/stored_products.hpp"
+#include "schedules/task.hpp"
+#include "schedules/workspace.hpp"
+
+namespace ioattn::schedules::row_stream {
+
+// What a backward pass over rows makes per row block and what it finds in memory. By default
+// everything is made.
+struct RowPassKind {
+  enum class Values : std::uint8_t {
+    g,  // q = G A3^T
+    h,  // q = dO h^T
+    q,  // read
+  };
+  Values values = Values::g;
+  bool stored_s = false;
+  bool stored_g = false;  // with Values::g
+  bool stored_delta = false;
+  bool stored_u = false;  // U is left in memory, dX is not made
+  // S, A2 and U take part from this column on; the scores of the columns before it, if any, are
+  // read and replaced by p.
+  index_t first_col = 0;
+};
+
+// What a pass finds in memory, where its kind says so.
+template <class T>
+struct RowPassMemory {
+  MatrixView<const T> s, g;  // [n, d]
+  MatrixView<const T> h;     // [m, dv]
+  const T* delta = nullptr;  // [n]
+  MatrixView<T> q, p;        // transposed: [m, n]
+  MatrixView<T> u;           // [n, d]
+};
+template <class T>
+RowPassMemory<T> memory_of(const StoredProducts<T>& products, const RowPassKind& kind,
+                           void* workspace);
+
+// U = p A2 with p = f o (q - delta), f = exp(S A2^T - LSE): rows of S and U, and of G or dO if q is
+// made, stay; keys and values stream once per row block. U_I is written, or goes into
+// dX += A1_I^T U_I. Threads own row blocks.
+template <class T>
+class RowPass {
+ public:
+  RowPass(const BackwardTask<T>& task, const RowPassKind& kind, int threads,
+          WorkspaceLayout* layout);
+  void run(const Trace& trace, const RowPassMemory<T>& memory, void* workspace) const;
+
+ private:
+  using Values = RowPassKind::Values;
+  // A row block in the hands of a worker.
+  struct Work {
+    const Trace& trace;
+    const RowPassMemory<T>& memory;
+    void* local;
+    Range rows;
+  };
+
+  Block rows_of(Operand operand, const Range& rows, index_t cols) const {
+    return {operand, rows.begin, 0, rows.size(), cols};
+  }
+  Block inner_rows(Operand operand, const Range& rows) const {
+    return {operand, rows.begin, kind_.first_col, rows.size(), width_};
+  }
+  bool uses_d_o() const {
+    return kind_.values == Values::h || (kind_.values == Values::g && !kind_.stored_g) ||
+           !kind_.stored_delta;
+  }
+
+  // row_pass_rows.cpp: what stays per row block.
+  void make_resident(const Work& work) const;
+  void make_scores_side(const Work& work) const;
+  void make_values_side(const Work& work) const;
+  void make_delta(const Work& work) const;
+  void set_delta(const Range& o, index_t first_row, T* delta) const;
+  void load_lanes(const T* values, const Range& rows, T* lanes) const;
+
+  // row_pass.cpp: what streams.
+  void stream_keys(const Work& work, const Range& keys) const;
+  void make_weights(const Work& work, const Range& keys, const Range& sub,
+                    const kernels::ScoreTile<T>& tile) const;
+  void add_to_u(const Work& work, const Range& keys, const Range& sub,
+                const kernels::ScoreTile<T>& weights) const;
+  void write_u(const Work& work) const;
+  void add_to_dx(const Work& work) const;
+
+  const BackwardTask<T>& task_;
+  RowPassKind kind_;
+  int threads_;
+  const kernels::KernelTable<T>& kernels_;
+  index_t n_, m_, d_, e_, nr_;
+  index_t width_;  // of S, A2 and U: d - first_col
+  bool tied_;      // A2 serves as A3
+  index_t r_, c_;
+  QueryLayout layout_;
+  index_t stride_, tile_stride_;  // of keys and U; of a score tile
+
+  WorkspaceLayout workers_;
+  Slot<std::byte> all_workers_;
+  struct {
+    Slot<T> a1, s;   // panels [lanes][d], [lanes][width]
+    Slot<T> d_o, g;  // panels [lanes][dv], [lanes][d]
+    Slot<T> u;       // [r][width]
+    Slot<T> key;     // [c][width]
+    Slot<T> tile;    // [c][rho], f and then p
+    Slot<T> lse, delta;
+  } worker_;
+};
+
+}  // namespace ioattn::schedules::row_stream

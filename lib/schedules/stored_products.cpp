@@ -1,0 +1,121 @@
+#include "schedules/stored_products.hpp"
+
+#include <algorithm>
+
+#include "parallel/parallel.hpp"
+
+namespace ioattn::schedules {
+
+template <class T>
+StoredProducts<T>::StoredProducts(const BackwardTask<T>& task, int threads, WorkspaceLayout* layout,
+                                  const StoredNeeds& needs)
+    : task_(task),
+      threads_(threads),
+      needs_(needs),
+      stored_(task.blocks.products == Products::stored),
+      h_form_(task.blocks.form == Form::h),
+      stride_(row_stream::padded_stride<T>(task.shape.d, task.kernels->tile.cols)),
+      values_(task.shape, needs.values ? task.blocks : Blocks{}, task.kernels->tile.cols, threads,
+              layout) {
+  const auto [n, m, d, e, tie] = task.shape;
+  const index_t nr = task.kernels->tile.cols, words = n * stride_ + nr;
+  delta_ = layout->add<T>(needs.delta ? n : 0);
+  if (!h_form_ && needs.values) {
+    g_ = layout->add<T>(words);
+    g_product_ = ProductPass<T>(n, e, d, task.blocks.g, nr, threads, layout);
+  }
+  if (!stored_) return;
+  s_ = layout->add<T>(words);
+  s_product_ = ProductPass<T>(n, d, d, task.blocks.s, nr, threads, layout);
+  if (needs.u && task.u.data == nullptr) u_ = layout->add<T>(words);
+  if (task.dx.data != nullptr) {
+    dx_product_ = ProductPass<T>(d, n, d, task.blocks.x, nr, threads, layout);
+  }
+}
+
+template <class T>
+void StoredProducts<T>::run(const Trace& trace, void* workspace) const {
+  const kernels::KernelTable<T>& kernels = *task_.kernels;
+  if (needs_.delta) run_delta(trace, delta_.in(workspace));
+  if (stored_) {
+    trace.phase("S");
+    s_product_.run(kernels, trace, factor(Operand::A1, task_.in.a1), factor(Operand::X, task_.in.x),
+                   {Operand::S, s_.in(workspace), stride_, 1, false, false}, workspace);
+  }
+  if (!needs_.values) return;
+  if (h_form_) {
+    values_.run(kernels, trace, task_.in, workspace);
+    return;
+  }
+  trace.phase("G");
+  g_product_.run(kernels, trace, factor(Operand::dO, task_.d_o),
+                 transposed(factor(Operand::Y, task_.in.y)),
+                 {Operand::G, g_.in(workspace), stride_, 1, false, false}, workspace);
+}
+
+template <class T>
+void StoredProducts<T>::run_delta(const Trace& trace, T* delta) const {
+  const index_t n = task_.shape.n, e = task_.shape.dv;
+  index_t rows_per_block = std::min(task_.blocks.o, n);
+  if (threads_ > 1) rows_per_block = std::min(rows_per_block, ceil_div(n, index_t(threads_)));
+  const index_t count = ceil_div(n, rows_per_block);
+  parallel::Dispenser blocks;
+  auto body = [&](int) {
+    for (index_t block = blocks.take(); block < count; block = blocks.take()) {
+      const Range rows(block * rows_per_block, n, rows_per_block);
+      const Block sums = {Operand::delta, rows.begin, 0, rows.size(), 1};
+      trace.create(sums);
+      for (Range cols(e, task_.blocks.w); cols; cols.next()) {
+        const Block o = {Operand::O, rows.begin, cols.begin, rows.size(), cols.size()};
+        const Block d_o = {Operand::dO, rows.begin, cols.begin, rows.size(), cols.size()};
+        trace.read(o);
+        trace.read(d_o);
+        for (Range part(rows.begin, rows.end, 64); part; part.next()) {
+          T terms[64];
+          task_.kernels->row_dot(part.size(), cols.size(), task_.o.at(part.begin, cols.begin),
+                                 task_.o.stride, task_.d_o.at(part.begin, cols.begin),
+                                 task_.d_o.stride, terms);
+          for (index_t i = 0; i < part.size(); ++i) {
+            T* sum = delta + part.begin + i;
+            *sum = cols.begin == 0 ? terms[i] : *sum + terms[i];
+          }
+        }
+        trace.remove(o);
+        trace.remove(d_o);
+      }
+      trace.write_and_remove(sums);
+    }
+  };
+  trace.phase("delta");
+  parallel::run(threads_, body);
+}
+
+template <class T>
+void StoredProducts<T>::run_dx(const Trace& trace, void* workspace) const {
+  if (!stored_ || task_.dx.data == nullptr) return;
+  const MatrixView<const T> u = this->u(workspace);
+  trace.phase("dX");
+  dx_product_.run(*task_.kernels, trace, transposed(factor(Operand::A1, task_.in.a1)),
+                  {Operand::U, u.data, u.stride, 1, false, false},
+                  {Operand::dX, task_.dx.data, task_.dx.stride, 1, false, false}, workspace);
+}
+
+template <class T>
+MatrixView<const T> StoredProducts<T>::s(void* workspace) const {
+  return rows_of_d(s_, workspace);
+}
+
+template <class T>
+MatrixView<const T> StoredProducts<T>::g(void* workspace) const {
+  return rows_of_d(g_, workspace);
+}
+
+template <class T>
+MatrixView<T> StoredProducts<T>::u(void* workspace) const {
+  return task_.u.data != nullptr ? task_.u : rows_of_d(u_, workspace);
+}
+
+template class StoredProducts<float>;
+template class StoredProducts<double>;
+
+}  // namespace ioattn::schedules

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "schedules/product_pass.hpp"
+#include "schedules/row_stream.hpp"
+#include "schedules/task.hpp"
+#include "schedules/workspace.hpp"
+
+namespace ioattn::schedules {
+
+// Which of them are needed; the others take no memory.
+struct StoredNeeds {
+  bool delta = true, values = true, u = true;
+};
+
+// The thin products around the scores of a backward pass, as products of their own whose results
+// pass through memory: delta = rowsum(O o dO), G = dO Y^T or h = A3 Y, and with Products::stored
+// S = A1 X before and dX = A1^T U after the scores. Whoever owns one hands its matrices to a pass
+// over rows or columns; all are row-major. Uses Blocks::o and w (blocks of O and dO), s, g, h, x.
+template <class T>
+class StoredProducts {
+ public:
+  // Lays out the matrices in a workspace; U only where the task brings none.
+  StoredProducts(const BackwardTask<T>& task, int threads, WorkspaceLayout* layout,
+                 const StoredNeeds& needs = {});
+
+  // Phases "delta", "S" (stored) and "G" or "h".
+  void run(const Trace& trace, void* workspace) const;
+  // Phase "dX" (stored), once U is complete; nothing where the task wants no dX.
+  void run_dx(const Trace& trace, void* workspace) const;
+
+  const T* delta(void* workspace) const { return delta_.in(workspace); }
+  MatrixView<const T> s(void* workspace) const;                                  // [n, d]
+  MatrixView<const T> g(void* workspace) const;                                  // [n, d], form g
+  MatrixView<const T> h(void* workspace) const { return values_.h(workspace); }  // [m, dv], form h
+  MatrixView<T> u(void* workspace) const;                                        // [n, d]
+
+ private:
+  void run_delta(const Trace& trace, T* delta) const;
+  MatrixView<T> rows_of_d(const Slot<T>& slot, void* workspace) const {
+    return {slot.in(workspace), task_.shape.n, task_.shape.d, stride_};
+  }
+
+  const BackwardTask<T>& task_;
+  int threads_;
+  StoredNeeds needs_;
+  bool stored_, h_form_;
+  index_t stride_;  // of S, G, U
+  Slot<T> delta_, s_, g_, u_;
+  ProductPass<T> s_product_, g_product_, dx_product_;
+  row_stream::ValueProjection<T> values_;
+};
+
+}  // namespace ioattn::schedules
