@@ -154,6 +154,8 @@ Status measure(Pass pass, const LayerShape& shape, const plan::Plan& plan,
   schedules::BackwardTask<T> backward;
   fill(&forward);
   fill(&backward);
+  T wanted{};  // not touched: a null output would be one that is not wanted
+  backward.dx = {&wanted, shape.d, shape.d, shape.d};
   const Status refused = pass == Pass::forward ? schedules::run_forward(plan.schedule, forward)
                                                : schedules::run_backward(plan.schedule, backward);
   *bytes = memory.needed();

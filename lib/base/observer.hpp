@@ -11,10 +11,20 @@ enum class Operand : std::uint8_t {
   A3,
   X,
   Y,
-  dO,  // inputs
+  dO,
+  W_Q,
+  W_K,  // inputs
   O,
   LSE,
-  dX,      // outputs
+  dX,
+  dY,
+  dA1,
+  dA2,
+  dA3,
+  dA,  // sum over the operands that share memory
+  dW_Q,
+  dW_K,    // outputs
+  W,       // f^T dO
   S,       // A1 X
   G,       // dO Y^T
   h,       // A3 Y

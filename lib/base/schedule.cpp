@@ -7,9 +7,9 @@
 
 namespace ioattn {
 namespace {
-constexpr const char* names[schedule_count] = {"naive",      "paper_small", "paper_large",
-                                               "row_stream", "stationary",  "q_stored",
-                                               "half_dim",   "score_stored"};
+constexpr const char* names[schedule_count] = {"naive",      "paper_small",  "paper_large",
+                                               "row_stream", "stationary",   "q_stored",
+                                               "half_dim",   "score_stored", "col_stream"};
 
 struct Row {
   Variant variant;
@@ -40,6 +40,8 @@ constexpr Row table[] = {
     {{Pass::backward, Schedule::q_stored, Form::h, Products::stored}, "r c rho w o s h q x"},
     {{Pass::backward, Schedule::half_dim, Form::g, Products::stored}, "r c rho w o s g f q u x"},
     {{Pass::backward, Schedule::half_dim, Form::h, Products::stored}, "r c rho w o s h f q u x"},
+    {{Pass::backward_keys, Schedule::col_stream, Form::g}, "c rho"},
+    {{Pass::backward_keys, Schedule::col_stream, Form::h}, "c rho"},
 };
 constexpr std::size_t variant_count = std::size(table);
 

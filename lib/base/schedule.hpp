@@ -8,8 +8,14 @@
 
 namespace ioattn {
 
-enum class Pass : std::uint8_t { forward, backward };
-constexpr const char* name_of(Pass pass) { return pass == Pass::forward ? "forward" : "backward"; }
+enum class Pass : std::uint8_t {
+  forward,
+  backward,       // dX
+  backward_keys,  // gradients of keys and values, from S, h or G, LSE and delta in memory
+};
+constexpr const char* name_of(Pass pass) {
+  return pass == Pass::forward ? "forward" : pass == Pass::backward ? "backward" : "backward_keys";
+}
 
 // The loop nests over blocks. What each keeps in fast memory is in lib/schedules/README.md.
 enum class Schedule : std::uint8_t {
@@ -21,8 +27,9 @@ enum class Schedule : std::uint8_t {
   q_stored,      // q in memory, rows of S, U resident (backward only)
   half_dim,      // the same, d in two halves (backward only)
   score_stored,  // rows of S, then of Z resident, scores in memory (forward only)
+  col_stream,    // keys, values and their gradients resident, queries streamed (backward_keys)
 };
-constexpr int schedule_count = 8;
+constexpr int schedule_count = 9;
 const char* name_of(Schedule schedule);
 bool parse_schedule(const char* name, Schedule* schedule);
 
@@ -30,6 +37,20 @@ bool parse_schedule(const char* name, Schedule* schedule);
 // h: h = A3 Y once, in memory. h is cheaper in flops when dv < d.
 enum class Form : std::uint8_t { g, h };
 constexpr const char* name_of(Form form) { return form == Form::g ? "g" : "h"; }
+
+// What a pass over the keys computes: dA2, the gradient of the values (h-form: W = f^T dO, g-form:
+// dA3 = f^T G), both, or dA2 + dA3 in one accumulator (g-form, A2 = A3).
+enum class KeyGradients : std::uint8_t { keys, values, both, sum };
+constexpr const char* name_of(KeyGradients wanted) {
+  return wanted == KeyGradients::keys     ? "keys"
+         : wanted == KeyGradients::values ? "values"
+         : wanted == KeyGradients::both   ? "both"
+                                          : "sum";
+}
+// All that there is to compute.
+constexpr KeyGradients all_key_gradients(Form form, Tie tie) {
+  return form == Form::g && tie != Tie::none ? KeyGradients::sum : KeyGradients::both;
+}
 
 // Where the thin products around the scores, S = A1 X and the like, are computed. fused: per row
 // block, inside the schedule. stored: as products of their own, whose results pass through memory.

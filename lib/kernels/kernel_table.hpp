@@ -5,12 +5,12 @@
 
 namespace ioattn::kernels {
 
-// What becomes of C = A B (+ C) before it is stored. Columns are SIMD lanes; `lane` holds one value
-// per column.
+// What becomes of C = A B (+ C) before it is stored. Columns are SIMD lanes; `shift` is `lane`, one
+// value per column, or `row`, one value per row.
 enum class Epilogue : std::uint8_t {
   none,      // C
-  exp,       // exp(C - lane): softmax weights f from scores, lane = LSE
-  gradient,  // C_old o (A B - lane): p from f (in C) and q = A B, lane = delta
+  exp,       // exp(C - shift): softmax weights f from scores, shift = LSE
+  gradient,  // C_old o (A B - shift): p from f (in C) and q = A B, shift = delta
 };
 
 // C[rows x cols] (+)= A[rows x depth] B[depth x cols], where C and B are stored in panels of
@@ -31,6 +31,7 @@ struct Product {
   const T* row_scale = nullptr;  // with accumulate: row i of C is first multiplied by row_scale[i]
   Epilogue epilogue = Epilogue::none;
   const T* lane = nullptr;  // readable over whole panels
+  const T* row = nullptr;   // instead of lane
   bool padded = false;      // C's last panel may be written over all nr columns
 };
 

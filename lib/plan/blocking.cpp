@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "plan/block_search.hpp"
+#include "plan/blocking_col_stream.hpp"
 #include "plan/blocking_rows.hpp"
 #include "plan/blocking_stationary.hpp"
 #include "plan/product_blocks.hpp"
@@ -85,6 +86,9 @@ bool choose_blocks(const Variant& variant, bool literal, const LayerShape& shape
     case Schedule::row_stream:
     case Schedule::q_stored:
     case Schedule::half_dim: *blocks = choose_row_blocks(variant, shape, M, tile); return true;
+    case Schedule::col_stream:
+      *blocks = choose_col_stream(shape, form, all_key_gradients(form, shape.tie), M, tile);
+      return true;
   }
   return false;
 }

@@ -31,6 +31,7 @@ index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, con
       return blocks.products == Products::stored ? thin : h_form ? m * e : 0;
     case Schedule::q_stored: return thin + n * m;
     case Schedule::half_dim: return thin + (d > 1 ? 2 : 1) * n * m;
+    case Schedule::col_stream: return 0;
   }
   return 0;
 }

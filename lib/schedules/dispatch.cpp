@@ -13,6 +13,7 @@ Status run_forward(Schedule schedule, const ForwardTask<T>& task) {
     case Schedule::score_stored: return stationary_forward(task);
     case Schedule::q_stored:
     case Schedule::half_dim: break;
+    case Schedule::col_stream: break;
   }
   return Status::error(StatusCode::unsupported, "%s has no forward pass", name_of(schedule));
 }
@@ -28,6 +29,7 @@ Status run_backward(Schedule schedule, const BackwardTask<T>& task) {
     case Schedule::score_stored: break;
     case Schedule::q_stored: return q_stored_backward(task);
     case Schedule::half_dim: return half_dim_backward(task);
+    case Schedule::col_stream: break;
   }
   return Status::error(StatusCode::unsupported, "%s has no backward pass", name_of(schedule));
 }

@@ -7,24 +7,27 @@
 namespace ioattn::schedules {
 
 template <class T>
-StoredProducts<T>::StoredProducts(const BackwardTask<T>& task, int threads, WorkspaceLayout* layout)
+StoredProducts<T>::StoredProducts(const BackwardTask<T>& task, int threads, WorkspaceLayout* layout,
+                                  const StoredNeeds& needs)
     : task_(task),
       threads_(threads),
+      needs_(needs),
       stored_(task.blocks.products == Products::stored),
       h_form_(task.blocks.form == Form::h),
       stride_(row_stream::padded_stride<T>(task.shape.d, task.kernels->tile.cols)),
-      values_(task.shape, task.blocks, task.kernels->tile.cols, threads, layout) {
+      values_(task.shape, needs.values ? task.blocks : Blocks{}, task.kernels->tile.cols, threads,
+              layout) {
   const auto [n, m, d, e, tie] = task.shape;
   const index_t nr = task.kernels->tile.cols, words = n * stride_ + nr;
-  delta_ = layout->add<T>(n);
-  if (!h_form_) {
+  delta_ = layout->add<T>(needs.delta ? n : 0);
+  if (!h_form_ && needs.values) {
     g_ = layout->add<T>(words);
     g_product_ = ProductPass<T>(n, e, d, task.blocks.g, nr, threads, layout);
   }
   if (!stored_) return;
   s_ = layout->add<T>(words);
   s_product_ = ProductPass<T>(n, d, d, task.blocks.s, nr, threads, layout);
-  if (task.u.data == nullptr) u_ = layout->add<T>(words);
+  if (needs.u && task.u.data == nullptr) u_ = layout->add<T>(words);
   if (task.dx.data != nullptr) {
     dx_product_ = ProductPass<T>(d, n, d, task.blocks.x, nr, threads, layout);
   }
@@ -33,12 +36,13 @@ StoredProducts<T>::StoredProducts(const BackwardTask<T>& task, int threads, Work
 template <class T>
 void StoredProducts<T>::run(const Trace& trace, void* workspace) const {
   const kernels::KernelTable<T>& kernels = *task_.kernels;
-  run_delta(trace, delta_.in(workspace));
+  if (needs_.delta) run_delta(trace, delta_.in(workspace));
   if (stored_) {
     trace.phase("S");
     s_product_.run(kernels, trace, factor(Operand::A1, task_.in.a1), factor(Operand::X, task_.in.x),
                    {Operand::S, s_.in(workspace), stride_, 1, false, false}, workspace);
   }
+  if (!needs_.values) return;
   if (h_form_) {
     values_.run(kernels, trace, task_.in, workspace);
     return;

@@ -7,6 +7,11 @@
 
 namespace ioattn::schedules {
 
+// Which of them are needed; the others take no memory.
+struct StoredNeeds {
+  bool delta = true, values = true, u = true;
+};
+
 // The thin products around the scores of a backward pass, as products of their own whose results
 // pass through memory: delta = rowsum(O o dO), G = dO Y^T or h = A3 Y, and with Products::stored
 // S = A1 X before and dX = A1^T U after the scores. Whoever owns one hands its matrices to a pass
@@ -15,7 +20,8 @@ template <class T>
 class StoredProducts {
  public:
   // Lays out the matrices in a workspace; U only where the task brings none.
-  StoredProducts(const BackwardTask<T>& task, int threads, WorkspaceLayout* layout);
+  StoredProducts(const BackwardTask<T>& task, int threads, WorkspaceLayout* layout,
+                 const StoredNeeds& needs = {});
 
   // Phases "delta", "S" (stored) and "G" or "h".
   void run(const Trace& trace, void* workspace) const;
@@ -36,6 +42,7 @@ class StoredProducts {
 
   const BackwardTask<T>& task_;
   int threads_;
+  StoredNeeds needs_;
   bool stored_, h_form_;
   index_t stride_;  // of S, G, U
   Slot<T> delta_, s_, g_, u_;

@@ -39,16 +39,20 @@ class CallerMemory {
   CallerMemory() = default;
   CallerMemory(void* memory, index_t bytes) : memory_(memory), bytes_(bytes), lends_(true) {}
 
+  // The next bytes, a multiple of the alignment; they are not given back.
   Status lend(index_t bytes, WorkspaceMemory* memory) {
-    needed_ = bytes;
-    if (!lends_ || bytes > bytes_) {
+    const index_t used = needed_;
+    needed_ += bytes;
+    *memory = WorkspaceMemory(this);  // not null, as it would be; nothing is read or written there
+    if (!lends_ || needed_ > bytes_) {
       return Status::error(StatusCode::out_of_memory,
                            "a workspace of %lld bytes is too small: %lld are needed",
-                           static_cast<long long>(bytes_), static_cast<long long>(bytes));
+                           static_cast<long long>(bytes_), static_cast<long long>(needed_));
     }
-    *memory = WorkspaceMemory(memory_);
+    *memory = WorkspaceMemory(static_cast<std::byte*>(memory_) + used);
     return Status::ok();
   }
+  bool only_tells() const { return !lends_; }
   index_t needed() const { return needed_; }
 
  private:

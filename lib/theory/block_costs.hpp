@@ -62,4 +62,15 @@ ScheduleCost stationary_backward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost q_stored_backward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost half_dim_backward(const LayerShape& shape, const Blocks& blocks);
 
+// Words of a pass over the keys per query (S, dO or G, LSE; delta where p is formed), per key (A2;
+// its value where q is formed, unless it is the same memory) and per key of gradients.
+struct KeyPassWidths {
+  index_t query = 0, key = 0, sums = 0;
+};
+KeyPassWidths key_pass_widths(const LayerShape& shape, Form form, KeyGradients wanted);
+
+// The pass alone: S, h or G and delta are there. `sum` is for tied operands in the g-form.
+IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyGradients wanted);
+index_t col_stream_fma(const LayerShape& shape, Form form, KeyGradients wanted);
+
 }  // namespace ioattn::theory

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "theory/block_costs.hpp"
+
 // Proofs and the derivations for dv != d: README.md of this folder. The names of the bounds are
 // explained there.
 namespace ioattn::theory {
@@ -138,7 +140,21 @@ double bound_c(Pass pass, const LayerShape& shape, index_t M) {
   return positive(2 * multiply_adds / std::sqrt(s.M) - 2 * s.M - created);
 }
 
+Bound key_gradients_bound(const LayerShape& shape, Form form, KeyGradients wanted) {
+  const auto [query, key, sums] = key_pass_widths(shape, form, wanted);
+  return {double(shape.n) * double(query) + double(shape.m) * double(key + sums), "compulsory",
+          "S, dO or G, LSE, delta and the keys and values that are used are read and the outputs "
+          "written at least once; nothing more is proved for this pass"};
+}
+
 Bound lower_bound(Pass pass, AlgorithmClass algorithms, const LayerShape& shape, index_t M) {
+  if (pass == Pass::backward_keys) {
+    const auto of = [&](Form form) {
+      return key_gradients_bound(shape, form, all_key_gradients(form, shape.tie));
+    };
+    const Bound g = of(Form::g), h = of(Form::h);
+    return g.words < h.words ? g : h;
+  }
   Bound best = {compulsory_bound(pass, shape), "compulsory",
                 "every input word is read and every output word written at least once"};
   const auto offer = [&best](double words, const char* name, const char* assumption) {

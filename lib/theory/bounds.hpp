@@ -30,6 +30,10 @@ struct Bound {
 // compared at M + k.
 Bound lower_bound(Pass pass, AlgorithmClass algorithms, const LayerShape& shape, index_t M);
 
+// The same for a pass over the keys in one of its forms, which fixes its inputs: S, LSE, delta, A2
+// and h and dO, or A3 and G. Only the compulsory bound is proved.
+Bound key_gradients_bound(const LayerShape& shape, Form form, KeyGradients wanted);
+
 // The single bounds, for tables and tests; 0 where one is not proved or not positive.
 double compulsory_bound(Pass pass, const LayerShape& shape);     // class P
 double bound_a2(Pass pass, const LayerShape& shape, index_t M);  // class P

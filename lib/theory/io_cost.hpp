@@ -27,7 +27,7 @@ struct PhaseCost {
 // Cost of a schedule phase by phase. The total adds reads, writes and created words and takes the
 // largest footprint.
 struct ScheduleCost {
-  static constexpr int max_phases = 8;
+  static constexpr int max_phases = 16;
   std::array<PhaseCost, max_phases> phases{};
   int phase_count = 0;
 
@@ -40,6 +40,7 @@ struct ScheduleCost {
 // Exact I/O of a schedule at block level (reference in lib/theory/README.md), equal to what an
 // observer counts. The blocks must be positive where the schedule uses them; sizes must be at
 // least 1.
+// Pass::backward_keys: all key gradients of the form.
 ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks);
 
 // Multiply-adds that the schedule executes, exactly.

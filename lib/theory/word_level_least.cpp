@@ -29,6 +29,7 @@ Cost least_cost(Pass pass, Schedule schedule, const LayerShape& shape, index_t M
       return least(q_stored_backward(shape, M, Form::g), q_stored_backward(shape, M, Form::h));
     case Schedule::half_dim:
       return least(half_dim_backward(shape, M, Form::g), half_dim_backward(shape, M, Form::h));
+    case Schedule::col_stream: return std::nullopt;  // of another pass
     case Schedule::score_stored:
       return least(score_stored_forward(shape, M, Form::g),
                    score_stored_forward(shape, M, Form::h));

@@ -21,6 +21,7 @@ struct Variant {
   bool accumulate, scale;
   Epilogue epilogue;
   const char* name;
+  bool by_row = false;
 };
 constexpr Variant variants[] = {
     {false, false, Epilogue::none, "C = AB"},
@@ -30,6 +31,9 @@ constexpr Variant variants[] = {
     {true, false, Epilogue::exp, "C = exp(C + AB - lane)"},
     {true, true, Epilogue::exp, "C = exp(row_scale C + AB - lane)"},
     {false, false, Epilogue::gradient, "C = C o (AB - lane)"},
+    {false, false, Epilogue::exp, "C = exp(AB - row)", true},
+    {true, true, Epilogue::exp, "C = exp(row_scale C + AB - row)", true},
+    {false, false, Epilogue::gradient, "C = C o (AB - row)", true},
 };
 
 template <class T>
@@ -52,6 +56,7 @@ class ProductSweep {
     c_ = draw(most_rows_ * most_cols_, 4, 1.0 / 64);
     scale_ = draw(most_rows_, 4, 0.5);
     lane_ = draw(most_cols_, 64, 1.0 / 64);
+    row_ = draw(most_rows_, 64, 1.0 / 64);
   }
 
   void run(index_t depth) {
@@ -129,7 +134,9 @@ class ProductSweep {
     product_.epilogue = variant.epilogue;
     product_.padded = padded;
     product_.row_scale = variant.scale ? scale_.data() : nullptr;
-    product_.lane = variant.epilogue == Epilogue::none ? nullptr : lane_memory_.data();
+    const bool shifts = variant.epilogue != Epilogue::none;
+    product_.lane = shifts && !variant.by_row ? lane_memory_.data() : nullptr;
+    product_.row = shifts && variant.by_row ? row_.data() : nullptr;
     c_memory_ = Guarded<T>((c.rows - 1) * product_.c_row + (panels - 1) * product_.c_panel + nr_);
     const bool reads_c = variant.accumulate || variant.epilogue == Epilogue::gradient;
     for (index_t i = 0; reads_c && i < c.rows; ++i)
@@ -149,7 +156,9 @@ class ProductSweep {
       expected +=
           variant.scale ? old * static_cast<double>(scale_[static_cast<std::size_t>(i)]) : old;
     }
-    const double shifted = expected - static_cast<double>(lane_[static_cast<std::size_t>(j)]);
+    const double shifted =
+        expected - static_cast<double>(variant.by_row ? row_[static_cast<std::size_t>(i)]
+                                                      : lane_[static_cast<std::size_t>(j)]);
     if (variant.epilogue == Epilogue::gradient) expected = old * shifted;
     if (variant.epilogue != Epilogue::exp) return static_cast<double>(value) == expected;
     const double weight = std::exp(shifted);
@@ -183,7 +192,7 @@ class ProductSweep {
 
   const KernelTable<T>& table_;
   index_t nr_, most_rows_, most_cols_;
-  std::vector<T> a_, b_, c_, scale_, lane_;
+  std::vector<T> a_, b_, c_, scale_, lane_, row_;
   std::vector<double> sums_;
   std::vector<T> a_memory_, b_memory_, lane_memory_;
   Guarded<T> c_memory_{0};

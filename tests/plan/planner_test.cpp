@@ -227,7 +227,7 @@ TEST(Planner, NamedSchedulesAreTaken) {
       const Status status = make_plan(request, &plan);
       if (!exists(schedule, request.pass)) {
         ASSERT_EQ(status.code(), StatusCode::unsupported);
-        ASSERT_EQ(status.message(),
+        ASSERT_EQ(std::string(status.message()),
                   std::string(name_of(schedule)) + " has no " + name_of(request.pass) + " pass");
         continue;
       }

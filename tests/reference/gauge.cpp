@@ -92,9 +92,9 @@ Gauge make_gauge(const LayerInputs<T>& in, const Forward<T>& fwd) {
   gauge.dX = product(transpose(A1), U);
   gauge.dA1 = product(U, transpose(X));
   gauge.dA2 = product(transpose(p), A1_X);
-  const Matrix<double> dh = product(transpose(f), dO);
-  gauge.dA3 = product(dh, transpose(Y));
-  gauge.dY = product(transpose(A3), dh);
+  gauge.W = product(transpose(f), dO);
+  gauge.dA3 = product(gauge.W, transpose(Y));
+  gauge.dY = product(transpose(A3), gauge.W);
   return gauge;
 }
 

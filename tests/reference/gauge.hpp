@@ -19,6 +19,7 @@
 //     O    W (fb hb)                  dX   |A1|^T (W Pb) |A2|
 //     L    1 + S_i + |L_i|            dA1  (W Pb) |A2| |X|^T        dA2  (W Pb)^T (|A1| |X|)
 //     dY   |A3|^T (W fb)^T |dO|       dA3  (W fb)^T |dO| |Y|^T
+//     dh   (W fb)^T |dO|                                      (dh = f^T dO is W in Gauge::W)
 //
 // An entry of dX, dY, dA2 or dA3 sums over rows i, each with an error of its own size: W therefore
 // stands inside the sum. (The largest S_i for all rows would also be a bound, but one row of large
@@ -40,7 +41,7 @@ namespace ioattn_reference {
 
 struct Gauge {
   Matrix<double> S;  // [n,1], S_i
-  Matrix<double> O, L, dX, dY, dA1, dA2, dA3;
+  Matrix<double> O, L, W, dX, dY, dA1, dA2, dA3;
 };
 
 // The units for outputs of type Out (float or double); T is the type of the reference, which must

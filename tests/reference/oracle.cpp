@@ -115,10 +115,10 @@ Backward<T> backward(const LayerInputs<T>& in, const Forward<T>& fwd) {
   out.dX = multiply(transpose(in.A1), out.U);
   out.dA1 = multiply(out.U, transpose(in.X));
 
-  // O = f h:  dh = f^T dO;  h = A3 Y:  dA3 = dh Y^T and dY = A3^T dh
-  const Matrix<T> dh = multiply(transpose(fwd.f), in.dO);
-  out.dA3 = multiply(dh, transpose(in.Y));
-  out.dY = multiply(transpose(in.A3), dh);
+  // O = f h:  dh = f^T dO, called W;  h = A3 Y:  dA3 = W Y^T and dY = A3^T W
+  out.W = multiply(transpose(fwd.f), in.dO);
+  out.dA3 = multiply(out.W, transpose(in.Y));
+  out.dY = multiply(transpose(in.A3), out.W);
   return out;
 }
 

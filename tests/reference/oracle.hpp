@@ -41,10 +41,10 @@ struct Forward {
   Matrix<T> S, s, L, f, h, O;
 };
 
-// q, p [n,m], v [n,1], U [n,d], and the gradients of the loss <O, dO> by each input.
+// q, p [n,m], v [n,1], U [n,d], W [m,dv], and the gradients of the loss <O, dO> by each input.
 template <class T>
 struct Backward {
-  Matrix<T> q, v, p, U;
+  Matrix<T> q, v, p, U, W;
   Matrix<T> dX, dY, dA1, dA2, dA3;
 };
 

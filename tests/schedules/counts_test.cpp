@@ -127,6 +127,7 @@ TEST_P(Counts, AnyBlocks) {
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const Variant& v : variants()) {
+    if (v.pass == Pass::backward_keys) continue;  // col_stream_test
     cases.push_back({v});
     if (v.schedule == Schedule::paper_large) cases.push_back({v, true});
   }

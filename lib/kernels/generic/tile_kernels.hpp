@@ -85,10 +85,9 @@ struct TileKernels {
         if (p.accumulate) {
           x = p.row_scale != nullptr ? V::fma(V::load(target), scale, x) : V::load(target) + x;
         }
-        if (p.epilogue == Epilogue::exp) {
-          x = exponential(x - V::load(lane + v * V::lanes));
-        } else if (p.epilogue == Epilogue::gradient) {
-          x = V::load(target) * (x - V::load(lane + v * V::lanes));
+        if (p.epilogue != Epilogue::none) {
+          x = x - (p.row != nullptr ? V::splat(p.row[row + i]) : V::load(lane + v * V::lanes));
+          x = p.epilogue == Epilogue::exp ? exponential(x) : V::load(target) * x;
         }
         x.store(target);
       }

@@ -1,0 +1,32 @@
+#include "base/gradients.hpp"
+
+namespace ioattn {
+
+GradientSteps steps_of(const GradientSet& set, Tie tie, Form form) {
+  const bool all = tie == Tie::all, g_form = form == Form::g;
+  GradientSteps steps;
+  steps.dx = set.dX || set.dW_Q || set.dW_K;
+  steps.dw_q = set.dW_Q;
+  steps.dw_k = set.dW_K;
+  steps.alone = !(set.dY || set.dA1 || set.dA2 || set.dA3 || set.dA);
+  if (steps.alone) return steps;
+
+  steps.parts = set.dA && (set.dA2 || set.dA3 || (all && set.dA1));
+  steps.one_sum = set.dA && !steps.parts;
+  const bool of_keys = set.dA2 || set.dA, of_values = set.dA3 || set.dA || set.dY;
+  steps.da1 = set.dA1 || (all && set.dA);
+  steps.rows = steps.dx || steps.da1;
+  steps.keys = of_keys || of_values;
+  steps.key_gradients = !of_values                ? KeyGradients::keys
+                        : !of_keys                ? KeyGradients::values
+                        : g_form && steps.one_sum ? KeyGradients::sum
+                                                  : KeyGradients::both;
+  steps.delta = steps.rows || of_keys;
+  steps.s = true;
+  steps.values = steps.rows || of_keys || g_form;
+  steps.da3 = !g_form && (set.dA3 || set.dA);
+  steps.dy = set.dY;
+  return steps;
+}
+
+}  // namespace ioattn

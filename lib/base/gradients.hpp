@@ -1,0 +1,82 @@
+#pragma once
+
+#include "base/matrix_view.hpp"
+#include "base/schedule.hpp"
+
+namespace ioattn {
+
+// Gradients of <O, dO>, any subset. dA is the sum over the operands that share memory: dA2 + dA3
+// where A2 = A3, and dA1 besides where A1 = A2 = A3.
+struct GradientSet {
+  bool dX = false, dY = false, dA1 = false, dA2 = false, dA3 = false, dA = false;
+  bool dW_Q = false, dW_K = false;
+  index_t dk = 0;  // columns of W_Q and W_K, for dW_Q and dW_K alone
+
+  bool operator==(const GradientSet&) const = default;
+};
+
+// The matrices; null data: not wanted.
+template <class T>
+struct LayerGradients {
+  MatrixView<T> dx;              // [d, d]
+  MatrixView<T> dy;              // [d, dv]
+  MatrixView<T> da1;             // [n, d]
+  MatrixView<T> da2, da3, da;    // [m, d]
+  MatrixView<T> dw_q, dw_k;      // [d, dk]
+  MatrixView<const T> w_q, w_k;  // [d, dk]: w_k for dw_q, w_q for dw_k
+
+  GradientSet set() const {
+    GradientSet set;
+    set.dX = dx.data != nullptr;
+    set.dY = dy.data != nullptr;
+    set.dA1 = da1.data != nullptr;
+    set.dA2 = da2.data != nullptr;
+    set.dA3 = da3.data != nullptr;
+    set.dA = da.data != nullptr;
+    set.dW_Q = dw_q.data != nullptr;
+    set.dW_K = dw_k.data != nullptr;
+    set.dk = set.dW_Q ? dw_q.cols : set.dW_K ? dw_k.cols : 0;
+    return set;
+  }
+};
+
+// Block sizes of all phases. `rows` is a backward pass: alone it is any, with other gradients than
+// dX one that stores its thin products and U; its form is that of the pass over the keys.
+struct GradientBlocks {
+  Schedule schedule = Schedule::row_stream;
+  Blocks rows;
+  Blocks keys;        // col_stream
+  ProductBlocks da1;  // dA1 = U X^T
+  ProductBlocks da3;  // dA3 = W Y^T
+  ProductBlocks dy;   // dY = A3^T W
+  ProductBlocks dw;   // dW_Q = dX W_K, dW_K = dX^T W_Q
+  index_t sum = 0;    // words of a row of dA per step where it is a sum of matrices
+
+  bool operator==(const GradientBlocks&) const = default;
+};
+
+// The phases that a set of gradients takes, in the order in which they run.
+struct GradientSteps {
+  bool alone = false;   // dX by a backward pass that needs nothing else; no phase before dW_Q runs
+  bool delta = false;   // delta = rowsum(O o dO)
+  bool s = false;       // S = A1 X
+  bool values = false;  // h = A3 Y or G = dO Y^T
+  bool rows = false;    // U
+  bool dx = false;      // dX = A1^T U
+  bool keys = false;    // dA2, W or dA3, or their sum
+  KeyGradients key_gradients = KeyGradients::both;
+  bool da3 = false;  // dA3 = W Y^T, h-form
+  bool dy = false;   // dY = A3^T W
+  bool da1 = false;  // dA1 = U X^T
+  bool dw_q = false, dw_k = false;
+  bool one_sum = false;  // dA is the accumulator of the phases that contribute to it
+  bool parts = false;    // some parts of dA are wanted as well: it is their sum, taken at the end
+};
+GradientSteps steps_of(const GradientSet& set, Tie tie, Form form);
+
+// Whether a set can be computed in a form: dY needs W = f^T dO, which the g-form never has.
+constexpr bool has_gradients(const GradientSet& set, Form form) {
+  return form == Form::h || !set.dY;
+}
+
+}  // namespace ioattn

@@ -1,0 +1,66 @@
+#include "plan/blocking_col_stream.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "plan/product_blocks.hpp"
+#include "theory/block_costs.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+Blocks blocks_of(Form form, index_t c, index_t rho) {
+  Blocks blocks;
+  blocks.form = form;
+  blocks.c = c;
+  blocks.rho = rho;
+  return blocks;
+}
+
+// Estimated time in multiply-adds. The sums over queries are as long as rho, the others as d or
+// the width of a value; keys are lanes of the score tiles, those beyond c are wasted.
+double time_of(const LayerShape& shape, const Blocks& blocks, KeyGradients wanted,
+               const TileShape& tile) {
+  const double pairs = static_cast<double>(shape.n) * static_cast<double>(shape.m);
+  const index_t v = blocks.form == Form::g ? shape.d : shape.dv;
+  const index_t scored = shape.d + (wanted == KeyGradients::values ? 0 : v);
+  const index_t summed =
+      theory::col_stream_fma({1, 1, shape.d, shape.dv, shape.tie}, blocks.form, wanted) - scored;
+  const index_t used = std::min(blocks.c, shape.m);
+  const double lanes = static_cast<double>(round_up(used, tile.cols)) / static_cast<double>(used);
+  return fma_per_word * static_cast<double>(theory::col_stream(shape, blocks, wanted).words()) +
+         pairs * (static_cast<double>(scored) * lanes +
+                  static_cast<double>(summed) / efficiency(std::min(blocks.rho, shape.n)));
+}
+
+}  // namespace
+
+index_t least_col_stream(const LayerShape& shape, Form form, KeyGradients wanted) {
+  return theory::col_stream(shape, blocks_of(form, 1, 1), wanted).footprint;
+}
+
+Blocks choose_col_stream(const LayerShape& shape, Form form, KeyGradients wanted, index_t M,
+                         const TileShape& tile) {
+  const auto [query, key, sums] = theory::key_pass_widths(shape, form, wanted);
+  Blocks best = blocks_of(form, 1, 1);
+  double least = std::numeric_limits<double>::infinity();
+  const auto consider = [&](index_t c, index_t rho) {
+    const Blocks blocks = blocks_of(form, c, rho);
+    const double time = time_of(shape, blocks, wanted, tile);
+    if (time < least) {
+      least = time;
+      best = blocks;
+    }
+  };
+  for (index_t rho = 256; rho >= 1; rho /= 2) {
+    const index_t cut = std::min(rho, shape.n);
+    const index_t most = std::min(shape.m, (M - cut * query) / (key + sums + cut));
+    if (most < 1) continue;
+    // As few keys as make so many passes; whole panels where one more pass costs less.
+    consider(ceil_div(shape.m, ceil_div(shape.m, most)), rho);
+    if (most > tile.cols) consider(round_down(most, tile.cols), rho);
+  }
+  return best;
+}
+
+}  // namespace ioattn::plan

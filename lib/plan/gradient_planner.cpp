@@ -1,0 +1,189 @@
+#include "plan/gradient_planner.hpp"
+
+#include <algorithm>
+
+#include "plan/block_search.hpp"
+#include "plan/blocking_col_stream.hpp"
+#include "plan/blocking_rows.hpp"
+#include "plan/product_blocks.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+struct Chosen {
+  GradientBlocks blocks;
+  GradientEstimate estimate;
+};
+
+double estimated_time(const GradientEstimate& estimate) {
+  return static_cast<double>(estimate.fma) +
+         fma_per_word * static_cast<double>(estimate.cost.total().words());
+}
+
+Variant row_variant(Form form) {
+  return {Pass::backward, Schedule::row_stream, form, Products::stored};
+}
+
+// Words that pass through slow memory.
+index_t scratch_words(const LayerShape& shape, const GradientSet& set, Form form) {
+  const auto [n, m, d, e, tie] = shape;
+  const GradientSteps steps = steps_of(set, tie, form);
+  const bool of_values = steps.keys && steps.key_gradients != KeyGradients::keys;
+  index_t words = 0;
+  if (steps.delta) words += n;
+  if (steps.s) words += n * d;
+  if (steps.values) words += form == Form::h ? m * e : n * d;
+  if (steps.rows) words += n * d;
+  if (of_values && form == Form::h) words += m * e;
+  if (steps.dx && !set.dX) words += d * d;
+  if (steps.parts) {
+    words += (set.dA2 ? 0 : m * d) + (set.dA3 ? 0 : m * d);
+    if (tie == Tie::all && !set.dA1) words += n * d;
+  }
+  return words;
+}
+
+// Blocks of one word in every phase: where the least fast memory is needed.
+GradientBlocks least_blocks(Form form) {
+  GradientBlocks blocks;
+  blocks.rows = unit_blocks(row_variant(form));
+  blocks.keys = unit_blocks({Pass::backward_keys, Schedule::col_stream, form});
+  blocks.da1 = blocks.da3 = blocks.dy = blocks.dw = {1, 1, 1};
+  blocks.sum = 1;
+  return blocks;
+}
+
+// Blocks of the phases of a set at M words, which each has for itself.
+GradientBlocks choose(const LayerShape& shape, const GradientSet& set, Form form, index_t M,
+                      const TileShape& tile) {
+  const auto [n, m, d, e, tie] = shape;
+  const GradientSteps steps = steps_of(set, tie, form);
+  GradientBlocks blocks = least_blocks(form);
+  if (steps.rows) {
+    blocks.rows = choose_row_blocks(row_variant(form), shape, M, tile);
+  } else {
+    // The thin products of a pass over keys alone.
+    blocks.rows.s = choose_product({n, d, d}, M);
+    if (form == Form::h && steps.values) blocks.rows.h = choose_product({m, d, e}, M);
+    if (form == Form::g) blocks.rows.g = choose_product({n, e, d}, M);
+    blocks.rows.w = std::min(e, (M - 1) / 2);
+    blocks.rows.o = std::clamp<index_t>(M / (2 * blocks.rows.w + 1), 1, n);
+  }
+  if (steps.keys) blocks.keys = choose_col_stream(shape, form, steps.key_gradients, M, tile);
+  if (steps.da3) blocks.da3 = choose_product({m, e, d}, M);
+  if (steps.dy) blocks.dy = choose_product({d, m, e}, M);
+  if (steps.da1) blocks.da1 = choose_product({n, d, d}, M);
+  if (steps.dw_q || steps.dw_k) blocks.dw = choose_product({d, d, set.dk}, M);
+  blocks.sum = std::min(d, M / 2);
+  return blocks;
+}
+
+Status plan_alone(const PlanRequest& request, const GradientSet& set, Chosen* chosen) {
+  const LayerShape& shape = request.problem.shape;
+  Plan plan;
+  Candidate candidate;
+  PlanRequest backward = request;
+  backward.pass = Pass::backward;
+  const index_t own = scratch_words(shape, set, Form::h) * size_of(request.problem.dtype);
+  if (request.memory_limit_bytes >= 0) {
+    backward.memory_limit_bytes = std::max<index_t>(request.memory_limit_bytes - own, 0);
+  }
+  const Status status = make_plan(backward, &plan, &candidate);
+  if (!status.is_ok()) return status;
+  chosen->blocks = least_blocks(plan.blocks.form);
+  chosen->blocks.schedule = plan.schedule;
+  chosen->blocks.rows = plan.blocks;
+  const index_t d = shape.d;
+  if (set.dW_Q || set.dW_K) chosen->blocks.dw = choose_product({d, d, set.dk}, request.M);
+  chosen->estimate.scratch_bytes = candidate.scratch_bytes + own;
+  return Status::ok();
+}
+
+Status plan_passes(const PlanRequest& request, const GradientSet& set, Chosen* chosen) {
+  if (request.schedule && *request.schedule != Schedule::row_stream) {
+    return Status::error(StatusCode::unsupported,
+                         "%s computes dX alone; other gradients take row_stream",
+                         name_of(*request.schedule));
+  }
+  const LayerShape& shape = request.problem.shape;
+  index_t least_M = 0;
+  bool found = false, limited = false;
+  for (const Form form : {Form::g, Form::h}) {
+    if (!has_gradients(set, form)) continue;
+    Chosen trial;
+    trial.estimate.scratch_bytes = scratch_words(shape, set, form) * size_of(request.problem.dtype);
+    if (request.memory_limit_bytes >= 0 &&
+        trial.estimate.scratch_bytes > request.memory_limit_bytes) {
+      limited = true;
+      continue;
+    }
+    const index_t least = theory::gradients_cost(shape, set, least_blocks(form)).total().footprint;
+    least_M = least_M == 0 ? least : std::min(least_M, least);
+    if (request.M < least) continue;
+    trial.blocks = choose(shape, set, form, request.M, request.tile);
+    trial.estimate.cost = theory::gradients_cost(shape, set, trial.blocks);
+    trial.estimate.fma = theory::gradients_fma(shape, set, trial.blocks);
+    if (!found || estimated_time(trial.estimate) < estimated_time(chosen->estimate))
+      *chosen = trial;
+    found = true;
+  }
+  if (found) return Status::ok();
+  if (limited) {
+    return Status::error(StatusCode::memory_limit,
+                         "the gradients need more than %lld bytes of scratch memory",
+                         static_cast<long long>(request.memory_limit_bytes));
+  }
+  return Status::error(StatusCode::fast_memory_too_small,
+                       "M = %lld words is too small for these gradients: the least is %lld",
+                       static_cast<long long>(request.M), static_cast<long long>(least_M));
+}
+
+std::string to_text(const char* name, const ProductBlocks& product) {
+  return std::string(name) + "=" + std::to_string(product.rows) + "x" +
+         std::to_string(product.cols) + "x" + std::to_string(product.depth) +
+         (product.keep_a ? "a" : "");
+}
+
+}  // namespace
+
+std::string to_text(const GradientPlan& plan, const GradientSet& set, Tie tie) {
+  const GradientBlocks& blocks = plan.blocks;
+  const GradientSteps steps = steps_of(set, tie, blocks.rows.form);
+  std::string text;
+  const auto add = [&](bool runs, const std::string& item) {
+    if (runs) text += (text.empty() ? "" : " ; ") + item;
+  };
+  const auto pass = [&](Schedule schedule, const Blocks& of) {
+    return to_text(Plan{plan.level, schedule, of, plan.isa, plan.tile_rows, plan.tile_cols});
+  };
+  add(!steps.alone || steps.dx, pass(blocks.schedule, blocks.rows));
+  add(steps.keys, pass(Schedule::col_stream, blocks.keys));
+  add(steps.da3, to_text("dA3", blocks.da3));
+  add(steps.dy, to_text("dY", blocks.dy));
+  add(steps.da1, to_text("dA1", blocks.da1));
+  add(steps.dw_q, to_text("dW_Q", blocks.dw));
+  add(steps.dw_k, to_text("dW_K", blocks.dw));
+  add(steps.parts, "dA=" + std::to_string(blocks.sum));
+  return text;
+}
+
+Status make_gradient_plan(const PlanRequest& request, const GradientSet& set, GradientPlan* plan,
+                          GradientEstimate* estimate) {
+  const LayerShape& shape = request.problem.shape;
+  if (set.dA && shape.tie == Tie::none) {
+    return Status::error(StatusCode::invalid_argument,
+                         "dA is the sum over operands that share memory: none do");
+  }
+  Chosen chosen;
+  const bool alone = steps_of(set, shape.tie, Form::h).alone;
+  const Status status =
+      alone ? plan_alone(request, set, &chosen) : plan_passes(request, set, &chosen);
+  if (!status.is_ok()) return status;
+  chosen.estimate.cost = theory::gradients_cost(shape, set, chosen.blocks);
+  chosen.estimate.fma = theory::gradients_fma(shape, set, chosen.blocks);
+  *plan = {request.level, chosen.blocks, request.tile.isa, request.tile.rows, request.tile.cols};
+  if (estimate != nullptr) *estimate = chosen.estimate;
+  return Status::ok();
+}
+
+}  // namespace ioattn::plan

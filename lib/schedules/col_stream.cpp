@@ -1,0 +1,198 @@
+#include "schedules/col_stream.hpp"
+
+#include <algorithm>
+
+#include "kernels/kernel_table.hpp"
+#include "parallel/parallel.hpp"
+#include "schedules/row_stream.hpp"
+
+namespace ioattn::schedules {
+namespace {
+
+// Few long blocks of keys would leave threads idle.
+index_t keys_per_block(index_t m, index_t c, index_t nr, int threads) {
+  c = std::min(c, m);
+  if (threads <= 1) return c;
+  const index_t count = round_up(ceil_div(m, c), index_t(threads));
+  return std::min(c, round_up(ceil_div(m, count), nr));
+}
+
+}  // namespace
+
+template <class T>
+ColStream<T>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyGradients wanted,
+                        index_t nr, int threads, WorkspaceLayout* layout)
+    : n_(shape.n),
+      m_(shape.m),
+      d_(shape.d),
+      v_(blocks.form == Form::g ? shape.d : shape.dv),
+      g_form_(blocks.form == Form::g),
+      shared_(g_form_ && shape.tie != Tie::none),
+      wanted_(wanted),
+      c_(keys_per_block(shape.m, blocks.c, nr, threads)),
+      rho_(std::min(blocks.rho, shape.n)),
+      nr_(nr),
+      threads_(threads),
+      tile_stride_(row_stream::padded_stride<T>(c_, nr)),
+      d_o_stride_(row_stream::padded_stride<T>(v_, nr)) {
+  const index_t lanes = round_up(c_, nr);
+  worker_.keys = worker_layout_.add<T>(lanes * d_);
+  const bool packs_values = wanted != KeyGradients::values && !shared_;
+  worker_.values = worker_layout_.add<T>(packs_values ? lanes * v_ : 0);
+  worker_.d_o = worker_layout_.add<T>(g_form_ ? 0 : rho_ * d_o_stride_);
+  worker_.tile = worker_layout_.add<T>(rho_ * tile_stride_);
+  const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(threads);
+  workers_ = layout->add<std::byte>(bytes.value());
+}
+
+template <class T>
+struct ColStream<T>::Run {
+  const ColStream& pass;
+  const kernels::KernelTable<T>& kernels;
+  const Trace& trace;
+  const KeyPassOperands<T>& operands;
+  const bool of_keys = pass.wanted_ != KeyGradients::values;
+  const bool of_values = pass.wanted_ != KeyGradients::keys;
+  const bool summed = pass.wanted_ == KeyGradients::sum;
+
+  Block rows_of(Operand operand, const Range& rows, index_t cols) const {
+    return {operand, rows.begin, 0, rows.size(), cols};
+  }
+  Block key_block(const Range& keys) const { return rows_of(Operand::A2, keys, pass.d_); }
+  Block value_block(const Range& keys) const {
+    return rows_of(pass.g_form_ ? Operand::A3 : Operand::h, keys, pass.v_);
+  }
+  Block key_sums(const Range& keys) const { return rows_of(operands.d_keys_name, keys, pass.d_); }
+  Block value_sums(const Range& keys) const {
+    return rows_of(pass.g_form_ ? Operand::dA3 : Operand::W, keys, pass.v_);
+  }
+  bool reads_values() const { return of_keys && !pass.shared_; }
+
+  void stream_queries(const Range& keys, void* memory) const {
+    T* key_panels = pass.worker_.keys.in(memory);
+    T* value_panels = pass.shared_ ? key_panels : pass.worker_.values.in(memory);
+    trace.read(key_block(keys));
+    kernels.pack(operands.keys.row(keys.begin), operands.keys.stride, 1, keys.size(), pass.d_,
+                 key_panels);
+    if (reads_values()) {
+      trace.read(value_block(keys));
+      kernels.pack(operands.values.row(keys.begin), operands.values.stride, 1, keys.size(), pass.v_,
+                   value_panels);
+    }
+    if (of_keys) trace.create(key_sums(keys));
+    if (of_values && !summed) trace.create(value_sums(keys));
+
+    for (Range rows(pass.n_, pass.rho_); rows; rows.next()) {
+      add_queries(rows, keys, key_panels, value_panels, memory);
+    }
+
+    if (of_keys) trace.write_and_remove(key_sums(keys));
+    if (of_values && !summed) trace.write_and_remove(value_sums(keys));
+    trace.remove(key_block(keys));
+    if (reads_values()) trace.remove(value_block(keys));
+  }
+
+  // The terms of one block of queries.
+  void add_queries(const Range& rows, const Range& keys, const T* key_panels, const T* value_panels,
+                   void* memory) const {
+    const Block streamed[] = {rows_of(Operand::S, rows, pass.d_),
+                              rows_of(pass.g_form_ ? Operand::G : Operand::dO, rows, pass.v_),
+                              rows_of(Operand::LSE, rows, 1), rows_of(Operand::delta, rows, 1)};
+    const int count = of_keys ? 4 : 3;
+    for (int i = 0; i < count; ++i) trace.read(streamed[i]);
+    const Block tile = {Operand::p, rows.begin, keys.begin, rows.size(), keys.size()};
+    trace.create(tile);
+
+    const MatrixView<const T> s = {operands.queries.row(rows.begin), rows.size(), pass.d_,
+                                   operands.queries.stride};
+    const MatrixView<const T> d_o = padded_d_o(rows, memory);
+    T* weights = pass.worker_.tile.in(memory);
+    score(s, key_panels, keys.size(), kernels::Epilogue::exp, operands.lse + rows.begin, weights);
+    // f is used before p takes its place.
+    if (of_values) {
+      add(weights, d_o, keys, summed ? operands.d_keys : operands.d_values, rows.begin > 0);
+    }
+    if (of_keys) {
+      score(d_o, value_panels, keys.size(), kernels::Epilogue::gradient,
+            operands.delta + rows.begin, weights);
+      add(weights, s, keys, operands.d_keys, summed || rows.begin > 0);
+    }
+    trace.remove(tile);
+    for (int i = 0; i < count; ++i) trace.remove(streamed[i]);
+  }
+
+  // Rows of dO that whole panels can be read from; G has them.
+  MatrixView<const T> padded_d_o(const Range& rows, void* memory) const {
+    const MatrixView<const T>& d_o = operands.d_o;
+    if (pass.g_form_) return {d_o.row(rows.begin), rows.size(), pass.v_, d_o.stride};
+    T* copy = pass.worker_.d_o.in(memory);
+    for (index_t i = 0; i < rows.size(); ++i)
+      std::copy_n(d_o.row(rows.begin + i), pass.v_, copy + i * pass.d_o_stride_);
+    return {copy, rows.size(), pass.v_, pass.d_o_stride_};
+  }
+
+  // tile[query][key] = epilogue of the products of rows of queries and packed keys.
+  void score(const MatrixView<const T>& queries, const T* panels, index_t keys,
+             kernels::Epilogue epilogue, const T* shift, T* tile) const {
+    kernels::Product<T> p;
+    p.rows = queries.rows;
+    p.cols = keys;
+    p.depth = queries.cols;
+    p.a = queries.data;
+    p.a_row = queries.stride;
+    p.a_depth = 1;
+    p.b = panels;
+    p.b_panel = queries.cols * pass.nr_;
+    p.b_row = pass.nr_;
+    p.c = tile;
+    p.c_panel = pass.nr_;
+    p.c_row = pass.tile_stride_;
+    p.epilogue = epilogue;
+    p.row = shift;
+    p.padded = true;
+    kernels.product(p);
+  }
+
+  // sums[key] (+)= the sum over queries of tile[query][key] terms[query].
+  void add(const T* tile, const MatrixView<const T>& terms, const Range& keys,
+           const MatrixView<T>& sums, bool accumulate) const {
+    kernels::Product<T> p;
+    p.rows = keys.size();
+    p.cols = terms.cols;
+    p.depth = terms.rows;
+    p.a = tile;
+    p.a_row = 1;
+    p.a_depth = pass.tile_stride_;
+    p.b = terms.data;
+    p.b_panel = pass.nr_;
+    p.b_row = terms.stride;
+    p.c = sums.row(keys.begin);
+    p.c_panel = pass.nr_;
+    p.c_row = sums.stride;
+    p.accumulate = accumulate;
+    kernels.product(p);
+  }
+};
+
+template <class T>
+void ColStream<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                       const KeyPassOperands<T>& operands, void* workspace) const {
+  trace.phase("col_stream");
+  const Run run = {*this, kernels, trace, operands};
+  parallel::Dispenser blocks;
+  const index_t count = ceil_div(m_, c_);
+  auto body = [&](int worker) {
+    void* memory = workers_.in(workspace) + worker * worker_layout_.bytes();
+    T* d_o = worker_.d_o.in(memory);
+    std::fill_n(d_o, worker_.d_o.count, T(0));  // the padding of the rows is read as lanes
+    for (index_t block = blocks.take(); block < count; block = blocks.take()) {
+      run.stream_queries(Range(block * c_, m_, c_), memory);
+    }
+  };
+  parallel::run(threads_, body);
+}
+
+template class ColStream<float>;
+template class ColStream<double>;
+
+}  // namespace ioattn::schedules

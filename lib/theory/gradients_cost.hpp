@@ -1,0 +1,17 @@
+#pragma once
+
+#include "base/gradients.hpp"
+#include "theory/io_cost.hpp"
+
+namespace ioattn::theory {
+
+// Exact I/O of a set of gradients, phase by phase: the sum over the phases that it takes. Sizes at
+// least 1, blocks positive where a phase uses them.
+ScheduleCost gradients_cost(const LayerShape& shape, const GradientSet& set,
+                            const GradientBlocks& blocks);
+
+// Multiply-adds, exactly.
+index_t gradients_fma(const LayerShape& shape, const GradientSet& set,
+                      const GradientBlocks& blocks);
+
+}  // namespace ioattn::theory

@@ -1,0 +1,280 @@
+// Sets of gradients: every phase costs its formula, every gradient of every subset is the oracle's,
+// and threads change no bit.
+
+#include "schedules/layer_gradients.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "instruments/io_counter.hpp"
+#include "kernels/registry.hpp"
+#include "machine/machine.hpp"
+#include "schedules/gradient_case.hpp"
+#include "schedules/odd_tile.hpp"
+#include "schedules/random_problem.hpp"
+#include "theory/gradients_cost.hpp"
+
+namespace ioattn_test {
+namespace {
+
+using namespace ioattn;
+namespace ref = ioattn_reference;
+
+GradientSet random_set(RandomProblem* random, Tie tie, index_t dk) {
+  GradientSet set;
+  do {
+    const index_t bits = random->uniform(1, 255);
+    set.dX = (bits & 1) != 0;
+    set.dY = (bits & 2) != 0;
+    set.dA1 = (bits & 4) != 0;
+    set.dA2 = (bits & 8) != 0;
+    set.dA3 = (bits & 16) != 0;
+    set.dA = (bits & 32) != 0 && tie != Tie::none;
+    set.dW_Q = (bits & 64) != 0;
+    set.dW_K = (bits & 128) != 0;
+    // A sum without its parts, and few outputs, are the usual sets.
+    if (set.dA && random->uniform(0, 2) > 0) set.dA1 = set.dA2 = set.dA3 = false;
+    if (random->uniform(0, 2) == 0) set.dX = set.dY = set.dW_Q = set.dW_K = false;
+    if (random->uniform(0, 5) == 0) set.dY = set.dA1 = set.dA2 = set.dA3 = set.dA = false;
+    set.dk = set.dW_Q || set.dW_K ? dk : 0;
+  } while (describe(set).empty());
+  return set;
+}
+
+plan::PlanRequest request_for(const LayerShape& shape, index_t M, const TileShape& tile) {
+  plan::PlanRequest request;
+  request.problem.shape = shape;
+  request.M = M;
+  request.level = "M";
+  request.tile = tile;
+  return request;
+}
+
+// The least M of a set, from the refusal of one word.
+index_t least_M(plan::PlanRequest request, const GradientSet& set) {
+  request.M = 1;
+  plan::GradientPlan plan;
+  const std::string message = plan::make_gradient_plan(request, set, &plan).message();
+  const std::string key = "the least is ";
+  const std::size_t at = message.find(key);
+  EXPECT_NE(at, std::string::npos) << message;
+  return at == std::string::npos ? 1 : std::stoll(message.substr(at + key.size()));
+}
+
+void check_counts(const GradientCase<float>& problem, const GradientSet& set,
+                  const GradientBlocks& blocks, index_t M) {
+  instruments::IoCounter counter;
+  problem.run(set, blocks, odd_tile<float>(), 1, &counter);
+  ASSERT_EQ(counter.violation(), "");
+  const theory::ScheduleCost cost = theory::gradients_cost(problem.shape(), set, blocks);
+  ASSERT_EQ(static_cast<int>(counter.phases().size()), cost.phase_count);
+  for (int i = 0; i < cost.phase_count; ++i) {
+    const auto& counted = counter.phases()[static_cast<std::size_t>(i)];
+    const theory::PhaseCost& formula = cost.phases[static_cast<std::size_t>(i)];
+    ASSERT_STREQ(counted.name, formula.name);
+    ASSERT_EQ(counted.count.reads, formula.cost.reads) << formula.name;
+    ASSERT_EQ(counted.count.writes, formula.cost.writes) << formula.name;
+    ASSERT_EQ(counted.count.created, formula.cost.created) << formula.name;
+    ASSERT_EQ(counted.count.footprint, formula.cost.footprint) << formula.name;
+  }
+  ASSERT_LE(counter.total().footprint, M);
+}
+
+ProductBlocks any_product(RandomProblem* random) {
+  return {random->logarithmic(1, 40), random->logarithmic(1, 40), random->logarithmic(1, 40),
+          random->uniform(0, 1) == 1};
+}
+
+TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
+  RandomProblem random(60);
+  int planned = 0, alone = 0, sums = 0;
+  std::array<int, 2> forms = {};
+  while (planned < 2400 && !testing::Test::HasFailure()) {
+    const LayerShape shape = random.shape(30, 12);
+    const index_t dk = random.logarithmic(1, 9);
+    const GradientCase<float> problem(
+        ref::make_case(ref::Kind::normal,
+                       {std::size_t(shape.n), std::size_t(shape.m), std::size_t(shape.d),
+                        std::size_t(shape.dv), static_cast<ref::Ties>(shape.tie)},
+                       std::uint64_t(planned)),
+        static_cast<ref::Ties>(shape.tie), dk, 0);
+    for (int trial = 0; trial < 6; ++trial, ++planned) {
+      const GradientSet set = random_set(&random, shape.tie, dk);
+      plan::PlanRequest request = request_for(shape, 1, odd_tile<float>().tile);
+      const index_t least = least_M(request, set);
+      request.M = random.uniform(0, 3) == 0 ? least : random.logarithmic(least, 60 * least);
+      SCOPED_TRACE(to_text(LayerProblem{shape, DType::f32, 0}) + " " + describe(set) +
+                   " M=" + std::to_string(request.M));
+      plan::GradientPlan plan;
+      plan::GradientEstimate estimate;
+      ASSERT_TRUE(plan::make_gradient_plan(request, set, &plan, &estimate).is_ok());
+      check_counts(problem, set, plan.blocks, request.M);
+      ASSERT_EQ(estimate.cost.total(), theory::gradients_cost(shape, set, plan.blocks).total());
+      request.M = least - 1;
+      plan::GradientPlan none;
+      ASSERT_EQ(plan::make_gradient_plan(request, set, &none).code(),
+                StatusCode::fast_memory_too_small);
+      const GradientSteps steps = steps_of(set, shape.tie, plan.blocks.rows.form);
+      alone += steps.alone;
+      sums += steps.one_sum;
+      ++forms[std::size_t(plan.blocks.rows.form)];
+      if (steps.alone) continue;
+
+      // Blocks of any size, in either form.
+      GradientBlocks any;
+      const Form form = set.dY || random.uniform(0, 1) == 0 ? Form::h : Form::g;
+      any.rows.form = any.keys.form = form;
+      any.rows.products = Products::stored;
+      for (index_t Blocks::*size : {&Blocks::r, &Blocks::c, &Blocks::rho, &Blocks::w, &Blocks::o})
+        any.rows.*size = random.logarithmic(1, 40);
+      any.rows.rho = std::min(any.rows.rho, any.rows.r);
+      any.rows.r = round_up(any.rows.r, any.rows.rho);
+      for (ProductBlocks Blocks::*product : {&Blocks::s, &Blocks::g, &Blocks::h, &Blocks::x})
+        any.rows.*product = any_product(&random);
+      any.keys.c = random.logarithmic(1, 40);
+      any.keys.rho = random.logarithmic(1, 40);
+      for (ProductBlocks* product : {&any.da1, &any.da3, &any.dy, &any.dw})
+        *product = any_product(&random);
+      any.sum = random.logarithmic(1, 20);
+      check_counts(problem, set, any, theory::gradients_cost(shape, set, any).total().footprint);
+    }
+  }
+  EXPECT_GT(alone, 100);
+  EXPECT_GT(sums, 100);
+  EXPECT_GT(forms[0], 100);
+  EXPECT_GT(forms[1], 100);
+}
+
+template <class T>
+class LayerGradientValues : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(LayerGradientValues, Types);
+
+TYPED_TEST(LayerGradientValues, AreTheOraclesForEveryNumberOfThreads) {
+  using T = TypeParam;
+  std::vector<const kernels::KernelTable<T>*> tables = {&odd_tile<T>()};
+  for (const kernels::Kernels* kernels : kernels::all_kernels())
+    if (machine::this_machine().isa.has(kernels->isa)) tables.push_back(&kernels->table<T>());
+  const ref::CaseShape shapes[] = {{1, 1, 1, 1, ref::Ties::none},
+                                   {19, 31, 13, 17, ref::Ties::none},
+                                   {37, 21, 16, 5, ref::Ties::keys_values},
+                                   {33, 33, 12, 12, ref::Ties::all},
+                                   {110, 140, 40, 24, ref::Ties::keys_values}};
+  RandomProblem random(61);
+  std::uint64_t seed = 1;
+  std::size_t cases = 0, accurate = 0;
+  for (const ref::CaseShape& size : shapes) {
+    for (const ref::Kind kind : ref::all_kinds) {
+      if (size.n > 100 && kind != ref::Kind::normal && kind != ref::Kind::tiny) continue;
+      const index_t dk = random.logarithmic(1, 20);
+      ++seed;
+      const GradientCase<T> problem(ref::make_case(kind, size, seed), size.ties, dk,
+                                    index_t(seed % 3));
+      const LayerShape shape = problem.shape();
+      for (int trial = 0; trial < 4; ++trial) {
+        const kernels::KernelTable<T>& table = *tables[++cases % tables.size()];
+        const GradientSet set = random_set(&random, shape.tie, dk);
+        plan::PlanRequest request = request_for(shape, 1, table.tile);
+        request.schedule = Schedule::row_stream;
+        request.M = least_M(request, set) * (trial == 0 ? 1 : random.logarithmic(1, 200));
+        plan::GradientPlan plan;
+        ASSERT_TRUE(plan::make_gradient_plan(request, set, &plan).is_ok());
+        SCOPED_TRACE(to_text(LayerProblem{shape, dtype_of<T>::value, 0}) + " " + describe(set) +
+                     " " + ref::name_of(kind) + " M=" + std::to_string(request.M) + " " +
+                     to_text(plan, set, shape.tie));
+        const Gradients<T> one = problem.run(set, plan.blocks, table, 1, nullptr);
+        const double allowed = limit(shape, set, plan.blocks);
+        problem.check(one, allowed);
+        if (kind == ref::Kind::normal && std::min(shape.n, shape.m) >= 16) {
+          EXPECT_LE(problem.worst_relative_error(one),
+                    ref::relative_limit * double(std::numeric_limits<T>::epsilon()) * allowed /
+                        ref::pass_ratio);
+          ++accurate;
+        }
+        for (const int threads : {2, 3}) {
+          const Gradients<T> other = problem.run(set, plan.blocks, table, threads, nullptr);
+          for (const auto& [name, matrix] : one) {
+            ASSERT_EQ(std::memcmp(matrix.values.data(), other.at(name).values.data(),
+                                  matrix.values.size() * sizeof(T)),
+                      0)
+                << name << " with " << threads << " threads";
+          }
+        }
+        if (this->HasFailure()) return;
+      }
+    }
+  }
+  EXPECT_GE(cases, 136u);
+  EXPECT_GE(accurate, 12u);
+}
+
+GradientSet everything(index_t dk) { return {true, true, true, true, true, false, true, true, dk}; }
+
+// The gradient by A1, A2, A3, Y against differences of the oracle's O, which share nothing with it.
+TEST(LayerGradients, FiniteDifferences) {
+  const ref::CaseShape size = {6, 7, 5, 3, ref::Ties::none};
+  const ref::LayerInputs<double> inputs = ref::make_case(ref::Kind::normal, size, 9);
+  const GradientCase<double> problem(inputs, size.ties, 2, 1);
+  const GradientSet set = everything(2);
+  plan::PlanRequest request = request_for(problem.shape(), 400, odd_tile<double>().tile);
+  plan::GradientPlan plan;
+  ASSERT_TRUE(plan::make_gradient_plan(request, set, &plan).is_ok());
+  const Gradients<double> out = problem.run(set, plan.blocks, odd_tile<double>(), 1, nullptr);
+  using Inputs = ref::LayerInputs<long double>;
+  for (const auto& [name, input] : {std::pair("dX", &Inputs::X),
+                                    {"dY", &Inputs::Y},
+                                    {"dA1", &Inputs::A1},
+                                    {"dA2", &Inputs::A2},
+                                    {"dA3", &Inputs::A3}}) {
+    const ref::Matrix<long double> numeric =
+        ref::finite_difference(ref::convert<long double>(inputs), input);
+    const Padded<double>& got = out.at(name);
+    for (index_t i = 0; i < got.rows; ++i)
+      for (index_t j = 0; j < got.cols; ++j) {
+        const double expected = double(numeric(std::size_t(i), std::size_t(j)));
+        EXPECT_LE(std::abs(got.values[std::size_t(i * got.stride + j)] - expected),
+                  1e-5 + 1e-3 * std::abs(expected))
+            << name << " " << i << ", " << j;
+      }
+  }
+}
+
+// <dO, J V> = sum over inputs of <gradient, V> for a direction V of all inputs at once.
+TEST(LayerGradients, AdjointOfTheTangent) {
+  const ref::CaseShape size = {50, 37, 15, 9, ref::Ties::none};
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const ref::LayerInputs<double> inputs = ref::make_case(ref::Kind::normal, size, seed);
+    const GradientCase<double> problem(inputs, size.ties, 2, 0);
+    const GradientSet set = everything(2);
+    plan::PlanRequest request = request_for(problem.shape(), 3000, odd_tile<double>().tile);
+    plan::GradientPlan plan;
+    ASSERT_TRUE(plan::make_gradient_plan(request, set, &plan).is_ok());
+    const Gradients<double> out = problem.run(set, plan.blocks, odd_tile<double>(), 2, nullptr);
+    ref::LayerInputs<double> direction = inputs;
+    direction.A1 = ref::random_matrix(50, 15, seed + 10);
+    direction.A2 = ref::random_matrix(37, 15, seed + 20);
+    direction.A3 = ref::random_matrix(37, 15, seed + 30);
+    direction.X = ref::random_matrix(15, 15, seed + 40);
+    direction.Y = ref::random_matrix(15, 9, seed + 50);
+    const double forward =
+        ref::inner(inputs.dO, ref::tangent(inputs, ref::forward(inputs), direction));
+    double reverse = 0, scale = 0;
+    for (const auto& [name, along] : {std::pair("dX", &direction.X),
+                                      {"dY", &direction.Y},
+                                      {"dA1", &direction.A1},
+                                      {"dA2", &direction.A2},
+                                      {"dA3", &direction.A3}}) {
+      const Padded<double>& gradient = out.at(name);
+      for (std::size_t i = 0; i < along->values.size(); ++i) {
+        reverse += gradient.values[i] * along->values[i];
+        scale += std::abs(gradient.values[i] * along->values[i]);
+      }
+    }
+    EXPECT_LE(std::abs(forward - reverse), 1e-10 * scale);
+  }
+}
+
+}  // namespace
+}  // namespace ioattn_test
