@@ -20,15 +20,17 @@ else()
   string(REGEX REPLACE "\n\\.SH \"?([^\n\"]*)\"?" "\n\\1" page "${page}")
 endif()
 
-# expect(<help text>): every option of it is in the page, after `heading`.
+# expect(<heading> <subcommand>): every option of the subcommand is in the page, below the heading.
 function(expect heading)
   execute_process(COMMAND ${COMMAND} ${ARGN} --help OUTPUT_VARIABLE help COMMAND_ERROR_IS_FATAL ANY)
   string(FIND "${page}" "\n${heading}\n" start)
   if(start EQUAL -1)
     message(FATAL_ERROR "the page has no section ${heading}")
   endif()
+  math(EXPR start "${start} + 1")
   string(SUBSTRING "${page}" ${start} -1 section)
-  string(REGEX MATCH "^\n[^\n]*\n(\n|[^A-Z\n][^\n]*\n)*" section "${section}")
+  string(FIND "${section}" "\nIOATTN " end)  # the next one's heading; none after the last
+  string(SUBSTRING "${section}" 0 ${end} section)
   string(REGEX MATCHALL "\n  [^ ][^ ]*" terms "${help}")
   list(LENGTH terms count)
   if(count EQUAL 0)
@@ -41,7 +43,6 @@ function(expect heading)
       message(FATAL_ERROR "${heading} does not explain ${term}:\n${section}")
     endif()
   endforeach()
-  set(terms "${terms}" PARENT_SCOPE)
 endfunction()
 
 execute_process(COMMAND ${COMMAND} --help OUTPUT_VARIABLE help COMMAND_ERROR_IS_FATAL ANY)
