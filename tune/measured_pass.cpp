@@ -135,7 +135,7 @@ PlannedPass plan_pass_or_auto(Pass pass, const LayerProblem& problem,
         options.schedule != Schedule::stationary) {
       throw;
     }
-    any.schedule = Schedule::paper_small;
+    any.schedule = exists(*options.schedule, pass) ? *options.schedule : Schedule::paper_small;
     return plan_pass(pass, problem, any);
   }
 }

@@ -39,7 +39,8 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
     T* o_result = static_cast<T*>(results.data());
     T* lse_result = o_result + problem.n * problem.dv;
     api::RunOptions forward_options = options;
-    forward_options.schedule.reset();
+    // Whoever asked for stationary has room for scores in the forward pass too.
+    if (plan.schedule != Schedule::stationary) forward_options.schedule.reset();
     status = forward<T>(problem, forward_options, o_result, 0, lse_result);
     if (!status.is_ok()) return status;
     o = o_result;

@@ -66,7 +66,11 @@ index_t least_fast_memory(const Variant& variant, const LayerShape& shape) {
   } else if (schedule == Schedule::stationary || schedule == Schedule::score_stored) {
     blocks = least_stationary(variant, shape);
   }
-  return footprint(pass, schedule, shape, blocks);
+  const index_t least = footprint(pass, schedule, shape, blocks);
+  // A pass whose results another one needs may take a word more: maxima and sums for LSE.
+  return schedule == Schedule::stationary && pass == Pass::backward
+             ? std::max(least, least_fast_memory({Pass::forward, schedule, form}, shape))
+             : least;
 }
 
 bool choose_blocks(const Variant& variant, bool literal, const LayerShape& shape, index_t M,

@@ -42,6 +42,13 @@ Factor<const T> as_const(const Factor<T>& f) {
   return {f.operand, f.data, f.row_stride, f.col_stride, f.named_transposed, f.padded};
 }
 
+// The part of a factor from (row, col) on, whose own rows and columns are counted from 0.
+template <class T>
+Factor<T> part_from(Factor<T> f, index_t row, index_t col) {
+  f.data = f.at(row, col);
+  return f;
+}
+
 // Elements of scratch that multiply_block needs for blocks of these sizes.
 index_t pack_elements(index_t rows, index_t depth, index_t cols, index_t nr);
 

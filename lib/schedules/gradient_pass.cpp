@@ -6,17 +6,6 @@
 #include "schedules/product_pass.hpp"
 
 namespace ioattn::schedules {
-namespace {
-
-// A factor whose element (0, 0) is that of another at (row, col).
-template <class T>
-Factor<const T> from(const Factor<const T>& f, index_t row, index_t col) {
-  Factor<const T> part = f;
-  part.data = f.at(row, col);
-  return part;
-}
-
-}  // namespace
 
 template <class T>
 GradientPass<T>::GradientPass(index_t n, index_t k, index_t m, const ProductBlocks& blocks,
@@ -87,7 +76,7 @@ void GradientPass<T>::add_block(const kernels::KernelTable<T>& kernels, const Tr
                                 const Scratch& scratch, T* tile) const {
   if (!blocks_.keep_a) trace.read(left.block(i, k));
   const Factor<T> result = {Operand::q, tile, 1, tile_stride_, false, false};
-  const Factor<const T> a = from(left, i.begin, 0), b = from(values, 0, j.begin);
+  const Factor<const T> a = part_from(left, i.begin, 0), b = part_from(values, 0, j.begin);
   const Range rows(i.size(), i.size()), cols(j.size(), j.size());
   if (elementwise_) {
     multiply_block(kernels, a, b, result, rows, k, cols, k.begin > 0, scratch.pack);

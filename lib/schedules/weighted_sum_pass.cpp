@@ -64,10 +64,8 @@ void WeightedSumPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trac
       const index_t first = blocks_.keep_a ? keys.begin : 0;
       const Factor<const T> weights = {
           Operand::f, scratch.weights + first * weights_stride_, 1, weights_stride_, false, false};
-      Factor<const T> part = values;
-      part.data = values.at(keys.begin, 0);
-      Factor<T> sum = c;
-      sum.data = c.at(i.begin, 0);
+      const Factor<const T> part = part_from(values, keys.begin, 0);
+      const Factor<T> sum = part_from(c, i.begin, 0);
       const Range own_rows(i.size(), i.size()), own_keys(keys.size(), keys.size());
       if (elementwise_) {
         multiply_block(kernels, weights, part, sum, own_rows, own_keys, j, keys.begin > 0,

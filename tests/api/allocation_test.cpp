@@ -220,7 +220,8 @@ const Pass passes[] = {
 
 TEST(Allocations, EveryPassOfEverySchedule) {
   long total = 0;
-  for (const char* schedule : {"auto", "row_stream", "paper_small", "paper_large", "naive"}) {
+  for (const char* schedule :
+       {"auto", "row_stream", "stationary", "paper_small", "paper_large", "naive"}) {
     for (const Pass& pass : passes) {
       if (pass.is_forward && std::string(schedule) == "naive") continue;
       for (const Failing how : {Failing::once, Failing::forever}) {

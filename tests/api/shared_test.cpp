@@ -24,7 +24,8 @@ TYPED_TEST(Layer, EveryScheduleAndAuto) {
   for (const CaseShape& shape : shapes) {
     for (const std::size_t padding : {0u, 3u}) {
       LayerCall<TypeParam> call(shape, padding);
-      for (const char* schedule : {"auto", "row_stream", "paper_small", "paper_large"}) {
+      for (const char* schedule :
+           {"auto", "row_stream", "stationary", "score_stored", "paper_small", "paper_large"}) {
         SCOPED_TRACE(std::string(schedule) + ", padding " + std::to_string(padding));
         const ioattn_options options = with_schedule(schedule);
         call.reset();
@@ -32,7 +33,8 @@ TYPED_TEST(Layer, EveryScheduleAndAuto) {
         EXPECT_TRUE(call.dx.untouched());
         call.expect_forward();
       }
-      for (const char* schedule : {"auto", "row_stream", "paper_small", "paper_large", "naive"}) {
+      for (const char* schedule :
+           {"auto", "row_stream", "stationary", "paper_small", "paper_large", "naive"}) {
         SCOPED_TRACE(std::string(schedule) + ", padding " + std::to_string(padding));
         const ioattn_options options = with_schedule(schedule);
         call.dx.fill_with_pattern();
@@ -51,7 +53,7 @@ TYPED_TEST(Layer, EveryScheduleAndAuto) {
 TYPED_TEST(Layer, SmallFastMemory) {
   LayerCall<TypeParam> call({67, 45, 24, 20, Ties::none}, 1);
   for (const std::int64_t words : {200, 1000, 5000}) {
-    for (const char* schedule : {"auto", "row_stream", "paper_small"}) {
+    for (const char* schedule : {"auto", "row_stream", "stationary", "paper_small"}) {
       SCOPED_TRACE(std::string(schedule) + ", M " + std::to_string(words));
       ioattn_options options = with_schedule(schedule);
       options.fast_memory_words = words;
