@@ -129,8 +129,9 @@ PlannedPass plan_pass_or_auto(Pass pass, const LayerProblem& problem,
   try {
     return plan_pass(pass, problem, any);
   } catch (const UsageError&) {
-    // Whoever asked for naive or paper_small has room for n x m scores, which saves fast memory.
-    if (options.schedule != Schedule::naive && options.schedule != Schedule::paper_small) throw;
+    // Whoever asked for a schedule that stores n x m scores has room for them, which saves fast
+    // memory.
+    if (!plan::stores_scores(*options.schedule)) throw;
     any.schedule = Schedule::paper_small;
     return plan_pass(pass, problem, any);
   }
@@ -151,7 +152,7 @@ double nominal_flops(const PlannedPass& planned) {
   const double n = real(planned.shape.n), m = real(planned.shape.m);
   const double d = real(planned.shape.d), dv = real(planned.shape.dv);
   const bool g_form =
-      planned.plan.schedule == Schedule::row_stream && planned.plan.blocks.form == Form::g;
+      has_form(planned.plan.schedule, Form::h) && planned.plan.blocks.form == Form::g;
   const double values = g_form ? n * m * d + n * d * dv : n * m * dv + m * d * dv;
   const double fma = planned.pass == Pass::forward ? n * d * d + n * m * d + values
                                                    : 2 * n * d * d + 2 * n * m * d + values;

@@ -156,6 +156,11 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
     api::RunOptions forward_options = options;
     forward_options.schedule.reset();
     status = forward<T>(problem, forward_options, o_result, 0, lse_result);
+    // Whoever asked for stored scores has room for them here too, which saves fast memory.
+    if (status.code() == StatusCode::fast_memory_too_small && plan::stores_scores(plan.schedule)) {
+      forward_options.schedule = Schedule::paper_small;
+      status = forward<T>(problem, forward_options, o_result, 0, lse_result);
+    }
     if (!status.is_ok()) return status;
     o = o_result;
     o_stride = 0;

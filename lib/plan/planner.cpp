@@ -3,12 +3,13 @@
 #include "plan/blocking.hpp"
 
 namespace ioattn::plan {
-namespace {
 
 bool stores_scores(Schedule schedule) {
   return schedule == Schedule::naive || schedule == Schedule::paper_small ||
          schedule == Schedule::q_stored || schedule == Schedule::half_dim;
 }
+
+namespace {
 
 // Words of intermediates that pass through slow memory.
 index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks) {

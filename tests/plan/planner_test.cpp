@@ -22,7 +22,7 @@ PlanRequest request_for(Pass pass, const LayerShape& shape, index_t M) {
   return request;
 }
 
-bool stores_scores(Schedule schedule) {
+bool scores_pass_through_memory(Schedule schedule) {
   return schedule == Schedule::naive || schedule == Schedule::paper_small ||
          schedule == Schedule::q_stored || schedule == Schedule::half_dim;
 }
@@ -68,6 +68,13 @@ TEST(Planner, ListsEveryVariantOnce) {
   }
 }
 
+TEST(Planner, KnowsWhichSchedulesStoreScores) {
+  for (int i = 0; i < schedule_count; ++i) {
+    const Schedule schedule = static_cast<Schedule>(i);
+    EXPECT_EQ(stores_scores(schedule), scores_pass_through_memory(schedule)) << name_of(schedule);
+  }
+}
+
 TEST(Planner, CandidatesCarryTheExactCosts) {
   ioattn_test::RandomProblem random(30);
   int fitting = 0;
@@ -85,7 +92,7 @@ TEST(Planner, CandidatesCarryTheExactCosts) {
         ASSERT_EQ(c.cost.phase_count, cost.phase_count);
         ASSERT_EQ(c.cost.total(), cost.total());
         ASSERT_EQ(c.fma, theory::fma_count(pass, c.schedule, shape, c.blocks));
-        ASSERT_EQ(c.within_memory_limit, !stores_scores(c.schedule));
+        ASSERT_EQ(c.within_memory_limit, !scores_pass_through_memory(c.schedule));
       }
     }
   }
@@ -100,8 +107,8 @@ TEST(Planner, AutoTakesTheLeastCostAndNeverStoresScores) {
     const index_t M = random.logarithmic(5, 1 << 18);
     for (const Pass pass : passes) {
       const PlanRequest request = request_for(pass, shape, M);
-      const double least =
-          least_cost(request, [](Schedule schedule, Form) { return !stores_scores(schedule); });
+      const double least = least_cost(
+          request, [](Schedule schedule, Form) { return !scores_pass_through_memory(schedule); });
       const double least_of_all = least_cost(request, [](Schedule, Form) { return true; });
       Plan plan;
       Candidate chosen;
@@ -114,7 +121,7 @@ TEST(Planner, AutoTakesTheLeastCostAndNeverStoresScores) {
       }
       ++planned;
       storing_is_cheaper += least_of_all < least;
-      ASSERT_FALSE(stores_scores(plan.schedule));
+      ASSERT_FALSE(scores_pass_through_memory(plan.schedule));
       ASSERT_EQ(weighed(pass, plan.schedule, shape, plan.blocks), least) << to_text(plan);
       ASSERT_EQ(chosen.schedule, plan.schedule);
       ASSERT_EQ(chosen.blocks, plan.blocks);
@@ -160,7 +167,7 @@ TEST(Planner, MemoryLimitIsHonoured) {
         if (status.is_ok()) {
           ASSERT_LE(chosen.scratch_bytes, limit);
           ASSERT_EQ(weighed(request.pass, plan.schedule, shape, plan.blocks), least);
-          stored += stores_scores(plan.schedule);
+          stored += scores_pass_through_memory(plan.schedule);
         } else {
           ASSERT_EQ(status.code(), StatusCode::memory_limit) << status.message();
           ++refused;
@@ -200,7 +207,7 @@ TEST(Planner, ScratchIsWhatPassesThroughSlowMemory) {
           words = n + values + n * m + (c.blocks.products == Products::stored ? 2 * n * d : 0);
         } else if (c.schedule == Schedule::half_dim) {
           words = n + 2 * n * d + values + 2 * n * m;
-        } else if (stores_scores(c.schedule)) {
+        } else if (scores_pass_through_memory(c.schedule)) {
           words = n * d + m * e + n * m + (pass == Pass::backward ? n * m + d * m : 0);
         }
         EXPECT_EQ(c.scratch_bytes, words * (dtype == DType::f32 ? 4 : 8)) << name_of(c.schedule);
@@ -304,7 +311,7 @@ TEST(Planner, LimitThatAdmitsNothingIsNotCalledTooLittleFastMemory) {
                "memory");
   request.memory_limit_bytes = 1 << 20;
   EXPECT_TRUE(make_plan(request, &plan).is_ok());
-  EXPECT_TRUE(stores_scores(plan.schedule));
+  EXPECT_TRUE(scores_pass_through_memory(plan.schedule));
 }
 
 TEST(Planner, ValueFormFollowsTheFlops) {
