@@ -19,6 +19,8 @@ constexpr Row table[] = {
     {{Pass::forward, Schedule::paper_large}, "r c"},
     {{Pass::forward, Schedule::row_stream, Form::g}, "r c rho w o a b"},
     {{Pass::forward, Schedule::row_stream, Form::h}, "r c rho w o a b h"},
+    {{Pass::forward, Schedule::row_stream, Form::g, Products::stored}, "r c rho s x"},
+    {{Pass::forward, Schedule::row_stream, Form::h, Products::stored}, "r c rho s h"},
     // r = c = 0: everything is resident
     {{Pass::backward, Schedule::naive}, ""},
     {{Pass::backward, Schedule::paper_small}, "r c"},

@@ -23,7 +23,8 @@ index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, con
       return n * d + m * e + (pass == Pass::forward ? n * m : 2 * n * m + m * d);
     case Schedule::paper_large: return n * d + m * e;
     case Schedule::row_stream:
-      return blocks.products == Products::stored ? thin : h_form ? m * e : 0;
+      if (blocks.products == Products::fused) return h_form ? m * e : 0;
+      return pass == Pass::forward ? n * d + (h_form ? m * e : n * d) : thin;  // S and h or Z
     case Schedule::q_stored: return thin + n * m;
     case Schedule::half_dim: return thin + (d > 1 ? 2 : 1) * n * m;
   }

@@ -201,7 +201,9 @@ TEST(Planner, ScratchIsWhatPassesThroughSlowMemory) {
         index_t words = 0;
         const index_t values = c.blocks.form == Form::h ? m * e : n * d;
         if (c.schedule == Schedule::row_stream) words = c.blocks.form == Form::h ? m * e : 0;
-        if (c.blocks.products == Products::stored) words = n + 2 * n * d + values;
+        if (c.blocks.products == Products::stored) {
+          words = pass == Pass::forward ? n * d + values : n + 2 * n * d + values;
+        }
         if (c.schedule == Schedule::paper_large) words = n * d + m * e;
         if (c.schedule == Schedule::q_stored) {
           words = n + values + n * m + (c.blocks.products == Products::stored ? 2 * n * d : 0);
