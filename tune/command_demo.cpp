@@ -279,6 +279,7 @@ Json row_json(const DemoRow& row) {
   json["schedule"] = name_of(row.candidate.schedule);
   json["form"] =
       has_form(row.candidate.schedule, Form::h) ? Json(name_of(row.candidate.blocks.form)) : Json();
+  json["products"] = name_of(row.candidate.blocks.products);
   json["literal"] = row.literal();
   json["dtype"] = name_of(row.dtype);
   json["planned"] = row.planned;

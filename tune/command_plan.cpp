@@ -104,6 +104,7 @@ Json candidate_json(const plan::PlanRequest& request, const plan::Candidate& can
   json["schedule"] = name_of(candidate.schedule);
   json["form"] =
       has_form(candidate.schedule, Form::h) ? Json(name_of(candidate.blocks.form)) : Json();
+  json["products"] = name_of(candidate.blocks.products);
   json["fits"] = candidate.fits;
   json["least_M"] = candidate.least_M;
   if (!candidate.fits) return json;
@@ -146,12 +147,17 @@ void print_plan_json(const LevelPlan& chosen, const std::vector<LevelPlan>& othe
   print_json(json);
 }
 
+// "h", "h stored", or nothing for a schedule without forms.
+std::string form_text(const plan::Candidate& candidate) {
+  if (!has_form(candidate.schedule, Form::h)) return "";
+  const std::string form = name_of(candidate.blocks.form);
+  return candidate.blocks.products == Products::stored ? form + " stored" : form;
+}
+
 std::vector<std::string> candidate_row(const plan::PlanRequest& request,
                                        const plan::Candidate& candidate) {
-  std::vector<std::string> row = {
-      name_of(candidate.schedule),
-      has_form(candidate.schedule, Form::h) ? name_of(candidate.blocks.form) : "",
-      grouped(candidate.least_M)};
+  std::vector<std::string> row = {name_of(candidate.schedule), form_text(candidate),
+                                  grouped(candidate.least_M)};
   if (!candidate.fits) {
     row.push_back("does not fit");
     row.resize(10, "-");

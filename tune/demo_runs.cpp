@@ -63,6 +63,7 @@ std::string DemoRow::label() const {
   if (has_form(candidate.schedule, Form::h)) {
     text += std::string(" ") + name_of(candidate.blocks.form) + "-form";
   }
+  if (candidate.blocks.products == Products::stored) text += " stored";
   if (literal()) text += " literal";
   return text;
 }

@@ -12,12 +12,14 @@ namespace {
   throw CLI::ValidationError(name, why);
 }
 
-// "auto, naive, ... or row_stream"
-std::string schedule_names(const char* before_last) {
+// "auto, naive, paper_small, ...": those that a pass of its own can be asked for.
+std::string schedule_names() {
   std::string names = "auto";
   for (int i = 0; i < schedule_count; ++i) {
-    names += i + 1 < schedule_count ? ", " : before_last;
-    names += name_of(static_cast<Schedule>(i));
+    const Schedule schedule = static_cast<Schedule>(i);
+    if (exists(schedule, Pass::forward) || exists(schedule, Pass::backward)) {
+      names += std::string(", ") + name_of(schedule);
+    }
   }
   return names;
 }
@@ -45,13 +47,12 @@ CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule) {
     } else if (parse_schedule(text.c_str(), &parsed)) {
       *schedule = parsed;
     } else {
-      wrong("--schedule",
-            "no schedule is called \"" + text + "\"; there are " + schedule_names(", "));
+      wrong("--schedule", "no schedule is called \"" + text + "\"; there are " + schedule_names());
     }
   };
   return app
       ->add_option_function<std::string>("--schedule", parse,
-                                         schedule_names(" or ") + " (default: auto)")
+                                         "one of " + schedule_names() + " (default: auto)")
       ->type_name("NAME");
 }
 

@@ -42,6 +42,11 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
     // Whoever asked for stationary has room for scores in the forward pass too.
     if (plan.schedule != Schedule::stationary) forward_options.schedule.reset();
     status = forward<T>(problem, forward_options, o_result, 0, lse_result);
+    // Whoever asked for stored scores has room for them here too, which saves fast memory.
+    if (status.code() == StatusCode::fast_memory_too_small && plan::stores_scores(plan.schedule)) {
+      forward_options.schedule = Schedule::paper_small;
+      status = forward<T>(problem, forward_options, o_result, 0, lse_result);
+    }
     if (!status.is_ok()) return status;
     o = o_result;
     o_stride = 0;

@@ -55,6 +55,9 @@ constexpr KeyGradients all_key_gradients(Form form, Tie tie) {
 // Where the thin products around the scores, S = A1 X and the like, are computed. fused: per row
 // block, inside the schedule. stored: as products of their own, whose results pass through memory.
 enum class Products : std::uint8_t { fused, stored };
+constexpr const char* name_of(Products products) {
+  return products == Products::fused ? "fused" : "stored";
+}
 
 // Tiles of a product C[rows x cols] += A[rows x depth] B[depth x cols]. One tile of C stays in fast
 // memory; with keep_a the whole rows of A stay as well, while B streams past them.

@@ -68,7 +68,8 @@ class RowBlocks {
     choose("s", &Blocks::s, {n, d, d});
     choose("g", &Blocks::g, {n, e, d});
     choose("h", &Blocks::h, {m, d, e});
-    choose("x", &Blocks::x, {d, n, d});
+    const bool forward = variant_.pass == Pass::forward;
+    choose("x", &Blocks::x, forward ? ProductShape{n, d, e} : ProductShape{d, n, d});
     const index_t first = std::max<index_t>(d / 2, 1);  // half_dim
     choose("f", &Blocks::f, {n, first, m});
     choose("q", &Blocks::q, {n, variant_.form == Form::h ? e : d, m});
@@ -115,6 +116,7 @@ class RowBlocks {
       });
       blocks->*size = whole_tiles(std::max<index_t>(most, 1), multiple);
     };
+    if (!uses(variant_, "w")) return;
     widen(&Blocks::w, std::max(shape_.d, shape_.dv), tile_.rows);
     widen(&Blocks::o, shape_.n, 1);
     if (!uses(variant_, "a")) return;

@@ -3,13 +3,14 @@
 #include "plan/blocking.hpp"
 
 namespace ioattn::plan {
-namespace {
 
 bool stores_scores(Schedule schedule) {
   return schedule == Schedule::naive || schedule == Schedule::paper_small ||
          schedule == Schedule::stationary || schedule == Schedule::score_stored ||
          schedule == Schedule::q_stored || schedule == Schedule::half_dim;
 }
+
+namespace {
 
 // Words of intermediates that pass through slow memory.
 index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks) {
@@ -28,7 +29,8 @@ index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, con
       return pass == Pass::forward ? own : own + n + n * d;  // delta, U
     }
     case Schedule::row_stream:
-      return blocks.products == Products::stored ? thin : h_form ? m * e : 0;
+      if (blocks.products == Products::fused) return h_form ? m * e : 0;
+      return pass == Pass::forward ? n * d + (h_form ? m * e : n * d) : thin;  // S and h or Z
     case Schedule::q_stored: return thin + n * m;
     case Schedule::half_dim: return thin + (d > 1 ? 2 : 1) * n * m;
     case Schedule::col_stream: return 0;

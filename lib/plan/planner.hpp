@@ -11,6 +11,9 @@
 
 namespace ioattn::plan {
 
+// Whether n x m scores pass through memory: `auto` takes no such schedule without a memory limit.
+bool stores_scores(Schedule schedule);
+
 struct PlanRequest {
   Pass pass = Pass::backward;
   LayerProblem problem;

@@ -5,7 +5,9 @@
 #include "schedules/row_stream.hpp"
 #include "schedules/schedules.hpp"
 
-// Rows of S and of Z = f A3 (or of O) stay; keys and values stream once per row block.
+// Rows of S and of Z = f A3 (or of O) stay; keys and values stream once per row block. fused: X and
+// Y stream once more per row block. stored: S and Z pass through memory, O = Z Y is a product of
+// its own.
 namespace ioattn::schedules {
 namespace {
 
@@ -34,9 +36,18 @@ class RowStreamForward {
         d_stride_(row_stream::padded_stride<T>(d_, nr_)),
         sum_stride_(row_stream::padded_stride<T>(width_, nr_)),
         tile_stride_(layout_.sub_lanes() + nr_),
+        stored_(task.blocks.products == Products::stored),
         values_(task.shape, task.blocks, nr_, threads_, &workspace_) {
+    if (stored_) {
+      s_ = workspace_.add<T>(n_ * d_stride_);
+      s_product_ = ProductPass<T>(n_, d_, d_, task.blocks.s, nr_, threads_, &workspace_);
+    }
+    if (stored_ && !h_form_) {
+      z_ = workspace_.add<T>(n_ * d_stride_);
+      o_product_ = ProductPass<T>(n_, d_, e_, task.blocks.x, nr_, threads_, &workspace_);
+    }
     const index_t lanes = layout_.lanes(r_);
-    worker_.a1 = workers_.add<T>(lanes * d_);
+    worker_.a1 = workers_.add<T>(stored_ ? 0 : lanes * d_);
     worker_.s = workers_.add<T>(lanes * d_);
     worker_.sum = workers_.add<T>(r_ * sum_stride_);
     worker_.key = workers_.add<T>(c_ * d_stride_);
@@ -45,7 +56,8 @@ class RowStreamForward {
     worker_.row_max = workers_.add<T>(lanes);
     worker_.row_sum = workers_.add<T>(lanes);
     worker_.rescale = workers_.add<T>(layout_.sub_lanes());
-    worker_.y = workers_.add<T>(h_form_ ? 0 : d_ * round_up(std::min(task.blocks.w, e_), nr_));
+    worker_.y =
+        workers_.add<T>(h_form_ || stored_ ? 0 : d_ * round_up(std::min(task.blocks.w, e_), nr_));
     all_workers_ = workspace_.add<std::byte>(workers_.bytes() * threads_);
   }
 
@@ -53,6 +65,12 @@ class RowStreamForward {
     WorkspaceMemory buffer;
     const Status allocated = workspace_.allocate(task_.memory, &buffer);
     if (!allocated.is_ok()) return allocated;
+    if (stored_) {
+      trace_.phase("S");
+      s_product_.run(kernels_, trace_, factor(Operand::A1, task_.in.a1),
+                     factor(Operand::X, task_.in.x),
+                     {Operand::S, s_.in(buffer.data()), d_stride_, 1, false, false}, buffer.data());
+    }
     if (h_form_) values_.run(kernels_, trace_, task_.in, buffer.data());
 
     trace_.phase("row_stream");
@@ -65,12 +83,19 @@ class RowStreamForward {
       std::fill_n(worker_.value.in(memory), worker_.value.count, T(0));
       for (index_t block = blocks.take(); block < count; block = blocks.take()) {
         const Range rows(block * r_, n_, r_);
-        start(rows, memory);
+        start(rows, buffer.data(), memory);
         for (Range keys(m_, c_); keys; keys.next()) stream_keys(rows, keys, buffer.data(), memory);
-        finish(rows, memory);
+        finish(rows, buffer.data(), memory);
       }
     };
     parallel::run(threads_, body);
+    if (stored_ && !h_form_) {
+      trace_.phase("O");
+      o_product_.run(kernels_, trace_,
+                     {Operand::Z, z_.in(buffer.data()), d_stride_, 1, false, false},
+                     factor(Operand::Y, task_.in.y),
+                     {Operand::O, task_.o.data, task_.o.stride, 1, false, false}, buffer.data());
+    }
     return Status::ok();
   }
 
@@ -82,9 +107,16 @@ class RowStreamForward {
     return rows_of(h_form_ ? Operand::O : Operand::Z, rows, width_);
   }
 
-  void start(const Range& rows, void* memory) const {
-    row_stream::project_queries(kernels_, trace_, layout_, task_.in, rows, task_.blocks.w,
-                                worker_.a1.in(memory), worker_.s.in(memory));
+  void start(const Range& rows, void* workspace, void* memory) const {
+    if (stored_) {
+      trace_.read(rows_of(Operand::S, rows, d_));
+      row_stream::pack_rows(kernels_, layout_,
+                            MatrixView<const T>{s_.in(workspace), n_, d_, d_stride_}, rows,
+                            worker_.s.in(memory));
+    } else {
+      row_stream::project_queries(kernels_, trace_, layout_, task_.in, rows, task_.blocks.w,
+                                  worker_.a1.in(memory), worker_.s.in(memory));
+    }
     trace_.create(accumulator(rows));
     trace_.create(rows_of(Operand::row_max, rows, 1));
     trace_.create(rows_of(Operand::row_sum, rows, 1));
@@ -161,8 +193,9 @@ class RowStreamForward {
     trace_.remove(factors);
   }
 
-  // Divides by the sums, writes LSE and O (G-form: O_I = Z_I Y, Y streams by blocks of w columns).
-  void finish(const Range& rows, void* memory) const {
+  // Divides by the sums, writes LSE and O, or Z if it is stored (g-form: O_I = Z_I Y, Y streams by
+  // blocks of w columns).
+  void finish(const Range& rows, void* workspace, void* memory) const {
     T* sum = worker_.sum.in(memory);
     const T* row_max = worker_.row_max.in(memory);
     const T* row_sum = worker_.row_sum.in(memory);
@@ -176,9 +209,11 @@ class RowStreamForward {
     // LSE takes the place of the running sum.
     trace_.remove(rows_of(Operand::row_max, rows, 1));
     trace_.write_and_remove(rows_of(Operand::row_sum, rows, 1));
-    if (h_form_) {
+    if (h_form_ || stored_) {
+      const MatrixView<T> result =
+          h_form_ ? task_.o : MatrixView<T>{z_.in(workspace), n_, d_, d_stride_};
       for (index_t i = 0; i < rows.size(); ++i)
-        std::copy_n(sum + i * sum_stride_, e_, task_.o.row(rows.begin + i));
+        std::copy_n(sum + i * sum_stride_, width_, result.row(rows.begin + i));
       trace_.write_and_remove(accumulator(rows));
       return;
     }
@@ -218,8 +253,11 @@ class RowStreamForward {
   index_t r_, c_;
   QueryLayout layout_;
   index_t d_stride_, sum_stride_, tile_stride_;
+  bool stored_;
 
-  WorkspaceLayout workspace_;  // shared: h, then one WorkspaceLayout per worker
+  WorkspaceLayout workspace_;  // shared: h, S, Z, then one WorkspaceLayout per worker
+  Slot<T> s_, z_;              // [n][d], stored
+  ProductPass<T> s_product_, o_product_;
   row_stream::ValueProjection<T> values_;
   WorkspaceLayout workers_;
   Slot<std::byte> all_workers_;

@@ -53,16 +53,25 @@ ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks) {
   const index_t passes = ceil_div(n, r);
   const index_t pair = h_form ? d + e : tie == Tie::none ? 2 * d : d;
   const index_t sum = h_form ? e : d;  // columns of the running sum: O or Z
+  const bool stored = blocks.products == Products::stored;
 
   ScheduleCost cost;
+  if (stored) cost.add("S", product_cost(n, d, d, blocks.s));
   if (h_form) cost.add("h", product_cost(m, d, e, blocks.h));
+  const index_t streaming = r * (d + sum + 2) + pair * c + rho * (c + 1);
+  if (stored) {
+    cost.add("row_stream", {n * d + passes * m * pair, n * (sum + 1),
+                            n * sum + 2 * n + n * m + n * ceil_div(m, c), streaming});
+    if (!h_form) cost.add("O", product_cost(n, d, e, blocks.x));
+    return cost;
+  }
   IoCost stream;
   stream.reads = n * d + passes * (m * pair + d * d + (h_form ? 0 : d * e));
   stream.writes = n * (e + 1);
   // S, Z and O (or O), running max and sum, tiles and their rescale factors
   stream.created = n * d + n * sum + (h_form ? 0 : n * e) + 2 * n + n * m + n * ceil_div(m, c);
-  stream.footprint = std::max({2 * r * d + d * w, r * (d + sum + 2) + pair * c + rho * (c + 1),
-                               h_form ? index_t(0) : r * (d + e) + d * w_e});
+  stream.footprint =
+      std::max({2 * r * d + d * w, streaming, h_form ? index_t(0) : r * (d + e) + d * w_e});
   cost.add("row_stream", stream);
   return cost;
 }

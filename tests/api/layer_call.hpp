@@ -33,6 +33,10 @@ inline ioattn_options with_schedule(const char* schedule) {
   return options;
 }
 
+inline bool has_forward_pass(const std::string& schedule) {
+  return schedule != "naive" && schedule != "q_stored" && schedule != "half_dim";
+}
+
 inline std::string name_of(const CaseShape& shape) {
   static constexpr const char* ties[] = {"", ",tied", ",self"};
   return "n" + std::to_string(shape.n) + ",m" + std::to_string(shape.m) + ",d" +
@@ -204,7 +208,7 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 
 inline constexpr const char* forward_schedules[] = {"row_stream", "paper_small", "paper_large"};
 inline constexpr const char* backward_schedules[] = {"row_stream", "paper_small", "paper_large",
-                                                     "naive"};
+                                                     "naive",      "q_stored",    "half_dim"};
 
 using BothTypes = testing::Types<float, double>;
 

@@ -113,7 +113,8 @@ TEST(GradJson, ListsThePassesAskedFor) {
     for (const Json& entry : json["io"]) text += entry["pass"].get<std::string>() + " ";
     return text;
   };
-  for (const char* schedule : {"auto", "naive", "paper_small", "paper_large", "row_stream"}) {
+  for (const char* schedule :
+       {"auto", "naive", "paper_small", "paper_large", "row_stream", "q_stored", "half_dim"}) {
     EXPECT_EQ(passes("dX", schedule), "backward ");
     EXPECT_EQ(passes("O", schedule), "forward ");
     EXPECT_EQ(passes("LSE,dX", schedule), "backward forward ");
@@ -144,7 +145,8 @@ TEST_P(GradIo, CountEqualsFormulaAndExceedsTheBound) {
   // A2 and A3 are files of their own unless all are one.
   shape.tie = layer.self ? ioattn::Tie::all : ioattn::Tie::none;
   int runs = 0;
-  for (const char* schedule : {"auto", "naive", "paper_small", "paper_large", "row_stream"}) {
+  for (const char* schedule :
+       {"auto", "naive", "paper_small", "paper_large", "row_stream", "q_stored", "half_dim"}) {
     for (const int M : {7, 64, 200, 1000, 5000, 100000}) {
       SCOPED_TRACE(std::string(schedule) + " M = " + std::to_string(M));
       const RunResult result = run_ioattn(
@@ -298,13 +300,13 @@ TEST(GradFlops, AreThoseOfTheForm) {
   LayerCase layer;
   make_layer_case({40, 30, 12, 12}, Ties::none, "f64", 3, &layer);
   const double n = 40, m = 30, d = 12, dv = 12;
-  for (const char* schedule : {"row_stream", "stationary", "paper_small", "paper_large", "naive"}) {
+  for (const char* schedule : {"row_stream", "stationary", "paper_small", "paper_large", "naive",
+                               "q_stored", "half_dim"}) {
     const Json json = run_ioattn(layer.grad() + Arguments{"--json", "--schedule", schedule}).json();
     for (const Json& entry : json["io"]) {
       const ioattn::plan::Plan plan = plan_of(entry);
-      const bool g_form = (plan.schedule == ioattn::Schedule::row_stream ||
-                           plan.schedule == ioattn::Schedule::stationary) &&
-                          plan.blocks.form == ioattn::Form::g;
+      const bool g_form =
+          has_form(plan.schedule, ioattn::Form::h) && plan.blocks.form == ioattn::Form::g;
       const double thin = g_form ? n * d * dv : m * d * dv;
       const double wide = n * m * d;
       const double fma = entry["pass"] == "backward" ? 3 * wide + 2 * n * d * d + thin

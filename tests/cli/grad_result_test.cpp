@@ -44,7 +44,8 @@ class GradResult : public testing::TestWithParam<Config> {
 };
 
 TEST_P(GradResult, EqualsTheOracleByEverySchedule) {
-  for (const char* schedule : {"auto", "naive", "paper_small", "paper_large", "row_stream"}) {
+  for (const char* schedule :
+       {"auto", "naive", "paper_small", "paper_large", "row_stream", "q_stored", "half_dim"}) {
     SCOPED_TRACE(schedule);
     const RunResult result = run_ioattn(layer_.grad() + Arguments{"--schedule", schedule});
     ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -59,7 +60,8 @@ TEST_P(GradResult, EqualsTheOracleByEverySchedule) {
 }
 
 TEST_P(GradResult, HasTheSameBitsForEveryNumberOfThreads) {
-  for (const char* schedule : {"auto", "naive", "paper_small", "paper_large", "row_stream"}) {
+  for (const char* schedule :
+       {"auto", "naive", "paper_small", "paper_large", "row_stream", "q_stored", "half_dim"}) {
     std::string first[3];
     for (const char* threads : {"1", "2", "3", "5"}) {
       SCOPED_TRACE(std::string(schedule) + " on " + threads);

@@ -153,7 +153,8 @@ TEST(PlanCommand, ShowsThePlanAmongItsCandidates) {
           EXPECT_LE(candidate["footprint"], json["M"]);
           EXPECT_LE(candidate["lower_bound"].get<double>(), candidate["words"].get<double>());
           if (candidate["schedule"] == name_of(plan.schedule) &&
-              (candidate["form"].is_null() || candidate["form"] == name_of(plan.blocks.form))) {
+              (candidate["form"].is_null() || candidate["form"] == name_of(plan.blocks.form)) &&
+              candidate["products"] == name_of(plan.blocks.products)) {
             ++found;
             EXPECT_EQ(candidate["words"], cost.words());
             EXPECT_EQ(candidate["footprint"], cost.footprint);
@@ -211,8 +212,7 @@ TEST(PlanCommand, StoresScoresOnlyIfTheMemoryLimitAllows) {
   EXPECT_EQ(run_ioattn(plan).exit_code, 2);
   const Json json = done(plan + Arguments{"--memory-limit", "1000000"}).json();
   const std::string schedule = json["schedule"];
-  EXPECT_TRUE(schedule == "naive" || schedule == "paper_small" || schedule == "stationary")
-      << schedule;
+  EXPECT_TRUE(schedule != "row_stream" && schedule != "paper_large") << schedule;
   EXPECT_EQ(done(plan + Arguments{"--schedule", "naive"}).json()["schedule"], "naive");
 }
 

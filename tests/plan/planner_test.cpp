@@ -22,7 +22,7 @@ PlanRequest request_for(Pass pass, const LayerShape& shape, index_t M) {
   return request;
 }
 
-bool stores_scores(Schedule schedule) {
+bool scores_pass_through_memory(Schedule schedule) {
   return schedule == Schedule::naive || schedule == Schedule::paper_small ||
          schedule == Schedule::stationary || schedule == Schedule::score_stored ||
          schedule == Schedule::q_stored || schedule == Schedule::half_dim;
@@ -69,6 +69,13 @@ TEST(Planner, ListsEveryVariantOnce) {
   }
 }
 
+TEST(Planner, KnowsWhichSchedulesStoreScores) {
+  for (int i = 0; i < schedule_count; ++i) {
+    const Schedule schedule = static_cast<Schedule>(i);
+    EXPECT_EQ(stores_scores(schedule), scores_pass_through_memory(schedule)) << name_of(schedule);
+  }
+}
+
 TEST(Planner, CandidatesCarryTheExactCosts) {
   ioattn_test::RandomProblem random(30);
   int fitting = 0;
@@ -86,7 +93,7 @@ TEST(Planner, CandidatesCarryTheExactCosts) {
         ASSERT_EQ(c.cost.phase_count, cost.phase_count);
         ASSERT_EQ(c.cost.total(), cost.total());
         ASSERT_EQ(c.fma, theory::fma_count(pass, c.schedule, shape, c.blocks));
-        ASSERT_EQ(c.within_memory_limit, !stores_scores(c.schedule));
+        ASSERT_EQ(c.within_memory_limit, !scores_pass_through_memory(c.schedule));
       }
     }
   }
@@ -101,8 +108,8 @@ TEST(Planner, AutoTakesTheLeastCostAndNeverStoresScores) {
     const index_t M = random.logarithmic(5, 1 << 18);
     for (const Pass pass : passes) {
       const PlanRequest request = request_for(pass, shape, M);
-      const double least =
-          least_cost(request, [](Schedule schedule, Form) { return !stores_scores(schedule); });
+      const double least = least_cost(
+          request, [](Schedule schedule, Form) { return !scores_pass_through_memory(schedule); });
       const double least_of_all = least_cost(request, [](Schedule, Form) { return true; });
       Plan plan;
       Candidate chosen;
@@ -115,7 +122,7 @@ TEST(Planner, AutoTakesTheLeastCostAndNeverStoresScores) {
       }
       ++planned;
       storing_is_cheaper += least_of_all < least;
-      ASSERT_FALSE(stores_scores(plan.schedule));
+      ASSERT_FALSE(scores_pass_through_memory(plan.schedule));
       ASSERT_EQ(weighed(pass, plan.schedule, shape, plan.blocks), least) << to_text(plan);
       ASSERT_EQ(chosen.schedule, plan.schedule);
       ASSERT_EQ(chosen.blocks, plan.blocks);
@@ -161,7 +168,7 @@ TEST(Planner, MemoryLimitIsHonoured) {
         if (status.is_ok()) {
           ASSERT_LE(chosen.scratch_bytes, limit);
           ASSERT_EQ(weighed(request.pass, plan.schedule, shape, plan.blocks), least);
-          stored += stores_scores(plan.schedule);
+          stored += scores_pass_through_memory(plan.schedule);
         } else {
           ASSERT_EQ(status.code(), StatusCode::memory_limit) << status.message();
           ++refused;
@@ -196,7 +203,9 @@ TEST(Planner, ScratchIsWhatPassesThroughSlowMemory) {
         index_t words = 0;
         const index_t values = c.blocks.form == Form::h ? m * e : n * d;
         if (c.schedule == Schedule::row_stream) words = c.blocks.form == Form::h ? m * e : 0;
-        if (c.blocks.products == Products::stored) words = n + 2 * n * d + values;
+        if (c.blocks.products == Products::stored) {
+          words = pass == Pass::forward ? n * d + values : n + 2 * n * d + values;
+        }
         if (c.schedule == Schedule::paper_large) words = n * d + m * e;
         if (c.schedule == Schedule::q_stored) {
           words = n + values + n * m + (c.blocks.products == Products::stored ? 2 * n * d : 0);
@@ -205,7 +214,7 @@ TEST(Planner, ScratchIsWhatPassesThroughSlowMemory) {
         } else if (c.schedule == Schedule::stationary || c.schedule == Schedule::score_stored) {
           words = n * d + (c.blocks.form == Form::h ? m * e : n * d) + n * m +
                   (pass == Pass::backward ? n + n * d : 0);
-        } else if (stores_scores(c.schedule)) {
+        } else if (scores_pass_through_memory(c.schedule)) {
           words = n * d + m * e + n * m + (pass == Pass::backward ? n * m + d * m : 0);
         }
         EXPECT_EQ(c.scratch_bytes, words * (dtype == DType::f32 ? 4 : 8)) << name_of(c.schedule);
@@ -310,7 +319,7 @@ TEST(Planner, LimitThatAdmitsNothingIsNotCalledTooLittleFastMemory) {
                "memory");
   request.memory_limit_bytes = 1 << 20;
   EXPECT_TRUE(make_plan(request, &plan).is_ok());
-  EXPECT_TRUE(stores_scores(plan.schedule));
+  EXPECT_TRUE(scores_pass_through_memory(plan.schedule));
 }
 
 TEST(Planner, ValueFormFollowsTheFlops) {

@@ -59,6 +59,12 @@ double limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
                        limit(m, blocks.u.depth), limit(n, blocks.x.depth)});
     }
     case Schedule::row_stream:
+      if (v.pass == Pass::forward) {
+        const ProductBlocks& values = v.form == Form::h ? blocks.h : blocks.x;
+        return v.products == Products::fused
+                   ? std::max(limit(m, blocks.c), limit(n, blocks.rho))
+                   : std::max({limit(m, blocks.c), limit(d, blocks.s), limit(d, values)});
+      }
       if (v.products == Products::stored) {
         return std::max(limit(m, blocks.c), thin_limit(v, shape, blocks));
       }

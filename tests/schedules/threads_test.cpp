@@ -54,7 +54,7 @@ TYPED_TEST(Threads, DoNotChangeABit) {
       const LayerShape shape = random.shape(round % 3 == 0 ? 600 : 200, 40);
       const kernels::KernelTable<T>& table =
           *tables[static_cast<std::size_t>(round) % tables.size()];
-      const Variant forward_variant = {Pass::forward, Schedule::row_stream, v.form};
+      const Variant forward_variant = {Pass::forward, Schedule::row_stream, v.form, v.products};
       const index_t least = std::max(plan::least_fast_memory(v, shape),
                                      plan::least_fast_memory(forward_variant, shape));
       const index_t M = least * random.logarithmic(1, 4000);
