@@ -8,6 +8,7 @@
  * The layer problem (Q = A1 W_Q, K = A2 W_K, V = A3 W_V with X = W_Q W_K^T and Y = W_V):
  *     S = A1 X    s = S A2^T    LSE_i = log sum_j exp(s_ij)    f = exp(s - LSE)    O = f A3 Y
  *     dX = A1^T p A2    with    p = f o (dO (A3 Y)^T - rowsum(O o dO) 1^T)
+ *     dA1 = p A2 X^T    dA2 = p^T S    dA3 = f^T dO Y^T    dY = A3^T f^T dO
  * where A1 is n x d, A2 and A3 are m x d, X is d x d, Y is d x dv, O and dO are n x dv. Matrices
  * are row-major. ("On Fine-Grained I/O Complexity of Attention Backward Passes", section 3.) */
 #ifndef IOATTN_IOATTN_H
@@ -88,12 +89,35 @@ IOATTN_API ioattn_status ioattn_layer_forward(const ioattn_layer_problem* proble
                                               const ioattn_options* options, void* o,
                                               int64_t o_stride, void* lse);
 
-/* dX [d, d] from dO [n, dv] and the forward pass's O [n, dv] and LSE [n]. If o and lse are both
- * null they are computed first. A null dx is not wanted. Strides: 0 means dv, dv and d. */
+/* Gradients of sum(O o dO), any subset: a null output is not wanted. What several need is computed
+ * once. Strides are elements from row to row; 0 means that rows follow each other. */
+typedef struct ioattn_layer_gradients {
+  size_t struct_size; /* sizeof(ioattn_layer_gradients) */
+  void* dx;           /* [d, d] */
+  void* dy;           /* [d, dv] */
+  void* da1;          /* [n, d] */
+  void* da2;          /* [m, d] */
+  void* da3;          /* [m, d] */
+  void* da;           /* [m, d], where a2 = a3: dA2 + dA3, and + dA1 where a1 = a2 = a3; one
+                         accumulator per entry if none of its parts is wanted as well */
+  void* dw_q;         /* [d, dk] = dX W_K, where X = W_Q W_K^T */
+  void* dw_k;         /* [d, dk] = dX^T W_Q */
+  int64_t dx_stride, dy_stride, da1_stride, da2_stride, da3_stride, da_stride;
+  int64_t dw_q_stride, dw_k_stride;
+  const void* w_q; /* [d, dk]: for dw_k alone */
+  const void* w_k; /* [d, dk]: for dw_q alone */
+  int64_t w_q_stride, w_k_stride;
+  int64_t dk; /* for dw_q and dw_k alone */
+} ioattn_layer_gradients;
+
+/* Gradients from dO [n, dv] and the forward pass's O [n, dv] and LSE [n]. If o and lse are both
+ * null they are computed first. Strides: 0 means dv. dX, and dw_q and dw_k with it, can be had from
+ * any schedule; options that name another than "row_stream" refuse the other gradients. */
 IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* problem,
                                                const ioattn_options* options, const void* d_o,
                                                int64_t d_o_stride, const void* o, int64_t o_stride,
-                                               const void* lse, void* dx, int64_t dx_stride);
+                                               const void* lse,
+                                               const ioattn_layer_gradients* gradients);
 
 /* ---- Ring 3: what is here ---------------------------------------------------------------------
  */
