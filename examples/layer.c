@@ -9,7 +9,7 @@ int main(void) {
   const float x[d * d] = {0.5f, 0, 0, 0, 0.5f, 0, 0, 0, 0.5f};
   const float y[d * dv] = {1, 0, 0, 1, 1, 1};
   const float d_o[n * dv] = {1, 0, 0, 1, -1, 0, 0, 2};
-  float o[n * dv], lse[n], dx[d * d];
+  float o[n * dv], lse[n], dx[d * d], da[n * d];
 
   // [c]
   const ioattn_layer_problem problem = {.struct_size = sizeof problem,
@@ -26,7 +26,9 @@ int main(void) {
 
   ioattn_status status = ioattn_layer_forward(&problem, NULL, o, 0, lse);
   if (status == IOATTN_OK) {
-    status = ioattn_layer_backward(&problem, NULL, d_o, 0, o, 0, lse, dx, 0);
+    /* dA: of the one matrix, in all its roles; what is left null is not computed */
+    const ioattn_layer_gradients gradients = {.struct_size = sizeof gradients, .dx = dx, .da = da};
+    status = ioattn_layer_backward(&problem, NULL, d_o, 0, o, 0, lse, &gradients);
   }
   if (status != IOATTN_OK) {
     fprintf(stderr, "%s: %s\n", ioattn_status_string(status), ioattn_last_error());

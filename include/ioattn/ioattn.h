@@ -10,6 +10,7 @@
  *
  *     S = A1 X    s = S A2^T    LSE_i = log sum_j exp(s_ij)    f = exp(s - LSE)    O = f A3 Y
  *     dX = A1^T p A2    with    p = f o (dO (A3 Y)^T - rowsum(O o dO) 1^T)
+ *     dA1 = p A2 X^T    dA2 = p^T S    dA3 = f^T dO Y^T    dY = A3^T f^T dO
  *
  * where A1 is n x d, A2 and A3 are m x d, X is d x d, Y is d x dv, O and dO are n x dv. Matrices
  * are row-major. ("On Fine-Grained I/O Complexity of Attention Backward Passes", section 3.)
@@ -114,12 +115,42 @@ IOATTN_API ioattn_status ioattn_layer_forward(const ioattn_layer_problem* proble
                                               const ioattn_options* options, void* o,
                                               int64_t o_stride, void* lse);
 
-/** dX [d, d] from dO [n, dv] and the forward pass's O [n, dv] and LSE [n]. If o and lse are both
- * null they are computed first. A null dx is not wanted. Strides: 0 means dv, dv and d. */
+/** Gradients of sum(O o dO), any subset: a null output is not wanted. What several need is computed
+ * once. Strides are elements from row to row; 0 means that rows follow each other. */
+typedef struct ioattn_layer_gradients {
+  size_t struct_size;  /**< sizeof(ioattn_layer_gradients) */
+  void* dx;            /**< [d, d] */
+  void* dy;            /**< [d, dv] */
+  void* da1;           /**< [n, d] */
+  void* da2;           /**< [m, d] */
+  void* da3;           /**< [m, d] */
+  void* da;            /**< [m, d], where a2 = a3: dA2 + dA3, and + dA1 where a1 = a2 = a3; one
+                          accumulator per entry if none of its parts is wanted as well */
+  void* dw_q;          /**< [d, dk] = dX W_K, where X = W_Q W_K^T */
+  void* dw_k;          /**< [d, dk] = dX^T W_Q */
+  int64_t dx_stride,   /**< of dx; 0: d */
+      dy_stride,       /**< of dy; 0: dv */
+      da1_stride,      /**< of da1; 0: d */
+      da2_stride,      /**< of da2; 0: d */
+      da3_stride,      /**< of da3; 0: d */
+      da_stride;       /**< of da; 0: d */
+  int64_t dw_q_stride, /**< of dw_q; 0: dk */
+      dw_k_stride;     /**< of dw_k; 0: dk */
+  const void* w_q;     /**< [d, dk]: input, for dw_k alone */
+  const void* w_k;     /**< [d, dk]: input, for dw_q alone */
+  int64_t w_q_stride,  /**< of w_q; 0: dk */
+      w_k_stride;      /**< of w_k; 0: dk */
+  int64_t dk;          /**< columns of W_Q and W_K, for dw_q and dw_k alone */
+} ioattn_layer_gradients;
+
+/** Gradients from dO [n, dv] and the forward pass's O [n, dv] and LSE [n]. If o and lse are both
+ * null they are computed first. Strides: 0 means dv. dX, and dw_q and dw_k with it, can be had from
+ * any schedule; options that name another than "row_stream" refuse the other gradients. */
 IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* problem,
                                                const ioattn_options* options, const void* d_o,
                                                int64_t d_o_stride, const void* o, int64_t o_stride,
-                                               const void* lse, void* dx, int64_t dx_stride);
+                                               const void* lse,
+                                               const ioattn_layer_gradients* gradients);
 
 /** @} */
 

@@ -21,16 +21,48 @@ Status forward(const ioattn_layer_problem& problem, const api::RunOptions& optio
                                output<T>(o, problem.n, problem.dv, o_stride), static_cast<T*>(lse));
 }
 
+Status check_gradients(const ioattn_layer_gradients* gradients) {
+  if (gradients == nullptr) return invalid("gradients is null");
+  if (gradients->struct_size != sizeof *gradients) {
+    return invalid("gradients: struct_size is not sizeof(ioattn_layer_gradients)");
+  }
+  const bool weights = gradients->dw_q != nullptr || gradients->dw_k != nullptr;
+  if (weights && gradients->dk < 0) return invalid("gradients: dk is negative");
+  return Status::ok();
+}
+
+template <class T>
+LayerGradients<T> gradients_of(const ioattn_layer_problem& p, const ioattn_layer_gradients& g) {
+  LayerGradients<T> out;
+  out.dx = output<T>(g.dx, p.d, p.d, g.dx_stride);
+  out.dy = output<T>(g.dy, p.d, p.dv, g.dy_stride);
+  out.da1 = output<T>(g.da1, p.n, p.d, g.da1_stride);
+  out.da2 = output<T>(g.da2, p.m, p.d, g.da2_stride);
+  out.da3 = output<T>(g.da3, p.m, p.d, g.da3_stride);
+  out.da = output<T>(g.da, p.m, p.d, g.da_stride);
+  if (g.dk == 0) return out;
+  out.dw_q = output<T>(g.dw_q, p.d, g.dk, g.dw_q_stride);
+  out.dw_k = output<T>(g.dw_k, p.d, g.dk, g.dw_k_stride);
+  out.w_q = input<T>(g.w_q, p.d, g.dk, g.w_q_stride);
+  out.w_k = input<T>(g.w_k, p.d, g.dk, g.w_k_stride);
+  return out;
+}
+
 template <class T>
 Status backward(const ioattn_layer_problem& problem, const api::RunOptions& options,
                 const void* d_o, int64_t d_o_stride, const void* o, int64_t o_stride,
-                const void* lse, void* dx, int64_t dx_stride) {
+                const void* lse, const ioattn_layer_gradients& gradients) {
   const LayerInputs<T> inputs = inputs_of<T>(problem);
-  plan::Plan plan;
-  Status status = plan_pass(Pass::backward, problem_of(inputs), options, &plan);
+  const LayerGradients<T> out = gradients_of<T>(problem, gradients);
+  const GradientSet set = out.set();
+  if (set == GradientSet{}) return Status::ok();
+  plan::PlanRequest request;
+  plan::GradientPlan plan;
+  Status status = plan_request(Pass::backward, problem_of(inputs), options, &request);
+  if (status.is_ok()) status = plan::make_gradient_plan(request, set, &plan);
   if (!status.is_ok()) return status;
   AlignedBuffer results;
-  if (lse == nullptr && api::takes_forward_results(plan.schedule)) {
+  if (lse == nullptr && api::takes_forward_results(plan, set)) {
     const int64_t words = problem.n * (problem.dv + 1);
     results = AlignedBuffer(static_cast<std::size_t>(words) * sizeof(T));
     if (words > 0 && results.data() == nullptr) {
@@ -40,10 +72,11 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
     T* lse_result = o_result + problem.n * problem.dv;
     api::RunOptions forward_options = options;
     // Whoever asked for stationary has room for scores in the forward pass too.
-    if (plan.schedule != Schedule::stationary) forward_options.schedule.reset();
+    if (plan.blocks.schedule != Schedule::stationary) forward_options.schedule.reset();
     status = forward<T>(problem, forward_options, o_result, 0, lse_result);
     // Whoever asked for stored scores has room for them here too, which saves fast memory.
-    if (status.code() == StatusCode::fast_memory_too_small && plan::stores_scores(plan.schedule)) {
+    if (status.code() == StatusCode::fast_memory_too_small &&
+        plan::stores_scores(plan.blocks.schedule)) {
       forward_options.schedule = Schedule::paper_small;
       status = forward<T>(problem, forward_options, o_result, 0, lse_result);
     }
@@ -52,11 +85,10 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
     o_stride = 0;
     lse = lse_result;
   }
-  return api::layer_backward<T>(inputs, input<T>(d_o, problem.n, problem.dv, d_o_stride),
-                                input<T>(o, problem.n, problem.dv, o_stride),
-                                static_cast<const T*>(lse), plan,
-                                api::granted_threads(options.threads), nullptr,
-                                output<T>(dx, problem.d, problem.d, dx_stride));
+  return api::layer_gradients<T>(inputs, input<T>(d_o, problem.n, problem.dv, d_o_stride),
+                                 input<T>(o, problem.n, problem.dv, o_stride),
+                                 static_cast<const T*>(lse), plan,
+                                 api::granted_threads(options.threads), nullptr, out);
 }
 
 }  // namespace
@@ -83,20 +115,21 @@ ioattn_status ioattn_layer_forward(const ioattn_layer_problem* problem,
 ioattn_status ioattn_layer_backward(const ioattn_layer_problem* problem,
                                     const ioattn_options* options, const void* d_o,
                                     int64_t d_o_stride, const void* o, int64_t o_stride,
-                                    const void* lse, void* dx, int64_t dx_stride) {
+                                    const void* lse, const ioattn_layer_gradients* gradients) {
   return guarded([&] {
     api::RunOptions run;
     Status status = check_problem(problem);
     if (status.is_ok()) status = run_options(options, &run);
+    if (status.is_ok()) status = check_gradients(gradients);
     // O without elements may be null although LSE is given.
     const bool o_has_elements = status.is_ok() && problem->n > 0 && problem->dv > 0;
     if (o_has_elements && (o == nullptr) != (lse == nullptr)) {
       status = invalid("of o and lse one is null: pass both or neither");
     }
-    if (!status.is_ok() || dx == nullptr) return status;
+    if (!status.is_ok()) return status;
     return problem->dtype == IOATTN_F32
-               ? backward<float>(*problem, run, d_o, d_o_stride, o, o_stride, lse, dx, dx_stride)
-               : backward<double>(*problem, run, d_o, d_o_stride, o, o_stride, lse, dx, dx_stride);
+               ? backward<float>(*problem, run, d_o, d_o_stride, o, o_stride, lse, *gradients)
+               : backward<double>(*problem, run, d_o, d_o_stride, o, o_stride, lse, *gradients);
   });
 }
 

@@ -4,40 +4,12 @@
 #include <cmath>
 #include <limits>
 
-#include "api/validate.hpp"
+#include "api/layer_checks.hpp"
 #include "base/aligned_buffer.hpp"
-#include "kernels/registry.hpp"
-#include "machine/machine.hpp"
 #include "schedules/schedules.hpp"
 
 namespace ioattn::api {
 namespace {
-
-Status kernels_of(const plan::Plan& plan, const kernels::Kernels** kernels) {
-  *kernels = kernels::find_kernels(plan.isa);
-  if (*kernels == nullptr || !machine::this_machine().isa.has(plan.isa)) {
-    return Status::error(StatusCode::unsupported, "the plan's ISA %s is not available here",
-                         name_of(plan.isa));
-  }
-  return Status::ok();
-}
-
-template <class T>
-Status check_inputs(const LayerInputs<T>& inputs, const LayerShape& shape, ArgumentCheck* check) {
-  const Status valid = validate_shape(shape);
-  if (!valid.is_ok()) return valid;
-  check->input<T>("A1", inputs.a1, shape.n, shape.d);
-  check->input<T>("A2", inputs.a2, shape.m, shape.d);
-  check->input<T>("A3", inputs.a3, shape.m, shape.d);
-  check->input<T>("X", inputs.x, shape.d, shape.d);
-  check->input<T>("Y", inputs.y, shape.d, shape.dv);
-  return Status::ok();
-}
-
-template <class T>
-void fill(MatrixView<T> view, T value) {
-  for (index_t i = 0; i < view.rows; ++i) std::fill_n(view.row(i), view.cols, value);
-}
 
 Status no_memory(index_t bytes) {
   return Status::error(StatusCode::out_of_memory, "no memory for %lld bytes",
@@ -63,7 +35,7 @@ Status layer_forward(const LayerInputs<T>& inputs, const plan::Plan& plan, int t
   if (!check.status().is_ok()) return check.status();
   if (status = validate_plan(Pass::forward, plan); !status.is_ok()) return status;
   const kernels::Kernels* kernels = nullptr;
-  if (status = kernels_of(plan, &kernels); !status.is_ok()) return status;
+  if (status = kernels_of(plan.isa, &kernels); !status.is_ok()) return status;
 
   if (shape.n == 0 || (o.data == nullptr && lse == nullptr)) return Status::ok();
   if (shape.m == 0 || shape.d == 0) {
@@ -116,7 +88,7 @@ Status layer_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o, Mat
   if (!check.status().is_ok()) return check.status();
   if (status = validate_plan(Pass::backward, plan); !status.is_ok()) return status;
   const kernels::Kernels* kernels = nullptr;
-  if (status = kernels_of(plan, &kernels); !status.is_ok()) return status;
+  if (status = kernels_of(plan.isa, &kernels); !status.is_ok()) return status;
 
   if (shape.n == 0 || shape.m == 0 || shape.d == 0 || shape.dv == 0) {
     fill(dx, T(0));
@@ -172,7 +144,7 @@ Status workspace_of(Pass pass, const LayerProblem& problem, const plan::Plan& pl
     return Status::ok();
   }
   const kernels::Kernels* kernels = nullptr;
-  const Status found = kernels_of(plan, &kernels);
+  const Status found = kernels_of(plan.isa, &kernels);
   if (!found.is_ok()) return found;
   return problem.dtype == DType::f32 ? measure<float>(pass, shape, plan, *kernels, threads, bytes)
                                      : measure<double>(pass, shape, plan, *kernels, threads, bytes);

@@ -5,6 +5,7 @@
 #include "base/layer_inputs.hpp"
 #include "base/observer.hpp"
 #include "base/status.hpp"
+#include "plan/gradient_planner.hpp"
 #include "plan/plan.hpp"
 #include "schedules/workspace.hpp"
 
@@ -38,6 +39,14 @@ Status layer_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o, Mat
 // Bytes of workspace that a pass takes, exactly; 0 for empty problems.
 Status workspace_of(Pass pass, const LayerProblem& problem, const plan::Plan& plan, int threads,
                     index_t* bytes);
+
+// A set of gradients as planned: those whose data are not null. W_K and W_Q are read for dW_Q and
+// dW_K alone. o and lse as for layer_backward.
+template <class T>
+Status layer_gradients(const LayerInputs<T>& inputs, MatrixView<const T> d_o, MatrixView<const T> o,
+                       const T* lse, const plan::GradientPlan& plan, int threads,
+                       Observer* observer, const LayerGradients<T>& gradients);
+bool takes_forward_results(const plan::GradientPlan& plan, const GradientSet& set);
 
 // Whether the schedule's backward pass takes O and LSE as inputs.
 bool takes_forward_results(Schedule schedule);

@@ -17,8 +17,14 @@ int granted_threads(int requested) {
   return std::max(1, requested <= 0 ? usable : std::min(requested, usable));
 }
 
-Status plan_request(Pass pass, const LayerProblem& problem, const RunOptions& options,
+Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
                     plan::PlanRequest* request) {
+  const Status valid = validate_shape(problem.shape);
+  if (!valid.is_ok()) return valid;
+  for (index_t LayerShape::*size :
+       {&LayerShape::n, &LayerShape::m, &LayerShape::d, &LayerShape::dv}) {
+    if (problem.shape.*size == 0) problem.shape.*size = 1;
+  }
   const kernels::Kernels* kernels = nullptr;
   const Status selected = selected_kernels(&kernels);
   if (!selected.is_ok()) return selected;
@@ -42,17 +48,11 @@ Status plan_request(Pass pass, const LayerProblem& problem, const RunOptions& op
   return Status::ok();
 }
 
-Status plan_pass(Pass pass, LayerProblem problem, const RunOptions& options, plan::Plan* plan,
-                 plan::PlanRequest* request, plan::Candidate* chosen) {
-  Status status = validate_shape(problem.shape);
-  if (!status.is_ok()) return status;
-  for (index_t LayerShape::*size :
-       {&LayerShape::n, &LayerShape::m, &LayerShape::d, &LayerShape::dv}) {
-    if (problem.shape.*size == 0) problem.shape.*size = 1;
-  }
+Status plan_pass(Pass pass, const LayerProblem& problem, const RunOptions& options,
+                 plan::Plan* plan, plan::PlanRequest* request, plan::Candidate* chosen) {
   plan::PlanRequest own;
   if (request == nullptr) request = &own;
-  status = plan_request(pass, problem, options, request);
+  const Status status = plan_request(pass, problem, options, request);
   return status.is_ok() ? plan::make_plan(*request, plan, chosen) : status;
 }
 

@@ -26,14 +26,15 @@ Status selected_kernels(const kernels::Kernels** kernels);
 // min(requested, usable), at least 1.
 int granted_threads(int requested);
 
-// Fills M and the register tile in.
-Status plan_request(Pass pass, const LayerProblem& problem, const RunOptions& options,
+// What the planner is asked: M and the register tile are filled in. Sizes of 0 cost nothing: blocks
+// are chosen for at least 1.
+Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
                     plan::PlanRequest* request);
 
-// The plan of one pass; *request and *chosen, if not null, tell how it came about. Sizes of 0 cost
-// nothing: blocks are chosen for at least 1.
-Status plan_pass(Pass pass, LayerProblem problem, const RunOptions& options, plan::Plan* plan,
-                 plan::PlanRequest* request = nullptr, plan::Candidate* chosen = nullptr);
+// The plan of one pass; *request and *chosen, if not null, tell how it came about.
+Status plan_pass(Pass pass, const LayerProblem& problem, const RunOptions& options,
+                 plan::Plan* plan, plan::PlanRequest* request = nullptr,
+                 plan::Candidate* chosen = nullptr);
 
 template <class T>
 LayerProblem problem_of(const LayerInputs<T>& inputs) {

@@ -115,4 +115,39 @@ Status validate_plan(Pass pass, const plan::Plan& plan) {
   return Status::ok();
 }
 
+Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie tie) {
+  const GradientBlocks& blocks = plan.blocks;
+  if (set.dA && tie == Tie::none) {
+    return Status::error(StatusCode::invalid_argument,
+                         "dA is the sum over operands that share memory: none do");
+  }
+  const GradientSteps steps = steps_of(set, tie, blocks.rows.form);
+  plan::Plan pass = {plan.level, blocks.schedule, blocks.rows,
+                     plan.isa,   plan.tile_rows,  plan.tile_cols};
+  Status status = validate_plan(Pass::backward, pass);
+  if (!status.is_ok() || steps.alone) return status;
+  if (blocks.schedule != Schedule::row_stream || blocks.rows.products != Products::stored) {
+    return Status::error(StatusCode::unsupported,
+                         "gradients other than dX take row_stream with stored products");
+  }
+  if (!has_gradients(set, blocks.rows.form) ||
+      (steps.keys && blocks.keys.form != blocks.rows.form)) {
+    return Status::error(StatusCode::unsupported, "the plan's form does not give these gradients");
+  }
+  if (steps.keys) {
+    pass.schedule = Schedule::col_stream;
+    pass.blocks = blocks.keys;
+    status = validate_plan(Pass::backward_keys, pass);
+    if (!status.is_ok()) return status;
+  }
+  const auto lacks = [](bool runs, const ProductBlocks& tile) {
+    return runs && (tile.rows < 1 || tile.cols < 1 || tile.depth < 1);
+  };
+  if (lacks(steps.da1, blocks.da1) || lacks(steps.da3, blocks.da3) || lacks(steps.dy, blocks.dy) ||
+      lacks(steps.dw_q || steps.dw_k, blocks.dw) || (steps.parts && blocks.sum < 1)) {
+    return Status::error(StatusCode::invalid_argument, "the plan lacks a block size of a product");
+  }
+  return Status::ok();
+}
+
 }  // namespace ioattn::api

@@ -4,7 +4,7 @@
 
 #include "base/layer_inputs.hpp"
 #include "base/status.hpp"
-#include "plan/plan.hpp"
+#include "plan/gradient_planner.hpp"
 
 namespace ioattn::api {
 
@@ -32,7 +32,7 @@ class ArgumentCheck {
   void add(const char* name, const void* data, index_t rows, index_t cols, index_t stride,
            index_t wanted_rows, index_t wanted_cols, std::size_t element, bool is_output);
 
-  std::array<Array, 9> arrays_{};
+  std::array<Array, 18> arrays_{};  // inputs and all gradients
   int count_ = 0;
   Status status_;
 };
@@ -42,5 +42,7 @@ Status validate_shape(const LayerShape& shape);
 
 // The plan's schedule exists for the pass and its blocks are positive where the schedule uses them.
 Status validate_plan(Pass pass, const plan::Plan& plan);
+// The same for every phase that the gradients take.
+Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie tie);
 
 }  // namespace ioattn::api

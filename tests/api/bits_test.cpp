@@ -179,7 +179,7 @@ class Placed {
     const ioattn_layer_problem& p = call_.problem;
     const bool both = options.schedule == nullptr || has_forward_pass(options.schedule);
     EXPECT_EQ(ioattn_layer_forward(&p, both ? &options : nullptr, o_, 0, lse_), IOATTN_OK);
-    EXPECT_EQ(ioattn_layer_backward(&p, &options, d_o_, 0, o_, 0, lse_, dx_, 0), IOATTN_OK);
+    EXPECT_EQ(backward_dx(&p, &options, d_o_, 0, o_, 0, lse_, dx_, 0), IOATTN_OK);
     std::vector<T> all(o_, o_ + p.n * p.dv);
     all.insert(all.end(), lse_, lse_ + p.n);
     all.insert(all.end(), dx_, dx_ + p.d * p.d);

@@ -99,8 +99,8 @@ TEST(Concurrency, SharedInputs) {
   std::atomic<int> failures{0};
   on_every_caller([&](int caller) {
     const ioattn_status status =
-        ioattn_layer_backward(&call.problem, nullptr, call.d_o.data(), 0, call.o.data(), 0,
-                              call.lse.data(), dx[static_cast<std::size_t>(caller)].data(), 0);
+        backward_dx(&call.problem, nullptr, call.d_o.data(), 0, call.o.data(), 0, call.lse.data(),
+                    dx[static_cast<std::size_t>(caller)].data(), 0);
     if (status != IOATTN_OK) ++failures;
   });
   EXPECT_EQ(failures, 0);

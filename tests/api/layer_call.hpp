@@ -95,6 +95,18 @@ class Strided {
   std::vector<T> values_;
 };
 
+// The call for dX alone.
+inline ioattn_status backward_dx(const ioattn_layer_problem* problem, const ioattn_options* options,
+                                 const void* d_o, std::int64_t d_o_stride, const void* o,
+                                 std::int64_t o_stride, const void* lse, void* dx,
+                                 std::int64_t dx_stride) {
+  ioattn_layer_gradients gradients = {};
+  gradients.struct_size = sizeof gradients;
+  gradients.dx = dx;
+  gradients.dx_stride = dx_stride;
+  return ioattn_layer_backward(problem, options, d_o, d_o_stride, o, o_stride, lse, &gradients);
+}
+
 template <class T>
 struct LayerCall {
   using Wide = std::conditional_t<std::is_same_v<T, float>, double, long double>;
@@ -141,13 +153,13 @@ struct LayerCall {
   }
   // From the O and LSE that forward left.
   ioattn_status backward(const ioattn_options* options = nullptr) {
-    return ioattn_layer_backward(&problem, options, d_o.data(), d_o.stride(), o.data(), o.stride(),
-                                 lse.data(), dx.data(), dx.stride());
+    return backward_dx(&problem, options, d_o.data(), d_o.stride(), o.data(), o.stride(),
+                       lse.data(), dx.data(), dx.stride());
   }
   // From the inputs alone.
   ioattn_status whole_backward(const ioattn_options* options = nullptr) {
-    return ioattn_layer_backward(&problem, options, d_o.data(), d_o.stride(), nullptr, 0, nullptr,
-                                 dx.data(), dx.stride());
+    return backward_dx(&problem, options, d_o.data(), d_o.stride(), nullptr, 0, nullptr, dx.data(),
+                       dx.stride());
   }
 
   void reset() {

@@ -109,8 +109,8 @@ TYPED_TEST(Layer, StrideZeroMeansRowsFollowEachOther) {
   dense.a1_stride = dense.a2_stride = dense.a3_stride = dense.x_stride = dense.y_stride = 0;
   call.reset();
   ASSERT_EQ(ioattn_layer_forward(&dense, nullptr, call.o.data(), 0, call.lse.data()), IOATTN_OK);
-  ASSERT_EQ(ioattn_layer_backward(&dense, nullptr, call.d_o.data(), 0, call.o.data(), 0,
-                                  call.lse.data(), call.dx.data(), 0),
+  ASSERT_EQ(backward_dx(&dense, nullptr, call.d_o.data(), 0, call.o.data(), 0, call.lse.data(),
+                        call.dx.data(), 0),
             IOATTN_OK);
   EXPECT_TRUE(same_bits(call.outputs(), expected));
 }
@@ -135,8 +135,8 @@ TYPED_TEST(Layer, NullOutputsAreNotWanted) {
     EXPECT_TRUE(call.o.untouched());
     ASSERT_EQ(ioattn_layer_forward(p, &options, nullptr, 0, nullptr), IOATTN_OK);
   }
-  ASSERT_EQ(ioattn_layer_backward(&call.problem, nullptr, call.d_o.data(), call.d_o.stride(),
-                                  nullptr, 0, nullptr, nullptr, 0),
+  ASSERT_EQ(backward_dx(&call.problem, nullptr, call.d_o.data(), call.d_o.stride(), nullptr, 0,
+                        nullptr, nullptr, 0),
             IOATTN_OK);
 }
 
@@ -197,8 +197,8 @@ TYPED_TEST(Layer, ArraysWithoutElementsMayBeNull) {
   call.problem.y = nullptr;
   ASSERT_EQ(ioattn_layer_forward(&call.problem, nullptr, nullptr, 0, call.lse.data()), IOATTN_OK);
   call.expect_forward();
-  ASSERT_EQ(ioattn_layer_backward(&call.problem, nullptr, nullptr, 0, nullptr, 0, call.lse.data(),
-                                  call.dx.data(), 0),
+  ASSERT_EQ(backward_dx(&call.problem, nullptr, nullptr, 0, nullptr, 0, call.lse.data(),
+                        call.dx.data(), 0),
             IOATTN_OK)
       << ioattn_last_error();
   for (const T value : call.dx.dense()) EXPECT_EQ(value, 0);
@@ -207,8 +207,7 @@ TYPED_TEST(Layer, ArraysWithoutElementsMayBeNull) {
   nothing.struct_size = sizeof nothing;
   nothing.dtype = call.problem.dtype;
   EXPECT_EQ(ioattn_layer_forward(&nothing, nullptr, nullptr, 0, nullptr), IOATTN_OK);
-  EXPECT_EQ(ioattn_layer_backward(&nothing, nullptr, nullptr, 0, nullptr, 0, nullptr, nullptr, 0),
-            IOATTN_OK);
+  EXPECT_EQ(backward_dx(&nothing, nullptr, nullptr, 0, nullptr, 0, nullptr, nullptr, 0), IOATTN_OK);
 }
 
 TEST(Introspection, VersionIsThatOfTheHeader) {

@@ -54,9 +54,9 @@ TEST(Status, NullProblem) {
   LayerCall<float> call(shape, 0);
   expect_refused(ioattn_layer_forward(nullptr, nullptr, call.o.data(), 0, call.lse.data()),
                  IOATTN_INVALID_ARGUMENT, {"problem", "null"});
-  expect_refused(ioattn_layer_backward(nullptr, nullptr, call.d_o.data(), 0, nullptr, 0, nullptr,
-                                       call.dx.data(), 0),
-                 IOATTN_INVALID_ARGUMENT, {"problem", "null"});
+  expect_refused(
+      backward_dx(nullptr, nullptr, call.d_o.data(), 0, nullptr, 0, nullptr, call.dx.data(), 0),
+      IOATTN_INVALID_ARGUMENT, {"problem", "null"});
   EXPECT_TRUE(call.untouched());
 }
 
@@ -92,7 +92,7 @@ TEST(Status, NullInputs) {
 
   LayerCall<float> call(shape, 0);
   const auto backward = [&](const void* d_o, const void* o, const void* lse) {
-    return ioattn_layer_backward(&call.problem, nullptr, d_o, 0, o, 0, lse, call.dx.data(), 0);
+    return backward_dx(&call.problem, nullptr, d_o, 0, o, 0, lse, call.dx.data(), 0);
   };
   expect_refused(backward(nullptr, call.o.data(), call.lse.data()), IOATTN_INVALID_ARGUMENT,
                  {"dO", "null"});
@@ -139,8 +139,8 @@ TEST(Status, StridesBelowTheRowLength) {
         ioattn_layer_forward(&call.problem, nullptr, call.o.data(), stride, call.lse.data()),
         IOATTN_INVALID_ARGUMENT, {"O", "stride"});
     const auto backward = [&](std::int64_t d_o, std::int64_t o, std::int64_t dx) {
-      return ioattn_layer_backward(&call.problem, nullptr, call.d_o.data(), d_o, call.o.data(), o,
-                                   call.lse.data(), call.dx.data(), dx);
+      return backward_dx(&call.problem, nullptr, call.d_o.data(), d_o, call.o.data(), o,
+                         call.lse.data(), call.dx.data(), dx);
     };
     expect_refused(backward(stride, 0, 0), IOATTN_INVALID_ARGUMENT, {"dO", "stride"});
     expect_refused(backward(0, stride, 0), IOATTN_INVALID_ARGUMENT, {"O", "stride"});
@@ -172,8 +172,8 @@ TEST(Status, Misaligned) {
                  IOATTN_INVALID_ARGUMENT, {"O", "aligned"});
   expect_refused(ioattn_layer_forward(&call.problem, nullptr, nullptr, 0, at(call.lse.data())),
                  IOATTN_INVALID_ARGUMENT, {"LSE", "aligned"});
-  expect_refused(ioattn_layer_backward(&call.problem, nullptr, call.d_o.data(), 0, call.o.data(), 0,
-                                       call.lse.data(), at(call.dx.data()), 0),
+  expect_refused(backward_dx(&call.problem, nullptr, call.d_o.data(), 0, call.o.data(), 0,
+                             call.lse.data(), at(call.dx.data()), 0),
                  IOATTN_INVALID_ARGUMENT, {"dX", "aligned"});
   EXPECT_TRUE(call.untouched());
 }
@@ -216,7 +216,7 @@ TEST(Status, OutputsDoNotOverlapOneAnother) {
                                       call.o.data() + 8 * call.o.stride() + 3),
                  IOATTN_INVALID_ARGUMENT, {"O", "LSE", "overlap"});
   const auto backward = [&](const float* d_o, const float* o, const float* lse, float* dx) {
-    return ioattn_layer_backward(&call.problem, nullptr, d_o, 11, o, 11, lse, dx, 12);
+    return backward_dx(&call.problem, nullptr, d_o, 11, o, 11, lse, dx, 12);
   };
   const float* d_o = call.d_o.data();
   expect_refused(backward(d_o, call.o.data(), call.lse.data(), call.o.data() + 2),
@@ -259,12 +259,10 @@ TEST(Status, SizesThatOverflow) {
       fake.dtype = dtype;
       expect_refused(ioattn_layer_forward(&fake, nullptr, elsewhere, 0, nullptr),
                      IOATTN_SIZE_OVERFLOW, {"64 bits"});
-      expect_refused(
-          ioattn_layer_backward(&fake, nullptr, nowhere, 0, nowhere, 0, nowhere, elsewhere, 0),
-          IOATTN_SIZE_OVERFLOW, {"64 bits"});
-      expect_refused(
-          ioattn_layer_backward(&fake, nullptr, nowhere, 0, nullptr, 0, nullptr, elsewhere, 0),
-          IOATTN_SIZE_OVERFLOW, {"64 bits"});
+      expect_refused(backward_dx(&fake, nullptr, nowhere, 0, nowhere, 0, nowhere, elsewhere, 0),
+                     IOATTN_SIZE_OVERFLOW, {"64 bits"});
+      expect_refused(backward_dx(&fake, nullptr, nowhere, 0, nullptr, 0, nullptr, elsewhere, 0),
+                     IOATTN_SIZE_OVERFLOW, {"64 bits"});
     }
     double words = -1;
     expect_refused(ioattn_layer_bound(IOATTN_BACKWARD, IOATTN_CLASS_FMA, IOATTN_TIE_NONE, size[0],
@@ -283,8 +281,8 @@ TEST(Status, StridesAndAddressesThatOverflow) {
     expect_refused(
         ioattn_layer_forward(&call.problem, nullptr, call.o.data(), stride, call.lse.data()),
         IOATTN_SIZE_OVERFLOW, {"O", "64 bits"});
-    expect_refused(ioattn_layer_backward(&call.problem, nullptr, call.d_o.data(), 0, nullptr, 0,
-                                         nullptr, call.dx.data(), stride),
+    expect_refused(backward_dx(&call.problem, nullptr, call.d_o.data(), 0, nullptr, 0, nullptr,
+                               call.dx.data(), stride),
                    IOATTN_SIZE_OVERFLOW, {"dX", "64 bits"});
     EXPECT_TRUE(call.untouched());
   }

@@ -1,0 +1,96 @@
+#include "schedules/layer_gradients.hpp"
+#include "api/layer.hpp"
+#include "api/layer_checks.hpp"
+#include "base/checked_size.hpp"
+
+namespace ioattn::api {
+namespace {
+
+template <class T>
+void add_outputs(const LayerGradients<T>& g, const LayerShape& shape, ArgumentCheck* check) {
+  const auto [n, m, d, e, tie] = shape;
+  const index_t dk = g.set().dk;
+  const auto add = [&](const char* name, const MatrixView<T>& view, index_t rows, index_t cols) {
+    if (view.data != nullptr) check->output<T>(name, view, rows, cols);
+  };
+  add("dX", g.dx, d, d);
+  add("dY", g.dy, d, e);
+  add("dA1", g.da1, n, d);
+  add("dA2", g.da2, m, d);
+  add("dA3", g.da3, m, d);
+  add("dA", g.da, m, d);
+  add("dW_Q", g.dw_q, d, dk);
+  add("dW_K", g.dw_k, d, dk);
+  if (g.dw_q.data != nullptr) check->input<T>("W_K", g.w_k, d, dk);
+  if (g.dw_k.data != nullptr) check->input<T>("W_Q", g.w_q, d, dk);
+}
+
+// The largest product with W_Q or W_K.
+Status validate_weights(index_t d, index_t dk) {
+  const CheckedSize width = CheckedSize(d) + CheckedSize(dk) + CheckedSize(1);
+  const CheckedSize work = width * width * width * CheckedSize(64);
+  if (dk >= 0 && !work.overflow()) return Status::ok();
+  return Status::error(dk < 0 ? StatusCode::invalid_argument : StatusCode::size_overflow,
+                       "dk = %lld: %s", static_cast<long long>(dk),
+                       dk < 0 ? "a size is negative" : "the work does not fit in 64 bits");
+}
+
+}  // namespace
+
+bool takes_forward_results(const plan::GradientPlan& plan, const GradientSet& set) {
+  const GradientSteps steps = steps_of(set, Tie::all, plan.blocks.rows.form);
+  return steps.alone ? steps.dx && takes_forward_results(plan.blocks.schedule) : true;
+}
+
+template <class T>
+Status layer_gradients(const LayerInputs<T>& inputs, MatrixView<const T> d_o, MatrixView<const T> o,
+                       const T* lse, const plan::GradientPlan& plan, int threads,
+                       Observer* observer, const LayerGradients<T>& gradients) {
+  const LayerShape shape = shape_of(inputs);
+  LayerGradients<T> out = gradients;
+  ArgumentCheck check;
+  Status status = check_inputs(inputs, shape, &check);
+  if (!status.is_ok()) return status;
+  if (status = validate_weights(shape.d, out.set().dk); !status.is_ok()) return status;
+  check.input<T>("dO", d_o, shape.n, shape.dv);
+  if (takes_forward_results(plan, out.set())) {
+    check.input<T>("O", o, shape.n, shape.dv);
+    check.input<T>("LSE", {lse, 1, shape.n, shape.n}, 1, shape.n);
+  }
+  add_outputs(out, shape, &check);
+  if (!check.status().is_ok()) return check.status();
+  if (out.dw_q.cols == 0) out.dw_q = {};
+  if (out.dw_k.cols == 0) out.dw_k = {};
+  if (status = validate_plan(plan, out.set(), shape.tie); !status.is_ok()) return status;
+  const kernels::Kernels* kernels = nullptr;
+  if (status = kernels_of(plan.isa, &kernels); !status.is_ok()) return status;
+
+  if (shape.n == 0 || shape.m == 0 || shape.d == 0 || shape.dv == 0) {
+    for (const MatrixView<T>& view :
+         {out.dx, out.dy, out.da1, out.da2, out.da3, out.da, out.dw_q, out.dw_k}) {
+      if (view.data != nullptr) fill(view, T(0));
+    }
+    return Status::ok();
+  }
+  schedules::GradientTask<T> task;
+  task.shape = shape;
+  task.in = inputs;
+  task.d_o = d_o;
+  task.o = o;
+  task.lse = lse;
+  task.out = out;
+  task.blocks = plan.blocks;
+  task.kernels = &kernels->table<T>();
+  task.threads = std::max(threads, 1);
+  task.observer = observer;
+  return schedules::layer_gradients(task);
+}
+
+template Status layer_gradients(const LayerInputs<float>&, MatrixView<const float>,
+                                MatrixView<const float>, const float*, const plan::GradientPlan&,
+                                int, Observer*, const LayerGradients<float>&);
+template Status layer_gradients(const LayerInputs<double>&, MatrixView<const double>,
+                                MatrixView<const double>, const double*, const plan::GradientPlan&,
+                                int, Observer*, const LayerGradients<double>&);
+
+}  // namespace ioattn::api
