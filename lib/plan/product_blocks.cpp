@@ -5,14 +5,18 @@
 
 namespace ioattn::plan {
 
-ProductBlocks choose_product(const ProductShape& shape, index_t M, index_t per_row, index_t fixed) {
+ProductBlocks choose_product(const ProductShape& shape, index_t M, index_t per_row, index_t fixed,
+                             const KernelStep& step) {
   const index_t n1 = shape.n1, k = shape.k, n2 = shape.n2, room = M - fixed;
   const double fma = static_cast<double>(n1) * static_cast<double>(k) * static_cast<double>(n2);
   ProductBlocks best = {1, 1, 1};
   double least = std::numeric_limits<double>::infinity();
   const auto consider = [&](const ProductBlocks& blocks, index_t reads) {
-    const double time =
-        fma_per_word * static_cast<double>(reads) + fma / efficiency(std::min(blocks.depth, k));
+    const index_t computed = round_up(blocks.rows, step.rows) * round_up(blocks.cols, step.cols);
+    const double waste =
+        static_cast<double>(computed) / static_cast<double>(blocks.rows * blocks.cols);
+    const double time = fma_per_word * static_cast<double>(reads) +
+                        waste * fma / efficiency(std::min(blocks.depth, k));
     if (time < least) {
       least = time;
       best = blocks;

@@ -16,10 +16,16 @@ constexpr double efficiency(index_t depth) {
   return static_cast<double>(depth) / (static_cast<double>(depth) + 12);
 }
 
+// Rows and columns of C that a kernel computes at a time: the register tile, or its transpose where
+// C is stored by columns. Tiles of C that are no multiple of it waste the rest.
+struct KernelStep {
+  index_t rows = 1, cols = 1;
+};
+
 // The tiles that take the least estimated time with M words of fast memory, of which each row of a
 // tile needs `per_row` beside the product's own (vectors over the rows), and the whole `fixed`. M
 // is at least 3 + per_row + fixed.
 ProductBlocks choose_product(const ProductShape& shape, index_t M, index_t per_row = 0,
-                             index_t fixed = 0);
+                             index_t fixed = 0, const KernelStep& step = {});
 
 }  // namespace ioattn::plan
