@@ -62,8 +62,10 @@ class RowBlocks {
   void choose_products(Blocks* blocks) const {
     const auto [n, m, d, e, tie] = shape_;
     const auto choose = [&](const char* name, ProductBlocks Blocks::*product,
-                            const ProductShape& size) {
-      if (uses(variant_, name)) blocks->*product = choose_product(size, M_);
+                            const ProductShape& size, bool key_major = false) {
+      const KernelStep step =
+          key_major ? KernelStep{tile_.cols, tile_.rows} : KernelStep{tile_.rows, tile_.cols};
+      if (uses(variant_, name)) blocks->*product = choose_product(size, M_, {.step = step});
     };
     choose("s", &Blocks::s, {n, d, d});
     choose("g", &Blocks::g, {n, e, d});
@@ -71,8 +73,8 @@ class RowBlocks {
     const bool forward = variant_.pass == Pass::forward;
     choose("x", &Blocks::x, forward ? ProductShape{n, d, e} : ProductShape{d, n, d});
     const index_t first = std::max<index_t>(d / 2, 1);  // half_dim
-    choose("f", &Blocks::f, {n, first, m});
-    choose("q", &Blocks::q, {n, variant_.form == Form::h ? e : d, m});
+    choose("f", &Blocks::f, {n, first, m}, true);
+    choose("q", &Blocks::q, {n, variant_.form == Form::h ? e : d, m}, true);
     choose("u", &Blocks::u, {n, m, first});
   }
 

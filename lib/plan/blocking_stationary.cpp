@@ -16,9 +16,10 @@ Blocks choose_forward(const Variant& variant, const LayerShape& shape, index_t M
   const auto [n, m, d, e, tie] = shape;
   const bool rows_stay = variant.schedule == Schedule::score_stored;
   Blocks blocks = least_stationary(variant, shape);
-  blocks.f = choose_product({n, d, m}, M, 2, 0, 1, rows_stay ? Stays::rows_of_a : Stays::tile);
-  blocks.u = choose_product({n, m, sum_width(variant, shape)}, M, 1, 0, 1,
-                            rows_stay ? Stays::rows_of_c : Stays::tile);
+  blocks.f = choose_product({n, d, m}, M,
+                            {.per_row = 2, .stays = rows_stay ? Stays::rows_of_a : Stays::tile});
+  blocks.u = choose_product({n, m, sum_width(variant, shape)}, M,
+                            {.per_row = 1, .stays = rows_stay ? Stays::rows_of_c : Stays::tile});
   if (variant.form == Form::g) blocks.x = choose_product({n, d, e}, M);
   return blocks;
 }
@@ -32,12 +33,13 @@ Blocks choose_backward(const Variant& variant, const LayerShape& shape, index_t 
   blocks.o = std::min(n, M / (2 * blocks.w + 1));
   if (!h_form) blocks.g = choose_product({n, e, d}, M);
   if (!h_form && tie != Tie::none) {
-    blocks.f = blocks.q = choose_product({n, d, m}, M, 2, 0, 2, Stays::tile);
+    blocks.f = blocks.q =
+        choose_product({n, d, m}, M, {.per_row = 2, .tiles = 2, .stays = Stays::tile});
   } else {
-    blocks.f = choose_product({n, d, m}, M, 1, 0, 1, Stays::tile);
-    blocks.q = choose_product({n, h_form ? e : d, m}, M, 1, 0, 1, Stays::tile);
+    blocks.f = choose_product({n, d, m}, M, {.per_row = 1, .stays = Stays::tile});
+    blocks.q = choose_product({n, h_form ? e : d, m}, M, {.per_row = 1, .stays = Stays::tile});
   }
-  blocks.u = choose_product({n, m, d}, M, 0, 0, 1, Stays::tile);
+  blocks.u = choose_product({n, m, d}, M, {.stays = Stays::tile});
   blocks.x = choose_product({d, n, d}, M);
   return blocks;
 }

@@ -5,16 +5,21 @@
 
 namespace ioattn::plan {
 
-ProductBlocks choose_product(const ProductShape& shape, index_t M, index_t per_row, index_t fixed,
-                             index_t tiles, Stays stays) {
-  const index_t n1 = shape.n1, k = shape.k, n2 = shape.n2, room = M - fixed;
+ProductBlocks choose_product(const ProductShape& shape, index_t M, const ProductNeeds& needs) {
+  const index_t n1 = shape.n1, k = shape.k, n2 = shape.n2;
+  const index_t per_row = needs.per_row, tiles = needs.tiles;
+  const Stays stays = needs.stays;
+  const KernelStep step = needs.step;
   const double fma =
       static_cast<double>(tiles * n1) * static_cast<double>(k) * static_cast<double>(n2);
   ProductBlocks best = {1, stays == Stays::rows_of_c ? n2 : 1, 1, stays == Stays::rows_of_a};
   double least = std::numeric_limits<double>::infinity();
   const auto consider = [&](const ProductBlocks& blocks, index_t reads) {
-    const double time =
-        fma_per_word * static_cast<double>(reads) + fma / efficiency(std::min(blocks.depth, k));
+    const index_t computed = round_up(blocks.rows, step.rows) * round_up(blocks.cols, step.cols);
+    const double waste =
+        static_cast<double>(computed) / static_cast<double>(blocks.rows * blocks.cols);
+    const double time = fma_per_word * static_cast<double>(reads) +
+                        waste * fma / efficiency(std::min(blocks.depth, k));
     if (time < least) {
       least = time;
       best = blocks;
@@ -23,7 +28,7 @@ ProductBlocks choose_product(const ProductShape& shape, index_t M, index_t per_r
   for (index_t depth = 256; depth >= 1; depth /= 2) {
     for (index_t parts = 1; parts <= n2; parts = parts < 64 ? parts + 1 : parts * 2) {
       const index_t cols = ceil_div(n2, parts);
-      const index_t left = room - std::min(depth, k) * cols;
+      const index_t left = M - std::min(depth, k) * cols;
       const index_t rows = std::min(n1, left / (tiles * cols + std::min(depth, k) + per_row));
       if (rows >= 1 && stays != Stays::rows_of_a) {
         consider({rows, cols, depth},

@@ -20,11 +20,22 @@ constexpr double efficiency(index_t depth) {
 // rows of A; whole rows of A only; whole rows of C only.
 enum class Stays : std::uint8_t { any, tile, rows_of_a, rows_of_c };
 
-// The tiles that take the least estimated time with M words of fast memory, of which each row of a
-// tile needs `per_row` beside the product's own (vectors over the rows), and the whole `fixed`.
-// `tiles` products of the same sizes may share the stream of B: so many tiles of C stay. M is at
-// least the footprint with one row, and one column unless rows of C stay, and sums of one term.
-ProductBlocks choose_product(const ProductShape& shape, index_t M, index_t per_row = 0,
-                             index_t fixed = 0, index_t tiles = 1, Stays stays = Stays::any);
+// Rows and columns of C that a kernel computes at a time: the register tile, or its transpose where
+// C is stored by columns. Tiles of C that are no multiple of it waste the rest.
+struct KernelStep {
+  index_t rows = 1, cols = 1;
+};
+
+// Besides the product itself.
+struct ProductNeeds {
+  index_t per_row = 0;  // words of vectors over the rows, for each row of a tile
+  index_t tiles = 1;  // products of the same sizes that share the stream of B: tiles of C that stay
+  Stays stays = Stays::any;
+  KernelStep step = {};
+};
+
+// The tiles that take the least estimated time with M words of fast memory. M is at least the
+// footprint with one row, and one column unless rows of C stay, and sums of one term.
+ProductBlocks choose_product(const ProductShape& shape, index_t M, const ProductNeeds& needs = {});
 
 }  // namespace ioattn::plan
