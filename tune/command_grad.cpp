@@ -8,6 +8,7 @@
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 #include "tune/layer_files.hpp"
+#include "tune/measured_gradients.hpp"
 #include "tune/measured_pass.hpp"
 #include "tune/npy.hpp"
 #include "tune/options.hpp"
@@ -17,8 +18,11 @@ namespace ioattn::tune {
 namespace {
 
 struct Wanted {
-  bool o = true, lse = true, dx = true;
+  bool o = true, lse = true;
+  GradientSet gradients = {.dX = true};
   bool forward() const { return o || lse; }
+  bool backward() const { return gradients != GradientSet{}; }
+  bool dx_alone() const { return gradients == GradientSet{.dX = true}; }
 };
 
 struct GradOptions {
@@ -31,12 +35,24 @@ struct GradOptions {
   bool json = false;
 };
 
+bool* find_output(const std::string& name, Wanted* wanted) {
+  if (name == "O") return &wanted->o;
+  if (name == "LSE") return &wanted->lse;
+  for (const NamedGradient& gradient : named_gradients()) {
+    if (name == gradient.name) return &(wanted->gradients.*gradient.wanted);
+  }
+  return nullptr;
+}
+
 Wanted parse_outputs(const std::string& text) {
-  Wanted wanted = {false, false, false};
+  Wanted wanted = {false, false, {}};
   for (const std::string& name : CLI::detail::split(text, ',')) {
-    bool* flag = name == "O" ? &wanted.o : name == "LSE" ? &wanted.lse : &wanted.dx;
-    if ((flag == &wanted.dx && name != "dX") || *flag) {
-      throw CLI::ValidationError("--outputs", "\"" + text + "\" is not a list of O, LSE, dX");
+    bool* flag = find_output(name, &wanted);
+    if (flag == nullptr || *flag) {
+      throw CLI::ValidationError("--outputs",
+                                 "\"" + text +
+                                     "\" is not a list of O, LSE, dX, dY, dA1, dA2, dA3, dA, "
+                                     "dW_Q, dW_K");
     }
     *flag = true;
   }
@@ -58,14 +74,17 @@ struct Outcome {
 };
 
 template <class T>
+using NamedMatrices = std::vector<std::pair<const char*, MatrixView<const T>>>;
+
+template <class T>
 void write_results(const GradOptions& options, const ForwardResult<T>& forward,
-                   const std::vector<T>& dx, index_t d) {
+                   const NamedMatrices<T>& gradients) {
   const auto path = [&](const char* name) { return options.out + "/" + name + ".npy"; };
   if (options.wanted.o) write_npy<T>(path("O"), forward.o);
   if (options.wanted.lse) {
     write_npy<T>(path("LSE"), {forward.lse, forward.o.rows, 1, 1}, 1);
   }
-  if (options.wanted.dx) write_npy<T>(path("dX"), {dx.data(), d, d, d});
+  for (const auto& [name, matrix] : gradients) write_npy<T>(path(name), matrix);
 }
 
 template <class T>
@@ -81,11 +100,21 @@ Outcome run(const GradOptions& options) {
   problem.dtype = dtype_of<T>::value;
 
   // Plan both passes before anything runs: the backward pass first, which needs more.
-  const Wanted& wanted = options.wanted;
+  Wanted wanted = options.wanted;
+  const bool dx_alone = wanted.dx_alone();
   PlannedPass backward, forward;
-  if (wanted.dx) backward = plan_pass(Pass::backward, problem, options.run);
-  const bool needs_forward =
-      wanted.forward() || (wanted.dx && api::takes_forward_results(backward.plan.schedule));
+  PlannedGradients gradients;
+  bool needs_forward = wanted.forward();
+  if (dx_alone) {
+    backward = plan_pass(Pass::backward, problem, options.run);
+    needs_forward = needs_forward || api::takes_forward_results(backward.plan.schedule);
+  } else if (wanted.backward()) {
+    wanted.gradients.dk = wanted.gradients.dW_Q   ? files.w_k.cols
+                          : wanted.gradients.dW_K ? files.w_q.cols
+                                                  : 0;
+    gradients = plan_gradients(problem, wanted.gradients, options.run);
+    needs_forward = needs_forward || api::takes_forward_results(gradients.plan, wanted.gradients);
+  }
   if (needs_forward) forward = plan_pass_or_auto(Pass::forward, problem, options.run);
   make_directory(options.out);
 
@@ -100,15 +129,22 @@ Outcome run(const GradOptions& options) {
   const RunMode mode = {outcome.threads, true};
   ForwardResult<T> results;
   std::vector<T> dx;
+  GradientResults<T> more;
   if (needs_forward) {
     PassReport report = run_forward(inputs, forward, mode, &results);
     if (wanted.forward()) outcome.passes.push_back(std::move(report));
   }
-  if (wanted.dx) {
+  if (dx_alone) {
     outcome.passes.insert(outcome.passes.begin(), run_backward(inputs, files.d_o.view(), results.o,
                                                                results.lse, backward, mode, &dx));
+    const index_t d = problem.shape.d;
+    more.matrices = {{"dX", {dx.data(), d, d, d}}};
+  } else if (wanted.backward()) {
+    const GradientInputs<T> given = {inputs,      files.d_o.view(), results.o,
+                                     results.lse, files.w_q.view(), files.w_k.view()};
+    outcome.passes.insert(outcome.passes.begin(), run_gradients(given, gradients, mode, &more));
   }
-  write_results(options, results, dx, problem.shape.d);
+  write_results(options, results, more.matrices);
   return outcome;
 }
 
@@ -116,7 +152,7 @@ void print_outcome_json(const Outcome& outcome) {
   const PassReport& main = outcome.passes.front();
   Json json;
   json["machine"] = machine_json(machine::this_machine());
-  json["plan"] = to_text(main.planned.plan);
+  json["plan"] = main.plan_text;
   json["schedule"] = name_of(main.planned.plan.schedule);
   json["isa"] = name_of(main.planned.plan.isa);
   json["dtype"] = name_of(outcome.dtype);
@@ -135,7 +171,7 @@ void print_outcome(const GradOptions& options, const Outcome& outcome) {
   fmt::print("machine: {}; {} of {} threads, {}\n", machine.model, outcome.threads,
              machine.usable_threads, name_of(main.planned.plan.isa));
   for (const PassReport& report : outcome.passes) {
-    fmt::print("{}: {}\n", name_of(report.planned.pass), to_text(report.planned.plan));
+    fmt::print("{}: {}\n", name_of(report.planned.pass), report.plan_text);
     fmt::print("  {}, {:.2f} Gflop/s nominal = {:.0f}% of the FMA peak\n",
                seconds_text(report.seconds), report.gflops,
                100 * report.gflops * 1e9 / outcome.peak_flops);
@@ -148,7 +184,12 @@ void run_grad(GradOptions options) {
   if (options.run.literal && options.run.schedule != Schedule::paper_large) {
     throw UsageError("--literal needs --schedule paper_large");
   }
-  if (options.wanted.dx && options.paths.d_o.empty()) throw UsageError("--dO is required for dX");
+  const GradientSet& gradients = options.wanted.gradients;
+  if (options.wanted.backward() && options.paths.d_o.empty()) {
+    throw UsageError("--dO is required for dX and other gradients");
+  }
+  if (gradients.dW_Q && options.paths.w_k.empty()) throw UsageError("--W_K is required for dW_Q");
+  if (gradients.dW_K && options.paths.w_q.empty()) throw UsageError("--W_Q is required for dW_K");
   options.run.threads = static_cast<int>(options.threads);
   const DType dtype = options.dtype ? *options.dtype : read_npy_header(options.paths.a1).dtype;
   const Outcome outcome = dtype == DType::f32 ? run<float>(options) : run<double>(options);
@@ -173,14 +214,17 @@ void add_grad_command(CLI::App* app) {
   file("--A3", &options->paths.a3, "values, m x d (default: A1, the same memory)");
   file("--X", &options->paths.x, "W_Q W_K^T, d x d")->required();
   file("--Y", &options->paths.y, "W_V, d x dv")->required();
-  file("--dO", &options->paths.d_o, "gradient of O, n x dv; needed for dX");
-  command->add_option("--out", options->out, "directory for O.npy, LSE.npy, dX.npy")
+  file("--dO", &options->paths.d_o, "gradient of O, n x dv; needed for dX and other gradients");
+  file("--W_Q", &options->paths.w_q, "d x dk, where X = W_Q W_K^T; needed for dW_K");
+  file("--W_K", &options->paths.w_k, "d x dk; needed for dW_Q");
+  command->add_option("--out", options->out, "directory for O.npy, LSE.npy, dX.npy, ...")
       ->required()
       ->type_name("DIR");
   command
       ->add_option_function<std::string>(
           "--outputs", [=](const std::string& text) { options->wanted = parse_outputs(text); },
-          "comma-separated list of O, LSE, dX (default: all)")
+          "comma-separated list of O, LSE, dX, dY, dA1, dA2, dA3, dA (the sum over operands that "
+          "are one file), dW_Q, dW_K (default: O,LSE,dX)")
       ->type_name("LIST");
   add_schedule(command, &options->run.schedule);
   command->add_flag("--literal", options->run.literal,
@@ -199,6 +243,7 @@ void add_grad_command(CLI::App* app) {
       "                                         O   2(2nmd + nd^2 + n d dv)\n"
       "  form h (h = A3 Y) and paper schedules: dX  2(2nmd + 2nd^2 + nm dv + m d dv)\n"
       "                                         O   2(nmd + nd^2 + nm dv + m d dv)\n"
+      "  other gradients than dX:               2 per multiply-add of their phases\n"
       "peak_fraction compares it with independent multiply-adds measured in the same run, times "
       "the\n"
       "threads. schedule, plan, seconds and gflops are those of the first entry of io.");

@@ -54,6 +54,8 @@ LayerFiles<T> read_layer(const LayerPaths& paths) {
   files.x = read_npy<T>(paths.x);
   files.y = read_npy<T>(paths.y);
   if (!paths.d_o.empty()) files.d_o = read_npy<T>(paths.d_o);
+  if (!paths.w_q.empty()) files.w_q = read_npy<T>(paths.w_q);
+  if (!paths.w_k.empty()) files.w_k = read_npy<T>(paths.w_k);
 
   const index_t d = files.a1->cols;
   check("A2", a2_path, *files.a2, files.a2->rows, d);
@@ -61,6 +63,9 @@ LayerFiles<T> read_layer(const LayerPaths& paths) {
   check("X", paths.x, files.x, d, d);
   check("Y", paths.y, files.y, d, files.y.cols);
   if (!paths.d_o.empty()) check("dO", paths.d_o, files.d_o, files.a1->rows, files.y.cols);
+  const index_t dk = paths.w_q.empty() ? files.w_k.cols : files.w_q.cols;
+  if (!paths.w_q.empty()) check("W_Q", paths.w_q, files.w_q, d, dk);
+  if (!paths.w_k.empty()) check("W_K", paths.w_k, files.w_k, d, dk);
   require(api::validate_shape(shape_of(files.inputs())));
 
   note_not_finite("A1", *files.a1, &files.not_finite);
@@ -71,6 +76,8 @@ LayerFiles<T> read_layer(const LayerPaths& paths) {
   note_not_finite("X", files.x, &files.not_finite);
   note_not_finite("Y", files.y, &files.not_finite);
   note_not_finite("dO", files.d_o, &files.not_finite);
+  note_not_finite("W_Q", files.w_q, &files.not_finite);
+  note_not_finite("W_K", files.w_k, &files.not_finite);
   return files;
 }
 

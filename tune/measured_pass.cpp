@@ -1,93 +1,25 @@
 #include "tune/measured_pass.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <cstring>
-#include <limits>
 
 #include "api/layer.hpp"
 #include "tune/command_error.hpp"
+#include "tune/measure.hpp"
 
 namespace ioattn::tune {
 namespace {
 
-bool is_empty(const LayerShape& shape) {
-  return shape.n == 0 || shape.m == 0 || shape.d == 0 || shape.dv == 0;
-}
-
-// Equal bits; a NaN equals any NaN.
-template <class T>
-bool same_bits(const std::vector<T>& p, const std::vector<T>& q) {
-  return p.size() == q.size() && std::equal(p.begin(), p.end(), q.begin(), [](T x, T y) {
-           return std::memcmp(&x, &y, sizeof(T)) == 0 || (std::isnan(x) && std::isnan(y));
-         });
-}
-
-// Runs shorter than this together are repeated, up to a few times.
-constexpr double timing_budget_seconds = 0.3;
-constexpr std::size_t timing_repeats = 7;
-
-template <class Run>
-double median_seconds(const Run& run) {
-  using clock = std::chrono::steady_clock;
-  std::vector<double> seconds;
-  double total = 0;
-  do {
-    const auto start = clock::now();
-    run();
-    seconds.push_back(std::chrono::duration<double>(clock::now() - start).count());
-    total += seconds.back();
-  } while (total < timing_budget_seconds && seconds.size() < timing_repeats);
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
-}
-
-void check_count(const instruments::IoCounter& counter, const theory::IoCost& formula,
-                 const PlannedPass& planned) {
-  const instruments::IoCount& count = counter.total();
-  const std::string who = std::string(name_of(planned.plan.schedule)) + " (" +
-                          name_of(planned.pass) + ", M = " + std::to_string(planned.M) + ")";
-  if (!counter.violation().empty()) {
-    throw RunError("internal error: " + who + ": " + counter.violation());
-  }
-  if (count.reads != formula.reads || count.writes != formula.writes ||
-      count.created != formula.created || count.footprint != formula.footprint) {
-    throw RunError("internal error: " + who + " did not move the words of its formula");
-  }
-}
-
-// run(observer, words) fills `words`; the timed runs first, then the counted one.
+// A pass: runs as `measure_runs` says, and what theory says about it.
 template <class T, class Run>
 PassReport measure(const PlannedPass& planned, bool partly_shared, RunMode how,
                    std::vector<T>* words, const Run& run) {
-  PassReport report;
-  report.planned = planned;
-  report.threads = how.threads;
-  if (how.timed) report.seconds = median_seconds([&] { require(run(nullptr, words)); });
-
-  instruments::IoCounter counter;
-  std::vector<T> counted(words->size(), std::numeric_limits<T>::quiet_NaN());
-  const auto start = std::chrono::steady_clock::now();
-  require(run(&counter, &counted));
-  if (!how.timed) {
-    report.seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    *words = std::move(counted);
-  } else if (!same_bits(*words, counted)) {
-    throw RunError(std::string("internal error: ") + name_of(planned.plan.schedule) + " (" +
-                   name_of(planned.pass) + ") gave other bits when it was counted");
-  }
-  report.count = counter.total();
-  report.phases = counter.phases();
   const bool empty = is_empty(planned.shape);
   const theory::IoCost formula = empty ? theory::IoCost()
                                        : theory::io_cost(planned.pass, planned.plan.schedule,
                                                          planned.shape, planned.plan.blocks)
                                              .total();
-  check_count(counter, formula, planned);
-  report.formula = formula.words();
+  PassReport report = measure_runs(planned, formula, how, words, run);
+  report.plan_text = to_text(planned.plan);
   report.gflops = report.seconds > 0 ? nominal_flops(planned) / report.seconds / 1e9 : 0;
   report.overflow = empty ? 0 : overflow_words(planned);
   set_bound(partly_shared, &report);
@@ -101,7 +33,8 @@ bool is_partly_shared(const LayerInputs<T>& inputs) {
 
 }  // namespace
 
-PlannedPass plan_pass(Pass pass, const LayerProblem& problem, const api::RunOptions& options) {
+plan::PlanRequest request_for(Pass pass, const LayerProblem& problem,
+                              const api::RunOptions& options) {
   LayerProblem at_least_one = problem;
   for (index_t LayerShape::*size :
        {&LayerShape::n, &LayerShape::m, &LayerShape::d, &LayerShape::dv}) {
@@ -109,6 +42,11 @@ PlannedPass plan_pass(Pass pass, const LayerProblem& problem, const api::RunOpti
   }
   plan::PlanRequest request;
   require(api::plan_request(pass, at_least_one, options, &request));
+  return request;
+}
+
+PlannedPass plan_pass(Pass pass, const LayerProblem& problem, const api::RunOptions& options) {
+  const plan::PlanRequest request = request_for(pass, problem, options);
   PlannedPass result = {pass, problem.shape, problem.dtype, request.M, {}};
   require(plan::make_plan(request, &result.plan));
   return result;
@@ -221,7 +159,7 @@ Json io_json(const PassReport& report) {
   }
   json["overflow"] = report.overflow;
   json["schedule"] = name_of(report.planned.plan.schedule);
-  json["plan"] = to_text(report.planned.plan);
+  json["plan"] = report.plan_text;
   json["seconds"] = report.seconds;
   json["gflops"] = report.gflops;
   return json;

@@ -22,6 +22,10 @@ struct PlannedPass {
   plan::Plan plan;
 };
 
+// What the planner is asked. Empty problems are planned as if every size were at least 1.
+plan::PlanRequest request_for(Pass pass, const LayerProblem& problem,
+                              const api::RunOptions& options);
+
 // The planner's choice. Empty problems are planned as if every size were at least 1.
 PlannedPass plan_pass(Pass pass, const LayerProblem& problem, const api::RunOptions& options);
 
@@ -51,6 +55,7 @@ struct RunMode {
 
 struct PassReport {
   PlannedPass planned;
+  std::string plan_text;
   int threads = 1;
   double seconds = 0;  // median of the timed runs; of the counted run if there were none
   double gflops = 0;   // nominal

@@ -105,7 +105,7 @@ TEST_F(GradExitCode, WrongOptionsAreTwo) {
   const WrongLine lines[] = {
       {{"--schedule", "fastest"}, "no schedule is called \"fastest\""},
       {{"--dtype", "f16"}, "f32 or f64"},
-      {{"--outputs", "O,dY"}, "O, LSE, dX"},
+      {{"--outputs", "O,dZ"}, "O, LSE, dX, dY"},
       {{"--outputs", "O,O"}, "O, LSE, dX"},
       {{"--outputs", ""}, "O, LSE, dX"},
       {{"--threads", "0"}, "--threads"},

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tune/command_error.hpp"
+#include "tune/measured_pass.hpp"
+
+// Timed runs and a counted one, held against each other and against a formula.
+namespace ioattn::tune {
+
+inline bool is_empty(const LayerShape& shape) {
+  return shape.n == 0 || shape.m == 0 || shape.d == 0 || shape.dv == 0;
+}
+
+// Equal bits; a NaN equals any NaN.
+template <class T>
+bool same_bits(const std::vector<T>& p, const std::vector<T>& q) {
+  return p.size() == q.size() && std::equal(p.begin(), p.end(), q.begin(), [](T x, T y) {
+           return std::memcmp(&x, &y, sizeof(T)) == 0 || (std::isnan(x) && std::isnan(y));
+         });
+}
+
+// Runs shorter than this together are repeated, up to a few times.
+inline constexpr double timing_budget_seconds = 0.3;
+inline constexpr std::size_t timing_repeats = 7;
+
+template <class Run>
+double median_seconds(const Run& run) {
+  using clock = std::chrono::steady_clock;
+  std::vector<double> seconds;
+  double total = 0;
+  do {
+    const auto start = clock::now();
+    run();
+    seconds.push_back(std::chrono::duration<double>(clock::now() - start).count());
+    total += seconds.back();
+  } while (total < timing_budget_seconds && seconds.size() < timing_repeats);
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
+}
+
+inline void check_count(const instruments::IoCounter& counter, const theory::IoCost& formula,
+                        const PlannedPass& planned) {
+  const instruments::IoCount& count = counter.total();
+  const std::string who = std::string(name_of(planned.plan.schedule)) + " (" +
+                          name_of(planned.pass) + ", M = " + std::to_string(planned.M) + ")";
+  if (!counter.violation().empty()) {
+    throw RunError("internal error: " + who + ": " + counter.violation());
+  }
+  if (count.reads != formula.reads || count.writes != formula.writes ||
+      count.created != formula.created || count.footprint != formula.footprint) {
+    throw RunError("internal error: " + who + " did not move the words of its formula");
+  }
+}
+
+// run(observer, words) fills `words`; the timed runs first, then the counted one. Throws RunError
+// if they differ in a bit or the count from the formula.
+template <class T, class Run>
+PassReport measure_runs(const PlannedPass& planned, const theory::IoCost& formula, RunMode how,
+                        std::vector<T>* words, const Run& run) {
+  PassReport report;
+  report.planned = planned;
+  report.threads = how.threads;
+  if (how.timed) report.seconds = median_seconds([&] { require(run(nullptr, words)); });
+
+  instruments::IoCounter counter;
+  std::vector<T> counted(words->size(), std::numeric_limits<T>::quiet_NaN());
+  const auto start = std::chrono::steady_clock::now();
+  require(run(&counter, &counted));
+  if (!how.timed) {
+    report.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    *words = std::move(counted);
+  } else if (!same_bits(*words, counted)) {
+    throw RunError(std::string("internal error: ") + name_of(planned.plan.schedule) + " (" +
+                   name_of(planned.pass) + ") gave other bits when it was counted");
+  }
+  report.count = counter.total();
+  report.phases = counter.phases();
+  check_count(counter, formula, planned);
+  report.formula = formula.words();
+  return report;
+}
+
+}  // namespace ioattn::tune

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "base/gradients.hpp"
+#include "plan/gradient_planner.hpp"
+#include "tune/measured_pass.hpp"
+
+// A set of gradients: planned, run and timed, run once more under a counter, and held against its
+// formula.
+namespace ioattn::tune {
+
+// The outputs of a set that need more than dX, by name and in the order of the set.
+struct NamedGradient {
+  const char* name;
+  bool GradientSet::*wanted;
+};
+std::span<const NamedGradient> named_gradients();
+
+struct PlannedGradients {
+  GradientSet set;
+  PlannedPass pass;  // what a report says of it: shape, M, the schedule of the rows
+  plan::GradientPlan plan;
+};
+PlannedGradients plan_gradients(const LayerProblem& problem, const GradientSet& set,
+                                const api::RunOptions& options);
+
+template <class T>
+struct GradientInputs {
+  LayerInputs<T> layer;
+  MatrixView<const T> d_o, o;
+  const T* lse = nullptr;
+  MatrixView<const T> w_q, w_k;
+};
+
+// One matrix after the other, in the order of named_gradients.
+template <class T>
+struct GradientResults {
+  std::vector<T> words;
+  std::vector<std::pair<const char*, MatrixView<const T>>> matrices;
+};
+
+// Throws RunError as run_backward does.
+template <class T>
+PassReport run_gradients(const GradientInputs<T>& inputs, const PlannedGradients& planned,
+                         RunMode how, GradientResults<T>* results);
+
+}  // namespace ioattn::tune
