@@ -160,7 +160,7 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
 /** A pass of the layer problem. */
 typedef enum ioattn_pass {
   IOATTN_FORWARD = 0, /**< O and LSE */
-  IOATTN_BACKWARD = 1 /**< dX */
+  IOATTN_BACKWARD = 1 /**< gradients */
 } ioattn_pass;
 
 /** Which operands are the same memory. */
@@ -185,8 +185,10 @@ typedef struct ioattn_layer_shape {
  * execute one plan at once, each with a workspace of its own. */
 typedef struct ioattn_plan ioattn_plan;
 
-/** Plans a pass as the one-call functions do. *plan is to be destroyed. */
+/** Plans a pass as the one-call functions do. Of the gradients only matters which are not null, and
+ * dk; forward they are ignored, backward null means dX alone. *plan is to be destroyed. */
 IOATTN_API ioattn_status ioattn_layer_plan_create(ioattn_pass pass, const ioattn_layer_shape* shape,
+                                                  const ioattn_layer_gradients* gradients,
                                                   const ioattn_options* options,
                                                   ioattn_plan** plan);
 
@@ -194,6 +196,7 @@ IOATTN_API ioattn_status ioattn_layer_plan_create(ioattn_pass pass, const ioattn
  * set must be available here. Of the options only threads and, for a plan of level "M",
  * fast_memory_words count. */
 IOATTN_API ioattn_status ioattn_layer_plan_parse(ioattn_pass pass, const ioattn_layer_shape* shape,
+                                                 const ioattn_layer_gradients* gradients,
                                                  const ioattn_options* options, const char* text,
                                                  ioattn_plan** plan);
 
@@ -222,14 +225,12 @@ IOATTN_API ioattn_status ioattn_layer_execute_forward(const ioattn_plan* plan,
                                                       int64_t o_stride, void* lse, void* workspace,
                                                       size_t workspace_size);
 
-/** The planned backward pass: dX [d, d] from dO, and O and LSE of the forward pass, which the
- * schedules naive and paper_small do without. Strides and workspace as above. */
-IOATTN_API ioattn_status ioattn_layer_execute_backward(const ioattn_plan* plan,
-                                                       const ioattn_layer_problem* problem,
-                                                       const void* d_o, int64_t d_o_stride,
-                                                       const void* o, int64_t o_stride,
-                                                       const void* lse, void* dx, int64_t dx_stride,
-                                                       void* workspace, size_t workspace_size);
+/** The planned gradients, neither more nor fewer, from dO, and O and LSE of the forward pass, which
+ * only the schedules naive, paper_small and resident do without. Strides and workspace as above. */
+IOATTN_API ioattn_status ioattn_layer_execute_backward(
+    const ioattn_plan* plan, const ioattn_layer_problem* problem, const void* d_o,
+    int64_t d_o_stride, const void* o, int64_t o_stride, const void* lse,
+    const ioattn_layer_gradients* gradients, void* workspace, size_t workspace_size);
 
 /** @} */
 

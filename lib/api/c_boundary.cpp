@@ -33,6 +33,16 @@ Status check_problem(const ioattn_layer_problem* problem) {
   return Status::ok();
 }
 
+Status check_gradients(const ioattn_layer_gradients* gradients) {
+  if (gradients == nullptr) return invalid("gradients is null");
+  if (gradients->struct_size != sizeof *gradients) {
+    return invalid("gradients: struct_size is not sizeof(ioattn_layer_gradients)");
+  }
+  const bool weights = gradients->dw_q != nullptr || gradients->dw_k != nullptr;
+  if (weights && gradients->dk < 0) return invalid("gradients: dk is negative");
+  return Status::ok();
+}
+
 Status run_options(const ioattn_options* options, RunOptions* run) {
   if (options == nullptr) return Status::ok();
   if (options->struct_size != sizeof *options) {

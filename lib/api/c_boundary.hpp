@@ -5,6 +5,7 @@
 #include <new>
 
 #include "api/session.hpp"
+#include "base/gradients.hpp"
 #include "base/layer_inputs.hpp"
 #include "ioattn/ioattn.h"
 #include "parallel/floating_point.hpp"
@@ -56,7 +57,25 @@ LayerInputs<T> inputs_of(const ioattn_layer_problem& p) {
           input<T>(p.y, p.d, p.dv, p.y_stride)};
 }
 
+template <class T>
+LayerGradients<T> gradients_of(const ioattn_layer_problem& p, const ioattn_layer_gradients& g) {
+  LayerGradients<T> out;
+  out.dx = output<T>(g.dx, p.d, p.d, g.dx_stride);
+  out.dy = output<T>(g.dy, p.d, p.dv, g.dy_stride);
+  out.da1 = output<T>(g.da1, p.n, p.d, g.da1_stride);
+  out.da2 = output<T>(g.da2, p.m, p.d, g.da2_stride);
+  out.da3 = output<T>(g.da3, p.m, p.d, g.da3_stride);
+  out.da = output<T>(g.da, p.m, p.d, g.da_stride);
+  if (g.dk == 0) return out;
+  out.dw_q = output<T>(g.dw_q, p.d, g.dk, g.dw_q_stride);
+  out.dw_k = output<T>(g.dw_k, p.d, g.dk, g.dw_k_stride);
+  out.w_q = input<T>(g.w_q, p.d, g.dk, g.w_q_stride);
+  out.w_k = input<T>(g.w_k, p.d, g.dk, g.w_k_stride);
+  return out;
+}
+
 Status check_problem(const ioattn_layer_problem* problem);
+Status check_gradients(const ioattn_layer_gradients* gradients);
 Status run_options(const ioattn_options* options, RunOptions* run);
 
 }  // namespace ioattn::api

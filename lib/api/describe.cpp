@@ -1,10 +1,9 @@
-#include <cinttypes>
-#include <cstdarg>
 #include <cstdio>
 
 #include "api/layer_plan.hpp"
 #include "machine/machine.hpp"
 #include "theory/bounds.hpp"
+#include "theory/gradients_cost.hpp"
 #include "theory/io_cost.hpp"
 
 // JSON is written by hand: numbers, and strings of our own that need no escapes.
@@ -72,37 +71,64 @@ void add_bound(Pass pass, Schedule schedule, const LayerShape& shape, index_t M,
   json->add("bound", bound.name);
 }
 
+std::vector<std::string> names_of(const GradientSet& set) {
+  std::vector<std::string> names;
+  const auto add = [&](bool wanted, const char* name) {
+    if (wanted) names.push_back(std::string("\"") + name + "\"");
+  };
+  add(set.dX, "dX");
+  add(set.dY, "dY");
+  add(set.dA1, "dA1");
+  add(set.dA2, "dA2");
+  add(set.dA3, "dA3");
+  add(set.dA, "dA");
+  add(set.dW_Q, "dW_Q");
+  add(set.dW_K, "dW_K");
+  return names;
+}
+
 }  // namespace
 
 std::string LayerPlan::describe() const {
   // An empty problem moves nothing; its plan is that of the least sizes.
-  LayerShape shape = problem_.shape;
+  LayerShape shape = goal_.problem.shape;
   for (index_t LayerShape::*size :
        {&LayerShape::n, &LayerShape::m, &LayerShape::d, &LayerShape::dv}) {
     shape.*size = std::max<index_t>(shape.*size, 1);
   }
-  const Variant variant = variant_of(pass_, plan_.schedule, plan_.blocks);
-  const theory::ScheduleCost cost = theory::io_cost(pass_, plan_.schedule, shape, plan_.blocks);
+  const GradientSet& set = goal_.gradients;
+  const Schedule schedule = is_forward() ? forward_.schedule : backward_.blocks.schedule;
+  const Blocks& blocks = is_forward() ? forward_.blocks : backward_.blocks.rows;
+  const theory::ScheduleCost cost = is_forward()
+                                        ? theory::io_cost(Pass::forward, schedule, shape, blocks)
+                                        : theory::gradients_cost(shape, set, backward_.blocks);
+  const index_t fma = is_forward() ? theory::fma_count(Pass::forward, schedule, shape, blocks)
+                                   : theory::gradients_fma(shape, set, backward_.blocks);
   const theory::IoCost total = cost.total();
-  const index_t fma = theory::fma_count(pass_, plan_.schedule, shape, plan_.blocks);
   const index_t M = M_ > 0 ? M_ : total.footprint;
+  const Variant variant = variant_of(goal_.pass, schedule, blocks);
+  // Bounds are proved for a pass that makes dX alone.
+  GradientSet dx_alone;
+  dx_alone.dX = true;
+  const bool bounded = is_forward() || set == dx_alone;
 
   JsonObject json;
-  json.add("problem", to_text(problem_));
-  json.add("pass", name_of(pass_));
+  json.add("problem", to_text(goal_.problem));
+  json.add("pass", name_of(goal_.pass));
+  if (!is_forward()) json.add_json("gradients", list(names_of(set)));
   json.add("plan", text());
-  json.add("schedule", name_of(plan_.schedule));
+  json.add("schedule", name_of(schedule));
   json.add("variant", to_text(variant));
-  json.add_json("blocks", blocks_json(variant, plan_.blocks));
-  json.add("isa", name_of(plan_.isa));
-  json.add("tile_rows", index_t(plan_.tile_rows));
-  json.add("tile_cols", index_t(plan_.tile_cols));
+  json.add_json("blocks", blocks_json(variant, blocks));
+  json.add("isa", name_of(is_forward() ? forward_.isa : backward_.isa));
+  json.add("tile_rows", index_t(is_forward() ? forward_.tile_rows : backward_.tile_rows));
+  json.add("tile_cols", index_t(is_forward() ? forward_.tile_cols : backward_.tile_cols));
   json.add("threads", index_t(threads_));
-  json.add("level", plan_.level);
+  json.add("level", is_forward() ? forward_.level : backward_.level);
   json.add("M", M);
   add_cost(total, &json);
   json.add("words", total.words());
-  add_bound(pass_, plan_.schedule, shape, M, &json);
+  if (bounded) add_bound(goal_.pass, schedule, shape, M, &json);
   json.add("fma", fma);
   json.add("flops", 2 * fma);
   json.add("workspace_bytes", workspace_bytes_);
@@ -120,13 +146,13 @@ std::string LayerPlan::describe() const {
   // What no schedule of the same class can beat at the cache levels of this machine.
   std::vector<std::string> levels;
   for (const machine::CacheLevel& cache : machine::this_machine().caches) {
-    const machine::FastMemory memory = machine::fast_memory(cache, problem_.dtype);
+    const machine::FastMemory memory = machine::fast_memory(cache, goal_.problem.dtype);
     if (memory.words < 1) continue;
     JsonObject item;
     item.add("level", "L" + std::to_string(cache.level));
     item.add("M", memory.words);
     item.add("regime", theory::name_of(theory::regime(shape, memory.words)));
-    add_bound(pass_, plan_.schedule, shape, memory.words, &item);
+    if (bounded) add_bound(goal_.pass, schedule, shape, memory.words, &item);
     levels.push_back(item.text());
   }
   json.add_json("levels", list(levels));

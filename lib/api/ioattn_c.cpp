@@ -21,33 +21,6 @@ Status forward(const ioattn_layer_problem& problem, const api::RunOptions& optio
                                output<T>(o, problem.n, problem.dv, o_stride), static_cast<T*>(lse));
 }
 
-Status check_gradients(const ioattn_layer_gradients* gradients) {
-  if (gradients == nullptr) return invalid("gradients is null");
-  if (gradients->struct_size != sizeof *gradients) {
-    return invalid("gradients: struct_size is not sizeof(ioattn_layer_gradients)");
-  }
-  const bool weights = gradients->dw_q != nullptr || gradients->dw_k != nullptr;
-  if (weights && gradients->dk < 0) return invalid("gradients: dk is negative");
-  return Status::ok();
-}
-
-template <class T>
-LayerGradients<T> gradients_of(const ioattn_layer_problem& p, const ioattn_layer_gradients& g) {
-  LayerGradients<T> out;
-  out.dx = output<T>(g.dx, p.d, p.d, g.dx_stride);
-  out.dy = output<T>(g.dy, p.d, p.dv, g.dy_stride);
-  out.da1 = output<T>(g.da1, p.n, p.d, g.da1_stride);
-  out.da2 = output<T>(g.da2, p.m, p.d, g.da2_stride);
-  out.da3 = output<T>(g.da3, p.m, p.d, g.da3_stride);
-  out.da = output<T>(g.da, p.m, p.d, g.da_stride);
-  if (g.dk == 0) return out;
-  out.dw_q = output<T>(g.dw_q, p.d, g.dk, g.dw_q_stride);
-  out.dw_k = output<T>(g.dw_k, p.d, g.dk, g.dw_k_stride);
-  out.w_q = input<T>(g.w_q, p.d, g.dk, g.w_q_stride);
-  out.w_k = input<T>(g.w_k, p.d, g.dk, g.w_k_stride);
-  return out;
-}
-
 template <class T>
 Status backward(const ioattn_layer_problem& problem, const api::RunOptions& options,
                 const void* d_o, int64_t d_o_stride, const void* o, int64_t o_stride,

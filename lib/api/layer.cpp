@@ -109,47 +109,6 @@ Status layer_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o, Mat
   return schedules::run_backward(plan.schedule, task);
 }
 
-namespace {
-
-template <class T>
-Status measure(Pass pass, const LayerShape& shape, const plan::Plan& plan,
-               const kernels::Kernels& kernels, int threads, index_t* bytes) {
-  schedules::CallerMemory memory;
-  const auto fill = [&](auto* task) {
-    task->shape = shape;
-    task->blocks = plan.blocks;
-    task->kernels = &kernels.table<T>();
-    task->threads = std::max(threads, 1);
-    task->memory = &memory;
-  };
-  schedules::ForwardTask<T> forward;
-  schedules::BackwardTask<T> backward;
-  fill(&forward);
-  fill(&backward);
-  T wanted{};  // not touched: a null output would be one that is not wanted
-  backward.dx = {&wanted, shape.d, shape.d, shape.d};
-  const Status refused = pass == Pass::forward ? schedules::run_forward(plan.schedule, forward)
-                                               : schedules::run_backward(plan.schedule, backward);
-  *bytes = memory.needed();
-  return refused.code() == StatusCode::out_of_memory ? Status::ok() : refused;
-}
-
-}  // namespace
-
-Status workspace_of(Pass pass, const LayerProblem& problem, const plan::Plan& plan, int threads,
-                    index_t* bytes) {
-  *bytes = 0;
-  const LayerShape& shape = problem.shape;
-  if (shape.n == 0 || shape.m == 0 || shape.d == 0 || (pass != Pass::forward && shape.dv == 0)) {
-    return Status::ok();
-  }
-  const kernels::Kernels* kernels = nullptr;
-  const Status found = kernels_of(plan.isa, &kernels);
-  if (!found.is_ok()) return found;
-  return problem.dtype == DType::f32 ? measure<float>(pass, shape, plan, *kernels, threads, bytes)
-                                     : measure<double>(pass, shape, plan, *kernels, threads, bytes);
-}
-
 #define IOATTN_INSTANTIATE(T)                                                                     \
   template Status layer_forward(const LayerInputs<T>&, const plan::Plan&, int, Observer*,         \
                                 MatrixView<T>, T*, const Prepared&);                              \

@@ -36,16 +36,20 @@ Status layer_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o, Mat
                       const T* lse, const plan::Plan& plan, int threads, Observer* observer,
                       MatrixView<T> dx, const Prepared& prepared = {});
 
-// Bytes of workspace that a pass takes, exactly; 0 for empty problems.
-Status workspace_of(Pass pass, const LayerProblem& problem, const plan::Plan& plan, int threads,
+// Bytes of workspace that the forward pass, or a set of gradients, takes, exactly; 0 for empty
+// problems.
+Status workspace_of(const LayerProblem& problem, const plan::Plan& forward, int threads,
                     index_t* bytes);
+Status workspace_of(const LayerProblem& problem, const plan::GradientPlan& plan,
+                    const GradientSet& set, int threads, index_t* bytes);
 
 // A set of gradients as planned: those whose data are not null. W_K and W_Q are read for dW_Q and
 // dW_K alone. o and lse as for layer_backward.
 template <class T>
 Status layer_gradients(const LayerInputs<T>& inputs, MatrixView<const T> d_o, MatrixView<const T> o,
                        const T* lse, const plan::GradientPlan& plan, int threads,
-                       Observer* observer, const LayerGradients<T>& gradients);
+                       Observer* observer, const LayerGradients<T>& gradients,
+                       const Prepared& prepared = {});
 bool takes_forward_results(const plan::GradientPlan& plan, const GradientSet& set);
 
 // Whether the schedule's backward pass takes O and LSE as inputs.

@@ -45,8 +45,10 @@ bool takes_forward_results(const plan::GradientPlan& plan, const GradientSet& se
 template <class T>
 Status layer_gradients(const LayerInputs<T>& inputs, MatrixView<const T> d_o, MatrixView<const T> o,
                        const T* lse, const plan::GradientPlan& plan, int threads,
-                       Observer* observer, const LayerGradients<T>& gradients) {
-  const LayerShape shape = shape_of(inputs);
+                       Observer* observer, const LayerGradients<T>& gradients,
+                       const Prepared& prepared) {
+  LayerShape shape = shape_of(inputs);
+  if (prepared.tie) shape.tie = *prepared.tie;
   LayerGradients<T> out = gradients;
   ArgumentCheck check;
   Status status = check_inputs(inputs, shape, &check);
@@ -83,14 +85,15 @@ Status layer_gradients(const LayerInputs<T>& inputs, MatrixView<const T> d_o, Ma
   task.kernels = &kernels->table<T>();
   task.threads = std::max(threads, 1);
   task.observer = observer;
+  task.memory = prepared.memory;
   return schedules::layer_gradients(task);
 }
 
 template Status layer_gradients(const LayerInputs<float>&, MatrixView<const float>,
                                 MatrixView<const float>, const float*, const plan::GradientPlan&,
-                                int, Observer*, const LayerGradients<float>&);
+                                int, Observer*, const LayerGradients<float>&, const Prepared&);
 template Status layer_gradients(const LayerInputs<double>&, MatrixView<const double>,
                                 MatrixView<const double>, const double*, const plan::GradientPlan&,
-                                int, Observer*, const LayerGradients<double>&);
+                                int, Observer*, const LayerGradients<double>&, const Prepared&);
 
 }  // namespace ioattn::api

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "api/layer.hpp"
+#include "api/layer_checks.hpp"
 #include "api/validate.hpp"
 #include "kernels/registry.hpp"
 #include "machine/machine.hpp"
@@ -35,48 +36,59 @@ class Lent {
 
 }  // namespace
 
-Status LayerPlan::create(Pass pass, const LayerProblem& problem, const RunOptions& options,
-                         LayerPlan* result) {
-  result->pass_ = pass;
-  result->problem_ = problem;
+Status LayerPlan::create(const Goal& goal, const RunOptions& options, LayerPlan* result) {
+  result->goal_ = goal;
   plan::PlanRequest request;
-  const Status planned = plan_pass(pass, problem, options, &result->plan_, &request);
-  if (!planned.is_ok()) return planned;
+  Status status = plan_request(goal.pass, goal.problem, options, &request);
+  if (!status.is_ok()) return status;
+  status = result->is_forward()
+               ? plan::make_plan(request, &result->forward_)
+               : plan::make_gradient_plan(request, goal.gradients, &result->backward_);
+  if (!status.is_ok()) return status;
   result->M_ = request.M;
   return result->finish(options);
 }
 
-Status LayerPlan::parse(Pass pass, const LayerProblem& problem, const RunOptions& options,
-                        std::string_view text, LayerPlan* result) {
-  result->pass_ = pass;
-  result->problem_ = problem;
+Status LayerPlan::parse(const Goal& goal, const RunOptions& options, std::string_view text,
+                        LayerPlan* result) {
+  result->goal_ = goal;
+  plan::Plan& forward = result->forward_;
+  plan::GradientPlan& backward = result->backward_;
+  const DType dtype = goal.problem.dtype;
+  const LayerShape& shape = goal.problem.shape;
   std::string error;
-  if (!plan::parse_plan(text, &result->plan_, &error)) {
+  if (!(result->is_forward()
+            ? plan::parse_plan(text, &forward, &error)
+            : plan::parse_gradient_plan(text, goal.gradients, shape.tie, &backward, &error))) {
     return Status::error(StatusCode::invalid_argument, "%.200s", error.c_str());
   }
-  Status status = validate_shape(problem.shape);
-  if (status.is_ok()) status = validate_plan(pass, result->plan_);
+  Status status = validate_shape(shape);
+  if (status.is_ok()) {
+    status = result->is_forward() ? validate_plan(Pass::forward, forward)
+                                  : validate_plan(backward, goal.gradients, shape.tie);
+  }
   if (!status.is_ok()) return status;
-  const plan::Plan& plan = result->plan_;
-  const kernels::Kernels* kernels = kernels::find_kernels(plan.isa);
-  if (kernels == nullptr || !machine::this_machine().isa.has(plan.isa)) {
-    return Status::error(StatusCode::unsupported, "the plan's ISA %s is not available here",
-                         name_of(plan.isa));
-  }
-  const TileShape tile = kernels->tile(problem.dtype);
-  if (tile.rows != plan.tile_rows || tile.cols != plan.tile_cols) {
+  const Isa isa = result->is_forward() ? forward.isa : backward.isa;
+  const std::string& level = result->is_forward() ? forward.level : backward.level;
+  const TileShape wanted = result->is_forward()
+                               ? TileShape{isa, forward.tile_rows, forward.tile_cols}
+                               : TileShape{isa, backward.tile_rows, backward.tile_cols};
+  const kernels::Kernels* kernels = nullptr;
+  if (status = kernels_of(isa, &kernels); !status.is_ok()) return status;
+  const TileShape tile = kernels->tile(dtype);
+  if (tile.rows != wanted.rows || tile.cols != wanted.cols) {
     return Status::error(StatusCode::invalid_argument,
-                         "the plan's register tile is %dx%d, but that of %s is %dx%d",
-                         plan.tile_rows, plan.tile_cols, name_of(plan.isa), tile.rows, tile.cols);
+                         "the plan's register tile is %dx%d, but that of %s is %dx%d", wanted.rows,
+                         wanted.cols, name_of(isa), tile.rows, tile.cols);
   }
-  if (plan.level == "M") {
+  if (level == "M") {
     result->M_ = options.M;  // 0: what the plan itself needs
   } else {
-    const machine::CacheLevel* cache = machine::this_machine().cache(plan.level[1] - '0');
+    const machine::CacheLevel* cache = machine::this_machine().cache(level[1] - '0');
     if (cache == nullptr) {
-      return Status::error(StatusCode::unsupported, "no %s cache was found", plan.level.c_str());
+      return Status::error(StatusCode::unsupported, "no %s cache was found", level.c_str());
     }
-    result->M_ = machine::fast_memory(*cache, problem.dtype).words;
+    result->M_ = machine::fast_memory(*cache, dtype).words;
   }
   return result->finish(options);
 }
@@ -84,17 +96,19 @@ Status LayerPlan::parse(Pass pass, const LayerProblem& problem, const RunOptions
 Status LayerPlan::finish(const RunOptions& options) {
   threads_ = granted_threads(options.threads);
   index_t bytes = 0;
-  const Status measured = workspace_of(pass_, problem_, plan_, threads_, &bytes);
+  const Status measured =
+      is_forward() ? workspace_of(goal_.problem, forward_, threads_, &bytes)
+                   : workspace_of(goal_.problem, backward_, goal_.gradients, threads_, &bytes);
   workspace_bytes_ = with_slack(bytes);
   return measured;
 }
 
 Status LayerPlan::check_shape(const LayerShape& given) const {
-  const LayerShape& shape = problem_.shape;
+  const LayerShape& shape = goal_.problem.shape;
   if (given.n != shape.n || given.m != shape.m || given.d != shape.d || given.dv != shape.dv) {
     return Status::error(StatusCode::invalid_argument, "the plan is for %s, the inputs are %s",
-                         to_text(problem_).c_str(),
-                         to_text(LayerProblem{given, problem_.dtype, 0}).c_str());
+                         to_text(goal_.problem).c_str(),
+                         to_text(LayerProblem{given, goal_.problem.dtype, 0}).c_str());
   }
   if (static_cast<int>(given.tie) < static_cast<int>(shape.tie)) {
     return Status::error(StatusCode::invalid_argument,
@@ -113,29 +127,36 @@ Status LayerPlan::forward(const LayerInputs<T>& inputs, MatrixView<T> o, T* lse,
     return Status::error(StatusCode::invalid_argument, "a plan computes both O and LSE");
   }
   Lent lent(workspace, bytes);
-  return layer_forward<T>(inputs, plan_, threads_, nullptr, o, lse,
-                          {lent.get(), problem_.shape.tie});
+  return layer_forward<T>(inputs, forward_, threads_, nullptr, o, lse,
+                          {lent.get(), goal_.problem.shape.tie});
 }
 
 template <class T>
 Status LayerPlan::backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o,
-                           MatrixView<const T> o, const T* lse, MatrixView<T> dx, void* workspace,
-                           index_t bytes) const {
+                           MatrixView<const T> o, const T* lse, const LayerGradients<T>& gradients,
+                           void* workspace, index_t bytes) const {
   const Status matches = check_shape(shape_of(inputs));
   if (!matches.is_ok()) return matches;
+  if (gradients.set() != goal_.gradients) {
+    return Status::error(StatusCode::invalid_argument,
+                         "the gradients, or dk, are not those that the plan is for");
+  }
   Lent lent(workspace, bytes);
-  return layer_backward<T>(inputs, d_o, o, lse, plan_, threads_, nullptr, dx,
-                           {lent.get(), problem_.shape.tie});
+  return layer_gradients<T>(inputs, d_o, o, lse, backward_, threads_, nullptr, gradients,
+                            {lent.get(), goal_.problem.shape.tie});
 }
 
-std::string LayerPlan::text() const { return plan::to_text(plan_); }
+std::string LayerPlan::text() const {
+  return is_forward() ? plan::to_text(forward_)
+                      : plan::to_text(backward_, goal_.gradients, goal_.problem.shape.tie);
+}
 
 #define IOATTN_INSTANTIATE(T)                                                                  \
   template Status LayerPlan::forward(const LayerInputs<T>&, MatrixView<T>, T*, void*, index_t) \
       const;                                                                                   \
   template Status LayerPlan::backward(const LayerInputs<T>&, MatrixView<const T>,              \
-                                      MatrixView<const T>, const T*, MatrixView<T>, void*,     \
-                                      index_t) const
+                                      MatrixView<const T>, const T*, const LayerGradients<T>&, \
+                                      void*, index_t) const
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);
 #undef IOATTN_INSTANTIATE

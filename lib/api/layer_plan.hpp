@@ -3,24 +3,30 @@
 #include <string>
 
 #include "api/session.hpp"
+#include "base/gradients.hpp"
 #include "base/layer_inputs.hpp"
+#include "plan/gradient_plan.hpp"
 
 namespace ioattn::api {
 
-// One pass of the layer problem, planned for one shape and a number of threads. A value that never
-// changes: several threads may execute it at once.
+// The forward pass, or a set of gradients, planned for one shape and a number of threads. A value
+// that never changes: several threads may execute it at once.
 class LayerPlan {
  public:
+  // What is planned: gradients, at least one, for Pass::backward alone.
+  struct Goal {
+    Pass pass = Pass::forward;
+    LayerProblem problem;
+    GradientSet gradients;
+  };
   // Plans as the one-call functions do.
-  static Status create(Pass pass, const LayerProblem& problem, const RunOptions& options,
-                       LayerPlan* result);
+  static Status create(const Goal& goal, const RunOptions& options, LayerPlan* result);
   // From the text of a plan (plan::to_text); the options give threads and, for a plan of level "M",
   // M. The text's instruction set and register tile must be those of this CPU's kernels.
-  static Status parse(Pass pass, const LayerProblem& problem, const RunOptions& options,
-                      std::string_view text, LayerPlan* result);
+  static Status parse(const Goal& goal, const RunOptions& options, std::string_view text,
+                      LayerPlan* result);
 
-  Pass pass() const { return pass_; }
-  const LayerProblem& problem() const { return problem_; }
+  const Goal& goal() const { return goal_; }
 
   // Bytes that an execution takes from memory lent by the caller, whatever its alignment; exact but
   // for that. Without lent memory so much comes from the heap.
@@ -30,22 +36,25 @@ class LayerPlan {
   // One JSON object: schedule, blocks, kernel, words, bound, flops (lib/api/README.md).
   std::string describe() const;
 
-  // As api::layer_forward and layer_backward. Inputs must have the planned sizes, and operands
-  // planned as one memory must be one. `workspace` is null or holds workspace_bytes().
+  // As api::layer_forward and layer_gradients. Inputs must have the planned sizes, operands planned
+  // as one memory must be one, the gradients those planned. `workspace` is null or holds
+  // workspace_bytes().
   template <class T>
   Status forward(const LayerInputs<T>& inputs, MatrixView<T> o, T* lse, void* workspace,
                  index_t bytes) const;
   template <class T>
   Status backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o, MatrixView<const T> o,
-                  const T* lse, MatrixView<T> dx, void* workspace, index_t bytes) const;
+                  const T* lse, const LayerGradients<T>& gradients, void* workspace,
+                  index_t bytes) const;
 
  private:
+  bool is_forward() const { return goal_.pass == Pass::forward; }
   Status finish(const RunOptions& options);
   Status check_shape(const LayerShape& given) const;
 
-  Pass pass_ = Pass::forward;
-  LayerProblem problem_;
-  plan::Plan plan_;
+  Goal goal_;
+  plan::Plan forward_;
+  plan::GradientPlan backward_;
   index_t M_ = 0;
   int threads_ = 1;
   index_t workspace_bytes_ = 0;

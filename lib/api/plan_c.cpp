@@ -12,8 +12,8 @@ namespace {
 using namespace ioattn;
 using namespace ioattn::api;
 
-Status problem_of_shape(ioattn_pass pass, const ioattn_layer_shape* shape, Pass* planned,
-                        LayerProblem* problem) {
+Status goal_of(ioattn_pass pass, const ioattn_layer_shape* shape,
+               const ioattn_layer_gradients* gradients, LayerPlan::Goal* goal) {
   if (shape == nullptr) return invalid("shape is null");
   if (shape->struct_size != sizeof *shape) {
     return invalid("shape: struct_size is not sizeof(ioattn_layer_shape)");
@@ -27,25 +27,38 @@ Status problem_of_shape(ioattn_pass pass, const ioattn_layer_shape* shape, Pass*
   }
   if (tie < IOATTN_TIE_NONE || tie > IOATTN_TIE_ALL) return invalid("shape: tie is unknown");
   if (tie == IOATTN_TIE_ALL && shape->n != shape->m) return invalid("A1 = A2 needs n = m");
-  *planned = number_of(pass) == IOATTN_FORWARD ? Pass::forward : Pass::backward;
-  problem->shape = {shape->n, shape->m, shape->d, shape->dv, static_cast<Tie>(tie)};
-  problem->dtype = dtype == IOATTN_F32 ? DType::f32 : DType::f64;
-  return Status::ok();
+  goal->problem.shape = {shape->n, shape->m, shape->d, shape->dv, static_cast<Tie>(tie)};
+  goal->problem.dtype = dtype == IOATTN_F32 ? DType::f32 : DType::f64;
+  goal->pass = number_of(pass) == IOATTN_FORWARD ? Pass::forward : Pass::backward;
+  if (goal->pass == Pass::forward) return Status::ok();
+  if (gradients == nullptr) {
+    goal->gradients.dX = true;
+    return Status::ok();
+  }
+  const Status status = check_gradients(gradients);
+  if (!status.is_ok()) return status;
+  ioattn_layer_problem sizes = {};
+  sizes.n = shape->n;
+  sizes.m = shape->m;
+  sizes.d = shape->d;
+  sizes.dv = shape->dv;
+  goal->gradients = gradients_of<float>(sizes, *gradients).set();
+  return goal->gradients == GradientSet{} ? invalid("gradients: none is wanted") : Status::ok();
 }
 
-// Makes a plan with make(pass, problem, options, LayerPlan*) and hands it out.
+// Makes a plan with make(goal, options, LayerPlan*) and hands it out.
 template <class Make>
-Status new_plan(ioattn_pass pass, const ioattn_layer_shape* shape, const ioattn_options* options,
+Status new_plan(ioattn_pass pass, const ioattn_layer_shape* shape,
+                const ioattn_layer_gradients* gradients, const ioattn_options* options,
                 ioattn_plan** plan, const Make& make) {
   if (plan == nullptr) return invalid("plan is null");
-  Pass planned{};
-  LayerProblem problem;
+  LayerPlan::Goal goal;
   RunOptions run;
-  Status status = problem_of_shape(pass, shape, &planned, &problem);
+  Status status = goal_of(pass, shape, gradients, &goal);
   if (status.is_ok()) status = run_options(options, &run);
   if (!status.is_ok()) return status;
   LayerPlan made;
-  status = make(planned, problem, run, &made);
+  status = make(goal, run, &made);
   if (status.is_ok()) *plan = new ioattn_plan{made};
   return status;
 }
@@ -65,15 +78,15 @@ Status copy_text(const std::string& text, char* buffer, size_t size, size_t* nee
 Status check_execution(const ioattn_plan* plan, Pass pass, const ioattn_layer_problem* problem,
                        const void* workspace, size_t workspace_size) {
   if (plan == nullptr) return invalid("plan is null");
-  if (plan->plan.pass() != pass) {
+  if (plan->plan.goal().pass != pass) {
     return Status::error(StatusCode::invalid_argument, "the plan is of a %s pass",
-                         name_of(plan->plan.pass()));
+                         name_of(plan->plan.goal().pass));
   }
   const Status status = check_problem(problem);
   if (!status.is_ok()) return status;
-  if ((problem->dtype == IOATTN_F32) != (plan->plan.problem().dtype == DType::f32)) {
+  if ((problem->dtype == IOATTN_F32) != (plan->plan.goal().problem.dtype == DType::f32)) {
     return Status::error(StatusCode::invalid_argument, "the plan is for %s",
-                         name_of(plan->plan.problem().dtype));
+                         name_of(plan->plan.goal().problem.dtype));
   }
   const index_t bytes = plan->plan.workspace_bytes();
   if (workspace != nullptr && workspace_size < static_cast<size_t>(bytes)) {
@@ -87,20 +100,22 @@ Status check_execution(const ioattn_plan* plan, Pass pass, const ioattn_layer_pr
 }  // namespace
 
 ioattn_status ioattn_layer_plan_create(ioattn_pass pass, const ioattn_layer_shape* shape,
+                                       const ioattn_layer_gradients* gradients,
                                        const ioattn_options* options, ioattn_plan** plan) {
-  return guarded([&] { return new_plan(pass, shape, options, plan, LayerPlan::create); });
+  return guarded(
+      [&] { return new_plan(pass, shape, gradients, options, plan, LayerPlan::create); });
 }
 
 ioattn_status ioattn_layer_plan_parse(ioattn_pass pass, const ioattn_layer_shape* shape,
+                                      const ioattn_layer_gradients* gradients,
                                       const ioattn_options* options, const char* text,
                                       ioattn_plan** plan) {
   return guarded([&] {
     if (text == nullptr) return invalid("text is null");
-    return new_plan(
-        pass, shape, options, plan,
-        [&](Pass planned, const LayerProblem& problem, const RunOptions& run, LayerPlan* made) {
-          return LayerPlan::parse(planned, problem, run, text, made);
-        });
+    return new_plan(pass, shape, gradients, options, plan,
+                    [&](const LayerPlan::Goal& goal, const RunOptions& run, LayerPlan* made) {
+                      return LayerPlan::parse(goal, run, text, made);
+                    });
   });
 }
 
@@ -149,18 +164,19 @@ ioattn_status ioattn_layer_execute_forward(const ioattn_plan* plan,
 ioattn_status ioattn_layer_execute_backward(const ioattn_plan* plan,
                                             const ioattn_layer_problem* problem, const void* d_o,
                                             int64_t d_o_stride, const void* o, int64_t o_stride,
-                                            const void* lse, void* dx, int64_t dx_stride,
+                                            const void* lse,
+                                            const ioattn_layer_gradients* gradients,
                                             void* workspace, size_t workspace_size) {
   return guarded([&] {
-    const Status status = check_execution(plan, Pass::backward, problem, workspace, workspace_size);
+    Status status = check_execution(plan, Pass::backward, problem, workspace, workspace_size);
+    if (status.is_ok()) status = check_gradients(gradients);
     if (!status.is_ok()) return status;
     const auto run = [&](auto zero) {
       using T = decltype(zero);
       return plan->plan.backward<T>(
           inputs_of<T>(*problem), input<T>(d_o, problem->n, problem->dv, d_o_stride),
           input<T>(o, problem->n, problem->dv, o_stride), static_cast<const T*>(lse),
-          output<T>(dx, problem->d, problem->d, dx_stride), workspace,
-          static_cast<index_t>(workspace_size));
+          gradients_of<T>(*problem, *gradients), workspace, static_cast<index_t>(workspace_size));
     };
     return problem->dtype == IOATTN_F32 ? run(float()) : run(double());
   });

@@ -138,34 +138,7 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, Chosen* c
                        static_cast<long long>(request.M), static_cast<long long>(least_M));
 }
 
-std::string to_text(const char* name, const ProductBlocks& product) {
-  return std::string(name) + "=" + std::to_string(product.rows) + "x" +
-         std::to_string(product.cols) + "x" + std::to_string(product.depth) +
-         (product.keep_a ? "a" : "");
-}
-
 }  // namespace
-
-std::string to_text(const GradientPlan& plan, const GradientSet& set, Tie tie) {
-  const GradientBlocks& blocks = plan.blocks;
-  const GradientSteps steps = steps_of(set, tie, blocks.rows.form);
-  std::string text;
-  const auto add = [&](bool runs, const std::string& item) {
-    if (runs) text += (text.empty() ? "" : " ; ") + item;
-  };
-  const auto pass = [&](Schedule schedule, const Blocks& of) {
-    return to_text(Plan{plan.level, schedule, of, plan.isa, plan.tile_rows, plan.tile_cols});
-  };
-  add(!steps.alone || steps.dx, pass(blocks.schedule, blocks.rows));
-  add(steps.keys, pass(Schedule::col_stream, blocks.keys));
-  add(steps.da3, to_text("dA3", blocks.da3));
-  add(steps.dy, to_text("dY", blocks.dy));
-  add(steps.da1, to_text("dA1", blocks.da1));
-  add(steps.dw_q, to_text("dW_Q", blocks.dw));
-  add(steps.dw_k, to_text("dW_K", blocks.dw));
-  add(steps.parts, "dA=" + std::to_string(blocks.sum));
-  return text;
-}
 
 Status make_gradient_plan(const PlanRequest& request, const GradientSet& set, GradientPlan* plan,
                           GradientEstimate* estimate) {

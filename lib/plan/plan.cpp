@@ -21,15 +21,6 @@ bool parse_positive(std::string_view digits, Integer* value) {
   return result.ec == std::errc() && result.ptr == end && *value > 0;
 }
 
-bool parse_product(std::string_view text, ProductBlocks* product) {
-  std::string_view rows, cols;
-  product->keep_a = text.ends_with('a');
-  if (product->keep_a) text.remove_suffix(1);
-  return take_until(&text, "x", &rows) && take_until(&text, "x", &cols) &&
-         parse_positive(rows, &product->rows) && parse_positive(cols, &product->cols) &&
-         parse_positive(text, &product->depth);
-}
-
 bool parse_block(std::string_view item, Blocks* blocks) {
   if (item == "stored") {
     blocks->products = Products::stored;
@@ -76,6 +67,20 @@ bool parse(std::string_view text, Plan* plan) {
 
 }  // namespace
 
+bool parse_product(std::string_view text, ProductBlocks* product) {
+  std::string_view rows, cols;
+  product->keep_a = text.ends_with('a');
+  if (product->keep_a) text.remove_suffix(1);
+  return take_until(&text, "x", &rows) && take_until(&text, "x", &cols) &&
+         parse_positive(rows, &product->rows) && parse_positive(cols, &product->cols) &&
+         parse_positive(text, &product->depth);
+}
+
+std::string to_text(const ProductBlocks& product) {
+  return std::to_string(product.rows) + "x" + std::to_string(product.cols) + "x" +
+         std::to_string(product.depth) + (product.keep_a ? "a" : "");
+}
+
 std::string to_text(const Plan& plan) {
   std::string items;
   const auto add = [&](const std::string& item) { items += (items.empty() ? "" : ",") + item; };
@@ -89,8 +94,7 @@ std::string to_text(const Plan& plan) {
   for (const ProductField& field : product_fields()) {
     const ProductBlocks& product = plan.blocks.*field.product;
     if (product.rows > 0) {
-      add(field.name + ("=" + std::to_string(product.rows)) + "x" + std::to_string(product.cols) +
-          "x" + std::to_string(product.depth) + (product.keep_a ? "a" : ""));
+      add(std::string(field.name) + "=" + to_text(product));
     }
   }
   if (plan.blocks.products == Products::stored) add("stored");

@@ -27,4 +27,8 @@ std::string to_text(const Plan& plan);
 // Reads exactly what to_text prints. On failure returns false and says why.
 bool parse_plan(std::string_view text, Plan* plan, std::string* error);
 
+// "96x256x64", rows x cols x depth; "a" at the end is keep_a.
+std::string to_text(const ProductBlocks& product);
+bool parse_product(std::string_view text, ProductBlocks* product);
+
 }  // namespace ioattn::plan

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <thread>
 
 #include "api/layer_call.hpp"
@@ -30,10 +31,11 @@ ioattn_layer_shape shape_of(const ioattn_layer_problem& problem) {
   return shape;
 }
 
-Plan create(ioattn_pass pass, const ioattn_layer_problem& problem, const ioattn_options* options) {
+Plan create(ioattn_pass pass, const ioattn_layer_problem& problem, const ioattn_options* options,
+            const ioattn_layer_gradients* gradients = nullptr) {
   const ioattn_layer_shape shape = shape_of(problem);
   ioattn_plan* plan = nullptr;
-  EXPECT_EQ(ioattn_layer_plan_create(pass, &shape, options, &plan), IOATTN_OK)
+  EXPECT_EQ(ioattn_layer_plan_create(pass, &shape, gradients, options, &plan), IOATTN_OK)
       << ioattn_last_error();
   return Plan(plan);
 }
@@ -109,9 +111,13 @@ TYPED_TEST(PlanExecute, GivesTheBitsOfTheOneCallFunctions) {
                         own_memory ? first.data() : nullptr, own_memory ? first.size() : 0),
                     IOATTN_OK)
               << ioattn_last_error();
+          ioattn_layer_gradients gradients = {};
+          gradients.struct_size = sizeof gradients;
+          gradients.dx = call.dx.data();
+          gradients.dx_stride = call.dx.stride();
           ASSERT_EQ(ioattn_layer_execute_backward(
                         backward.get(), &problem, call.d_o.data(), call.d_o.stride(), call.o.data(),
-                        call.o.stride(), call.lse.data(), call.dx.data(), call.dx.stride(),
+                        call.o.stride(), call.lse.data(), &gradients,
                         own_memory ? second.data() : nullptr, own_memory ? second.size() : 0),
                     IOATTN_OK)
               << ioattn_last_error();
@@ -122,6 +128,83 @@ TYPED_TEST(PlanExecute, GivesTheBitsOfTheOneCallFunctions) {
         }
         ++round;
       }
+    }
+  }
+}
+
+// Random sets of gradients: the bits of the one call, in a workspace of just the size told, and the
+// text reads back as the same plan.
+TYPED_TEST(PlanExecute, GradientsInALentWorkspace) {
+  using T = TypeParam;
+  constexpr std::int64_t dk = 3;
+  std::mt19937 engine(12);
+  const CaseShape shapes[] = {
+      {40, 33, 12, 9, Ties::none}, {30, 50, 7, 14, Ties::keys_values}, {36, 36, 10, 10, Ties::all}};
+  for (int round = 0; round < 60; ++round) {
+    const CaseShape& shape = shapes[round % 3];
+    LayerCall<T> call(shape, static_cast<std::size_t>(round % 2));
+    ASSERT_EQ(call.forward(), IOATTN_OK);
+    const ioattn_layer_problem problem = call.problem;
+    std::vector<T> w(shape.d * dk, T(0.5));
+    ioattn_layer_gradients wanted = {};
+    wanted.struct_size = sizeof wanted;
+    wanted.w_q = wanted.w_k = w.data();
+    wanted.dk = dk;
+    void* ioattn_layer_gradients::*const outputs[] = {
+        &ioattn_layer_gradients::dx,   &ioattn_layer_gradients::dy,  &ioattn_layer_gradients::da1,
+        &ioattn_layer_gradients::da2,  &ioattn_layer_gradients::da3, &ioattn_layer_gradients::dw_q,
+        &ioattn_layer_gradients::dw_k, &ioattn_layer_gradients::da};
+    const std::size_t n = shape.n, m = shape.m, d = shape.d;
+    const std::size_t sizes[] = {d * d, d * shape.dv, n * d, m * d, m * d, d * dk, d * dk, m * d};
+    std::vector<std::vector<T>> first(8), second(8);
+    unsigned set = std::uniform_int_distribution<unsigned>(1, 255)(engine);
+    if (shape.ties == Ties::none) set = (set & 127) == 0 ? 1 : set & 127;
+    SCOPED_TRACE(name_of(shape) + " set " + std::to_string(set));
+    ioattn_layer_gradients again = wanted;
+    for (std::size_t i = 0; i < 8; ++i) {
+      if ((set >> i & 1) == 0) continue;
+      first[i].resize(sizes[i]);
+      second[i].resize(sizes[i]);
+      wanted.*outputs[i] = first[i].data();
+      again.*outputs[i] = second[i].data();
+    }
+    ioattn_options options = default_options();
+    options.fast_memory_words = round % 4 == 0 ? 0 : 2000;
+    options.threads = 1 + round % 2;
+    ASSERT_EQ(ioattn_layer_backward(&problem, &options, call.d_o.data(), call.d_o.stride(),
+                                    call.o.data(), call.o.stride(), call.lse.data(), &wanted),
+              IOATTN_OK)
+        << ioattn_last_error();
+    const Plan plan = create(IOATTN_BACKWARD, problem, &options, &wanted);
+    const std::string text = text_of(ioattn_plan_text, plan);
+    const ioattn_layer_shape planned = shape_of(problem);
+    ioattn_plan* read = nullptr;
+    ASSERT_EQ(
+        ioattn_layer_plan_parse(IOATTN_BACKWARD, &planned, &wanted, &options, text.c_str(), &read),
+        IOATTN_OK)
+        << ioattn_last_error();
+    const Plan parsed(read);
+    EXPECT_EQ(text_of(ioattn_plan_text, parsed), text);
+    const auto json = nlohmann::json::parse(text_of(ioattn_plan_describe, parsed));
+    EXPECT_EQ(json["gradients"].size(), static_cast<std::size_t>(__builtin_popcount(set)));
+    Workspace workspace(parsed, static_cast<std::size_t>(round));
+    ASSERT_EQ(ioattn_layer_execute_backward(
+                  parsed.get(), &problem, call.d_o.data(), call.d_o.stride(), call.o.data(),
+                  call.o.stride(), call.lse.data(), &again, workspace.data(), workspace.size()),
+              IOATTN_OK)
+        << ioattn_last_error();
+    EXPECT_TRUE(workspace.stayed_inside());
+    for (std::size_t i = 0; i < 8; ++i) EXPECT_TRUE(same_bits(first[i], second[i])) << i;
+
+    // One gradient more than planned.
+    ioattn_layer_gradients more = again;
+    std::vector<T> extra(d * d);
+    if (more.dx == nullptr) {
+      more.dx = extra.data();
+      EXPECT_EQ(ioattn_layer_execute_backward(parsed.get(), &problem, call.d_o.data(),
+                                              call.d_o.stride(), call.o.data(), call.o.stride(),
+                                              call.lse.data(), &more, nullptr, 0),
+                IOATTN_INVALID_ARGUMENT);
     }
   }
 }
@@ -149,8 +232,9 @@ TEST(Plans, TextIsThePlan) {
   const Plan plan = create(IOATTN_FORWARD, problem, nullptr);
   const std::string text = text_of(ioattn_plan_text, plan);
   ioattn_plan* parsed = nullptr;
-  ASSERT_EQ(ioattn_layer_plan_parse(IOATTN_FORWARD, &shape, nullptr, text.c_str(), &parsed),
-            IOATTN_OK)
+  ASSERT_EQ(
+      ioattn_layer_plan_parse(IOATTN_FORWARD, &shape, nullptr, nullptr, text.c_str(), &parsed),
+      IOATTN_OK)
       << ioattn_last_error();
   const Plan again(parsed);
   EXPECT_EQ(text_of(ioattn_plan_text, again), text);
@@ -167,8 +251,9 @@ TEST(Plans, TextIsThePlan) {
         "L2:naive()" + tile, text.substr(0, text.find(" > reg:")) + " > reg:scalar(1x999)",
         "L2:paper_small(r=2199023255552,c=1)" + tile}) {
     ioattn_plan* none = nullptr;
-    EXPECT_NE(ioattn_layer_plan_parse(IOATTN_FORWARD, &shape, nullptr, wrong.c_str(), &none),
-              IOATTN_OK)
+    EXPECT_NE(
+        ioattn_layer_plan_parse(IOATTN_FORWARD, &shape, nullptr, nullptr, wrong.c_str(), &none),
+        IOATTN_OK)
         << wrong;
     EXPECT_EQ(none, nullptr);
   }
@@ -204,7 +289,8 @@ TEST(Plans, WrongArgumentsAreRefused) {
   const ioattn_layer_shape good = shape_of(problem);
   ioattn_plan* none = nullptr;
   const auto refused = [&](const ioattn_layer_shape& shape, ioattn_pass pass = IOATTN_FORWARD) {
-    return ioattn_layer_plan_create(pass, &shape, nullptr, &none) == IOATTN_INVALID_ARGUMENT &&
+    return ioattn_layer_plan_create(pass, &shape, nullptr, nullptr, &none) ==
+               IOATTN_INVALID_ARGUMENT &&
            none == nullptr;
   };
   ioattn_layer_shape shape = good;
@@ -216,11 +302,11 @@ TEST(Plans, WrongArgumentsAreRefused) {
   shape = good;
   shape.tie = IOATTN_TIE_ALL;  // n is not m
   EXPECT_TRUE(refused(shape));
-  EXPECT_EQ(ioattn_layer_plan_create(IOATTN_FORWARD, nullptr, nullptr, &none),
+  EXPECT_EQ(ioattn_layer_plan_create(IOATTN_FORWARD, nullptr, nullptr, nullptr, &none),
             IOATTN_INVALID_ARGUMENT);
-  EXPECT_EQ(ioattn_layer_plan_create(IOATTN_FORWARD, &good, nullptr, nullptr),
+  EXPECT_EQ(ioattn_layer_plan_create(IOATTN_FORWARD, &good, nullptr, nullptr, nullptr),
             IOATTN_INVALID_ARGUMENT);
-  EXPECT_EQ(ioattn_layer_plan_parse(IOATTN_FORWARD, &good, nullptr, nullptr, &none),
+  EXPECT_EQ(ioattn_layer_plan_parse(IOATTN_FORWARD, &good, nullptr, nullptr, nullptr, &none),
             IOATTN_INVALID_ARGUMENT);
   EXPECT_EQ(ioattn_plan_workspace_size(nullptr, nullptr), IOATTN_INVALID_ARGUMENT);
   EXPECT_EQ(ioattn_plan_text(nullptr, nullptr, 0, nullptr), IOATTN_INVALID_ARGUMENT);
@@ -240,8 +326,11 @@ TEST(Plans, WrongArgumentsAreRefused) {
   EXPECT_EQ(executes(nullptr, call.o.data(), call.lse.data()), IOATTN_INVALID_ARGUMENT);
   EXPECT_EQ(executes(&problem, nullptr, call.lse.data()), IOATTN_INVALID_ARGUMENT);
   EXPECT_EQ(executes(&problem, call.o.data(), nullptr), IOATTN_INVALID_ARGUMENT);
+  ioattn_layer_gradients dx_alone = {};
+  dx_alone.struct_size = sizeof dx_alone;
+  dx_alone.dx = call.dx.data();
   EXPECT_EQ(ioattn_layer_execute_backward(plan.get(), &problem, call.d_o.data(), 0, call.o.data(),
-                                          0, call.lse.data(), call.dx.data(), 0, nullptr, 0),
+                                          0, call.lse.data(), &dx_alone, nullptr, 0),
             IOATTN_INVALID_ARGUMENT);
   EXPECT_TRUE(call.untouched());
   EXPECT_EQ(executes(&problem, call.o.data(), call.lse.data()), IOATTN_OK) << ioattn_last_error();
@@ -249,7 +338,7 @@ TEST(Plans, WrongArgumentsAreRefused) {
   // Planned as one memory, given as two.
   ioattn_layer_shape tied = good;
   tied.tie = IOATTN_TIE_KV;
-  ASSERT_EQ(ioattn_layer_plan_create(IOATTN_FORWARD, &tied, nullptr, &none), IOATTN_OK);
+  ASSERT_EQ(ioattn_layer_plan_create(IOATTN_FORWARD, &tied, nullptr, nullptr, &none), IOATTN_OK);
   const Plan of_tied(none);
   EXPECT_EQ(ioattn_layer_execute_forward(of_tied.get(), &problem, call.o.data(), call.o.stride(),
                                          call.lse.data(), nullptr, 0),

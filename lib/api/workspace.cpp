@@ -1,0 +1,88 @@
+#include "api/layer.hpp"
+#include "api/layer_checks.hpp"
+#include "schedules/layer_gradients.hpp"
+#include "schedules/schedules.hpp"
+
+// A pass is asked for its workspace without any: it refuses before it touches an operand.
+namespace ioattn::api {
+namespace {
+
+bool is_empty(const LayerShape& shape, bool forward) {
+  return shape.n == 0 || shape.m == 0 || shape.d == 0 || (!forward && shape.dv == 0);
+}
+
+Status answer(const Status& refusal, const schedules::CallerMemory& memory, index_t* bytes) {
+  *bytes = memory.needed();
+  return refusal.code() == StatusCode::out_of_memory ? Status::ok() : refusal;
+}
+
+template <class T, class Task>
+void fill(const LayerShape& shape, const kernels::Kernels& kernels, int threads,
+          schedules::CallerMemory* memory, Task* task) {
+  task->shape = shape;
+  task->kernels = &kernels.table<T>();
+  task->threads = std::max(threads, 1);
+  task->memory = memory;
+}
+
+template <class T>
+Status of_forward(const LayerShape& shape, const plan::Plan& plan, const kernels::Kernels& kernels,
+                  int threads, index_t* bytes) {
+  schedules::CallerMemory memory;
+  schedules::ForwardTask<T> task;
+  fill<T>(shape, kernels, threads, &memory, &task);
+  task.blocks = plan.blocks;
+  return answer(schedules::run_forward(plan.schedule, task), memory, bytes);
+}
+
+template <class T>
+Status of_gradients(const LayerShape& shape, const plan::GradientPlan& plan, const GradientSet& set,
+                    const kernels::Kernels& kernels, int threads, index_t* bytes) {
+  const auto [n, m, d, e, tie] = shape;
+  schedules::CallerMemory memory;
+  schedules::GradientTask<T> task;
+  fill<T>(shape, kernels, threads, &memory, &task);
+  task.blocks = plan.blocks;
+  // A null output would be one that is not wanted.
+  T wanted{};
+  const auto output = [&](bool is_wanted, index_t rows, index_t cols) {
+    return MatrixView<T>{is_wanted ? &wanted : nullptr, rows, cols, cols};
+  };
+  task.out.dx = output(set.dX, d, d);
+  task.out.dy = output(set.dY, d, e);
+  task.out.da1 = output(set.dA1, n, d);
+  task.out.da2 = output(set.dA2, m, d);
+  task.out.da3 = output(set.dA3, m, d);
+  task.out.da = output(set.dA, m, d);
+  task.out.dw_q = output(set.dW_Q, d, set.dk);
+  task.out.dw_k = output(set.dW_K, d, set.dk);
+  return answer(schedules::layer_gradients(task), memory, bytes);
+}
+
+}  // namespace
+
+Status workspace_of(const LayerProblem& problem, const plan::Plan& forward, int threads,
+                    index_t* bytes) {
+  *bytes = 0;
+  if (is_empty(problem.shape, true)) return Status::ok();
+  const kernels::Kernels* kernels = nullptr;
+  const Status found = kernels_of(forward.isa, &kernels);
+  if (!found.is_ok()) return found;
+  return problem.dtype == DType::f32
+             ? of_forward<float>(problem.shape, forward, *kernels, threads, bytes)
+             : of_forward<double>(problem.shape, forward, *kernels, threads, bytes);
+}
+
+Status workspace_of(const LayerProblem& problem, const plan::GradientPlan& plan,
+                    const GradientSet& set, int threads, index_t* bytes) {
+  *bytes = 0;
+  if (is_empty(problem.shape, false)) return Status::ok();
+  const kernels::Kernels* kernels = nullptr;
+  const Status found = kernels_of(plan.isa, &kernels);
+  if (!found.is_ok()) return found;
+  return problem.dtype == DType::f32
+             ? of_gradients<float>(problem.shape, plan, set, *kernels, threads, bytes)
+             : of_gradients<double>(problem.shape, plan, set, *kernels, threads, bytes);
+}
+
+}  // namespace ioattn::api
