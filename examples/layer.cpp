@@ -1,46 +1,46 @@
-// The same from C++: strided matrices, options, and what the machine offers.
-#include <ioattn/ioattn.h>
-
+// The same from C++: strided matrices, a plan that is executed twice, all gradients.
 #include <cstdio>
+#include <ioattn/ioattn.hpp>
 #include <vector>
 
 int main() {
   const int n = 512, m = 300, d = 64, dv = 32, stride = 80;
   const std::vector<double> a1(n * stride, 0.01), a2(m * stride, 0.02), a3(m * stride, 0.03);
-  const std::vector<double> x(d * d, 0.01), y(d * dv, 0.5);
-  std::vector<double> o(n * dv), lse(n);
+  const std::vector<double> x(d * d, 0.01), y(d * dv, 0.5), d_o(n * dv, 1.0);
+  std::vector<double> o(n * dv), lse(n), dx(d * d), dy(d * dv);
 
   // [cpp]
-  ioattn_layer_problem problem = {};
-  problem.struct_size = sizeof problem;
-  problem.n = n;
-  problem.m = m;
-  problem.d = d;
-  problem.dv = dv;
-  problem.dtype = IOATTN_F64;
-  problem.a1 = a1.data();
-  problem.a2 = a2.data();
-  problem.a3 = a3.data();
-  problem.a1_stride = problem.a2_stride = problem.a3_stride = stride;
-  problem.x = x.data();
-  problem.y = y.data();
+  ioattn::Layer<double> layer;
+  layer.a1 = {a1.data(), n, d, stride};
+  layer.a2 = {a2.data(), m, d, stride};
+  layer.a3 = {a3.data(), m, d, stride};
+  layer.x = {x.data(), d, d};
+  layer.y = {y.data(), d, dv};
 
-  ioattn_options options = {};
-  options.struct_size = sizeof options;
-  options.threads = 2;                // any number gives the same bits
-  options.fast_memory_words = 40000;  // plan for a cache of 40000 doubles
+  ioattn::Options options;
+  options.threads = 2;          // any number gives the same bits
+  options.fast_memory = 40000;  // plan for a cache of 40000 doubles
+  ioattn::forward<double>(layer, {o.data(), n, dv}, lse.data(), options);
 
-  if (ioattn_layer_forward(&problem, &options, o.data(), 0, lse.data()) != IOATTN_OK) {
-    std::fprintf(stderr, "%s\n", ioattn_last_error());
-    return 1;
+  ioattn::Gradients<double> gradients;  // those that have memory are computed
+  gradients.dx = {dx.data(), d, d};
+  gradients.dy = {dy.data(), d, dv};
+  const auto plan = ioattn::Plan<double>::backward(layer, gradients, options);
+  std::vector<unsigned char> workspace(plan.workspace_size());
+  for (int step = 0; step < 2; ++step) {
+    plan.execute_backward(layer, {d_o.data(), n, dv}, {o.data(), n, dv}, lse.data(), gradients,
+                          workspace.data(), workspace.size());
   }
   // [cpp]
-  ioattn_cache cache = {};
-  cache.struct_size = sizeof cache;
-  if (ioattn_machine_cache(2, &cache) == IOATTN_OK) {
-    std::printf("L2: %lld bytes a thread (%s)\n", static_cast<long long>(cache.share_bytes),
-                cache.source);
+  std::printf("%s\nO[0][0] = %.6f, LSE[0] = %.6f, dY[0][0] = %.6f\n", plan.text().c_str(), o[0],
+              lse[0], dy[0]);
+  try {
+    ioattn::cache(4);
+    return 1;  // no machine has one
+  } catch (const ioattn::Error& error) {
+    std::printf("%s\n", error.what());
   }
-  std::printf("O[0][0] = %.6f, LSE[0] = %.6f\n", o[0], lse[0]);
-  return o[0] > 0.959999 && o[0] < 0.960001 ? 0 : 1;
+  // Equal keys: f = 1 / m, so dY = A3^T f^T dO has n * 0.03 everywhere.
+  const bool right = o[0] > 0.959999 && o[0] < 0.960001 && dy[0] > 15.359999 && dy[0] < 15.360001;
+  return right ? 0 : 1;
 }

@@ -1,0 +1,291 @@
+/** @file
+ * ioattn for C++17: header-only, over the C functions of ioattn.h. Failures are exceptions of type
+ * ioattn::Error; nothing else is added, and nothing is copied. */
+#ifndef IOATTN_IOATTN_HPP
+#define IOATTN_IOATTN_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ioattn/ioattn.h"
+
+namespace ioattn {
+
+/** A call that failed, with its status; what() is the message of ioattn_last_error(). */
+class Error : public std::runtime_error {
+ public:
+  /** From the status of a call that just failed on this thread. */
+  explicit Error(ioattn_status status)
+      : std::runtime_error(std::string(ioattn_status_string(status)) + ": " + ioattn_last_error()),
+        status_(status) {}
+  ioattn_status status() const noexcept { return status_; } /**< Never IOATTN_OK. */
+
+ private:
+  ioattn_status status_;
+};
+
+/** Throws Error unless the status is IOATTN_OK. */
+inline void check(ioattn_status status) {
+  if (status != IOATTN_OK) throw Error(status);
+}
+
+/** A row-major matrix in memory of the caller's. T is float or double, const for inputs. */
+template <class T>
+struct Matrix {
+  T* data = nullptr;       /**< null: an output that is not wanted */
+  std::int64_t rows = 0;   /**< number of rows */
+  std::int64_t cols = 0;   /**< elements of a row */
+  std::int64_t stride = 0; /**< elements from row to row */
+
+  Matrix() = default;
+  /** Rows that follow each other, unless a stride is given. */
+  Matrix(T* values, std::int64_t row_count, std::int64_t col_count, std::int64_t row_stride = 0)
+      : data(values),
+        rows(row_count),
+        cols(col_count),
+        stride(row_stride == 0 ? col_count : row_stride) {}
+  /** A matrix to read from. */
+  operator Matrix<const T>() const { return {data, rows, cols, stride}; }
+};
+
+/** How to run; the defaults are those of ioattn_options. */
+struct Options {
+  int threads = 0;               /**< at most so many; 0: all that are granted */
+  int cache_level = 0;           /**< 1, 2 or 3; 0: 2 */
+  std::int64_t fast_memory = 0;  /**< M in words, exact; 0: from the machine */
+  std::int64_t memory_limit = 0; /**< bytes of scratch memory; 0: O(n d), never n x m */
+  std::string schedule;          /**< a schedule's name; empty: the planner chooses */
+
+  /** For the C functions; valid while this object is unchanged. */
+  ioattn_options c() const {
+    ioattn_options options = {};
+    options.struct_size = sizeof options;
+    options.threads = threads;
+    options.cache_level = cache_level;
+    options.fast_memory_words = fast_memory;
+    options.memory_limit = memory_limit;
+    options.schedule = schedule.empty() ? nullptr : schedule.c_str();
+    return options;
+  }
+};
+
+/** Inputs of the layer problem (ioattn.h). Operands that are the same memory are recognised. */
+template <class T>
+struct Layer {
+  static_assert(std::is_same<T, float>::value || std::is_same<T, double>::value, "float or double");
+  Matrix<const T> a1; /**< [n, d] */
+  Matrix<const T> a2; /**< [m, d] */
+  Matrix<const T> a3; /**< [m, d] */
+  Matrix<const T> x;  /**< [d, d] */
+  Matrix<const T> y;  /**< [d, dv] */
+
+  /** For the C functions. Throws std::invalid_argument if the shapes do not fit together. */
+  ioattn_layer_problem c() const {
+    ioattn_layer_problem p = {};
+    p.struct_size = sizeof p;
+    p.n = a1.rows;
+    p.m = a2.rows;
+    p.d = a1.cols;
+    p.dv = y.cols;
+    if (a2.cols != p.d || a3.rows != p.m || a3.cols != p.d || x.rows != p.d || x.cols != p.d ||
+        y.rows != p.d) {
+      throw std::invalid_argument("ioattn::Layer: the shapes of the inputs do not fit together");
+    }
+    p.dtype = std::is_same<T, float>::value ? IOATTN_F32 : IOATTN_F64;
+    p.a1 = a1.data;
+    p.a2 = a2.data;
+    p.a3 = a3.data;
+    p.x = x.data;
+    p.y = y.data;
+    p.a1_stride = a1.stride;
+    p.a2_stride = a2.stride;
+    p.a3_stride = a3.stride;
+    p.x_stride = x.stride;
+    p.y_stride = y.stride;
+    return p;
+  }
+};
+
+/** Gradients, any subset (ioattn_layer_gradients): outputs whose data are null are not wanted. */
+template <class T>
+struct Gradients {
+  Matrix<T> dx;        /**< [d, d] */
+  Matrix<T> dy;        /**< [d, dv] */
+  Matrix<T> da1;       /**< [n, d] */
+  Matrix<T> da2;       /**< [m, d] */
+  Matrix<T> da3;       /**< [m, d] */
+  Matrix<T> da;        /**< [m, d], the sum over operands that are one memory */
+  Matrix<T> dw_q;      /**< [d, dk] */
+  Matrix<T> dw_k;      /**< [d, dk] */
+  Matrix<const T> w_q; /**< [d, dk], read for dw_k */
+  Matrix<const T> w_k; /**< [d, dk], read for dw_q */
+
+  /** For the C functions. */
+  ioattn_layer_gradients c() const {
+    ioattn_layer_gradients g = {};
+    g.struct_size = sizeof g;
+    set(dx, &g.dx, &g.dx_stride);
+    set(dy, &g.dy, &g.dy_stride);
+    set(da1, &g.da1, &g.da1_stride);
+    set(da2, &g.da2, &g.da2_stride);
+    set(da3, &g.da3, &g.da3_stride);
+    set(da, &g.da, &g.da_stride);
+    set(dw_q, &g.dw_q, &g.dw_q_stride);
+    set(dw_k, &g.dw_k, &g.dw_k_stride);
+    g.w_q = w_q.data;
+    g.w_k = w_k.data;
+    g.w_q_stride = w_q.stride;
+    g.w_k_stride = w_k.stride;
+    g.dk = dw_q.data != nullptr ? dw_q.cols : dw_k.cols;
+    return g;
+  }
+
+ private:
+  static void set(const Matrix<T>& output, void** data, std::int64_t* stride) {
+    *data = output.data;
+    *stride = output.stride;
+  }
+};
+
+/** O [n, dv] and LSE [n]; outputs whose data are null are not wanted. */
+template <class T>
+void forward(const Layer<T>& layer, Matrix<T> o, T* lse, const Options& options = {}) {
+  const ioattn_layer_problem problem = layer.c();
+  const ioattn_options c_options = options.c();
+  check(ioattn_layer_forward(&problem, &c_options, o.data, o.stride, lse));
+}
+
+/** Gradients from dO, and O and LSE of the forward pass (both null: computed first). */
+template <class T>
+void backward(const Layer<T>& layer, Matrix<const T> d_o, Matrix<const T> o, const T* lse,
+              const Gradients<T>& gradients, const Options& options = {}) {
+  const ioattn_layer_problem problem = layer.c();
+  const ioattn_options c_options = options.c();
+  const ioattn_layer_gradients c_gradients = gradients.c();
+  check(ioattn_layer_backward(&problem, &c_options, d_o.data, d_o.stride, o.data, o.stride, lse,
+                              &c_gradients));
+}
+
+/** A plan for layers of one shape, which several threads may execute at once. */
+template <class T>
+class Plan {
+ public:
+  /** The forward pass of layers of this shape; which operands are one memory matters too. */
+  static Plan forward(const Layer<T>& layer, const Options& options = {}) {
+    return Plan(IOATTN_FORWARD, layer, nullptr, options);
+  }
+  /** These gradients: of the matrices only matters whether their data are null, and dk. */
+  static Plan backward(const Layer<T>& layer, const Gradients<T>& gradients,
+                       const Options& options = {}) {
+    const ioattn_layer_gradients wanted = gradients.c();
+    return Plan(IOATTN_BACKWARD, layer, &wanted, options);
+  }
+  ~Plan() { ioattn_plan_destroy(plan_); }
+  Plan(Plan&& other) noexcept : plan_(std::exchange(other.plan_, nullptr)) {} /**< Moves. */
+  /** Moves. */
+  Plan& operator=(Plan&& other) noexcept {
+    std::swap(plan_, other.plan_);
+    return *this;
+  }
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  /** Bytes of workspace that an execution takes. */
+  std::size_t workspace_size() const {
+    std::size_t bytes = 0;
+    check(ioattn_plan_workspace_size(plan_, &bytes));
+    return bytes;
+  }
+  /** The plan as one line. */
+  std::string text() const { return string_of(ioattn_plan_text); }
+  /** What the plan does, as a JSON object. */
+  std::string describe() const { return string_of(ioattn_plan_describe); }
+
+  /** The forward pass. Without a workspace the heap serves. */
+  void execute_forward(const Layer<T>& layer, Matrix<T> o, T* lse, void* workspace = nullptr,
+                       std::size_t workspace_size = 0) const {
+    const ioattn_layer_problem problem = layer.c();
+    check(ioattn_layer_execute_forward(plan_, &problem, o.data, o.stride, lse, workspace,
+                                       workspace_size));
+  }
+  /** The planned gradients. */
+  void execute_backward(const Layer<T>& layer, Matrix<const T> d_o, Matrix<const T> o, const T* lse,
+                        const Gradients<T>& gradients, void* workspace = nullptr,
+                        std::size_t workspace_size = 0) const {
+    const ioattn_layer_problem problem = layer.c();
+    const ioattn_layer_gradients c_gradients = gradients.c();
+    check(ioattn_layer_execute_backward(plan_, &problem, d_o.data, d_o.stride, o.data, o.stride,
+                                        lse, &c_gradients, workspace, workspace_size));
+  }
+
+ private:
+  Plan(ioattn_pass pass, const Layer<T>& layer, const ioattn_layer_gradients* gradients,
+       const Options& options) {
+    const ioattn_layer_problem problem = layer.c();
+    ioattn_layer_shape shape = {};
+    shape.struct_size = sizeof shape;
+    shape.n = problem.n;
+    shape.m = problem.m;
+    shape.d = problem.d;
+    shape.dv = problem.dv;
+    shape.dtype = problem.dtype;
+    if (problem.a2 == problem.a3 && problem.a2_stride == problem.a3_stride) {
+      const bool all = problem.a1 == problem.a2 && problem.a1_stride == problem.a2_stride &&
+                       problem.n == problem.m;
+      shape.tie = all ? IOATTN_TIE_ALL : IOATTN_TIE_KV;
+    }
+    const ioattn_options c_options = options.c();
+    check(ioattn_layer_plan_create(pass, &shape, gradients, &c_options, &plan_));
+  }
+  std::string string_of(ioattn_status (*function)(const ioattn_plan*, char*, std::size_t,
+                                                  std::size_t*)) const {
+    std::size_t needed = 0;
+    check(function(plan_, nullptr, 0, &needed));
+    std::string text(needed, '\0');
+    check(function(plan_, &text[0], text.size(), nullptr));
+    text.pop_back();  // the final 0
+    return text;
+  }
+
+  ioattn_plan* plan_ = nullptr;
+};
+
+/** Of the library that runs: "0.1.0". */
+inline std::string version() { return ioattn_version(); }
+
+/** The instruction set that calls use. */
+inline std::string selected_isa() {
+  const char* name = nullptr;
+  check(ioattn_selected_isa(&name));
+  return name;
+}
+
+/** One cache level, as one thread of this process sees it. */
+inline ioattn_cache cache(int level) {
+  ioattn_cache found = {};
+  found.struct_size = sizeof found;
+  check(ioattn_machine_cache(level, &found));
+  return found;
+}
+
+/** Threads that affinity and CPU quota grant. */
+inline int threads() { return ioattn_machine_threads(); }
+
+/** A lower bound on moved words and its name (ioattn_layer_bound()). */
+inline std::pair<double, std::string> layer_bound(ioattn_pass pass, ioattn_class algorithms,
+                                                  ioattn_tie tie, std::int64_t n, std::int64_t m,
+                                                  std::int64_t d, std::int64_t dv, std::int64_t M) {
+  double words = 0;
+  const char* name = nullptr;
+  check(ioattn_layer_bound(pass, algorithms, tie, n, m, d, dv, M, &words, &name));
+  return {words, name};
+}
+
+}  // namespace ioattn
+
+#endif  // IOATTN_IOATTN_HPP
