@@ -249,6 +249,59 @@ TEST(Allocations, EveryPassOfEverySchedule) {
   EXPECT_GT(total, 40);
 }
 
+// Several gradients, with and without O and LSE, and with scratch matrices besides.
+TEST(Allocations, SetsOfGradients) {
+  LayerCall<double> call({60, 40, 12, 5, Ties::keys_values}, 1);
+  ASSERT_EQ(call.forward(), IOATTN_OK);
+  ioattn_options options = default_options();
+  options.threads = 1;
+  Strided<double> dy(12, 5, 1), da2(40, 12, 1), da(40, 12, 1), dw(12, 3, 1);
+  const Strided<double> w(reference::random_matrix(12, 3, 1), 0);
+  ioattn_layer_gradients gradients = {};
+  gradients.struct_size = sizeof gradients;
+  gradients.dy = dy.data();
+  gradients.dy_stride = dy.stride();
+  gradients.da2 = da2.data();
+  gradients.da2_stride = da2.stride();
+  gradients.da = da.data();
+  gradients.da_stride = da.stride();
+  gradients.dw_q = dw.data();
+  gradients.dw_q_stride = dw.stride();
+  gradients.w_k = w.data();
+  gradients.dk = 3;
+  const auto outputs = [&] {
+    std::vector<double> all;
+    for (const Strided<double>* matrix : {&dy, &da2, &da, &dw}) {
+      const std::vector<double> dense = matrix->dense();
+      all.insert(all.end(), dense.begin(), dense.end());
+    }
+    return all;
+  };
+  std::vector<double> right;
+  for (const bool whole : {false, true}) {
+    for (const Failing how : {Failing::once, Failing::forever}) {
+      right.clear();
+      const long count = fail_each(
+          how,
+          [&] {
+            return ioattn_layer_backward(&call.problem, &options, call.d_o.data(),
+                                         call.d_o.stride(), whole ? nullptr : call.o.data(),
+                                         whole ? 0 : call.o.stride(),
+                                         whole ? nullptr : call.lse.data(), &gradients);
+          },
+          [&] {
+            EXPECT_TRUE(dy.untouched() && da2.untouched() && da.untouched() && dw.untouched());
+          },
+          [&] {
+            if (right.empty()) right = outputs();
+            EXPECT_TRUE(same_bits(right, outputs()));
+            for (Strided<double>* matrix : {&dy, &da2, &da, &dw}) matrix->fill_with_pattern();
+          });
+      EXPECT_GT(count, 2);
+    }
+  }
+}
+
 // One output that is not wanted needs scratch memory.
 TEST(Allocations, UnwantedOutputs) {
   LayerCall<float> call({60, 40, 12, 5, Ties::none}, 0);

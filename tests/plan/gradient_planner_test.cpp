@@ -1,0 +1,135 @@
+// Plans for sets of gradients: the phases and multiply-adds of the textbook products, the form with
+// the least estimated time, memory limits.
+
+#include "plan/gradient_planner.hpp"
+
+#include <gtest/gtest.h>
+
+#include "schedules/random_problem.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+constexpr TileShape tile = {Isa::avx2, 6, 16};
+
+PlanRequest request_for(const LayerShape& shape, index_t M) {
+  PlanRequest request;
+  request.problem.shape = shape;
+  request.M = M;
+  request.tile = tile;
+  return request;
+}
+
+GradientSet keys_and_values() {
+  GradientSet set;
+  set.dA2 = set.dA3 = true;
+  return set;
+}
+
+TEST(GradientPlanner, PhasesAreThoseThatASetNeeds) {
+  const LayerShape shape = {50, 40, 12, 12, Tie::kv};
+  const auto phases = [&](const GradientSet& set) {
+    GradientPlan plan;
+    GradientEstimate estimate;
+    EXPECT_TRUE(make_gradient_plan(request_for(shape, 5000), set, &plan, &estimate).is_ok());
+    std::string names;
+    for (int i = 0; i < estimate.cost.phase_count; ++i) {
+      names += (i == 0 ? "" : " ") + std::string(estimate.cost.phases[std::size_t(i)].name);
+    }
+    return names;
+  };
+  GradientSet set;
+  set.dY = true;  // W needs neither delta nor h
+  EXPECT_EQ(phases(set), "S col_stream dY");
+  set.dA3 = true;
+  EXPECT_EQ(phases(set), "S col_stream dA3 dY");
+  set = {};
+  set.dA = true;  // g-form: one accumulator, no product
+  EXPECT_EQ(phases(set), "delta S G col_stream");
+  set.dA2 = true;
+  EXPECT_EQ(phases(set), "delta S G col_stream dA");
+  set = {};
+  set.dA1 = true;
+  set.dY = true;
+  EXPECT_EQ(phases(set), "delta S h row_stream col_stream dY dA1");
+  EXPECT_EQ(phases({}), "");
+}
+
+// Every product that a set executes, written out.
+TEST(GradientPlanner, MultiplyAddsAreThoseOfTheProducts) {
+  const LayerShape shape = {50, 40, 12, 7, Tie::none};
+  const auto [n, m, d, e, tie] = shape;
+  GradientSet set = {true, true, true, true, true, false, true, true, 3};
+  GradientBlocks blocks;
+  blocks.rows.form = Form::h;
+  const index_t scores = n * m * (d + e);  // S A2^T and dO h^T
+  EXPECT_EQ(theory::gradients_fma(shape, set, blocks),
+            n * d * d + m * d * e + scores + n * m * d  // S, h, U
+                + n * d * d + scores + n * m * (d + e)  // dX, dA2, W
+                + m * e * d + d * m * e + n * d * d     // dA3, dY, dA1
+                + 2 * d * d * set.dk);                  // dW_Q, dW_K
+  blocks.rows.form = Form::g;
+  EXPECT_EQ(theory::gradients_fma(shape, keys_and_values(), blocks),
+            n * d * d + n * e * d + 4 * n * m * d);
+}
+
+TEST(GradientPlanner, TakesTheFormWithTheLeastTime) {
+  ioattn_test::RandomProblem random(70);
+  int g = 0, h = 0;
+  for (int round = 0; round < 300; ++round) {
+    const LayerShape shape = random.shape(800, 120);
+    const PlanRequest request = request_for(shape, random.logarithmic(2000, 1 << 18));
+    GradientPlan plan;
+    GradientEstimate estimate;
+    ASSERT_TRUE(make_gradient_plan(request, keys_and_values(), &plan, &estimate).is_ok());
+    ASSERT_LE(estimate.cost.total().footprint, request.M);
+    ++(plan.blocks.rows.form == Form::g ? g : h);
+    if (shape.dv * 2 < shape.d && shape.n > 64 && shape.m > 64) {
+      EXPECT_EQ(plan.blocks.rows.form, Form::h);
+    }
+  }
+  EXPECT_GT(g, 30);
+  EXPECT_GT(h, 30);
+}
+
+TEST(GradientPlanner, ScratchIsWhatPassesThroughMemory) {
+  const LayerShape shape = {50, 40, 12, 7, Tie::none};
+  const auto [n, m, d, e, tie] = shape;
+  GradientSet set;
+  set.dA1 = set.dY = set.dW_Q = true;
+  set.dk = 4;
+  PlanRequest request = request_for(shape, 1 << 14);
+  GradientPlan plan;
+  GradientEstimate estimate;
+  ASSERT_TRUE(make_gradient_plan(request, set, &plan, &estimate).is_ok());
+  const index_t words = n + n * d + m * e + n * d + m * e + d * d;  // delta, S, h, U, W, dX
+  EXPECT_EQ(estimate.scratch_bytes, 4 * words);
+  request.memory_limit_bytes = 4 * words;
+  EXPECT_TRUE(make_gradient_plan(request, set, &plan).is_ok());
+  request.memory_limit_bytes -= 1;
+  const GradientPlan before = plan;
+  EXPECT_EQ(make_gradient_plan(request, set, &plan).code(), StatusCode::memory_limit);
+  EXPECT_EQ(plan, before);
+}
+
+TEST(GradientPlanner, TextListsThePhases) {
+  GradientSet set;
+  set.dX = set.dY = true;
+  GradientPlan plan;
+  ASSERT_TRUE(
+      make_gradient_plan(request_for({50, 40, 12, 7, Tie::none}, 5000), set, &plan).is_ok());
+  const std::string text = to_text(plan, set, Tie::none);
+  // Passes are plans, which parse.
+  const std::size_t first = text.find(" ; "), second = text.find(" ; ", first + 1);
+  Plan rows, keys;
+  std::string error;
+  ASSERT_TRUE(parse_plan(text.substr(0, first), &rows, &error)) << error;
+  ASSERT_TRUE(parse_plan(text.substr(first + 3, second - first - 3), &keys, &error)) << error;
+  EXPECT_EQ(rows.blocks, plan.blocks.rows);
+  EXPECT_EQ(keys.blocks, plan.blocks.keys);
+  EXPECT_EQ(keys.schedule, Schedule::col_stream);
+  EXPECT_EQ(text.substr(second).rfind(" ; dY=", 0), 0u) << text;
+}
+
+}  // namespace
+}  // namespace ioattn::plan
