@@ -1,106 +1,149 @@
-// Forward and backward passes of the layer problem: flop/s, as a fraction of the FMA peak that this
-// CPU reaches beside them, and the words that the plan moves past the deciding cache level.
+// The layer problem: flop/s as a fraction of the FMA peak that this CPU reaches beside them, the
+// words that the plan moves past the deciding cache level, and the same by OpenBLAS with n x m
+// matrices in memory.
 
 #include <benchmark/benchmark.h>
 
 #include <chrono>
-#include <cmath>
 #include <cstdio>
-#include <random>
-#include <vector>
 
 #include "api/layer.hpp"
 #include "api/session.hpp"
+#include "bench/layer_case.hpp"
 #include "machine/machine.hpp"
+#ifdef IOATTN_BENCH_OPENBLAS
+#include "bench/naive_layer.hpp"
+#endif
 
+namespace ioattn::bench {
 namespace {
 
-using namespace ioattn;
-
 const char* const problems[] = {
-    "layer:n2048,d64,f32",      "layer:n2048,d128,f32",      "layer:n2048,d256,f32",
-    "layer:n2048,d64,f32,tied", "layer:n2048,d128,f32,tied", "layer:n2048,d64,f64",
-    "layer:n2048,d128,f64",     "layer:n512,d385,v32,f32",   "layer:n512,d385,v32,f32,self",
+    "layer:n2048,d64,f32",          "layer:n2048,d128,f32",     "layer:n2048,d256,f32",
+    "layer:n2048,d512,f32",         "layer:n2048,d64,f32,tied", "layer:n2048,d128,f32,tied",
+    "layer:n2048,d64,f64",          "layer:n2048,d128,f64",     "layer:n512,d385,v32,f32",
+    "layer:n512,d385,v32,f32,self",
 };
 
-template <class T>
-std::vector<T> random_values(index_t count, double scale, std::mt19937* engine) {
-  std::normal_distribution<double> normal(0, scale);
-  std::vector<T> values(static_cast<std::size_t>(count));
-  for (T& value : values) value = static_cast<T>(normal(*engine));
-  return values;
+enum class Work { forward, dx, gradients };
+constexpr const char* name_of(Work work) {
+  return work == Work::forward ? "forward" : work == Work::dx ? "dX" : "gradients";
 }
 
-template <class T>
-void run(benchmark::State& state, Pass pass, const LayerProblem& problem, int threads) {
-  const index_t n = problem.shape.n, m = problem.shape.m, d = problem.shape.d, e = problem.shape.dv;
-  const Tie tie = problem.shape.tie;
-  std::mt19937 engine(1);
-  const double scale = 1 / std::sqrt(static_cast<double>(d));
-  const auto a1 = random_values<T>(n * d, 1, &engine), a2 = random_values<T>(m * d, 1, &engine);
-  const auto a3 = random_values<T>(m * d, 1, &engine),
-             x = random_values<T>(d * d, scale / 8, &engine);
-  const auto y = random_values<T>(d * e, scale, &engine), d_o = random_values<T>(n * e, 1, &engine);
-  std::vector<T> o(d_o.size()), lse(static_cast<std::size_t>(n)), dx(x.size());
-  LayerInputs<T> in = {{a1.data(), n, d, d},
-                       {a2.data(), m, d, d},
-                       {a3.data(), m, d, d},
-                       {x.data(), d, d, d},
-                       {y.data(), d, e, e}};
-  if (tie != Tie::none) in.a3 = in.a2;
-  if (tie == Tie::all) in.a2 = in.a3 = in.a1;
-
-  const auto make_plan = [&](Pass of, plan::Plan* made, plan::Candidate* chosen) {
-    plan::PlanRequest request;
-    Status status = api::plan_request(of, problem, {}, &request);
-    if (status.is_ok()) status = plan::make_plan(request, made, chosen);
-    return status;
-  };
-  plan::Plan forward, backward;
-  plan::Candidate chosen, unused;
+// Calls `run` once per iteration and reports its rate beside the peak measured between the calls,
+// whatever IOATTN_ISA makes the calls run on.
+template <class Run>
+void measure(benchmark::State& state, DType dtype, int threads, index_t fma, const Run& run) {
   const kernels::Kernels* kernels = nullptr;
-  Status status = make_plan(Pass::forward, &forward, pass == Pass::forward ? &chosen : &unused);
-  if (status.is_ok()) {
-    status = make_plan(Pass::backward, &backward, pass == Pass::backward ? &chosen : &unused);
-  }
-  // The machine's peak, whatever IOATTN_ISA makes the passes run on.
-  if (status.is_ok()) {
-    status = kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels);
-  }
-  const auto run_forward = [&] {
-    return api::layer_forward<T>(in, forward, threads, nullptr, {o.data(), n, e, e}, lse.data());
-  };
-  if (status.is_ok()) status = run_forward();
-
+  Status status = kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels);
   double seconds = 0, peak = 0;
   for (auto _ : state) {
+    if (status.is_ok()) {
+      state.PauseTiming();
+      peak = std::max(peak, kernels::measure_fma_peak(*kernels, dtype, 0.02));
+      state.ResumeTiming();
+      const auto start = std::chrono::steady_clock::now();
+      status = run();
+      seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
     if (!status.is_ok()) {
       state.SkipWithError(status.message());
       break;
     }
-    state.PauseTiming();
-    peak = std::max(peak, kernels::measure_fma_peak(*kernels, problem.dtype, 0.02));
-    state.ResumeTiming();
-    const auto start = std::chrono::steady_clock::now();
-    status = pass == Pass::forward ? run_forward()
-                                   : api::layer_backward<T>(
-                                         in, {d_o.data(), n, e, e}, {o.data(), n, e, e}, lse.data(),
-                                         backward, threads, nullptr, {dx.data(), d, d, d});
-    seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   const double flops =
-      2 * static_cast<double>(chosen.fma) * static_cast<double>(state.iterations()) / seconds;
+      2 * static_cast<double>(fma) * static_cast<double>(state.iterations()) / seconds;
   state.counters["GFlops"] = flops * 1e-9;
   state.counters["of_peak"] = flops / (peak * threads);
-  state.counters["words_L2"] = static_cast<double>(chosen.cost.total().words());
-  state.SetLabel(plan::to_text(pass == Pass::forward ? forward : backward));
 }
 
-}  // namespace
+template <class T>
+void run_ioattn(benchmark::State& state, const LayerProblem& problem, Work work, int threads) {
+  LayerCase<T> data(problem.shape);
+  const LayerInputs<T> in = data.inputs();
+  const index_t n = problem.shape.n, e = problem.shape.dv;
+  const LayerGradients<T> out = data.gradients(work == Work::gradients);
+  plan::PlanRequest request;
+  plan::Plan forward;
+  plan::Candidate chosen;
+  plan::GradientPlan backward;
+  plan::GradientEstimate estimate;
+  Status status = api::plan_pass(Pass::forward, problem, {}, &forward, nullptr, &chosen);
+  if (status.is_ok()) status = api::plan_request(Pass::backward, problem, {}, &request);
+  if (status.is_ok()) status = plan::make_gradient_plan(request, out.set(), &backward, &estimate);
+  const auto run_forward = [&] {
+    return api::layer_forward<T>(in, forward, threads, nullptr, {data.o.data(), n, e, e},
+                                 data.lse.data());
+  };
+  if (status.is_ok()) status = run_forward();
+  if (!status.is_ok()) {
+    state.SkipWithError(status.message());
+    return;
+  }
+  if (work == Work::forward) {
+    measure(state, problem.dtype, threads, chosen.fma, run_forward);
+    state.counters["words_L2"] = static_cast<double>(chosen.cost.total().words());
+    state.SetLabel(plan::to_text(forward));
+    return;
+  }
+  measure(state, problem.dtype, threads, estimate.fma, [&] {
+    return api::layer_gradients<T>(in, {data.d_o.data(), n, e, e}, {data.o.data(), n, e, e},
+                                   data.lse.data(), backward, threads, nullptr, out);
+  });
+  state.counters["words_L2"] = static_cast<double>(estimate.cost.total().words());
+  state.SetLabel(plan::to_text(backward, out.set(), problem.shape.tie));
+}
 
-int main(int argc, char** argv) {
+#ifdef IOATTN_BENCH_OPENBLAS
+template <class T>
+void run_openblas(benchmark::State& state, const LayerProblem& problem, Work work, int threads) {
+  LayerCase<T> data(problem.shape);
+  const LayerInputs<T> in = data.inputs();
+  NaiveLayer<T> naive(problem.shape, threads);
+  naive.forward(in, data.o.data(), data.lse.data());
+  typename NaiveLayer<T>::Gradients out;
+  out.dx = data.dx.data();
+  if (work == Work::gradients) {
+    out.dy = data.dy.data();
+    out.da1 = data.da1.data();
+    out.da2 = data.da2.data();
+    out.da3 = data.da3.data();
+  }
+  const bool forward = work == Work::forward;
+  const index_t fma =
+      forward ? NaiveLayer<T>::forward_fma(problem.shape) : NaiveLayer<T>::fma(problem.shape, out);
+  measure(state, problem.dtype, threads, fma, [&] {
+    if (forward) {
+      naive.forward(in, data.o.data(), data.lse.data());
+    } else {
+      naive.backward(in, data.d_o.data(), data.o.data(), data.lse.data(), out);
+    }
+    return Status::ok();
+  });
+  state.SetLabel(std::string("n x m matrices in memory, OpenBLAS ") + openblas_core());
+}
+#endif
+
+using Run = void (*)(benchmark::State&, const LayerProblem&, Work, int);
+
+void add(const char* who, Run of_float, Run of_double, const LayerProblem& problem, Work work,
+         int threads) {
+  const std::string name = std::string(name_of(work)) + "/" + to_text(problem) + "/threads" +
+                           std::to_string(threads) + "/" + who;
+  const Run run = problem.dtype == DType::f32 ? of_float : of_double;
+  benchmark::RegisterBenchmark(name.c_str(),
+                               [=](benchmark::State& state) { run(state, problem, work, threads); })
+      ->Unit(benchmark::kMillisecond)
+      ->UseRealTime();
+}
+
+int run_all(int argc, char** argv) {
+#ifdef IOATTN_BENCH_OPENBLAS
+  force_best_openblas_core(argv);
+#endif
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::AddCustomContext("cpu", machine::this_machine().model);
   for (const char* text : problems) {
     LayerProblem problem;
     std::string error;
@@ -108,20 +151,12 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "%s\n", error.c_str());
       return 1;
     }
-    for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (const Work work : {Work::forward, Work::dx, Work::gradients}) {
       for (int threads = 1; threads <= machine::this_machine().usable_threads; threads *= 2) {
-        const std::string name =
-            std::string(name_of(pass)) + "/" + text + "/threads" + std::to_string(threads);
-        benchmark::RegisterBenchmark(name.c_str(),
-                                     [=](benchmark::State& state) {
-                                       if (problem.dtype == DType::f32) {
-                                         run<float>(state, pass, problem, threads);
-                                       } else {
-                                         run<double>(state, pass, problem, threads);
-                                       }
-                                     })
-            ->Unit(benchmark::kMillisecond)
-            ->UseRealTime();
+        add("ioattn", run_ioattn<float>, run_ioattn<double>, problem, work, threads);
+#ifdef IOATTN_BENCH_OPENBLAS
+        add("openblas", run_openblas<float>, run_openblas<double>, problem, work, threads);
+#endif
       }
     }
   }
@@ -129,3 +164,8 @@ int main(int argc, char** argv) {
   benchmark::Shutdown();
   return 0;
 }
+
+}  // namespace
+}  // namespace ioattn::bench
+
+int main(int argc, char** argv) { return ioattn::bench::run_all(argc, argv); }

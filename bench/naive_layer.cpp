@@ -102,6 +102,12 @@ void NaiveLayer<T>::backward(const LayerInputs<T>& in, const T* d_o, const T* o,
 }
 
 template <class T>
+index_t NaiveLayer<T>::forward_fma(const LayerShape& shape) {
+  const auto [n, m, d, e, tie] = shape;
+  return n * d * d + m * d * e + n * m * (d + e);
+}
+
+template <class T>
 index_t NaiveLayer<T>::fma(const LayerShape& shape, const Gradients& out) {
   const auto [n, m, d, e, tie] = shape;
   const bool of_u = out.dx != nullptr || out.da1 != nullptr;

@@ -23,7 +23,8 @@ class NaiveLayer {
   void backward(const LayerInputs<T>& in, const T* d_o, const T* o, const T* lse,
                 const Gradients& out);
 
-  // Multiply-adds of a backward pass.
+  // Multiply-adds of a pass.
+  static index_t forward_fma(const LayerShape& shape);
   static index_t fma(const LayerShape& shape, const Gradients& out);
 
  private:
