@@ -73,6 +73,8 @@ std::optional<index_t> word_level_words(Pass pass, Schedule schedule, const Laye
       return forward ? std::nullopt : total(w::paper_large_backward(shape, M));
     case Schedule::row_stream:
       return total(forward ? w::row_stream_forward(shape, M) : w::row_stream_backward(shape, M));
+    case Schedule::weight_resident: return total(w::weight_resident_backward(shape, M));
+    case Schedule::resident: return total(w::resident_backward(shape, M));
   }
   return std::nullopt;
 }
@@ -84,8 +86,7 @@ std::vector<std::pair<const char*, theory::word_level::Cost>> further(Pass pass,
   namespace w = theory::word_level;
   if (pass == Pass::forward) return {{"stationary", w::stationary_forward(shape, M)}};
   return {{"stationary", w::stationary_backward(shape, M)},
-          {"tile_fused", w::tile_fused_backward(shape, M, w::ScoreTile::resident)},
-          {"resident", w::resident_backward(shape, M)}};
+          {"tile_fused", w::tile_fused_backward(shape, M, w::ScoreTile::resident)}};
 }
 
 ScheduleWords words_of(Pass pass, const plan::Candidate& candidate, const LayerShape& shape,

@@ -31,11 +31,16 @@ struct Demo {
   std::vector<SweepPoint> sweep;           // backward
 };
 
+bool is_printed_in_the_paper(Schedule schedule) {
+  return schedule == Schedule::naive || schedule == Schedule::paper_small ||
+         schedule == Schedule::paper_large;
+}
+
 const DemoRow* least_words(const std::vector<DemoRow>& rows, DType dtype, bool paper_only) {
   const DemoRow* least = nullptr;
   for (const DemoRow& row : rows) {
     if (!row.report || row.dtype != dtype || row.literal()) continue;
-    if (paper_only && row.candidate.schedule == Schedule::row_stream) continue;
+    if (paper_only && !is_printed_in_the_paper(row.candidate.schedule)) continue;
     if (least == nullptr || row.report->count.words() < least->report->count.words()) least = &row;
   }
   return least;
@@ -272,9 +277,8 @@ void print_demo(const Demo& demo, const std::string& summary) {
 Json row_json(const DemoRow& row) {
   Json json;
   json["schedule"] = name_of(row.candidate.schedule);
-  json["form"] = row.candidate.schedule == Schedule::row_stream
-                     ? Json(name_of(row.candidate.blocks.form))
-                     : Json();
+  json["form"] =
+      has_form(row.candidate.schedule, Form::h) ? Json(name_of(row.candidate.blocks.form)) : Json();
   json["literal"] = row.literal();
   json["dtype"] = name_of(row.dtype);
   json["planned"] = row.planned;

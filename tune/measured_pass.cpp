@@ -151,7 +151,7 @@ double nominal_flops(const PlannedPass& planned) {
   const double n = real(planned.shape.n), m = real(planned.shape.m);
   const double d = real(planned.shape.d), dv = real(planned.shape.dv);
   const bool g_form =
-      planned.plan.schedule == Schedule::row_stream && planned.plan.blocks.form == Form::g;
+      has_form(planned.plan.schedule, Form::h) && planned.plan.blocks.form == Form::g;
   const double values = g_form ? n * m * d + n * d * dv : n * m * dv + m * d * dv;
   const double fma = planned.pass == Pass::forward ? n * d * d + n * m * d + values
                                                    : 2 * n * d * d + 2 * n * m * d + values;

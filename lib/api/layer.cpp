@@ -47,7 +47,8 @@ Status no_memory(index_t bytes) {
 }  // namespace
 
 bool takes_forward_results(Schedule schedule) {
-  return schedule == Schedule::paper_large || schedule == Schedule::row_stream;
+  return schedule == Schedule::paper_large || schedule == Schedule::row_stream ||
+         schedule == Schedule::weight_resident;
 }
 
 template <class T>

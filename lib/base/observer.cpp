@@ -4,8 +4,9 @@ namespace ioattn {
 
 const char* name_of(Operand operand) {
   static constexpr const char* names[operand_count] = {
-      "A1",     "A2", "A3", "X", "Y", "dO", "O", "LSE",   "dX",      "S",       "G",      "h",
-      "scores", "q",  "f",  "p", "U", "T",  "Z", "delta", "row_max", "row_sum", "rescale"};
+      "A1", "A2", "A3",    "X",       "Y",       "dO",      "O",        "LSE", "dX",
+      "S",  "K",  "G",     "h",       "scores",  "q",       "f",        "p",   "U",
+      "T",  "Z",  "delta", "row_max", "row_sum", "rescale", "A1_panels"};
   return names[static_cast<int>(operand)];
 }
 

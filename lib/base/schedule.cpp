@@ -7,7 +7,8 @@
 
 namespace ioattn {
 namespace {
-constexpr const char* names[schedule_count] = {"naive", "paper_small", "paper_large", "row_stream"};
+constexpr const char* names[schedule_count] = {"naive",      "paper_small",     "paper_large",
+                                               "row_stream", "weight_resident", "resident"};
 
 struct Row {
   Variant variant;
@@ -24,6 +25,9 @@ constexpr Row table[] = {
     {{Pass::backward, Schedule::paper_large}, "r c"},
     {{Pass::backward, Schedule::row_stream, Form::g}, "r c rho w o a b"},
     {{Pass::backward, Schedule::row_stream, Form::h}, "r c rho w o a b h"},
+    {{Pass::backward, Schedule::weight_resident, Form::g}, "r c rho w o"},
+    {{Pass::backward, Schedule::weight_resident, Form::h}, "r c rho o h"},
+    {{Pass::backward, Schedule::resident}, "r c"},
 };
 constexpr std::size_t variant_count = std::size(table);
 

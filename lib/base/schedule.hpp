@@ -13,12 +13,14 @@ constexpr const char* name_of(Pass pass) { return pass == Pass::forward ? "forwa
 
 // The loop nests over blocks. What each keeps in fast memory is in lib/schedules/README.md.
 enum class Schedule : std::uint8_t {
-  naive,        // paper Alg. 1 (backward only)
-  paper_small,  // paper Alg. 2-6; forward: Saha and Ye
-  paper_large,  // paper Alg. 7-9; forward: FlashAttention-2 order
-  row_stream,   // rows of S, G, U resident, keys streamed
+  naive,            // paper Alg. 1 (backward only)
+  paper_small,      // paper Alg. 2-6; forward: Saha and Ye
+  paper_large,      // paper Alg. 7-9; forward: FlashAttention-2 order
+  row_stream,       // rows of S, G, U resident, keys streamed
+  weight_resident,  // X, dX and rows of A1, G resident, keys streamed, A2 X^T recomputed
+  resident,         // everything but the rows of A1 and dO
 };
-constexpr int schedule_count = 4;
+constexpr int schedule_count = 6;
 const char* name_of(Schedule schedule);
 bool parse_schedule(const char* name, Schedule* schedule);
 

@@ -17,7 +17,9 @@ index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, con
     case Schedule::paper_small:
       return n * d + m * e + (pass == Pass::forward ? n * m : 2 * n * m + m * d);
     case Schedule::paper_large: return n * d + m * e;
-    case Schedule::row_stream: return blocks.form == Form::h ? m * e : 0;
+    case Schedule::row_stream:
+    case Schedule::weight_resident: return blocks.form == Form::h ? m * e : 0;
+    case Schedule::resident: return 0;
   }
   return 0;
 }

@@ -9,6 +9,8 @@ Status run_forward(Schedule schedule, const ForwardTask<T>& task) {
     case Schedule::paper_small: return paper_small_forward(task);
     case Schedule::paper_large: return paper_large_forward(task);
     case Schedule::row_stream: return row_stream_forward(task);
+    case Schedule::weight_resident:
+    case Schedule::resident: break;
   }
   return Status::error(StatusCode::unsupported, "%s has no forward pass", name_of(schedule));
 }
@@ -20,6 +22,8 @@ Status run_backward(Schedule schedule, const BackwardTask<T>& task) {
     case Schedule::paper_small: return paper_small_backward(task);
     case Schedule::paper_large: return paper_large_backward(task);
     case Schedule::row_stream: return row_stream_backward(task);
+    case Schedule::weight_resident: return weight_resident_backward(task);
+    case Schedule::resident: return resident_backward(task);
   }
   return Status::error(StatusCode::unsupported, "%s has no backward pass", name_of(schedule));
 }

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "schedules/row_stream.hpp"
+#include "schedules/query_rows.hpp"
 #include "schedules/schedules.hpp"
 
 // Rows of S, G (or dO) and U = p A2 stay; keys and values stream once per row block, X, Y, O and dX
@@ -65,7 +65,8 @@ class RowStreamBackward {
         Range rows(block * r_, n_, r_);
         project(rows, memory);
         for (Range keys(m_, c_); keys; keys.next()) stream_keys(rows, keys, value, memory);
-        release(rows);
+        trace_.remove(rows_of(Operand::S, rows, d_));
+        row_stream::release_gradients(trace_, task_, rows);
         gate.wait_for(block);
         add_to_dx(rows, memory);
         gate.pass(block);
@@ -85,68 +86,10 @@ class RowStreamBackward {
     row_stream::project_queries(kernels_, trace_, layout_, task_.in, rows, task_.blocks.w,
                                 worker_.a1.in(memory), worker_.s.in(memory));
 
-    const Block d_o = rows_of(Operand::dO, rows, e_);
-    trace_.read(d_o);
-    row_stream::pack_rows(kernels_, layout_, task_.d_o, rows, worker_.d_o.in(memory));
-    trace_.create(rows_of(Operand::delta, rows, 1));
-    for (Range o(rows.begin, rows.end, task_.blocks.o); o; o.next()) {
-      trace_.read(rows_of(Operand::O, o, e_));
-      set_delta(o, rows.begin, worker_.delta.in(memory));
-      trace_.remove(rows_of(Operand::O, o, e_));
-    }
-    if (!h_form_) {
-      trace_.create(rows_of(Operand::G, rows, d_));
-      for (Range y(d_, task_.blocks.w); y; y.next()) {
-        trace_.read(rows_of(Operand::Y, y, e_));
-        project_gradient(rows, y, memory);
-        trace_.remove(rows_of(Operand::Y, y, e_));
-      }
-      trace_.remove(d_o);
-    }
-    trace_.read(rows_of(Operand::LSE, rows, 1));
-    for (Range sub(rows.size(), layout_.rho); sub; sub.next()) {
-      T* lse = worker_.lse.in(memory) + layout_.lane_offset(sub.begin);
-      std::fill_n(std::copy_n(task_.lse + rows.begin + sub.begin, sub.size(), lse),
-                  layout_.sub_lanes() - sub.size(), T(0));
-    }
+    row_stream::read_gradients(trace_, layout_, task_, rows,
+                               {worker_.d_o.in(memory), h_form_ ? nullptr : worker_.g.in(memory),
+                                worker_.delta.in(memory), worker_.lse.in(memory)});
     trace_.create(rows_of(Operand::U, rows, d_));
-  }
-
-  // delta of the rows in o, whose lanes may span several sub-blocks.
-  void set_delta(const Range& o, index_t first_row, T* delta) const {
-    for (index_t row = o.begin; row < o.end;) {
-      const index_t local = row - first_row;
-      const index_t in_sub = local % layout_.rho;
-      const index_t count = std::min(o.end - row, layout_.rho - in_sub);
-      T* lanes = delta + layout_.lane_offset(local - in_sub) + in_sub;
-      kernels_.row_dot(count, e_, task_.o.row(row), task_.o.stride, task_.d_o.row(row),
-                       task_.d_o.stride, lanes);
-      row += count;
-      if (row == o.end || in_sub + count == layout_.rho) {
-        std::fill_n(lanes + count, layout_.sub_lanes() - in_sub - count, T(0));
-      }
-    }
-  }
-
-  // Columns y of G_I = dO_I Y^T, transposed in panels.
-  void project_gradient(const Range& rows, const Range& y, void* memory) const {
-    for (Range sub(rows.size(), layout_.rho); sub; sub.next()) {
-      kernels::Product<T> p;
-      p.rows = y.size();
-      p.cols = sub.size();
-      p.depth = e_;
-      p.a = task_.in.y.row(y.begin);
-      p.a_row = task_.in.y.stride;
-      p.a_depth = 1;
-      p.b = worker_.d_o.in(memory) + layout_.panel_offset(sub.begin, e_);
-      p.b_panel = e_ * nr_;
-      p.b_row = nr_;
-      p.c = worker_.g.in(memory) + layout_.panel_offset(sub.begin, d_) + y.begin * nr_;
-      p.c_panel = d_ * nr_;
-      p.c_row = nr_;
-      p.padded = true;
-      kernels_.product(p);
-    }
   }
 
   // U_I += p A2_J with p = f o (q - delta), a score tile of rho queries at a time.
@@ -213,13 +156,6 @@ class RowStreamBackward {
     }
     trace_.remove(rows_of(Operand::A2, keys, d_));
     if (!tied_) trace_.remove(rows_of(value_name, keys, width));
-  }
-
-  void release(const Range& rows) const {
-    trace_.remove(rows_of(Operand::S, rows, d_));
-    trace_.remove(rows_of(Operand::LSE, rows, 1));
-    trace_.remove(rows_of(Operand::delta, rows, 1));
-    trace_.remove(h_form_ ? rows_of(Operand::dO, rows, e_) : rows_of(Operand::G, rows, d_));
   }
 
   // dX += A1_I^T U_I, one term of the sum per sub-block of rows.

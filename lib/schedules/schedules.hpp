@@ -19,6 +19,10 @@ Status row_stream_forward(const ForwardTask<T>& task);
 template <class T>
 Status row_stream_backward(const BackwardTask<T>& task);
 template <class T>
+Status weight_resident_backward(const BackwardTask<T>& task);
+template <class T>
+Status resident_backward(const BackwardTask<T>& task);
+template <class T>
 Status paper_small_forward(const ForwardTask<T>& task);
 template <class T>
 Status paper_small_backward(const BackwardTask<T>& task);

@@ -21,5 +21,7 @@ ScheduleCost paper_large_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost paper_large_backward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks);
+ScheduleCost weight_resident_backward(const LayerShape& shape, const Blocks& blocks);
+ScheduleCost resident_backward(const LayerShape& shape, const Blocks& blocks);
 
 }  // namespace ioattn::theory

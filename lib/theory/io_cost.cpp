@@ -29,6 +29,8 @@ ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, cons
       return forward ? paper_large_forward(shape, blocks) : paper_large_backward(shape, blocks);
     case Schedule::row_stream:
       return forward ? row_stream_forward(shape, blocks) : row_stream_backward(shape, blocks);
+    case Schedule::weight_resident: return weight_resident_backward(shape, blocks);
+    case Schedule::resident: return resident_backward(shape, blocks);
   }
   return {};
 }
@@ -51,6 +53,11 @@ index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const B
     case Schedule::row_stream:
       if (forward) return s + scores + (h_form ? h + n * m * e : n * m * d + n * d * e);
       return s + scores + (h_form ? h + n * m * e : n * d * e + n * m * d) + n * m * d + n * d * d;
+    case Schedule::weight_resident:
+      // K' = A2 X^T and T A2 are taken once per row block.
+      return 2 * scores + (h_form ? h + n * m * e : n * d * e + n * m * d) +
+             2 * m * d * d * ceil_div(n, std::min(blocks.r, n));
+    case Schedule::resident: return s + h + scores + n * m * e + n * m * d + n * d * d;
   }
   return 0;
 }

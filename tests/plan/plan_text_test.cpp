@@ -19,7 +19,7 @@ Plan random_plan(ioattn_test::RandomProblem* random) {
        {&Blocks::r, &Blocks::c, &Blocks::rho, &Blocks::w, &Blocks::o, &Blocks::a, &Blocks::b}) {
     if (random->uniform(0, 2) > 0) plan.blocks.*field = size();
   }
-  if (plan.schedule == Schedule::row_stream) {
+  if (has_form(plan.schedule, Form::h)) {
     plan.blocks.form = random->uniform(0, 1) == 0 ? Form::g : Form::h;
   }
   if (plan.blocks.form == Form::h) plan.blocks.h = {size(), size(), size()};

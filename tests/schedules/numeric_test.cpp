@@ -67,6 +67,12 @@ double limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
       return limit(ceil_div(n, r) * ceil_div(m, c) * std::max(r, c), std::max(r, c));
     }
     case Schedule::row_stream: return std::max(limit(m, blocks.c), limit(n, blocks.rho));
+    case Schedule::weight_resident: {
+      // dX as above; T: one term per sub-block of queries
+      const index_t r = std::min(blocks.r, n), c = std::min(blocks.c, m);
+      return std::max(limit(ceil_div(n, r) * ceil_div(m, c) * c, c), limit(r, blocks.rho));
+    }
+    case Schedule::resident: return limit(n, blocks.r);
   }
   return 0;
 }

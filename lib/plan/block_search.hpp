@@ -1,0 +1,69 @@
+#pragma once
+
+#include <algorithm>
+
+#include "plan/blocking.hpp"
+#include "plan/product_blocks.hpp"
+
+// What the choices of blocks share.
+namespace ioattn::plan {
+
+// Least rows of a block whose product is one term of dX, where dX sums over pairs of blocks: with
+// single rows it would be one chain of n m additions per entry, with errors to match, and T A2
+// would cost d^2 multiply-adds per score. The paper's own blocks have d / 4 rows and more.
+constexpr index_t least_block = 8;
+
+// Threads divide the rows in multiples of rho: a longer one would leave cores idle on short
+// problems.
+constexpr index_t longest_rho = 64;
+
+index_t footprint(const Variant& variant, const LayerShape& shape, const Blocks& blocks);
+
+// Every size that the variant uses is 1.
+Blocks unit_blocks(const Variant& variant);
+
+// The largest x in [1, limit] that satisfies a predicate which is true up to some x; 0 if none
+// does.
+template <class Predicate>
+index_t largest(index_t limit, Predicate fits) {
+  index_t low = 0, high = limit;
+  while (low < high) {
+    const index_t middle = low + (high - low + 1) / 2;
+    if (fits(middle)) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+// A number of rows or columns cut to a multiple of the register tile if it reaches one.
+constexpr index_t whole_tiles(index_t size, index_t tile) {
+  return size >= tile ? round_down(size, tile) : size;
+}
+
+// The r, c and rho, none below those of `smallest`, that take the least estimated time; `smallest`
+// if nothing larger fits.
+using EstimatedTime = double (*)(const Variant& variant, const LayerShape& shape,
+                                 const Blocks& blocks, const TileShape& tile);
+Blocks search_rows(const Variant& variant, const LayerShape& shape, index_t M,
+                   const TileShape& tile, const Blocks& smallest, EstimatedTime time);
+
+// Makes a streamed block as long as fits, up to `limit`, in multiples of the register tile.
+void widen(const Variant& variant, const LayerShape& shape, index_t M, index_t limit,
+           index_t multiple, index_t Blocks::*size, Blocks* blocks);
+
+// Computed columns of a score tile per column with a query.
+inline double wasted_lanes(index_t queries, const TileShape& tile) {
+  return static_cast<double>(round_up(queries, tile.cols)) / static_cast<double>(queries);
+}
+
+// One file per schedule. M is at least least_fast_memory.
+Blocks smallest_weight_resident(const Variant& variant, const LayerShape& shape);
+Blocks choose_weight_resident(const Variant& variant, const LayerShape& shape, index_t M,
+                              const TileShape& tile);
+Blocks smallest_resident(const LayerShape& shape);
+Blocks choose_resident(const LayerShape& shape, index_t M, const TileShape& tile);
+
+}  // namespace ioattn::plan
