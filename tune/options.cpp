@@ -27,6 +27,16 @@ CLI::Option* add_integer(CLI::App* app, const std::string& name, index_t* value,
   return app->add_option_function<std::string>(name, parse, help)->type_name("N");
 }
 
+namespace {
+std::string schedule_names() {
+  std::string names = "auto";
+  for (int i = 0; i < schedule_count; ++i) {
+    names += std::string(", ") + name_of(static_cast<Schedule>(i));
+  }
+  return names;
+}
+}  // namespace
+
 CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule) {
   const auto parse = [=](const std::string& text) {
     Schedule parsed{};
@@ -35,14 +45,11 @@ CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule) {
     } else if (parse_schedule(text.c_str(), &parsed)) {
       *schedule = parsed;
     } else {
-      wrong("--schedule", "no schedule is called \"" + text +
-                              "\"; there are auto, naive, paper_small, paper_large, row_stream");
+      wrong("--schedule", "no schedule is called \"" + text + "\"; there are " + schedule_names());
     }
   };
   return app
-      ->add_option_function<std::string>(
-          "--schedule", parse,
-          "auto, naive, paper_small, paper_large or row_stream (default: auto)")
+      ->add_option_function<std::string>("--schedule", parse, schedule_names() + " (default: auto)")
       ->type_name("NAME");
 }
 

@@ -79,8 +79,9 @@ typedef struct ioattn_options {
   int32_t cache_level; /* level whose fast memory M decides the plan: 1, 2 or 3; 0: 2 */
   int64_t fast_memory_words; /* M in words of the dtype, exact; 0: from the machine */
   int64_t memory_limit;      /* bytes of scratch memory for intermediates; 0: O(n d), never n x m */
-  const char* schedule; /* "row_stream", "paper_small", "paper_large" or "naive" (backward only);
-                           null or "auto": the planner chooses */
+  const char* schedule;      /* "row_stream", "paper_small", "paper_large" or, backward only,
+                                "weight_resident", "resident", "naive"; null or "auto": the planner
+                                chooses */
 } ioattn_options;
 
 /* O [n, dv] and LSE [n]. A null output is not wanted. o_stride: elements from row to row, 0: dv. */

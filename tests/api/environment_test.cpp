@@ -48,7 +48,7 @@ class Environment : public testing::Test {
     for (const char* schedule : backward_schedules) {
       const ioattn_options options = with_schedule(schedule);
       call->reset();
-      const bool both = std::string(schedule) != "naive";
+      const bool both = has_forward(schedule);
       EXPECT_EQ(call->forward(both ? &options : nullptr), IOATTN_OK);
       EXPECT_EQ(call->backward(&options), IOATTN_OK);
       const std::vector<T> outputs = call->outputs();
@@ -96,7 +96,7 @@ TYPED_TEST(Environment, ExceptionFlagsAreKept) {
       const ioattn_options options = with_schedule(schedule);
       std::feclearexcept(FE_ALL_EXCEPT);
       std::feraiseexcept(flags);
-      call.forward(&options);  // of naive a refusal
+      call.forward(&options);  // a refusal where there is none
       expect_flags("forward");
       EXPECT_EQ(call.whole_backward(&options), IOATTN_OK);
       expect_flags("backward");
@@ -158,6 +158,11 @@ template <class T>
 class Values : public testing::Test {};
 TYPED_TEST_SUITE(Values, BothTypes);
 
+// Whether it exists at 400 words for the shape below.
+bool needs_few_words(const std::string& schedule) {
+  return schedule == "row_stream" || schedule == "paper_small" || schedule == "naive";
+}
+
 // NaN comes out where the reference has it and nowhere else, whatever shares a block with it.
 TYPED_TEST(Values, NanStaysInItsRow) {
   using Inputs = reference::LayerInputs<double>;
@@ -181,9 +186,9 @@ TYPED_TEST(Values, NanStaysInItsRow) {
       for (const char* schedule : backward_schedules) {
         SCOPED_TRACE(std::string("NaN in ") + c.name + ", " + schedule);
         ioattn_options options = with_schedule(schedule);
-        if (std::string(schedule) != "paper_large") options.fast_memory_words = words;
+        if (needs_few_words(schedule)) options.fast_memory_words = words;
         call.reset();
-        if (std::string(schedule) != "naive") {
+        if (has_forward(schedule)) {
           ASSERT_EQ(call.forward(&options), IOATTN_OK) << ioattn_last_error();
           call.expect_forward();
         } else {
@@ -213,9 +218,9 @@ TYPED_TEST(Values, LargeScoresStayFinite) {
       for (const char* schedule : backward_schedules) {
         SCOPED_TRACE(std::string(reference::name_of(kind)) + ", " + schedule);
         ioattn_options options = with_schedule(schedule);
-        if (std::string(schedule) != "paper_large") options.fast_memory_words = words;
+        if (needs_few_words(schedule)) options.fast_memory_words = words;
         call.reset();
-        const bool both = std::string(schedule) != "naive";
+        const bool both = has_forward(schedule);
         ASSERT_EQ(call.forward(both ? &options : nullptr), IOATTN_OK) << ioattn_last_error();
         call.expect_forward();
         ASSERT_EQ(call.backward(&options), IOATTN_OK) << ioattn_last_error();

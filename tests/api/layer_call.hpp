@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -203,8 +205,12 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 }
 
 inline constexpr const char* forward_schedules[] = {"row_stream", "paper_small", "paper_large"};
-inline constexpr const char* backward_schedules[] = {"row_stream", "paper_small", "paper_large",
-                                                     "naive"};
+inline constexpr const char* backward_schedules[] = {
+    "row_stream", "paper_small", "paper_large", "weight_resident", "resident", "naive"};
+inline bool has_forward(const std::string& schedule) {
+  return std::find(std::begin(forward_schedules), std::end(forward_schedules), schedule) !=
+         std::end(forward_schedules);
+}
 
 using BothTypes = testing::Types<float, double>;
 

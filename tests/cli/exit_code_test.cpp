@@ -190,7 +190,8 @@ TEST_F(GradExitCode, WrongFilesAreTwoAndNamed) {
 
 // The M that the message names works, and one word less does not.
 TEST_F(GradExitCode, TooSmallMIsTwoAndNamesTheLeastThatWorks) {
-  for (const char* schedule : {"auto", "naive", "paper_small", "paper_large", "row_stream"}) {
+  for (const char* schedule : {"auto", "naive", "paper_small", "paper_large", "row_stream",
+                               "weight_resident", "resident"}) {
     for (const char* outputs : {"O", "dX", "O,LSE,dX"}) {
       SCOPED_TRACE(std::string(schedule) + " " + outputs);
       const auto at = [&](const std::string& M) {
