@@ -67,8 +67,7 @@ std::vector<std::pair<const char*, theory::word_level::Cost>> further(Pass pass,
                                                                       index_t M) {
   namespace w = theory::word_level;
   if (pass == Pass::forward) return {};
-  return {{"tile_fused", w::tile_fused_backward(shape, M, w::ScoreTile::resident)},
-          {"resident", w::resident_backward(shape, M)}};
+  return {{"tile_fused", w::tile_fused_backward(shape, M, w::ScoreTile::resident)}};
 }
 
 ScheduleWords words_of(Pass pass, const plan::Candidate& candidate, const LayerShape& shape,

@@ -31,7 +31,7 @@ struct Demo {
   std::vector<SweepPoint> sweep;           // backward
 };
 
-bool is_of_the_paper(Schedule schedule) {
+bool is_printed_in_the_paper(Schedule schedule) {
   return schedule == Schedule::naive || schedule == Schedule::paper_small ||
          schedule == Schedule::paper_large;
 }
@@ -40,7 +40,7 @@ const DemoRow* least_words(const std::vector<DemoRow>& rows, DType dtype, bool p
   const DemoRow* least = nullptr;
   for (const DemoRow& row : rows) {
     if (!row.report || row.dtype != dtype || row.literal()) continue;
-    if (paper_only && !is_of_the_paper(row.candidate.schedule)) continue;
+    if (paper_only && !is_printed_in_the_paper(row.candidate.schedule)) continue;
     if (least == nullptr || row.report->count.words() < least->report->count.words()) least = &row;
   }
   return least;

@@ -19,7 +19,8 @@ Status no_memory(index_t bytes) {
 }  // namespace
 
 bool takes_forward_results(Schedule schedule) {
-  return schedule != Schedule::naive && schedule != Schedule::paper_small;
+  return schedule != Schedule::naive && schedule != Schedule::paper_small &&
+         schedule != Schedule::resident;
 }
 
 template <class T>
@@ -80,7 +81,8 @@ Status layer_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o, Mat
   Status status = check_inputs(inputs, shape, &check);
   if (!status.is_ok()) return status;
   check.input<T>("dO", d_o, shape.n, shape.dv);
-  if (takes_forward_results(plan.schedule)) {
+  // Results that are given have to be valid, whether or not the plan takes them.
+  if (takes_forward_results(plan.schedule) || o.data != nullptr || lse != nullptr) {
     check.input<T>("O", o, shape.n, shape.dv);
     check.input<T>("LSE", {lse, 1, shape.n, shape.n}, 1, shape.n);
   }

@@ -30,7 +30,7 @@ Status layer_forward(const LayerInputs<T>& inputs, const plan::Plan& plan, int t
                      Observer* observer, MatrixView<T> o, T* lse, const Prepared& prepared = {});
 
 // o and lse are those of the forward pass; schedules that compute them themselves (naive,
-// paper_small) ignore them and accept null.
+// paper_small, resident) accept null for both and ignore the values.
 template <class T>
 Status layer_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o, MatrixView<const T> o,
                       const T* lse, const plan::Plan& plan, int threads, Observer* observer,

@@ -26,6 +26,7 @@ enum class Operand : std::uint8_t {
   dW_K,    // outputs
   W,       // f^T dO
   S,       // A1 X
+  K,       // A2 X^T
   G,       // dO Y^T
   h,       // A3 Y
   scores,  // S A2^T, then f = exp(scores - LSE)
@@ -38,9 +39,10 @@ enum class Operand : std::uint8_t {
   delta,   // rowsum(O o dO)
   row_max,
   row_sum,
-  rescale,  // online softmax, one word per row
+  rescale,    // online softmax, one word per row
+  A1_panels,  // second layout of rows of A1, queries as lanes
 };
-constexpr int operand_count = static_cast<int>(Operand::rescale) + 1;
+constexpr int operand_count = static_cast<int>(Operand::A1_panels) + 1;
 const char* name_of(Operand operand);
 
 // A block of an operand: `rows` x `cols` words from (row, col). Its key is (operand, row, col):

@@ -7,9 +7,9 @@
 
 namespace ioattn {
 namespace {
-constexpr const char* names[schedule_count] = {"naive",      "paper_small",  "paper_large",
-                                               "row_stream", "stationary",   "q_stored",
-                                               "half_dim",   "score_stored", "col_stream"};
+constexpr const char* names[schedule_count] = {
+    "naive",    "paper_small",     "paper_large",  "row_stream", "stationary", "q_stored",
+    "half_dim", "weight_resident", "score_stored", "resident",   "col_stream"};
 
 struct Row {
   Variant variant;
@@ -42,6 +42,9 @@ constexpr Row table[] = {
     {{Pass::backward, Schedule::q_stored, Form::h, Products::stored}, "r c rho w o s h q x"},
     {{Pass::backward, Schedule::half_dim, Form::g, Products::stored}, "r c rho w o s g f q u x"},
     {{Pass::backward, Schedule::half_dim, Form::h, Products::stored}, "r c rho w o s h f q u x"},
+    {{Pass::backward, Schedule::weight_resident, Form::g}, "r c rho w o"},
+    {{Pass::backward, Schedule::weight_resident, Form::h}, "r c rho o h"},
+    {{Pass::backward, Schedule::resident}, "r c"},
     {{Pass::backward_keys, Schedule::col_stream, Form::g}, "c rho"},
     {{Pass::backward_keys, Schedule::col_stream, Form::h}, "c rho"},
 };

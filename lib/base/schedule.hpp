@@ -19,17 +19,19 @@ constexpr const char* name_of(Pass pass) {
 
 // The loop nests over blocks. What each keeps in fast memory is in lib/schedules/README.md.
 enum class Schedule : std::uint8_t {
-  naive,         // paper Alg. 1 (backward only)
-  paper_small,   // paper Alg. 2-6; forward: Saha and Ye
-  paper_large,   // paper Alg. 7-9; forward: FlashAttention-2 order
-  row_stream,    // rows of S, G, U resident, keys streamed
-  stationary,    // one output tile resident, f and p in memory
-  q_stored,      // q in memory, rows of S, U resident (backward only)
-  half_dim,      // the same, d in two halves (backward only)
-  score_stored,  // rows of S, then of Z resident, scores in memory (forward only)
-  col_stream,    // keys, values and their gradients resident, queries streamed (backward_keys)
+  naive,            // paper Alg. 1 (backward only)
+  paper_small,      // paper Alg. 2-6; forward: Saha and Ye
+  paper_large,      // paper Alg. 7-9; forward: FlashAttention-2 order
+  row_stream,       // rows of S, G, U resident, keys streamed
+  stationary,       // one output tile resident, f and p in memory
+  q_stored,         // q in memory, rows of S, U resident (backward only)
+  half_dim,         // the same, d in two halves (backward only)
+  weight_resident,  // X, dX, rows of A1, G resident, A2 X^T made per row block (backward only)
+  score_stored,     // rows of S, then of Z resident, scores in memory (forward only)
+  resident,         // everything but the rows of A1 and dO (backward only)
+  col_stream,       // keys, values, their gradients resident, queries streamed (backward_keys)
 };
-constexpr int schedule_count = 9;
+constexpr int schedule_count = 11;
 const char* name_of(Schedule schedule);
 bool parse_schedule(const char* name, Schedule* schedule);
 

@@ -3,19 +3,27 @@
 #include <algorithm>
 
 #include "plan/blocking.hpp"
-#include "theory/io_cost.hpp"
 
-// What the choosers of blocks share.
+// What the choices of blocks share.
 namespace ioattn::plan {
 
-inline index_t footprint(Pass pass, Schedule schedule, const LayerShape& shape,
-                         const Blocks& blocks) {
-  return theory::io_cost(pass, schedule, shape, blocks).total().footprint;
-}
+// Least rows of a block whose product is one term of dX, where dX sums over pairs of blocks: with
+// single rows it would be one chain of n m additions per entry, with errors to match, and T A2
+// would cost d^2 multiply-adds per score. The paper's own blocks have d / 4 rows and more.
+constexpr index_t least_block = 8;
+
+// Threads divide the rows in multiples of rho: a longer one would leave cores idle on short
+// problems.
+constexpr index_t longest_rho = 64;
 
 inline index_t longest_side(const LayerShape& shape) {
   return std::max({shape.n, shape.m, shape.d, shape.dv});
 }
+
+index_t footprint(const Variant& variant, const LayerShape& shape, const Blocks& blocks);
+
+// Every size that the variant uses is 1.
+Blocks unit_blocks(const Variant& variant);
 
 // The largest x in [1, limit] that satisfies a predicate which is true up to some x; 0 if none
 // does.
@@ -38,20 +46,20 @@ constexpr index_t whole_tiles(index_t size, index_t tile) {
   return size >= tile ? round_down(size, tile) : size;
 }
 
-// Blocks of one element in every field that the variant uses.
-inline Blocks unit_blocks(const Variant& variant) {
-  Blocks blocks;
-  blocks.form = variant.form;
-  blocks.products = variant.products;
-  for (const SizeField& field : size_fields()) {
-    if (uses(variant, field.name)) blocks.*field.size = 1;
-  }
-  for (const ProductField& field : product_fields()) {
-    if (uses(variant, field.name)) blocks.*field.product = {1, 1, 1};
-  }
-  // Without r and c, naive holds everything; its least is a word of each operand.
-  if (variant.schedule == Schedule::naive) blocks.r = blocks.c = 1;
-  return blocks;
+// The r, c and rho, none below those of `smallest`, that take the least estimated time; `smallest`
+// if nothing larger fits.
+using EstimatedTime = double (*)(const Variant& variant, const LayerShape& shape,
+                                 const Blocks& blocks, const TileShape& tile);
+Blocks search_rows(const Variant& variant, const LayerShape& shape, index_t M,
+                   const TileShape& tile, const Blocks& smallest, EstimatedTime time);
+
+// Makes a streamed block as long as fits, up to `limit`, in multiples of the register tile.
+void widen(const Variant& variant, const LayerShape& shape, index_t M, index_t limit,
+           index_t multiple, index_t Blocks::*size, Blocks* blocks);
+
+// Computed columns of a score tile per column with a query.
+inline double wasted_lanes(index_t queries, const TileShape& tile) {
+  return static_cast<double>(round_up(queries, tile.cols)) / static_cast<double>(queries);
 }
 
 }  // namespace ioattn::plan

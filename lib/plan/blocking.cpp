@@ -5,10 +5,10 @@
 
 #include "plan/block_search.hpp"
 #include "plan/blocking_col_stream.hpp"
+#include "plan/blocking_resident.hpp"
 #include "plan/blocking_rows.hpp"
 #include "plan/blocking_stationary.hpp"
-#include "plan/product_blocks.hpp"
-#include "theory/io_cost.hpp"
+#include "plan/blocking_weight_resident.hpp"
 
 namespace ioattn::plan {
 namespace {
@@ -22,11 +22,6 @@ index_t paper_side(index_t M) {
   while (4 * (side + 1) * (side + 1) <= M) ++side;
   return std::max<index_t>(side, 1);
 }
-
-// Smallest side of the backward pass's tiles. dX is one sum of (n / r)(m / c) terms per entry: with
-// tiles near 1 x 1 its rounding errors would add up to far more than the other schedules', and T A2
-// would cost d^2 multiply-adds per score. The paper's own sides are d / 4 and more.
-constexpr index_t least_large_side = 8;
 
 Blocks large_blocks(Pass pass, const LayerShape& shape, index_t side) {
   Blocks blocks;
@@ -42,31 +37,48 @@ Blocks choose_large(Pass pass, bool literal, const LayerShape& shape, index_t M)
     return blocks;
   }
   const index_t side = largest(longest_side(shape), [&](index_t x) {
-    return footprint(pass, Schedule::paper_large, shape, large_blocks(pass, shape, x)) <= M;
+    return footprint({pass, Schedule::paper_large}, shape, large_blocks(pass, shape, x)) <= M;
   });
   return large_blocks(pass, shape, side);
 }
 
 Blocks choose_naive(const LayerShape& shape, index_t M) {
   Blocks resident;
-  if (footprint(Pass::backward, Schedule::naive, shape, resident) <= M) return resident;
+  if (footprint({Pass::backward, Schedule::naive}, shape, resident) <= M) return resident;
   Blocks blocks;
   blocks.r = 1;
   blocks.c = std::clamp<index_t>((M - 3) / 2, 1, longest_side(shape));
   return blocks;
 }
 
+// The blocks with which a variant exists at the least M.
+Blocks smallest_blocks(const Variant& variant, const LayerShape& shape) {
+  switch (variant.schedule) {
+    case Schedule::naive: {
+      Blocks blocks;
+      blocks.r = blocks.c = 1;
+      return blocks;
+    }
+    case Schedule::paper_large:
+      return large_blocks(variant.pass, shape, variant.pass == Pass::backward ? least_block : 1);
+    case Schedule::stationary:
+    case Schedule::score_stored: return smallest_stationary(variant, shape);
+    case Schedule::weight_resident: return smallest_weight_resident(variant, shape);
+    case Schedule::resident: return smallest_resident(shape);
+    case Schedule::paper_small:
+    case Schedule::row_stream:
+    case Schedule::q_stored:
+    case Schedule::half_dim:
+    case Schedule::col_stream: break;
+  }
+  return unit_blocks(variant);
+}
+
 }  // namespace
 
 index_t least_fast_memory(const Variant& variant, const LayerShape& shape) {
   const auto [pass, schedule, form, products] = variant;
-  Blocks blocks = unit_blocks(variant);
-  if (schedule == Schedule::paper_large) {
-    blocks = large_blocks(pass, shape, pass == Pass::backward ? least_large_side : 1);
-  } else if (schedule == Schedule::stationary || schedule == Schedule::score_stored) {
-    blocks = least_stationary(variant, shape);
-  }
-  const index_t least = footprint(pass, schedule, shape, blocks);
+  const index_t least = footprint(variant, shape, smallest_blocks(variant, shape));
   // A pass whose results another one needs may take a word more: maxima and sums for LSE.
   return schedule == Schedule::stationary && pass == Pass::backward
              ? std::max(least, least_fast_memory({Pass::forward, schedule, form}, shape))
@@ -90,6 +102,10 @@ bool choose_blocks(const Variant& variant, bool literal, const LayerShape& shape
     case Schedule::row_stream:
     case Schedule::q_stored:
     case Schedule::half_dim: *blocks = choose_row_blocks(variant, shape, M, tile); return true;
+    case Schedule::weight_resident:
+      *blocks = choose_weight_resident(variant, shape, M, tile);
+      return true;
+    case Schedule::resident: *blocks = choose_resident(shape, M, tile); return true;
     case Schedule::col_stream:
       *blocks = choose_col_stream(shape, form, all_key_gradients(form, shape.tie), M, tile);
       return true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "plan/block_search.hpp"
 #include "plan/product_blocks.hpp"
 #include "theory/block_costs.hpp"
 
@@ -27,9 +28,8 @@ double time_of(const LayerShape& shape, const Blocks& blocks, KeyGradients wante
   const index_t summed =
       theory::col_stream_fma({1, 1, shape.d, shape.dv, shape.tie}, blocks.form, wanted) - scored;
   const index_t used = std::min(blocks.c, shape.m);
-  const double lanes = static_cast<double>(round_up(used, tile.cols)) / static_cast<double>(used);
   return fma_per_word * static_cast<double>(theory::col_stream(shape, blocks, wanted).words()) +
-         pairs * (static_cast<double>(scored) * lanes +
+         pairs * (static_cast<double>(scored) * wasted_lanes(used, tile) +
                   static_cast<double>(summed) / efficiency(std::min(blocks.rho, shape.n)));
 }
 

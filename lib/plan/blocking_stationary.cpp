@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/block_search.hpp"
 #include "plan/product_blocks.hpp"
 
 namespace ioattn::plan {
@@ -15,7 +16,7 @@ index_t sum_width(const Variant& variant, const LayerShape& shape) {
 Blocks choose_forward(const Variant& variant, const LayerShape& shape, index_t M) {
   const auto [n, m, d, e, tie] = shape;
   const bool rows_stay = variant.schedule == Schedule::score_stored;
-  Blocks blocks = least_stationary(variant, shape);
+  Blocks blocks = smallest_stationary(variant, shape);
   blocks.f = choose_product({n, d, m}, M,
                             {.per_row = 2, .stays = rows_stay ? Stays::rows_of_a : Stays::tile});
   blocks.u = choose_product({n, m, sum_width(variant, shape)}, M,
@@ -27,7 +28,7 @@ Blocks choose_forward(const Variant& variant, const LayerShape& shape, index_t M
 Blocks choose_backward(const Variant& variant, const LayerShape& shape, index_t M) {
   const auto [n, m, d, e, tie] = shape;
   const bool h_form = variant.form == Form::h;
-  Blocks blocks = least_stationary(variant, shape);
+  Blocks blocks = smallest_stationary(variant, shape);
   // Columns of O and dO first, so that sums are long.
   blocks.w = std::min(e, (M - 1) / 2);
   blocks.o = std::min(n, M / (2 * blocks.w + 1));
@@ -46,15 +47,8 @@ Blocks choose_backward(const Variant& variant, const LayerShape& shape, index_t 
 
 }  // namespace
 
-Blocks least_stationary(const Variant& variant, const LayerShape& shape) {
-  Blocks blocks;
-  blocks.form = variant.form;
-  for (const SizeField& field : size_fields()) {
-    if (uses(variant, field.name)) blocks.*field.size = 1;
-  }
-  for (const ProductField& field : product_fields()) {
-    if (uses(variant, field.name)) blocks.*field.product = {1, 1, 1};
-  }
+Blocks smallest_stationary(const Variant& variant, const LayerShape& shape) {
+  Blocks blocks = unit_blocks(variant);
   if (variant.schedule == Schedule::score_stored) {
     blocks.f.keep_a = true;
     blocks.u.cols = sum_width(variant, shape);

@@ -25,7 +25,7 @@ index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, con
     case Schedule::paper_large: return n * d + m * e;
     case Schedule::stationary:
     case Schedule::score_stored: {
-      const index_t own = n * d + n * m + (blocks.form == Form::h ? m * e : n * d);
+      const index_t own = n * d + n * m + (h_form ? m * e : n * d);
       return pass == Pass::forward ? own : own + n + n * d;  // delta, U
     }
     case Schedule::row_stream:
@@ -33,6 +33,8 @@ index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, con
       return pass == Pass::forward ? n * d + (h_form ? m * e : n * d) : thin;  // S and h or Z
     case Schedule::q_stored: return thin + n * m;
     case Schedule::half_dim: return thin + (d > 1 ? 2 : 1) * n * m;
+    case Schedule::weight_resident: return h_form ? m * e : 0;
+    case Schedule::resident:
     case Schedule::col_stream: return 0;
   }
   return 0;

@@ -73,9 +73,6 @@ class RowPass {
   void make_resident(const Work& work) const;
   void make_scores_side(const Work& work) const;
   void make_values_side(const Work& work) const;
-  void make_delta(const Work& work) const;
-  void set_delta(const Range& o, index_t first_row, T* delta) const;
-  void load_lanes(const T* values, const Range& rows, T* lanes) const;
 
   // row_pass.cpp: what streams.
   void stream_keys(const Work& work, const Range& keys) const;

@@ -28,6 +28,10 @@ Status q_stored_backward(const BackwardTask<T>& task);
 template <class T>
 Status half_dim_backward(const BackwardTask<T>& task);
 template <class T>
+Status weight_resident_backward(const BackwardTask<T>& task);
+template <class T>
+Status resident_backward(const BackwardTask<T>& task);
+template <class T>
 Status paper_small_forward(const ForwardTask<T>& task);
 template <class T>
 Status paper_small_backward(const BackwardTask<T>& task);

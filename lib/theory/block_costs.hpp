@@ -61,6 +61,8 @@ ScheduleCost stationary_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost stationary_backward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost q_stored_backward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost half_dim_backward(const LayerShape& shape, const Blocks& blocks);
+ScheduleCost weight_resident_backward(const LayerShape& shape, const Blocks& blocks);
+ScheduleCost resident_backward(const LayerShape& shape, const Blocks& blocks);
 
 // Words of a pass over the keys per query (S, dO or G, LSE; delta where p is formed), per key (A2;
 // its value where q is formed, unless it is the same memory) and per key of gradients.

@@ -59,8 +59,9 @@ double positive(double words) { return std::max(0.0, words); }
 }  // namespace
 
 AlgorithmClass class_of(Pass pass, Schedule schedule) {
-  return pass == Pass::backward && schedule == Schedule::paper_large ? AlgorithmClass::P
-                                                                     : AlgorithmClass::F;
+  const bool sums_in_blocks =
+      schedule == Schedule::paper_large || schedule == Schedule::weight_resident;
+  return pass == Pass::backward && sums_in_blocks ? AlgorithmClass::P : AlgorithmClass::F;
 }
 
 double compulsory_bound(Pass pass, const LayerShape& shape) {

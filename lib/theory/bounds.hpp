@@ -12,7 +12,8 @@ enum class AlgorithmClass : std::uint8_t {
 };
 constexpr const char* name_of(AlgorithmClass c) { return c == AlgorithmClass::P ? "P" : "F"; }
 
-// F for every schedule but paper_large backward, whose T = A1^T p is summed block by block.
+// F for every schedule but, backward, paper_large and weight_resident: both sum T = A1^T p block by
+// block, and the latter computes A2 X^T once per row block.
 AlgorithmClass class_of(Pass pass, Schedule schedule);
 
 // A lower bound on reads + writes, in words, with the name of the bound that gave it. Never

@@ -34,6 +34,8 @@ ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, cons
     case Schedule::score_stored: return stationary_forward(shape, blocks);
     case Schedule::q_stored: return q_stored_backward(shape, blocks);
     case Schedule::half_dim: return half_dim_backward(shape, blocks);
+    case Schedule::weight_resident: return weight_resident_backward(shape, blocks);
+    case Schedule::resident: return resident_backward(shape, blocks);
     case Schedule::col_stream: {
       ScheduleCost cost;
       cost.add("col_stream", col_stream(shape, blocks, all_key_gradients(blocks.form, shape.tie)));
@@ -65,6 +67,11 @@ index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const B
     case Schedule::half_dim:
       if (forward) return s + scores + (h_form ? h + n * m * e : n * m * d + n * d * e);
       return s + scores + (h_form ? h + n * m * e : n * d * e + n * m * d) + n * m * d + n * d * d;
+    case Schedule::weight_resident:
+      // K' = A2 X^T and T A2 are taken once per row block.
+      return 2 * scores + (h_form ? h + n * m * e : n * d * e + n * m * d) +
+             2 * m * d * d * ceil_div(n, std::min(blocks.r, n));
+    case Schedule::resident: return s + h + scores + n * m * e + n * m * d + n * d * d;
     case Schedule::col_stream:
       return col_stream_fma(shape, blocks.form, all_key_gradients(blocks.form, shape.tie));
   }

@@ -118,10 +118,11 @@ Cost row_stream_forward(const LayerShape& shape, index_t M) {
 
 Cost resident_backward(const LayerShape& shape, index_t M) {
   const auto [n, m, d, e, tie] = shape;
-  const index_t rows = m * d + m * e + 2 * d * d + std::max(2 * d + m, d + e + 2 * m);
-  const index_t values = m * e + d * e + d;
+  const index_t a1 = tie == Tie::all ? 0 : d;  // a row of A1 is one of A2
+  const index_t rows = m * d + m * e + 2 * d * d + std::max(a1 + d + m, a1 + e + 2 * m);
+  const index_t values = m * e + d * e + (tie == Tie::none ? d : m * d);
   if (M < std::max(rows, values)) return std::nullopt;
-  return Words{n * d + n * e + 2 * m * d + d * d + d * e, d * d};
+  return Words{n * (a1 + e) + (tie == Tie::none ? 2 : 1) * m * d + d * d + d * e, d * d};
 }
 
 Cost stationary_backward(const LayerShape& shape, index_t M, Form form) {

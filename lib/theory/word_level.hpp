@@ -50,7 +50,11 @@ Cost row_stream_forward(const LayerShape& shape, index_t M);
 Cost q_stored_backward(const LayerShape& shape, index_t M, Form form = Form::g);
 Cost half_dim_backward(const LayerShape& shape, index_t M, Form form = Form::g);
 
-// A2, h, X and dX resident, rows of A1 and dO streamed: every word moved once.
+// X, dX and rows of A1, G resident, keys streamed once per row block, once for both uses if tied;
+// A2 X^T is recomputed.
+Cost weight_resident_backward(const LayerShape& shape, index_t M);
+
+// A2, h, X and dX resident, rows of A1 and dO streamed: every word moved once, also if tied.
 Cost resident_backward(const LayerShape& shape, index_t M);
 
 // One output tile resident, one product after another, f and p in memory; tied (form g): score and

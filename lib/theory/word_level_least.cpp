@@ -29,10 +29,12 @@ Cost least_cost(Pass pass, Schedule schedule, const LayerShape& shape, index_t M
       return least(q_stored_backward(shape, M, Form::g), q_stored_backward(shape, M, Form::h));
     case Schedule::half_dim:
       return least(half_dim_backward(shape, M, Form::g), half_dim_backward(shape, M, Form::h));
-    case Schedule::col_stream: return std::nullopt;  // of another pass
+    case Schedule::weight_resident: return weight_resident_backward(shape, M);
     case Schedule::score_stored:
       return least(score_stored_forward(shape, M, Form::g),
                    score_stored_forward(shape, M, Form::h));
+    case Schedule::resident: return resident_backward(shape, M);
+    case Schedule::col_stream: return std::nullopt;  // of another pass
   }
   return std::nullopt;
 }

@@ -96,7 +96,7 @@ TYPED_TEST(Environment, ExceptionFlagsAreKept) {
       const ioattn_options options = with_schedule(schedule);
       std::feclearexcept(FE_ALL_EXCEPT);
       std::feraiseexcept(flags);
-      call.forward(&options);  // of naive a refusal
+      call.forward(&options);  // a refusal where there is none
       expect_flags("forward");
       EXPECT_EQ(call.whole_backward(&options), IOATTN_OK);
       expect_flags("backward");
@@ -158,6 +158,11 @@ template <class T>
 class Values : public testing::Test {};
 TYPED_TEST_SUITE(Values, BothTypes);
 
+// Whether it exists at 400 words for the shape below.
+bool needs_few_words(const std::string& schedule) {
+  return schedule == "row_stream" || schedule == "paper_small" || schedule == "naive";
+}
+
 // NaN comes out where the reference has it and nowhere else, whatever shares a block with it.
 TYPED_TEST(Values, NanStaysInItsRow) {
   using Inputs = reference::LayerInputs<double>;
@@ -181,7 +186,7 @@ TYPED_TEST(Values, NanStaysInItsRow) {
       for (const char* schedule : backward_schedules) {
         SCOPED_TRACE(std::string("NaN in ") + c.name + ", " + schedule);
         ioattn_options options = with_schedule(schedule);
-        if (std::string(schedule) != "paper_large") options.fast_memory_words = words;
+        if (needs_few_words(schedule)) options.fast_memory_words = words;
         call.reset();
         if (has_forward_pass(schedule)) {
           ASSERT_EQ(call.forward(&options), IOATTN_OK) << ioattn_last_error();
@@ -213,7 +218,7 @@ TYPED_TEST(Values, LargeScoresStayFinite) {
       for (const char* schedule : backward_schedules) {
         SCOPED_TRACE(std::string(reference::name_of(kind)) + ", " + schedule);
         ioattn_options options = with_schedule(schedule);
-        if (std::string(schedule) != "paper_large") options.fast_memory_words = words;
+        if (needs_few_words(schedule)) options.fast_memory_words = words;
         call.reset();
         const bool both = has_forward_pass(schedule);
         ASSERT_EQ(call.forward(both ? &options : nullptr), IOATTN_OK) << ioattn_last_error();

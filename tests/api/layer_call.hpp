@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -34,7 +36,8 @@ inline ioattn_options with_schedule(const char* schedule) {
 }
 
 inline bool has_forward_pass(const std::string& schedule) {
-  return schedule != "naive" && schedule != "q_stored" && schedule != "half_dim";
+  return schedule != "naive" && schedule != "q_stored" && schedule != "half_dim" &&
+         schedule != "weight_resident" && schedule != "resident";
 }
 
 inline std::string name_of(const CaseShape& shape) {
@@ -219,8 +222,9 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 }
 
 inline constexpr const char* forward_schedules[] = {"row_stream", "paper_small", "paper_large"};
-inline constexpr const char* backward_schedules[] = {"row_stream", "paper_small", "paper_large",
-                                                     "naive",      "q_stored",    "half_dim"};
+inline constexpr const char* backward_schedules[] = {"row_stream", "paper_small",     "paper_large",
+                                                     "naive",      "stationary",      "q_stored",
+                                                     "half_dim",   "weight_resident", "resident"};
 
 using BothTypes = testing::Types<float, double>;
 

@@ -33,8 +33,9 @@ TYPED_TEST(Layer, EveryScheduleAndAuto) {
         EXPECT_TRUE(call.dx.untouched());
         call.expect_forward();
       }
-      for (const char* schedule : {"auto", "row_stream", "stationary", "paper_small", "paper_large",
-                                   "naive", "q_stored", "half_dim"}) {
+      for (const char* schedule :
+           {"auto", "row_stream", "stationary", "paper_small", "paper_large", "naive", "q_stored",
+            "half_dim", "weight_resident", "resident"}) {
         SCOPED_TRACE(std::string(schedule) + ", padding " + std::to_string(padding));
         const ioattn_options options = with_schedule(schedule);
         call.dx.fill_with_pattern();
@@ -154,7 +155,7 @@ TYPED_TEST(Layer, BackwardComputesOAndLseIfNeeded) {
 
 // Every combination of empty and small sizes; arrays without elements may be null or not.
 TYPED_TEST(Layer, SizesOfZero) {
-  int calls = 0;
+  std::size_t calls = 0;
   for (int bits = 0; bits < 16; ++bits) {
     const auto size = [&](int bit, std::size_t else_size) {
       return (bits >> bit & 1) != 0 ? 0 : else_size;
@@ -187,7 +188,7 @@ TYPED_TEST(Layer, SizesOfZero) {
       ++calls;
     }
   }
-  EXPECT_EQ(calls, 16 * static_cast<int>(std::size(backward_schedules)));
+  EXPECT_EQ(calls, 16 * std::size(backward_schedules));
 }
 
 TYPED_TEST(Layer, ArraysWithoutElementsMayBeNull) {

@@ -67,6 +67,7 @@ TEST(Names, OfOperandsAreComplete) {
   EXPECT_NAMED(LSE);
   EXPECT_NAMED(dX);
   EXPECT_NAMED(S);
+  EXPECT_NAMED(K);
   EXPECT_NAMED(G);
   EXPECT_NAMED(h);
   EXPECT_NAMED(scores);
@@ -80,6 +81,7 @@ TEST(Names, OfOperandsAreComplete) {
   EXPECT_NAMED(row_max);
   EXPECT_NAMED(row_sum);
   EXPECT_NAMED(rescale);
+  EXPECT_NAMED(A1_panels);
 #undef EXPECT_NAMED
 }
 
@@ -97,8 +99,8 @@ TEST(Names, OfTheSmallEnumerations) {
 
 TEST(Names, SchedulesOfOnePass) {
   const std::set<Schedule> only_forward = {Schedule::score_stored};
-  const std::set<Schedule> only_backward = {Schedule::naive, Schedule::q_stored,
-                                            Schedule::half_dim};
+  const std::set<Schedule> only_backward = {Schedule::naive, Schedule::q_stored, Schedule::half_dim,
+                                            Schedule::weight_resident, Schedule::resident};
   for (int i = 0; i < schedule_count; ++i) {
     const Schedule schedule = static_cast<Schedule>(i);
     const bool of_keys = schedule == Schedule::col_stream;

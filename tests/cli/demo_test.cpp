@@ -102,7 +102,7 @@ TEST(Demo, PrintsTheStepsInOrder) {
   for (const char* part :
        {"machine: ", "L1: M = ", "L2: M = 3,072 words", "backward at L2", "naive", "paper_small",
         "paper_large", "row_stream g-form", "row_stream h-form", "paper_large literal",
-        "forward at L2", "by M", "\nlearned: at L2 (M = 3,072 words) row_stream "}) {
+        "forward at L2", "by M", "\nlearned: at L2 (M = 3,072 words) resident "}) {
     const std::size_t found = result.out.find(part, at);
     ASSERT_NE(found, std::string::npos) << part << " after " << result.out.substr(at);
     at = found;

@@ -190,8 +190,9 @@ TEST_F(GradExitCode, WrongFilesAreTwoAndNamed) {
 
 // The M that the message names works, and one word less does not.
 TEST_F(GradExitCode, TooSmallMIsTwoAndNamesTheLeastThatWorks) {
-  for (const char* schedule : {"auto", "naive", "paper_small", "paper_large", "row_stream",
-                               "stationary", "q_stored", "half_dim"}) {
+  for (const char* schedule :
+       {"auto", "naive", "paper_small", "paper_large", "row_stream", "stationary", "q_stored",
+        "half_dim", "weight_resident", "resident"}) {
     for (const char* outputs : {"O", "dX", "O,LSE,dX"}) {
       SCOPED_TRACE(std::string(schedule) + " " + outputs);
       const auto at = [&](const std::string& M) {

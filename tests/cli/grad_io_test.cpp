@@ -114,7 +114,8 @@ TEST(GradJson, ListsThePassesAskedFor) {
     return text;
   };
   for (const char* schedule :
-       {"auto", "naive", "paper_small", "paper_large", "row_stream", "q_stored", "half_dim"}) {
+       {"auto", "naive", "paper_small", "paper_large", "row_stream", "stationary", "q_stored",
+        "half_dim", "weight_resident", "resident"}) {
     EXPECT_EQ(passes("dX", schedule), "backward ");
     EXPECT_EQ(passes("O", schedule), "forward ");
     EXPECT_EQ(passes("LSE,dX", schedule), "backward forward ");
@@ -146,7 +147,8 @@ TEST_P(GradIo, CountEqualsFormulaAndExceedsTheBound) {
   shape.tie = layer.self ? ioattn::Tie::all : ioattn::Tie::none;
   int runs = 0;
   for (const char* schedule :
-       {"auto", "naive", "paper_small", "paper_large", "row_stream", "q_stored", "half_dim"}) {
+       {"auto", "naive", "paper_small", "paper_large", "row_stream", "stationary", "q_stored",
+        "half_dim", "weight_resident", "resident"}) {
     for (const int M : {7, 64, 200, 1000, 5000, 100000}) {
       SCOPED_TRACE(std::string(schedule) + " M = " + std::to_string(M));
       const RunResult result = run_ioattn(
@@ -184,9 +186,10 @@ TEST(GradIoOnModelData, CountEqualsFormulaAndExceedsTheBound) {
   const TemporaryDirectory directory;
   const ioattn::LayerShape shape = {512, 512, 385, 32, ioattn::Tie::all};
   const std::pair<const char*, const char*> runs[] = {
-      {"auto", "4096"},       {"auto", "65536"},        {"auto", "300000"},
-      {"row_stream", "2000"}, {"paper_small", "5000"},  {"paper_small", "98304"},
-      {"naive", "2000000"},   {"paper_large", "200000"}};
+      {"auto", "4096"},       {"auto", "65536"},         {"auto", "300000"},
+      {"row_stream", "2000"}, {"paper_small", "5000"},   {"paper_small", "98304"},
+      {"naive", "2000000"},   {"paper_large", "200000"}, {"weight_resident", "400000"},
+      {"resident", "900000"}};
   for (const auto& [schedule, M] : runs) {
     SCOPED_TRACE(std::string(schedule) + " M = " + M);
     const RunResult result =
@@ -301,12 +304,12 @@ TEST(GradFlops, AreThoseOfTheForm) {
   make_layer_case({40, 30, 12, 12}, Ties::none, "f64", 3, &layer);
   const double n = 40, m = 30, d = 12, dv = 12;
   for (const char* schedule : {"row_stream", "stationary", "paper_small", "paper_large", "naive",
-                               "q_stored", "half_dim"}) {
+                               "q_stored", "half_dim", "weight_resident", "resident"}) {
     const Json json = run_ioattn(layer.grad() + Arguments{"--json", "--schedule", schedule}).json();
     for (const Json& entry : json["io"]) {
       const ioattn::plan::Plan plan = plan_of(entry);
       const bool g_form =
-          has_form(plan.schedule, ioattn::Form::h) && plan.blocks.form == ioattn::Form::g;
+          ioattn::has_form(plan.schedule, ioattn::Form::h) && plan.blocks.form == ioattn::Form::g;
       const double thin = g_form ? n * d * dv : m * d * dv;
       const double wide = n * m * d;
       const double fma = entry["pass"] == "backward" ? 3 * wide + 2 * n * d * d + thin

@@ -45,7 +45,8 @@ class GradResult : public testing::TestWithParam<Config> {
 
 TEST_P(GradResult, EqualsTheOracleByEverySchedule) {
   for (const char* schedule :
-       {"auto", "naive", "paper_small", "paper_large", "row_stream", "q_stored", "half_dim"}) {
+       {"auto", "naive", "paper_small", "paper_large", "row_stream", "stationary", "q_stored",
+        "half_dim", "weight_resident", "resident"}) {
     SCOPED_TRACE(schedule);
     const RunResult result = run_ioattn(layer_.grad() + Arguments{"--schedule", schedule});
     ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -61,13 +62,16 @@ TEST_P(GradResult, EqualsTheOracleByEverySchedule) {
 
 TEST_P(GradResult, HasTheSameBitsForEveryNumberOfThreads) {
   for (const char* schedule :
-       {"auto", "naive", "paper_small", "paper_large", "row_stream", "q_stored", "half_dim"}) {
+       {"auto", "naive", "paper_small", "paper_large", "row_stream", "stationary", "q_stored",
+        "half_dim", "weight_resident", "resident"}) {
+    // Small blocks, or all that the schedule keeps.
+    const char* M = std::string(schedule).ends_with("resident") ? "20000" : "2000";
     std::string first[3];
     for (const char* threads : {"1", "2", "3", "5"}) {
       SCOPED_TRACE(std::string(schedule) + " on " + threads);
       std::filesystem::remove_all(layer_.out());
       const RunResult result = run_ioattn(
-          layer_.grad() + Arguments{"--schedule", schedule, "--threads", threads, "--M", "2000"});
+          layer_.grad() + Arguments{"--schedule", schedule, "--threads", threads, "--M", M});
       ASSERT_EQ(result.exit_code, 0) << result.err;
       int i = 0;
       for (const char* name : {"O", "LSE", "dX"}) {

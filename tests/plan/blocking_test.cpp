@@ -42,7 +42,7 @@ void check_positive(const Variant& variant, const Blocks& blocks) {
 
 bool whole_or_small(index_t size, int tile) { return size < tile || size % tile == 0; }
 
-void check_row_stream(const LayerShape& shape, const TileShape& tile, const Blocks& blocks) {
+void check_rows(const LayerShape& shape, const TileShape& tile, const Blocks& blocks) {
   EXPECT_TRUE(blocks.r >= shape.n || blocks.r % blocks.rho == 0);
   EXPECT_TRUE(blocks.rho <= blocks.r || blocks.r >= shape.n);
   EXPECT_TRUE(whole_or_small(blocks.w, tile.rows));
@@ -77,7 +77,7 @@ TEST(Blocking, FitsFromTheLeastFastMemoryOn) {
       ASSERT_FALSE(blocks.literal);
       check_positive(choice, blocks);
       ASSERT_LE(footprint(pass, schedule, shape, blocks), M);
-      if (schedule == Schedule::row_stream) check_row_stream(shape, tile, blocks);
+      if (uses(choice, "r") && uses(choice, "rho")) check_rows(shape, tile, blocks);
       ASSERT_FALSE(HasFailure());
     }
   }
@@ -141,6 +141,9 @@ TEST(Blocking, HoldsEverythingWhereMemoryHasNoEnd) {
         ASSERT_EQ(blocks, Blocks());  // no blocks: resident
       } else if (pass == Pass::backward_keys) {
         ASSERT_GE(blocks.c, shape.m);
+      } else if (schedule == Schedule::resident) {
+        // its rows stream whatever M is
+        ASSERT_GT(blocks.r, std::min<index_t>(shape.n, 64) - tiles[1].cols);
       } else if (schedule == Schedule::paper_large && pass == Pass::backward) {
         ASSERT_GE(blocks.r, std::min(shape.n, shape.d));  // the paper's B_r is at most d
       } else if (uses(choice, "r")) {

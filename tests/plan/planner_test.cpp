@@ -202,7 +202,7 @@ TEST(Planner, ScratchIsWhatPassesThroughSlowMemory) {
         ASSERT_TRUE(c.fits);
         index_t words = 0;
         const index_t values = c.blocks.form == Form::h ? m * e : n * d;
-        if (c.schedule == Schedule::row_stream) words = c.blocks.form == Form::h ? m * e : 0;
+        if (has_form(c.schedule, Form::h)) words = c.blocks.form == Form::h ? m * e : 0;
         if (c.blocks.products == Products::stored) {
           words = pass == Pass::forward ? n * d + values : n + 2 * n * d + values;
         }
@@ -227,7 +227,7 @@ TEST(Planner, NamedSchedulesAreTaken) {
   ioattn_test::RandomProblem random(33);
   for (int round = 0; round < 300; ++round) {
     const LayerShape shape = random.shape(500, 60);
-    PlanRequest request = request_for(passes[round % 2], shape, 1 << 16);
+    PlanRequest request = request_for(passes[round % 2], shape, 1 << 17);
     request.level = "M";
     for (int i = 0; i < schedule_count; ++i) {
       const Schedule schedule = static_cast<Schedule>(i);
@@ -348,6 +348,59 @@ TEST(Planner, ValueFormFollowsTheFlops) {
       make_plan(request_for(Pass::backward, {512, 512, 385, 32, Tie::all}, 98304), &plan).is_ok());
   EXPECT_EQ(plan.schedule, Schedule::row_stream);
   EXPECT_EQ(plan.blocks.form, Form::h);
+}
+
+index_t words_of(const PlanRequest& request, Schedule schedule) {
+  index_t least = std::numeric_limits<index_t>::max();
+  for (const Candidate& c : candidates(request)) {
+    if (c.schedule == schedule && c.fits) least = std::min(least, c.cost.total().words());
+  }
+  return least;
+}
+
+// weight_resident moves fewer words than row_stream from about 6 d^2 on, for 4 n m d^3 / (M - 2
+// d^2) more multiply-adds: it pays where d is short, or where one row block holds all queries.
+TEST(Planner, WeightResidentIsTakenWhereItsMultiplyAddsPay) {
+  const index_t n = 1 << 16;
+  for (const index_t d : {4, 64}) {
+    for (const Tie tie : {Tie::none, Tie::kv}) {
+      const auto chosen_at = [&](index_t M) {
+        const PlanRequest request = request_for(Pass::backward, {n, n, d, d, tie}, M);
+        Plan plan;
+        EXPECT_TRUE(make_plan(request, &plan).is_ok());
+        const bool fewer =
+            words_of(request, Schedule::weight_resident) < words_of(request, Schedule::row_stream);
+        return std::pair{fewer, plan.schedule};
+      };
+      if (d == 64) {
+        EXPECT_EQ(chosen_at(4 * d * d), std::pair(false, Schedule::row_stream));
+        EXPECT_EQ(chosen_at(16 * d * d), std::pair(true, Schedule::row_stream));
+      } else {
+        EXPECT_EQ(chosen_at(1200), std::pair(true, Schedule::weight_resident));
+      }
+    }
+  }
+  Plan plan;
+  const LayerShape lopsided = {8192, 2048, 128, 128, Tie::none};  // K' has fewer rows than S
+  const index_t all_rows = 2 * 128 * 128 + 2 * 8192 * 130;
+  ASSERT_TRUE(make_plan(request_for(Pass::backward, lopsided, all_rows + 100000), &plan).is_ok());
+  EXPECT_EQ(plan.schedule, Schedule::weight_resident);
+}
+
+TEST(Planner, ResidentIsTakenWhereEverythingFits) {
+  for (const Tie tie : {Tie::none, Tie::kv, Tie::all}) {
+    const LayerShape shape = {1024, 1024, 64, 64, tie};
+    const index_t everything = 2 * 1024 * 64 + 2 * 64 * 64 + 64 * (2 * 1024 + 2 * 64 + 1);
+    Plan plan;
+    Candidate chosen;
+    ASSERT_TRUE(make_plan(request_for(Pass::backward, shape, everything), &plan, &chosen).is_ok());
+    EXPECT_EQ(plan.schedule, Schedule::resident);
+    EXPECT_EQ(plan.blocks.r, 64);
+    EXPECT_EQ(static_cast<double>(chosen.cost.total().words()),
+              theory::compulsory_bound(Pass::backward, shape));
+    ASSERT_TRUE(make_plan(request_for(Pass::backward, shape, 1 << 16), &plan).is_ok());
+    EXPECT_EQ(plan.schedule, Schedule::row_stream);
+  }
 }
 
 TEST(Planner, TiedOperandsMoveFewerWords) {

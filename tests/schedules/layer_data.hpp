@@ -41,9 +41,15 @@ class LayerData {
   T* lse() { return lse_.data(); }
   ioattn::MatrixView<T> dx() { return {dx_.data(), shape_.d, shape_.d, shape_.d + padding_}; }
 
-  void poison_outputs() {
+  void poison_outputs(ioattn::Pass pass) {
     const T nan = std::numeric_limits<T>::quiet_NaN();
-    for (std::vector<T>* output : {&o_, &lse_, &dx_}) output->assign(output->size(), nan);
+    const auto poison = [nan](std::vector<T>* output) { output->assign(output->size(), nan); };
+    if (pass == ioattn::Pass::backward) {
+      poison(&dx_);
+    } else {
+      poison(&o_);
+      poison(&lse_);
+    }
   }
 
  private:

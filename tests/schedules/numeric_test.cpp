@@ -75,6 +75,12 @@ double limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
     case Schedule::half_dim:
       return std::max({limit(m, blocks.c), limit(v.form == Form::h ? e : d, blocks.q),
                        limit(d / 2, blocks.f), limit(m, blocks.u), thin_limit(v, shape, blocks)});
+    case Schedule::weight_resident: {
+      // dX as above; T: one term per sub-block of queries
+      const index_t r = std::min(blocks.r, n), c = std::min(blocks.c, m);
+      return std::max(limit(ceil_div(n, r) * ceil_div(m, c) * c, c), limit(r, blocks.rho));
+    }
+    case Schedule::resident: return limit(n, blocks.r);
     case Schedule::col_stream: return limit(n, blocks.rho);
   }
   return 0;

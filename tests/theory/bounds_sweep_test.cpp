@@ -109,7 +109,7 @@ class Uppers {
       add("tile_parked", AlgorithmClass::F, tile_fused_backward(shape, M, ScoreTile::parked));
       add("paper_large", AlgorithmClass::P, paper_large_backward(shape, M));
       add("paper_large swapped", AlgorithmClass::P, paper_large_backward(shape, M, Caps::swapped));
-      add_weight_resident();
+      add("weight_resident", AlgorithmClass::P, weight_resident_backward(shape, M));
     } else {
       add("paper_small", AlgorithmClass::F, paper_small_forward(shape, M));
       add("row_stream", AlgorithmClass::F, row_stream_forward(shape, M));
@@ -145,18 +145,6 @@ class Uppers {
       const IoCost cost = io_cost(pass_, Schedule::paper_large, shape_, blocks).total();
       if (cost.footprint <= M_) add("paper_large", AlgorithmClass::F, cost.words());
     }
-  }
-
-  // X and g resident, K' = A2 X^T and T = A1^T p computed again for every row block: legal in the
-  // pebble game only. dv = d.
-  void add_weight_resident() {
-    const auto [n, m, d, e, tie] = shape_;
-    const bool tied = tie != Tie::none;
-    const index_t rows = std::min(n, (M_ - 2 * d * d - 2 * d) / (2 * d + 4));
-    if (e != d || rows < 1) return;
-    const index_t keys = (tied ? 1 : 2) * m * d;
-    add("weight_resident", AlgorithmClass::P,
-        3 * n * d + n + ceil_div(n, rows) * (keys + d * d) + 2 * d * d);
   }
 
   Pass pass_;

@@ -296,11 +296,13 @@ TEST(Bounds, LowerBoundIsTheLargestOfItsClassAndSaysWhich) {
   }
 }
 
-TEST(Bounds, OnlyPaperLargeBackwardIsOutsideClassF) {
+TEST(Bounds, SchedulesThatSumInBlocksAreOutsideClassF) {
   for (const Pass pass : passes) {
     for (int i = 0; i < schedule_count; ++i) {
       const Schedule schedule = static_cast<Schedule>(i);
-      const bool outside = pass == Pass::backward && schedule == Schedule::paper_large;
+      const bool in_blocks =
+          schedule == Schedule::paper_large || schedule == Schedule::weight_resident;
+      const bool outside = pass == Pass::backward && in_blocks;
       EXPECT_EQ(class_of(pass, schedule), outside ? AlgorithmClass::P : AlgorithmClass::F);
     }
   }

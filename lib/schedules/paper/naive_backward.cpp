@@ -18,17 +18,14 @@ Status naive_backward(const BackwardTask<T>& task) {
   const index_t nr = kernels.tile.cols;
   const index_t longest = std::max({n, m, d, e});
 
-  WorkspaceLayout layout;
-  paper::SquareBlocks<T> blocks(task.shape, longest, longest, nr, &layout);
-  const auto s_matrix = blocks.by_row(d, n, &layout);
-  const auto f_matrix = blocks.by_row(m, n, &layout);
-  const auto h_matrix = blocks.by_row(m, e, &layout);
-  const auto p_matrix = blocks.by_row(m, n, &layout);
-  const auto t_matrix = blocks.by_row(m, d, &layout);
-  WorkspaceMemory buffer;
-  const Status allocated = layout.allocate(task.memory, &buffer);
+  paper::SquareBlocks<T> blocks(task.shape, longest, longest, nr);
+  const auto s_matrix = blocks.by_row(d, n);
+  const auto f_matrix = blocks.by_row(m, n);
+  const auto h_matrix = blocks.by_row(m, e);
+  const auto p_matrix = blocks.by_row(m, n);
+  const auto t_matrix = blocks.by_row(m, d);
+  const Status allocated = blocks.allocate(task.memory);
   if (!allocated.is_ok()) return allocated;
-  blocks.use(buffer.data());
 
   const Range all_n(n, n), all_m(m, m), all_d(d, d), all_e(e, e);
   const Factor<const T> a1 = factor(Operand::A1, task.in.a1), x = factor(Operand::X, task.in.x);

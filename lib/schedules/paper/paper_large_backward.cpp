@@ -17,30 +17,26 @@ Status paper_large_backward(const BackwardTask<T>& task) {
   const kernels::KernelTable<T>& kernels = *task.kernels;
   const index_t nr = kernels.tile.cols;
 
-  WorkspaceLayout layout;
-  const paper::Projections<T> projections(task.shape, task.blocks, nr, &layout);
+  paper::Projections<T> memory(task.shape, task.blocks, nr);
   const index_t tile_stride = round_up(r, nr);
   const index_t t_stride = round_up(d, nr);
   const Slot<T> pack_slot =
-      layout.add<T>(std::max(pack_elements(r, e, c, nr), pack_elements(c, c, d, nr)));
-  const Slot<T> a1_slot = layout.add<T>(round_up(d, nr) * r);
-  const Slot<T> weight_slot = layout.add<T>(c * tile_stride);
-  const Slot<T> gradient_slot = layout.add<T>(c * tile_stride);
-  const Slot<T> t_slot = layout.add<T>(c * t_stride);
-  const Slot<T> delta_slot = layout.add<T>(r);
-  WorkspaceMemory buffer;
-  const Status allocated = layout.allocate(task.memory, &buffer);
-  if (!allocated.is_ok()) return allocated;
-  void* memory = buffer.data();
-  projections.run(kernels, trace, task.in, memory);
+      memory.add(std::max(pack_elements(r, e, c, nr), pack_elements(c, c, d, nr)));
+  const Slot<T> a1_slot = memory.add(round_up(d, nr) * r);
+  const Slot<T> weight_slot = memory.add(c * tile_stride);
+  const Slot<T> gradient_slot = memory.add(c * tile_stride);
+  const Slot<T> t_slot = memory.add(c * t_stride);
+  const Slot<T> delta_slot = memory.add(r);
+  const Status projected = memory.run(kernels, trace, task.in, task.memory);
+  if (!projected.is_ok()) return projected;
 
   trace.phase("P2");
-  T* pack = pack_slot.in(memory);
-  T* a1_panels = a1_slot.in(memory);
-  T* t = t_slot.in(memory);
-  T* delta = delta_slot.in(memory);
-  const Factor<const T> s = projections.s(memory);
-  const Factor<const T> h = projections.h(memory);
+  T* pack = memory.at(pack_slot);
+  T* a1_panels = memory.at(a1_slot);
+  T* t = memory.at(t_slot);
+  T* delta = memory.at(delta_slot);
+  const Factor<const T> s = memory.s();
+  const Factor<const T> h = memory.h();
   const Factor<const T> keys = transposed(factor(Operand::A2, task.in.a2));
   const Factor<const T> d_o = factor(Operand::dO, task.d_o);
   const Range all_d(d, d), all_e(e, e);
@@ -66,8 +62,8 @@ Status paper_large_backward(const BackwardTask<T>& task) {
 
     for (Range j(m, c); j; j.next()) {
       // Tiles are key-major and lie at the origin of their buffers.
-      const kernels::ScoreTile<T> f = {weight_slot.in(memory), tile_stride, j.size(), i.size()};
-      const kernels::ScoreTile<T> p = {gradient_slot.in(memory), tile_stride, j.size(), i.size()};
+      const kernels::ScoreTile<T> f = {memory.at(weight_slot), tile_stride, j.size(), i.size()};
+      const kernels::ScoreTile<T> p = {memory.at(gradient_slot), tile_stride, j.size(), i.size()};
       const Range local_j(j.size(), j.size());
       const Block f_block = {Operand::f, i.begin, j.begin, i.size(), j.size()};
       const Block q_block = {Operand::q, i.begin, j.begin, i.size(), j.size()};

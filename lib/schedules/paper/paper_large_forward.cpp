@@ -18,29 +18,25 @@ Status paper_large_forward(const ForwardTask<T>& task) {
   const kernels::KernelTable<T>& kernels = *task.kernels;
   const index_t nr = kernels.tile.cols;
 
-  WorkspaceLayout layout;
-  const paper::Projections<T> projections(task.shape, task.blocks, nr, &layout);
+  paper::Projections<T> memory(task.shape, task.blocks, nr);
   const index_t tile_stride = round_up(r, nr);
   const index_t o_stride = round_up(e, nr);
-  const Slot<T> pack_slot = layout.add<T>(pack_elements(r, d, c, nr));
-  const Slot<T> tile_slot = layout.add<T>(c * tile_stride);
-  const Slot<T> o_slot = layout.add<T>(r * o_stride);
-  const Slot<T> max_slot = layout.add<T>(r);
-  const Slot<T> sum_slot = layout.add<T>(r);
-  const Slot<T> rescale_slot = layout.add<T>(r);
-  WorkspaceMemory buffer;
-  const Status allocated = layout.allocate(task.memory, &buffer);
-  if (!allocated.is_ok()) return allocated;
-  void* memory = buffer.data();
-  projections.run(kernels, trace, task.in, memory);
+  const Slot<T> pack_slot = memory.add(pack_elements(r, d, c, nr));
+  const Slot<T> tile_slot = memory.add(c * tile_stride);
+  const Slot<T> o_slot = memory.add(r * o_stride);
+  const Slot<T> max_slot = memory.add(r);
+  const Slot<T> sum_slot = memory.add(r);
+  const Slot<T> rescale_slot = memory.add(r);
+  const Status projected = memory.run(kernels, trace, task.in, task.memory);
+  if (!projected.is_ok()) return projected;
 
   trace.phase("FA2");
-  T* row_max = max_slot.in(memory);
-  T* row_sum = sum_slot.in(memory);
-  T* rescale = rescale_slot.in(memory);
-  T* o = o_slot.in(memory);
-  const Factor<const T> s = projections.s(memory);
-  const Factor<const T> h = projections.h(memory);
+  T* row_max = memory.at(max_slot);
+  T* row_sum = memory.at(sum_slot);
+  T* rescale = memory.at(rescale_slot);
+  T* o = memory.at(o_slot);
+  const Factor<const T> s = memory.s();
+  const Factor<const T> h = memory.h();
   const Factor<const T> keys = transposed(factor(Operand::A2, task.in.a2));
   const Range all_d(d, d), all_e(e, e);
 
@@ -56,11 +52,11 @@ Status paper_large_forward(const ForwardTask<T>& task) {
     std::fill_n(row_max, i.size(), -std::numeric_limits<T>::infinity());
     std::fill_n(row_sum, i.size(), T(0));
     for (Range j(m, c); j; j.next()) {
-      const kernels::ScoreTile<T> tile = {tile_slot.in(memory), tile_stride, j.size(), i.size()};
+      const kernels::ScoreTile<T> tile = {memory.at(tile_slot), tile_stride, j.size(), i.size()};
       const Block tile_block = {Operand::scores, i.begin, j.begin, i.size(), j.size()};
       trace.read(keys.block(all_d, j));
       trace.create(tile_block);
-      paper::scores(kernels, s, keys, i, j, d, tile, pack_slot.in(memory));
+      paper::scores(kernels, s, keys, i, j, d, tile, memory.at(pack_slot));
       trace.remove(keys.block(all_d, j));
       trace.read(h.block(j, all_e));
       trace.create(rescale_block);

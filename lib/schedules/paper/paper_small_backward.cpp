@@ -18,17 +18,14 @@ Status paper_small_backward(const BackwardTask<T>& task) {
   const Trace trace(task.observer);
   const kernels::KernelTable<T>& kernels = *task.kernels;
 
-  WorkspaceLayout layout;
-  paper::SquareBlocks<T> blocks(task.shape, b, depth, kernels.tile.cols, &layout);
-  const auto s = blocks.by_row(d, n, &layout);       // S^T [d][n]
-  const auto scores = blocks.by_row(m, n, &layout);  // f^T [m][n]
-  const auto h = blocks.by_row(m, e, &layout);
-  const auto q = blocks.by_row(m, n, &layout);  // q^T [m][n], then p^T
-  const auto t = blocks.by_row(m, d, &layout);  // T^T [m][d]
-  WorkspaceMemory buffer;
-  const Status allocated = layout.allocate(task.memory, &buffer);
+  paper::SquareBlocks<T> blocks(task.shape, b, depth, kernels.tile.cols);
+  const auto s = blocks.by_row(d, n);       // S^T [d][n]
+  const auto scores = blocks.by_row(m, n);  // f^T [m][n]
+  const auto h = blocks.by_row(m, e);
+  const auto q = blocks.by_row(m, n);  // q^T [m][n], then p^T
+  const auto t = blocks.by_row(m, d);  // T^T [m][d]
+  const Status allocated = blocks.allocate(task.memory);
   if (!allocated.is_ok()) return allocated;
-  blocks.use(buffer.data());
 
   const Factor<const T> a1 = factor(Operand::A1, task.in.a1);
   const Factor<const T> a2 = factor(Operand::A2, task.in.a2);

@@ -15,16 +15,13 @@ Status paper_small_forward(const ForwardTask<T>& task) {
   const Trace trace(task.observer);
   const kernels::KernelTable<T>& kernels = *task.kernels;
 
-  WorkspaceLayout layout;
-  paper::SquareBlocks<T> blocks(task.shape, b, depth, kernels.tile.cols, &layout);
-  const auto s = blocks.by_row(d, n, &layout);  // S^T [d][n]
-  const auto h = blocks.by_row(m, e, &layout);
-  const auto scores = blocks.by_row(m, n, &layout);  // scores^T [m][n]
-  const auto weights = blocks.by_row(std::min(b, m), std::min(b, n), &layout);
-  WorkspaceMemory buffer;
-  const Status allocated = layout.allocate(task.memory, &buffer);
+  paper::SquareBlocks<T> blocks(task.shape, b, depth, kernels.tile.cols);
+  const auto s = blocks.by_row(d, n);  // S^T [d][n]
+  const auto h = blocks.by_row(m, e);
+  const auto scores = blocks.by_row(m, n);  // scores^T [m][n]
+  const auto weights = blocks.by_row(std::min(b, m), std::min(b, n));
+  const Status allocated = blocks.allocate(task.memory);
   if (!allocated.is_ok()) return allocated;
-  blocks.use(buffer.data());
 
   const Factor<T> s_factor = blocks.columns_first(Operand::S, s);
   const Factor<T> h_factor = blocks.rows_first(Operand::h, h);

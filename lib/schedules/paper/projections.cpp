@@ -5,39 +5,40 @@
 namespace ioattn::schedules::paper {
 
 template <class T>
-Projections<T>::Projections(const LayerShape& shape, const Blocks& blocks, index_t nr,
-                            WorkspaceLayout* layout)
+Projections<T>::Projections(const LayerShape& shape, const Blocks& blocks, index_t nr)
     : shape_(shape),
       blocks_(blocks),
       s_stride_(round_up(shape.n, nr)),
       h_stride_(round_up(shape.dv, nr)) {
   const index_t r = std::min(blocks.r, std::max(shape.n, shape.m));
   const index_t c = std::min(blocks.c, std::max(shape.d, shape.dv));
-  s_ = layout->add<T>(shape.d * s_stride_ + nr);  // S^T [d][n]
-  h_ = layout->add<T>(shape.m * h_stride_ + nr);
-  pack_ = layout->add<T>(pack_elements(r, shape.d, c, nr));
+  s_ = layout_.add<T>(shape.d * s_stride_ + nr);  // S^T [d][n]
+  h_ = layout_.add<T>(shape.m * h_stride_ + nr);
+  pack_ = layout_.add<T>(pack_elements(r, shape.d, c, nr));
 }
 
 template <class T>
-Factor<const T> Projections<T>::s(void* memory) const {
-  return {Operand::S, s_.in(memory), 1, s_stride_, false, true};
+Factor<const T> Projections<T>::s() const {
+  return {Operand::S, at(s_), 1, s_stride_, false, true};
 }
 
 template <class T>
-Factor<const T> Projections<T>::h(void* memory) const {
-  return {Operand::h, h_.in(memory), h_stride_, 1, false, true};
+Factor<const T> Projections<T>::h() const {
+  return {Operand::h, at(h_), h_stride_, 1, false, true};
 }
 
 template <class T>
-void Projections<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                         const LayerInputs<T>& in, void* memory) const {
+Status Projections<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                           const LayerInputs<T>& in, CallerMemory* caller) {
+  const Status allocated = layout_.allocate(caller, &buffer_);
+  if (!allocated.is_ok()) return allocated;
   const index_t d = shape_.d;
-  T* pack = pack_.in(memory);
+  T* pack = at(pack_);
   const Range all(d, d);
   const Factor<const T> a1 = factor(Operand::A1, in.a1), a3 = factor(Operand::A3, in.a3);
   const Factor<const T> x = factor(Operand::X, in.x), y = factor(Operand::Y, in.y);
-  const Factor<T> s = {Operand::S, s_.in(memory), 1, s_stride_, false, true};
-  const Factor<T> h = {Operand::h, h_.in(memory), h_stride_, 1, false, true};
+  const Factor<T> s = {Operand::S, at(s_), 1, s_stride_, false, true};
+  const Factor<T> h = {Operand::h, at(h_), h_stride_, 1, false, true};
 
   const auto block = [&](const Factor<const T>& a, const Factor<const T>& b, const Factor<T>& c,
                          const Range& i, const Range& j) {
@@ -62,7 +63,7 @@ void Projections<T>::run(const kernels::KernelTable<T>& kernels, const Trace& tr
       trace.remove(a1.block(i, all));
       trace.remove(a3.block(i, all));
     }
-    return;
+    return Status::ok();
   }
   const auto loop = [&](const Factor<const T>& a, const Factor<const T>& b, const Factor<T>& c,
                         index_t rows, index_t cols) {
@@ -74,6 +75,7 @@ void Projections<T>::run(const kernels::KernelTable<T>& kernels, const Trace& tr
   };
   loop(a1, x, s, shape_.n, d);
   loop(a3, y, h, shape_.m, shape_.dv);
+  return Status::ok();
 }
 
 template <class T>

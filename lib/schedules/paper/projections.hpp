@@ -11,17 +11,25 @@ namespace ioattn::schedules::paper {
 template <class T>
 class Projections {
  public:
-  Projections(const LayerShape& shape, const Blocks& blocks, index_t nr, WorkspaceLayout* layout);
-  void run(const kernels::KernelTable<T>& kernels, const Trace& trace, const LayerInputs<T>& in,
-           void* memory) const;
+  Projections(const LayerShape& shape, const Blocks& blocks, index_t nr);
 
-  Factor<const T> s(void* memory) const;
-  Factor<const T> h(void* memory) const;
+  // Memory of the pass that follows, of which S and h are a part.
+  Slot<T> add(index_t count) { return layout_.add<T>(count); }
+  T* at(const Slot<T>& slot) const { return slot.in(buffer_.data()); }
+
+  // After the last add. Fails, before anything else happens, if there is no memory.
+  Status run(const kernels::KernelTable<T>& kernels, const Trace& trace, const LayerInputs<T>& in,
+             CallerMemory* caller);
+
+  Factor<const T> s() const;
+  Factor<const T> h() const;
 
  private:
   LayerShape shape_;
   Blocks blocks_;
   index_t s_stride_, h_stride_;
+  WorkspaceLayout layout_;
+  WorkspaceMemory buffer_;
   Slot<T> s_, h_, pack_;
 };
 

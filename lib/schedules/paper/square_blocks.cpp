@@ -7,24 +7,22 @@
 namespace ioattn::schedules::paper {
 
 template <class T>
-SquareBlocks<T>::SquareBlocks(const LayerShape& shape, index_t side, index_t depth, index_t nr,
-                              WorkspaceLayout* layout)
+SquareBlocks<T>::SquareBlocks(const LayerShape& shape, index_t side, index_t depth, index_t nr)
     : side_(side), depth_(depth), nr_(nr) {
   const index_t longest = std::max({shape.n, shape.m, shape.d, shape.dv});
   const index_t lanes = std::min(side, longest);
   // Elements one at a time are computed a matrix at a time (unblocked_product).
   const index_t packed = side == 1 ? longest : lanes;
-  pack_ = layout->add<T>(
+  pack_ = layout_.add<T>(
       pack_elements(packed, side == 1 ? longest : std::min(depth, longest), packed, nr));
-  row_max_ = layout->add<T>(lanes);
-  row_sum_ = layout->add<T>(lanes);
+  row_max_ = layout_.add<T>(lanes);
+  row_sum_ = layout_.add<T>(lanes);
 }
 
 template <class T>
-typename SquareBlocks<T>::Matrix SquareBlocks<T>::by_row(index_t rows, index_t cols,
-                                                         WorkspaceLayout* layout) const {
+typename SquareBlocks<T>::Matrix SquareBlocks<T>::by_row(index_t rows, index_t cols) {
   const index_t stride = round_up(cols, nr_);
-  return {layout->add<T>(rows * stride + nr_), stride};
+  return {layout_.add<T>(rows * stride + nr_), stride};
 }
 
 template <class T>
@@ -49,8 +47,8 @@ void SquareBlocks<T>::softmax_rows(const kernels::KernelTable<T>& kernels, const
       trace.remove(s.block(i, q));
       trace.remove(keys.block(q, j));
     }
-    kernels.softmax_update(tile(scores, i, j), false, row_max_.in(memory_), row_sum_.in(memory_),
-                           nullptr);
+    kernels.softmax_update(tile(scores, i, j), false, row_max_.in(buffer_.data()),
+                           row_sum_.in(buffer_.data()), nullptr);
     trace.write_and_remove(raw);
   }
   finish_statistics(i.size());
@@ -60,20 +58,21 @@ template <class T>
 void SquareBlocks<T>::set_lse(const kernels::KernelTable<T>& kernels,
                               const kernels::ScoreTile<T>& scores) const {
   start_statistics(scores.queries);
-  kernels.softmax_update(scores, false, row_max_.in(memory_), row_sum_.in(memory_), nullptr);
+  kernels.softmax_update(scores, false, row_max_.in(buffer_.data()), row_sum_.in(buffer_.data()),
+                         nullptr);
   finish_statistics(scores.queries);
 }
 
 template <class T>
 void SquareBlocks<T>::start_statistics(index_t rows) const {
-  std::fill_n(row_max_.in(memory_), rows, -std::numeric_limits<T>::infinity());
-  std::fill_n(row_sum_.in(memory_), rows, T(0));
+  std::fill_n(row_max_.in(buffer_.data()), rows, -std::numeric_limits<T>::infinity());
+  std::fill_n(row_sum_.in(buffer_.data()), rows, T(0));
 }
 
 template <class T>
 void SquareBlocks<T>::finish_statistics(index_t rows) const {
-  T* row_max = row_max_.in(memory_);
-  const T* row_sum = row_sum_.in(memory_);
+  T* row_max = row_max_.in(buffer_.data());
+  const T* row_sum = row_sum_.in(buffer_.data());
   for (index_t row = 0; row < rows; ++row) row_max[row] += std::log(row_sum[row]);
 }
 

@@ -17,19 +17,19 @@ class SquareBlocks {
   };
 
   // Blocks of `side` x `side` whose sums take `depth` terms at a time.
-  SquareBlocks(const LayerShape& shape, index_t side, index_t depth, index_t nr,
-               WorkspaceLayout* layout);
+  SquareBlocks(const LayerShape& shape, index_t side, index_t depth, index_t nr);
 
   // Room for rows x cols, rows contiguous and readable nr elements beyond their end.
-  Matrix by_row(index_t rows, index_t cols, WorkspaceLayout* layout) const;
-  void use(void* memory) { memory_ = memory; }
+  Matrix by_row(index_t rows, index_t cols);
+  // After the last by_row and before anything else.
+  Status allocate(CallerMemory* caller) { return layout_.allocate(caller, &buffer_); }
 
   // The stored matrix itself, and its transpose: the latter has SIMD lanes along its rows.
   Factor<T> rows_first(Operand operand, const Matrix& matrix) const {
-    return {operand, matrix.slot.in(memory_), matrix.stride, 1, false, true};
+    return {operand, matrix.slot.in(buffer_.data()), matrix.stride, 1, false, true};
   }
   Factor<T> columns_first(Operand operand, const Matrix& matrix) const {
-    return {operand, matrix.slot.in(memory_), 1, matrix.stride, false, true};
+    return {operand, matrix.slot.in(buffer_.data()), 1, matrix.stride, false, true};
   }
 
   // The block (i, j) of a matrix stored key-major.
@@ -46,9 +46,9 @@ class SquareBlocks {
   // lse() of the queries of a tile that holds all their scores.
   void set_lse(const kernels::KernelTable<T>& kernels, const kernels::ScoreTile<T>& scores) const;
 
-  T* pack() const { return pack_.in(memory_); }
-  T* lse() const { return row_max_.in(memory_); }  // after softmax_rows or set_lse
-  T* row_sum() const { return row_sum_.in(memory_); }
+  T* pack() const { return pack_.in(buffer_.data()); }
+  T* lse() const { return row_max_.in(buffer_.data()); }  // after softmax_rows or set_lse
+  T* row_sum() const { return row_sum_.in(buffer_.data()); }
 
  private:
   void start_statistics(index_t rows) const;
@@ -56,7 +56,8 @@ class SquareBlocks {
 
   index_t side_, depth_, nr_;
   Slot<T> pack_, row_max_, row_sum_;
-  void* memory_ = nullptr;
+  WorkspaceLayout layout_;
+  WorkspaceMemory buffer_;
 };
 
 }  // namespace ioattn::schedules::paper

@@ -1,0 +1,83 @@
+#include "plan/block_search.hpp"
+
+#include <limits>
+#include <vector>
+
+#include "theory/io_cost.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+// Sub-blocks of whole panels, powers of two below a panel, and an even division of the rows that
+// fit.
+std::vector<index_t> rho_candidates(const TileShape& tile, index_t rows) {
+  std::vector<index_t> list;
+  for (index_t rho = longest_rho; rho >= tile.cols; rho -= tile.cols) list.push_back(rho);
+  for (index_t rho = longest_rho; rho >= 1; rho /= 2) list.push_back(rho);
+  if (rows > 0) list.push_back(ceil_div(rows, ceil_div(rows, longest_rho)));
+  return list;
+}
+
+}  // namespace
+
+index_t footprint(const Variant& variant, const LayerShape& shape, const Blocks& blocks) {
+  return theory::io_cost(variant.pass, variant.schedule, shape, blocks).total().footprint;
+}
+
+Blocks unit_blocks(const Variant& variant) {
+  Blocks blocks;
+  blocks.form = variant.form;
+  blocks.products = variant.products;
+  for (const SizeField& field : size_fields()) {
+    if (uses(variant, field.name)) blocks.*field.size = 1;
+  }
+  for (const ProductField& field : product_fields()) {
+    if (uses(variant, field.name)) blocks.*field.product = {1, 1, 1};
+  }
+  return blocks;
+}
+
+Blocks search_rows(const Variant& variant, const LayerShape& shape, index_t M,
+                   const TileShape& tile, const Blocks& smallest, EstimatedTime time) {
+  Blocks best = smallest;
+  double least = std::numeric_limits<double>::infinity();
+  const auto most_rows = [&](Blocks trial, index_t rho) {
+    return largest(shape.n, [&](index_t r) {
+      trial.r = r;
+      trial.rho = std::min(rho, r);
+      return footprint(variant, shape, trial) <= M;
+    });
+  };
+  for (index_t c = 256; c >= smallest.c; c /= 2) {
+    if (c > 1 && c / 2 >= shape.m) continue;
+    Blocks trial = smallest;
+    trial.c = c;
+    for (const index_t rho : rho_candidates(tile, most_rows(trial, longest_rho))) {
+      if (rho < smallest.rho) continue;
+      index_t most = most_rows(trial, rho);
+      if (most < std::min(rho, shape.n)) continue;
+      if (most < shape.n) most = round_down(most, rho);
+      const index_t passes = ceil_div(shape.n, most);
+      trial.rho = rho;
+      trial.r = std::min(most, round_up(ceil_div(shape.n, passes), rho));
+      const double estimate = time(variant, shape, trial, tile);
+      if (estimate < least) {
+        least = estimate;
+        best = trial;
+      }
+    }
+  }
+  return best;
+}
+
+void widen(const Variant& variant, const LayerShape& shape, index_t M, index_t limit,
+           index_t multiple, index_t Blocks::*size, Blocks* blocks) {
+  const index_t most = largest(limit, [&](index_t x) {
+    Blocks trial = *blocks;
+    trial.*size = x;
+    return footprint(variant, shape, trial) <= M;
+  });
+  blocks->*size = whole_tiles(std::max<index_t>(most, 1), multiple);
+}
+
+}  // namespace ioattn::plan

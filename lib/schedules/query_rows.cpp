@@ -1,0 +1,73 @@
+#include "schedules/query_rows.hpp"
+
+#include <algorithm>
+
+namespace ioattn::schedules::row_stream {
+namespace {
+
+// delta of the rows in o, whose lanes may span several sub-blocks.
+template <class T>
+void set_delta(const QueryLayout& layout, const BackwardTask<T>& task, const Range& o,
+               index_t first_row, T* delta) {
+  for (index_t row = o.begin; row < o.end;) {
+    const index_t local = row - first_row;
+    const index_t in_sub = local % layout.rho;
+    const index_t count = std::min(o.end - row, layout.rho - in_sub);
+    T* lanes = delta + layout.lane_offset(local - in_sub) + in_sub;
+    task.kernels->row_dot(count, task.shape.dv, task.o.row(row), task.o.stride, task.d_o.row(row),
+                          task.d_o.stride, lanes);
+    row += count;
+    if (row == o.end || in_sub + count == layout.rho) {
+      std::fill_n(lanes + count, layout.sub_lanes() - in_sub - count, T(0));
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void make_delta(const Trace& trace, const QueryLayout& layout, const BackwardTask<T>& task,
+                const Range& rows, T* delta) {
+  trace.create({Operand::delta, rows.begin, 0, rows.size(), 1});
+  for (Range o(rows.begin, rows.end, task.blocks.o); o; o.next()) {
+    const Block streamed = {Operand::O, o.begin, 0, o.size(), task.shape.dv};
+    trace.read(streamed);
+    set_delta(layout, task, o, rows.begin, delta);
+    trace.remove(streamed);
+  }
+}
+
+template <class T>
+void project_gradients(const Trace& trace, const QueryLayout& layout, const BackwardTask<T>& task,
+                       const Range& rows, const T* d_o_panels, T* g_panels) {
+  const index_t d = task.shape.d, e = task.shape.dv;
+  trace.create({Operand::G, rows.begin, 0, rows.size(), d});
+  for (Range y(d, task.blocks.w); y; y.next()) {
+    const Block streamed = {Operand::Y, y.begin, 0, y.size(), e};
+    trace.read(streamed);
+    multiply_rows(*task.kernels, layout, rows.size(), d_o_panels, e,
+                  transposed(factor(Operand::Y, task.in.y)), y, d, g_panels);
+    trace.remove(streamed);
+  }
+}
+
+template <class T>
+void load_lanes(const QueryLayout& layout, const T* values, const Range& rows, T* lanes) {
+  for (Range sub(rows.size(), layout.rho); sub; sub.next()) {
+    T* first = lanes + layout.lane_offset(sub.begin);
+    std::fill_n(std::copy_n(values + rows.begin + sub.begin, sub.size(), first),
+                layout.sub_lanes() - sub.size(), T(0));
+  }
+}
+
+#define IOATTN_INSTANTIATE(T)                                                                      \
+  template void make_delta(const Trace&, const QueryLayout&, const BackwardTask<T>&, const Range&, \
+                           T*);                                                                    \
+  template void project_gradients(const Trace&, const QueryLayout&, const BackwardTask<T>&,        \
+                                  const Range&, const T*, T*);                                     \
+  template void load_lanes(const QueryLayout&, const T*, const Range&, T*)
+IOATTN_INSTANTIATE(float);
+IOATTN_INSTANTIATE(double);
+#undef IOATTN_INSTANTIATE
+
+}  // namespace ioattn::schedules::row_stream
