@@ -97,8 +97,8 @@ class KeyPass {
     schedules::WorkspaceLayout layout;
     const schedules::ColStream<T> pass(shape_, blocks, choice.wanted, kernels.tile.cols, threads,
                                        &layout);
-    AlignedBuffer buffer;
-    EXPECT_TRUE(layout.allocate(&buffer).is_ok());
+    schedules::WorkspaceMemory buffer;
+    EXPECT_TRUE(layout.allocate(nullptr, &buffer).is_ok());
     std::fill_n(static_cast<T*>(buffer.data()), layout.bytes() / index_t(sizeof(T)),
                 std::numeric_limits<T>::quiet_NaN());
     pass.run(kernels, schedules::Trace(observer), operands, buffer.data());
