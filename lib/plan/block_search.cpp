@@ -1,5 +1,6 @@
 #include "plan/block_search.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -9,12 +10,15 @@ namespace ioattn::plan {
 namespace {
 
 // Sub-blocks of whole panels, powers of two below a panel, and an even division of the rows that
-// fit.
+// fit, each once.
 std::vector<index_t> rho_candidates(const TileShape& tile, index_t rows) {
   std::vector<index_t> list;
-  for (index_t rho = longest_rho; rho >= tile.cols; rho -= tile.cols) list.push_back(rho);
-  for (index_t rho = longest_rho; rho >= 1; rho /= 2) list.push_back(rho);
-  if (rows > 0) list.push_back(ceil_div(rows, ceil_div(rows, longest_rho)));
+  const auto add = [&list](index_t rho) {
+    if (std::find(list.begin(), list.end(), rho) == list.end()) list.push_back(rho);
+  };
+  for (index_t rho = longest_rho; rho >= tile.cols; rho -= tile.cols) add(rho);
+  for (index_t rho = longest_rho; rho >= 1; rho /= 2) add(rho);
+  if (rows > 0) add(ceil_div(rows, ceil_div(rows, longest_rho)));
   return list;
 }
 
@@ -41,20 +45,23 @@ Blocks search_rows(const Variant& variant, const LayerShape& shape, index_t M,
                    const TileShape& tile, const Blocks& smallest, EstimatedTime time) {
   Blocks best = smallest;
   double least = std::numeric_limits<double>::infinity();
-  const auto most_rows = [&](Blocks trial, index_t rho) {
-    return largest(shape.n, [&](index_t r) {
+  const auto most_rows = [&](Blocks trial, index_t rho, index_t guess) {
+    const auto fits = [&](index_t r) {
       trial.r = r;
       trial.rho = std::min(rho, r);
       return footprint(variant, shape, trial) <= M;
-    });
+    };
+    return largest(shape.n, fits, guess);
   };
+  index_t rows = 0;  // with the longest rho; about as many fit with others, and with fewer keys
   for (index_t c = 256; c >= smallest.c; c /= 2) {
     if (c > 1 && c / 2 >= shape.m) continue;
     Blocks trial = smallest;
     trial.c = c;
-    for (const index_t rho : rho_candidates(tile, most_rows(trial, longest_rho))) {
+    rows = most_rows(trial, longest_rho, rows);
+    for (const index_t rho : rho_candidates(tile, rows)) {
       if (rho < smallest.rho) continue;
-      index_t most = most_rows(trial, rho);
+      index_t most = most_rows(trial, rho, rows);
       if (most < std::min(rho, shape.n)) continue;
       if (most < shape.n) most = round_down(most, rho);
       const index_t passes = ceil_div(shape.n, most);

@@ -26,10 +26,25 @@ index_t footprint(const Variant& variant, const LayerShape& shape, const Blocks&
 Blocks unit_blocks(const Variant& variant);
 
 // The largest x in [1, limit] that satisfies a predicate which is true up to some x; 0 if none
-// does.
+// does. It is found sooner if it is not far above `guess`.
 template <class Predicate>
-index_t largest(index_t limit, Predicate fits) {
-  index_t low = 0, high = limit;
+index_t largest(index_t limit, Predicate fits, index_t guess = 0) {
+  if (limit < 1 || fits(limit)) return limit;
+  index_t low = 0, high = limit - 1;
+  if (guess > 0 && guess <= high) {
+    if (!fits(guess)) {
+      high = guess - 1;
+    } else {
+      low = guess;
+      for (index_t step = 1; low + step <= high; step *= 2) {
+        if (fits(low + step)) {
+          low += step;
+        } else {
+          high = low + step - 1;
+        }
+      }
+    }
+  }
   while (low < high) {
     const index_t middle = low + (high - low + 1) / 2;
     if (fits(middle)) {

@@ -40,7 +40,8 @@ index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, con
   return 0;
 }
 
-Candidate candidate(const PlanRequest& request, const Variant& variant) {
+// Without its blocks and what depends on them.
+Candidate outline(const PlanRequest& request, const Variant& variant) {
   const Schedule schedule = variant.schedule;
   const LayerShape& shape = request.problem.shape;
   Candidate result;
@@ -48,17 +49,33 @@ Candidate candidate(const PlanRequest& request, const Variant& variant) {
   result.blocks.form = variant.form;
   result.blocks.products = variant.products;
   result.least_M = least_fast_memory(variant, shape);
-  result.fits =
-      choose_blocks(variant, request.literal, shape, request.M, request.tile, &result.blocks);
+  const bool literal = request.literal && schedule == Schedule::paper_large;
+  result.fits = literal || request.M >= result.least_M;
   result.scratch_bytes =
       scratch_words(request.pass, schedule, shape, result.blocks) * size_of(request.problem.dtype);
   result.within_memory_limit = request.memory_limit_bytes < 0
                                    ? !stores_scores(schedule)
                                    : result.scratch_bytes <= request.memory_limit_bytes;
-  if (!result.fits) return result;
-  result.cost = theory::io_cost(request.pass, schedule, shape, result.blocks);
-  result.fma = theory::fma_count(request.pass, schedule, shape, result.blocks);
   return result;
+}
+
+void complete(const PlanRequest& request, Candidate* c) {
+  const LayerShape& shape = request.problem.shape;
+  const Variant variant = variant_of(request.pass, c->schedule, c->blocks);
+  c->fits = choose_blocks(variant, request.literal, shape, request.M, request.tile, &c->blocks);
+  if (!c->fits) return;
+  c->cost = theory::io_cost(request.pass, c->schedule, shape, c->blocks);
+  c->fma = theory::fma_count(request.pass, c->schedule, shape, c->blocks);
+}
+
+std::vector<Candidate> outlines(const PlanRequest& request) {
+  std::vector<Candidate> list;
+  for (const Variant& v : variants()) {
+    if (v.pass != request.pass) continue;
+    if (request.schedule && v.schedule != *request.schedule) continue;
+    list.push_back(outline(request, v));
+  }
+  return list;
 }
 
 double estimated_time(const Candidate& c) {
@@ -75,12 +92,8 @@ Status too_small(const PlanRequest& request, const char* what, index_t least) {
 }  // namespace
 
 std::vector<Candidate> candidates(const PlanRequest& request) {
-  std::vector<Candidate> list;
-  for (const Variant& v : variants()) {
-    if (v.pass != request.pass) continue;
-    if (request.schedule && v.schedule != *request.schedule) continue;
-    list.push_back(candidate(request, v));
-  }
+  std::vector<Candidate> list = outlines(request);
+  for (Candidate& c : list) complete(request, &c);
   return list;
 }
 
@@ -89,11 +102,11 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
     return Status::error(StatusCode::unsupported, "%s has no %s pass", name_of(*request.schedule),
                          name_of(request.pass));
   }
-  const std::vector<Candidate> list = candidates(request);
+  std::vector<Candidate> list = outlines(request);
   const Candidate* best = nullptr;
   const Candidate* smallest = nullptr;
   bool limited = false;
-  for (const Candidate& c : list) {
+  for (Candidate& c : list) {
     // Asking for a schedule by name is asking for its scratch memory, unless a limit was given.
     const bool allowed =
         c.within_memory_limit || (request.schedule && request.memory_limit_bytes < 0);
@@ -103,6 +116,7 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
     }
     if (smallest == nullptr || c.least_M < smallest->least_M) smallest = &c;
     if (!c.fits) continue;
+    complete(request, &c);
     if (best == nullptr || estimated_time(c) < estimated_time(*best)) best = &c;
   }
   if (best == nullptr) {

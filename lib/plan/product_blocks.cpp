@@ -25,9 +25,13 @@ ProductBlocks choose_product(const ProductShape& shape, index_t M, const Product
       best = blocks;
     }
   };
-  for (index_t depth = 256; depth >= 1; depth /= 2) {
+  constexpr index_t longest_depth = 256;
+  for (index_t depth = longest_depth; depth >= 1; depth /= 2) {
+    if (depth < longest_depth && depth >= k) continue;  // cut to k, as the one before
+    index_t cols = 0;
     for (index_t parts = 1; parts <= n2; parts = parts < 64 ? parts + 1 : parts * 2) {
-      const index_t cols = ceil_div(n2, parts);
+      if (cols == ceil_div(n2, parts)) continue;
+      cols = ceil_div(n2, parts);
       const index_t left = M - std::min(depth, k) * cols;
       const index_t rows = std::min(n1, left / (tiles * cols + std::min(depth, k) + per_row));
       if (rows >= 1 && stays != Stays::rows_of_a) {

@@ -144,7 +144,7 @@ TEST(Planner, AutoTakesTheLeastCostAndNeverStoresScores) {
 TEST(Planner, MemoryLimitIsHonoured) {
   ioattn_test::RandomProblem random(32);
   int refused = 0, stored = 0;
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < 200; ++round) {
     const LayerShape shape = random.shape(300, 100);
     PlanRequest request = request_for(passes[round % 2], shape, random.logarithmic(5, 1 << 15));
     request.problem.dtype = round % 3 == 0 ? DType::f64 : DType::f32;
@@ -253,7 +253,7 @@ TEST(Planner, NamedSchedulesAreTaken) {
 TEST(Planner, TooLittleMemoryNamesTheLeast) {
   ioattn_test::RandomProblem random(34);
   constexpr int any = schedule_count;
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < 200; ++round) {
     const LayerShape shape = random.shape(300, 80);
     for (const Pass pass : passes) {
       for (int i = 0; i <= any; ++i) {
