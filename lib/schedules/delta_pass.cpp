@@ -5,6 +5,9 @@
 #include "parallel/parallel.hpp"
 
 namespace ioattn::schedules {
+namespace {
+constexpr index_t rows_at_once = 64;  // of one kernel call
+}  // namespace
 
 template <class T>
 DeltaPass<T>::DeltaPass(const LayerShape& shape, const Blocks& blocks, int threads,
@@ -36,11 +39,12 @@ void DeltaPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trac
         const Block right = {Operand::dO, i.begin, k.begin, i.size(), k.size()};
         trace.read(left);
         trace.read(right);
-        for (index_t row = i.begin; row < i.end; ++row) {
-          T part;
-          kernels.row_dot(1, k.size(), o.at(row, k.begin), o.stride, d_o.at(row, k.begin),
-                          d_o.stride, &part);
-          delta[row] += part;
+        for (Range rows(i.begin, i.end, rows_at_once); rows; rows.next()) {
+          T parts[rows_at_once];
+          kernels.row_dot(rows.size(), k.size(), o.at(rows.begin, k.begin), o.stride,
+                          d_o.at(rows.begin, k.begin), d_o.stride, parts);
+          for (index_t row = rows.begin; row < rows.end; ++row)
+            delta[row] += parts[row - rows.begin];
         }
         trace.remove(left);
         trace.remove(right);

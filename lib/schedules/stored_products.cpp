@@ -1,16 +1,11 @@
 #include "schedules/stored_products.hpp"
 
-#include <algorithm>
-
-#include "parallel/parallel.hpp"
-
 namespace ioattn::schedules {
 
 template <class T>
 StoredProducts<T>::StoredProducts(const BackwardTask<T>& task, int threads, WorkspaceLayout* layout,
                                   const StoredNeeds& needs)
     : task_(task),
-      threads_(threads),
       needs_(needs),
       stored_(task.blocks.products == Products::stored),
       h_form_(task.blocks.form == Form::h),
@@ -19,7 +14,7 @@ StoredProducts<T>::StoredProducts(const BackwardTask<T>& task, int threads, Work
               layout) {
   const auto [n, m, d, e, tie] = task.shape;
   const index_t nr = task.kernels->tile.cols, words = n * stride_ + nr;
-  delta_ = layout->add<T>(needs.delta ? n : 0);
+  if (needs.delta) delta_.emplace(task.shape, task.blocks, threads, layout);
   if (!h_form_ && needs.values) {
     g_ = layout->add<T>(words);
     g_product_ = ProductPass<T>(n, e, d, task.blocks.g, nr, threads, layout);
@@ -36,7 +31,10 @@ StoredProducts<T>::StoredProducts(const BackwardTask<T>& task, int threads, Work
 template <class T>
 void StoredProducts<T>::run(const Trace& trace, void* workspace) const {
   const kernels::KernelTable<T>& kernels = *task_.kernels;
-  if (needs_.delta) run_delta(trace, delta_.in(workspace));
+  if (delta_) {
+    trace.phase("delta");
+    delta_->run(kernels, trace, task_.o, task_.d_o, workspace);
+  }
   if (stored_) {
     trace.phase("S");
     s_product_.run(kernels, trace, factor(Operand::A1, task_.in.a1), factor(Operand::X, task_.in.x),
@@ -51,43 +49,6 @@ void StoredProducts<T>::run(const Trace& trace, void* workspace) const {
   g_product_.run(kernels, trace, factor(Operand::dO, task_.d_o),
                  transposed(factor(Operand::Y, task_.in.y)),
                  {Operand::G, g_.in(workspace), stride_, 1, false, false}, workspace);
-}
-
-template <class T>
-void StoredProducts<T>::run_delta(const Trace& trace, T* delta) const {
-  const index_t n = task_.shape.n, e = task_.shape.dv;
-  index_t rows_per_block = std::min(task_.blocks.o, n);
-  if (threads_ > 1) rows_per_block = std::min(rows_per_block, ceil_div(n, index_t(threads_)));
-  const index_t count = ceil_div(n, rows_per_block);
-  parallel::Dispenser blocks;
-  auto body = [&](int) {
-    for (index_t block = blocks.take(); block < count; block = blocks.take()) {
-      const Range rows(block * rows_per_block, n, rows_per_block);
-      const Block sums = {Operand::delta, rows.begin, 0, rows.size(), 1};
-      trace.create(sums);
-      for (Range cols(e, task_.blocks.w); cols; cols.next()) {
-        const Block o = {Operand::O, rows.begin, cols.begin, rows.size(), cols.size()};
-        const Block d_o = {Operand::dO, rows.begin, cols.begin, rows.size(), cols.size()};
-        trace.read(o);
-        trace.read(d_o);
-        for (Range part(rows.begin, rows.end, 64); part; part.next()) {
-          T terms[64];
-          task_.kernels->row_dot(part.size(), cols.size(), task_.o.at(part.begin, cols.begin),
-                                 task_.o.stride, task_.d_o.at(part.begin, cols.begin),
-                                 task_.d_o.stride, terms);
-          for (index_t i = 0; i < part.size(); ++i) {
-            T* sum = delta + part.begin + i;
-            *sum = cols.begin == 0 ? terms[i] : *sum + terms[i];
-          }
-        }
-        trace.remove(o);
-        trace.remove(d_o);
-      }
-      trace.write_and_remove(sums);
-    }
-  };
-  trace.phase("delta");
-  parallel::run(threads_, body);
 }
 
 template <class T>

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+
+#include "schedules/delta_pass.hpp"
 #include "schedules/product_pass.hpp"
 #include "schedules/row_stream.hpp"
 #include "schedules/task.hpp"
@@ -28,24 +31,23 @@ class StoredProducts {
   // Phase "dX" (stored), once U is complete; nothing where the task wants no dX.
   void run_dx(const Trace& trace, void* workspace) const;
 
-  const T* delta(void* workspace) const { return delta_.in(workspace); }
+  const T* delta(void* workspace) const { return delta_ ? delta_->delta(workspace) : nullptr; }
   MatrixView<const T> s(void* workspace) const;                                  // [n, d]
   MatrixView<const T> g(void* workspace) const;                                  // [n, d], form g
   MatrixView<const T> h(void* workspace) const { return values_.h(workspace); }  // [m, dv], form h
   MatrixView<T> u(void* workspace) const;                                        // [n, d]
 
  private:
-  void run_delta(const Trace& trace, T* delta) const;
   MatrixView<T> rows_of_d(const Slot<T>& slot, void* workspace) const {
     return {slot.in(workspace), task_.shape.n, task_.shape.d, stride_};
   }
 
   const BackwardTask<T>& task_;
-  int threads_;
   StoredNeeds needs_;
   bool stored_, h_form_;
   index_t stride_;  // of S, G, U
-  Slot<T> delta_, s_, g_, u_;
+  std::optional<DeltaPass<T>> delta_;
+  Slot<T> s_, g_, u_;
   ProductPass<T> s_product_, g_product_, dx_product_;
   row_stream::ValueProjection<T> values_;
 };

@@ -21,8 +21,7 @@ IoCost product_cost(index_t n1, index_t k, index_t n2, const ProductBlocks& bloc
 
 void add_thin_products(const LayerShape& shape, const Blocks& blocks, ScheduleCost* cost) {
   const auto [n, m, d, e, tie] = shape;
-  const index_t o = std::min(blocks.o, n), w = std::min(blocks.w, e);
-  cost->add("delta", {2 * n * e, n, n, o * (2 * w + 1)});
+  cost->add("delta", delta_cost(shape, blocks));
   if (blocks.products == Products::stored) cost->add("S", product_cost(n, d, d, blocks.s));
   if (blocks.form == Form::h) {
     cost->add("h", product_cost(m, d, e, blocks.h));
