@@ -222,34 +222,35 @@ std::string rows_text(const char* title, const std::vector<DemoRow>& rows) {
   return table.text() + notes;
 }
 
+// One column an M, one row a schedule in one of its forms.
 std::string sweep_text(const Demo& demo) {
-  std::vector<std::string> header = {"M", "regime"};
-  for (const DemoRow& row : demo.sweep.front().rows) {
-    if (row.dtype == DType::f32 && !row.literal()) header.push_back(row.label());
-  }
-  header.insert(header.end(), {"lower bound", "worst error f32", "f64"});
-  Table table(header, 0);
+  std::vector<std::string> header = {"M"}, regimes = {"regime"}, bounds = {"lower bound"};
+  std::vector<std::string> errors[2] = {{"worst error f32"}, {"worst error f64"}};
+  std::vector<std::vector<std::string>> lines;
   for (const SweepPoint& point : demo.sweep) {
+    header.push_back(grouped(point.M) + "  ");
+    regimes.push_back(std::string(name_of(theory::regime(demo.shape, point.M))) + "  ");
     const DemoRow* least = least_words(point.rows, DType::f32, false);
-    std::vector<std::string> cells = {grouped(point.M),
-                                      name_of(theory::regime(demo.shape, point.M))};
     double worst[2] = {0, 0};
     double bound = 0;
+    std::size_t line = 0;
     for (const DemoRow& row : point.rows) {
       double& error = worst[row.dtype == DType::f32 ? 0 : 1];
       if (row.report && !(row.error <= error)) error = row.error;
       if (row.dtype != DType::f32 || row.literal()) continue;
-      if (row.report) {
-        cells.push_back(grouped(row.report->count.words()) + (&row == least ? " <" : "  "));
-        if (row.report->has_bound) bound = std::max(bound, row.report->bound.words);
-      } else {
-        cells.push_back("M < " + grouped(row.candidate.least_M) + "  ");
-      }
+      if (line == lines.size()) lines.push_back({row.label()});
+      const std::string words = row.report ? grouped(row.report->count.words()) : "-";
+      lines[line++].push_back(words + (&row == least ? " <" : "  "));
+      if (row.report && row.report->has_bound) bound = std::max(bound, row.report->bound.words);
     }
-    cells.push_back(grouped(bound));
-    for (const double error : worst) cells.push_back(fmt::format("{:.1e}", error));
-    table.add(cells);
+    bounds.push_back(grouped(bound) + "  ");
+    for (int i : {0, 1}) errors[i].push_back(fmt::format("{:.1e}  ", worst[i]));
   }
+  Table table(header);
+  table.add(regimes);
+  for (const std::vector<std::string>& line : lines) table.add(line);
+  table.add(bounds);
+  for (const std::vector<std::string>& line : errors) table.add(line);
   return table.text();
 }
 
@@ -270,7 +271,8 @@ void print_demo(const Demo& demo, const std::string& summary) {
   fmt::print("  error: max|dX - ref| / max|ref| against float64; words of the run's own dtype\n");
   fmt::print("\n{}", rows_text("forward at L2 (* planned)", demo.forward));
   fmt::print("  error: of O against row_stream in f64\n");
-  fmt::print("\nwords moved for dX in f32 by M (< the least)\n{}", sweep_text(demo));
+  fmt::print("\nwords moved for dX in f32 by M (< the least, - M is too small)\n{}",
+             sweep_text(demo));
   fmt::print("\nlearned: {}\n", summary);
 }
 
