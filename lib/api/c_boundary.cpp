@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "api/validate.hpp"
+
 namespace ioattn::api {
 namespace {
 thread_local char last_error[256] = "";
@@ -33,14 +35,15 @@ Status check_problem(const ioattn_layer_problem* problem) {
   return Status::ok();
 }
 
-Status check_gradients(const ioattn_layer_gradients* gradients) {
+Status check_gradients(const ioattn_layer_gradients* gradients, int64_t d) {
   if (gradients == nullptr) return invalid("gradients is null");
   if (gradients->struct_size != sizeof *gradients) {
     return invalid("gradients: struct_size is not sizeof(ioattn_layer_gradients)");
   }
   const bool weights = gradients->dw_q != nullptr || gradients->dw_k != nullptr;
-  if (weights && gradients->dk < 0) return invalid("gradients: dk is negative");
-  return Status::ok();
+  if (!weights) return Status::ok();
+  if (gradients->dk < 0) return invalid("gradients: dk is negative");
+  return validate_weights(d, gradients->dk);
 }
 
 Status run_options(const ioattn_options* options, RunOptions* run) {

@@ -75,7 +75,7 @@ LayerGradients<T> gradients_of(const ioattn_layer_problem& p, const ioattn_layer
 }
 
 Status check_problem(const ioattn_layer_problem* problem);
-Status check_gradients(const ioattn_layer_gradients* gradients);
+Status check_gradients(const ioattn_layer_gradients* gradients, int64_t d);
 Status run_options(const ioattn_options* options, RunOptions* run);
 
 }  // namespace ioattn::api

@@ -93,7 +93,7 @@ ioattn_status ioattn_layer_backward(const ioattn_layer_problem* problem,
     api::RunOptions run;
     Status status = check_problem(problem);
     if (status.is_ok()) status = run_options(options, &run);
-    if (status.is_ok()) status = check_gradients(gradients);
+    if (status.is_ok()) status = check_gradients(gradients, problem->d);
     // O without elements may be null although LSE is given.
     const bool o_has_elements = status.is_ok() && problem->n > 0 && problem->dv > 0;
     if (o_has_elements && (o == nullptr) != (lse == nullptr)) {

@@ -1,7 +1,6 @@
 #include "schedules/layer_gradients.hpp"
 #include "api/layer.hpp"
 #include "api/layer_checks.hpp"
-#include "base/checked_size.hpp"
 
 namespace ioattn::api {
 namespace {
@@ -23,16 +22,6 @@ void add_outputs(const LayerGradients<T>& g, const LayerShape& shape, ArgumentCh
   add("dW_K", g.dw_k, d, dk);
   if (g.dw_q.data != nullptr) check->input<T>("W_K", g.w_k, d, dk);
   if (g.dw_k.data != nullptr) check->input<T>("W_Q", g.w_q, d, dk);
-}
-
-// The largest product with W_Q or W_K.
-Status validate_weights(index_t d, index_t dk) {
-  const CheckedSize width = CheckedSize(d) + CheckedSize(dk) + CheckedSize(1);
-  const CheckedSize work = width * width * width * CheckedSize(64);
-  if (dk >= 0 && !work.overflow()) return Status::ok();
-  return Status::error(dk < 0 ? StatusCode::invalid_argument : StatusCode::size_overflow,
-                       "dk = %lld: %s", static_cast<long long>(dk),
-                       dk < 0 ? "a size is negative" : "the work does not fit in 64 bits");
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ Status goal_of(ioattn_pass pass, const ioattn_layer_shape* shape,
     goal->gradients.dX = true;
     return Status::ok();
   }
-  const Status status = check_gradients(gradients);
+  const Status status = check_gradients(gradients, shape->d);
   if (!status.is_ok()) return status;
   ioattn_layer_problem sizes = {};
   sizes.n = shape->n;
@@ -169,7 +169,7 @@ ioattn_status ioattn_layer_execute_backward(const ioattn_plan* plan,
                                             void* workspace, size_t workspace_size) {
   return guarded([&] {
     Status status = check_execution(plan, Pass::backward, problem, workspace, workspace_size);
-    if (status.is_ok()) status = check_gradients(gradients);
+    if (status.is_ok()) status = check_gradients(gradients, problem->d);
     if (!status.is_ok()) return status;
     const auto run = [&](auto zero) {
       using T = decltype(zero);

@@ -78,6 +78,15 @@ Status validate_shape(const LayerShape& shape) {
   return Status::ok();
 }
 
+Status validate_weights(index_t d, index_t dk) {
+  const CheckedSize width = CheckedSize(d) + CheckedSize(dk) + CheckedSize(1);
+  const CheckedSize work = width * width * width * CheckedSize(64);
+  if (dk >= 0 && !work.overflow()) return Status::ok();
+  return Status::error(dk < 0 ? StatusCode::invalid_argument : StatusCode::size_overflow,
+                       "dk = %lld: %s", static_cast<long long>(dk),
+                       dk < 0 ? "a size is negative" : "the work does not fit in 64 bits");
+}
+
 Status validate_plan(Pass pass, const plan::Plan& plan) {
   if (!exists(plan.schedule, pass)) {
     return Status::error(StatusCode::unsupported, "%s has no %s pass", name_of(plan.schedule),

@@ -40,6 +40,9 @@ class ArgumentCheck {
 // Sizes are not negative and the schedules' own products of sizes fit in 64 bits.
 Status validate_shape(const LayerShape& shape);
 
+// The same for the products with W_Q or W_K [d, dk].
+Status validate_weights(index_t d, index_t dk);
+
 // The plan's schedule exists for the pass and its blocks are positive where the schedule uses them.
 Status validate_plan(Pass pass, const plan::Plan& plan);
 // The same for every phase that the gradients take.

@@ -114,8 +114,8 @@ class ProductSweep {
     const index_t row_major = panels * nr_ + 2;
     product_.b_row = c.b_packed ? nr_ : row_major;
     product_.b_panel = c.b_packed ? c.depth * nr_ : nr_;
-    b_memory_.assign(
-        static_cast<std::size_t>(c.b_packed ? panels * c.depth * nr_ : c.depth * row_major), nan);
+    const index_t b_size = c.b_packed ? panels * c.depth * nr_ : c.depth * row_major;
+    b_memory_.assign(static_cast<std::size_t>(std::max<index_t>(b_size, 1)), nan);  // not null
     for (index_t q = 0; q < c.depth; ++q)
       for (index_t j = 0; j < c.cols; ++j)
         b_memory_[static_cast<std::size_t>(j / nr_ * product_.b_panel + q * product_.b_row +
