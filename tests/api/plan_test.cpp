@@ -312,6 +312,20 @@ TEST(Plans, WrongArgumentsAreRefused) {
             IOATTN_INVALID_ARGUMENT);
   EXPECT_EQ(ioattn_layer_plan_parse(IOATTN_FORWARD, &good, nullptr, nullptr, nullptr, &none),
             IOATTN_INVALID_ARGUMENT);
+  float weights = 0;
+  ioattn_layer_gradients huge = {};
+  huge.struct_size = sizeof huge;
+  huge.dw_q = &weights;
+  huge.w_k = &weights;
+  huge.dk = std::int64_t{1} << 61;
+  EXPECT_EQ(ioattn_layer_plan_create(IOATTN_BACKWARD, &good, &huge, nullptr, &none),
+            IOATTN_SIZE_OVERFLOW);
+  huge.dk = -1;
+  EXPECT_EQ(ioattn_layer_plan_create(IOATTN_BACKWARD, &good, &huge, nullptr, &none),
+            IOATTN_INVALID_ARGUMENT);
+  huge.dw_q = nullptr;  // none is wanted
+  EXPECT_EQ(ioattn_layer_plan_create(IOATTN_BACKWARD, &good, &huge, nullptr, &none),
+            IOATTN_INVALID_ARGUMENT);
   EXPECT_EQ(ioattn_plan_workspace_size(nullptr, nullptr), IOATTN_INVALID_ARGUMENT);
   EXPECT_EQ(ioattn_plan_text(nullptr, nullptr, 0, nullptr), IOATTN_INVALID_ARGUMENT);
   EXPECT_EQ(ioattn_plan_describe(nullptr, nullptr, 0, nullptr), IOATTN_INVALID_ARGUMENT);
