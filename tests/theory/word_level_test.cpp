@@ -316,6 +316,27 @@ TEST(WordLevel, RowStreamIsTheBlockScheduleOfAsManyPasses) {
   }
 }
 
+// The no-reuse form of naive takes a word of a result at a time, whatever the length of its reads:
+// the paper's blocks with B = 1, and B x B blocks are B x B whatever the length of theirs.
+TEST(WordLevel, NaiveWithoutReuseIsThePapersWithSingleWords) {
+  const LayerShape cases[] = {{7, 5, 3, 3, Tie::none},
+                              {12, 20, 9, 4, Tie::none},
+                              {1, 1, 1, 1, Tie::none},
+                              {30, 8, 2, 11, Tie::none}};
+  for (const LayerShape& shape : cases) {
+    for (const index_t depth : {1, 4, 50}) {
+      Blocks blocks;
+      blocks.r = 1;
+      blocks.c = depth;
+      EXPECT_EQ(io_cost(Pass::backward, Schedule::naive, shape, blocks).total().words(),
+                paper_small_backward(shape, 5)->total());
+      blocks.r = 3;
+      EXPECT_EQ(io_cost(Pass::backward, Schedule::paper_small, shape, blocks).total().words(),
+                paper_small_backward(shape, 4 * 3 * 3)->total());
+    }
+  }
+}
+
 TEST(WordLevel, SaysWhenMIsTooSmall) {
   const LayerShape shape = {20, 20, 6, 6, Tie::none}, tied = {20, 20, 6, 6, Tie::kv};
   EXPECT_TRUE(paper_small_backward(shape, 4));
