@@ -163,6 +163,7 @@ TYPED_TEST(PlanExecute, GradientsInALentWorkspace) {
     std::vector<std::vector<T>> first(8), second(8);
     unsigned set = std::uniform_int_distribution<unsigned>(1, 255)(engine);
     if (shape.ties == Ties::none) set = (set & 127) == 0 ? 1 : set & 127;
+    if (round % 5 == 0) set = (set & 0b1100001) == 0 ? 0b0100000 : set & 0b1100001;  // dX alone
     SCOPED_TRACE(name_of(shape) + " set " + std::to_string(set));
     ioattn_layer_gradients again = wanted;
     for (std::size_t i = 0; i < 8; ++i) {
@@ -189,6 +190,15 @@ TYPED_TEST(PlanExecute, GradientsInALentWorkspace) {
         << ioattn_last_error();
     const Plan parsed(read);
     EXPECT_EQ(text_of(ioattn_plan_text, parsed), text);
+    for (const std::string& wrong :
+         {text + " ; dA9=1x1x1", text + " ; dY=1x1x1 ; dY=1x1x1", text + " ; ", " ; " + text,
+          text + text, std::string("dA=1")}) {
+      ioattn_plan* none = nullptr;
+      EXPECT_EQ(ioattn_layer_plan_parse(IOATTN_BACKWARD, &planned, &wanted, &options, wrong.c_str(),
+                                        &none),
+                IOATTN_INVALID_ARGUMENT)
+          << wrong;
+    }
     const auto json = nlohmann::json::parse(text_of(ioattn_plan_describe, parsed));
     EXPECT_EQ(json["gradients"].size(), static_cast<std::size_t>(__builtin_popcount(set)));
     Workspace workspace(parsed, static_cast<std::size_t>(round));
