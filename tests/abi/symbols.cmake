@@ -12,7 +12,7 @@ string(REPLACE "\n" ";" lines "${text}")
 set(exported "")
 set(problems "")
 foreach(line IN LISTS lines)
-  if(line STREQUAL "" OR line MATCHES "^${NODE} A ")  # the version node itself
+  if(line STREQUAL "" OR line MATCHES "^${NODE}(@@${NODE})? A ")  # the version node itself
     continue()
   endif()
   if(line MATCHES "^([A-Za-z0-9_]+)@@?${NODE} [TW] ")
