@@ -82,6 +82,19 @@ void multiply_block(const kernels::KernelTable<T>& kernels, const Factor<const T
                     const Factor<const T>& b, const Factor<T>& c, const Range& i, const Range& q,
                     const Range& j, bool accumulate, T* pack);
 
+// One block of a product by tiles. Whether tiles are single elements is decided for the whole
+// product, so that the order of a sum depends neither on tails nor on the split over threads.
+template <class T>
+void multiply_part(bool elementwise, const kernels::KernelTable<T>& kernels,
+                   const Factor<const T>& a, const Factor<const T>& b, const Factor<T>& c,
+                   const Range& i, const Range& q, const Range& j, bool accumulate, T* pack) {
+  if (elementwise) {
+    multiply_block(kernels, a, b, c, i, q, j, accumulate, pack);
+  } else {
+    multiply_lanes(kernels, a, b, c, i, q, j, accumulate, pack);
+  }
+}
+
 // C = A B with one block of C resident and blocks of A and B read: the paper's product. C is n1 x
 // n2, the sum has k terms.
 template <class T>

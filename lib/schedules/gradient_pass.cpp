@@ -78,11 +78,7 @@ void GradientPass<T>::add_block(const kernels::KernelTable<T>& kernels, const Tr
   const Factor<T> result = {Operand::q, tile, 1, tile_stride_, false, false};
   const Factor<const T> a = part_from(left, i.begin, 0), b = part_from(values, 0, j.begin);
   const Range rows(i.size(), i.size()), cols(j.size(), j.size());
-  if (elementwise_) {
-    multiply_block(kernels, a, b, result, rows, k, cols, k.begin > 0, scratch.pack);
-  } else {
-    multiply_lanes(kernels, a, b, result, rows, k, cols, k.begin > 0, scratch.pack);
-  }
+  multiply_part(elementwise_, kernels, a, b, result, rows, k, cols, k.begin > 0, scratch.pack);
   if (!blocks_.keep_a) trace.remove(left.block(i, k));
 }
 

@@ -75,13 +75,11 @@ void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& t
       const bool add = accumulate || q.begin > 0;
       if (!blocks_.keep_a) trace.read(a.block(i, q));
       trace.read(b.block(q, j));
-      if (elementwise_) {
-        multiply_block(kernels, a, b, c, i, q, j, add, pack);
-      } else if (packed_once) {
+      if (packed_once) {
         const Panels<T> panels = {kept.data + q.begin * kept.row, kept.panel, kept.row};
         multiply_panels(kernels, transposed(b), panels, transposed_result(c), j, q, i, add);
       } else {
-        multiply_lanes(kernels, a, b, c, i, q, j, add, pack);
+        multiply_part(elementwise_, kernels, a, b, c, i, q, j, add, pack);
       }
       if (!blocks_.keep_a) trace.remove(a.block(i, q));
       trace.remove(b.block(q, j));

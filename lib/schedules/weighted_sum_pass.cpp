@@ -67,13 +67,8 @@ void WeightedSumPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trac
       const Factor<const T> part = part_from(values, keys.begin, 0);
       const Factor<T> sum = part_from(c, i.begin, 0);
       const Range own_rows(i.size(), i.size()), own_keys(keys.size(), keys.size());
-      if (elementwise_) {
-        multiply_block(kernels, weights, part, sum, own_rows, own_keys, j, keys.begin > 0,
-                       scratch.pack);
-      } else {
-        multiply_lanes(kernels, weights, part, sum, own_rows, own_keys, j, keys.begin > 0,
-                       scratch.pack);
-      }
+      multiply_part(elementwise_, kernels, weights, part, sum, own_rows, own_keys, j,
+                    keys.begin > 0, scratch.pack);
       trace.remove(values.block(keys, j));
       if (!blocks_.keep_a) trace.remove(scores.block(i, keys));
     }
