@@ -90,12 +90,7 @@ std::vector<std::string> names_of(const GradientSet& set) {
 }  // namespace
 
 std::string LayerPlan::describe() const {
-  // An empty problem moves nothing; its plan is that of the least sizes.
-  LayerShape shape = goal_.problem.shape;
-  for (index_t LayerShape::*size :
-       {&LayerShape::n, &LayerShape::m, &LayerShape::d, &LayerShape::dv}) {
-    shape.*size = std::max<index_t>(shape.*size, 1);
-  }
+  const LayerShape shape = shape_to_plan(goal_.problem.shape);
   const GradientSet& set = goal_.gradients;
   const Schedule schedule = is_forward() ? forward_.schedule : backward_.blocks.schedule;
   const Blocks& blocks = is_forward() ? forward_.blocks : backward_.blocks.rows;

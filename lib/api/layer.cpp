@@ -81,11 +81,7 @@ Status layer_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o, Mat
   Status status = check_inputs(inputs, shape, &check);
   if (!status.is_ok()) return status;
   check.input<T>("dO", d_o, shape.n, shape.dv);
-  // Results that are given have to be valid, whether or not the plan takes them.
-  if (takes_forward_results(plan.schedule) || o.data != nullptr || lse != nullptr) {
-    check.input<T>("O", o, shape.n, shape.dv);
-    check.input<T>("LSE", {lse, 1, shape.n, shape.n}, 1, shape.n);
-  }
+  check_forward_results(takes_forward_results(plan.schedule), o, lse, shape, &check);
   check.output<T>("dX", dx, shape.d, shape.d);
   if (!check.status().is_ok()) return check.status();
   if (status = validate_plan(Pass::backward, plan); !status.is_ok()) return status;

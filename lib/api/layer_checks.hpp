@@ -30,6 +30,16 @@ Status check_inputs(const LayerInputs<T>& inputs, const LayerShape& shape, Argum
   return Status::ok();
 }
 
+// O and LSE of the forward pass: those that are given have to be valid, whether or not the plan
+// takes them.
+template <class T>
+void check_forward_results(bool taken, MatrixView<const T> o, const T* lse, const LayerShape& shape,
+                           ArgumentCheck* check) {
+  if (!taken && o.data == nullptr && lse == nullptr) return;
+  check->input<T>("O", o, shape.n, shape.dv);
+  check->input<T>("LSE", {lse, 1, shape.n, shape.n}, 1, shape.n);
+}
+
 template <class T>
 void fill(MatrixView<T> view, T value) {
   for (index_t i = 0; i < view.rows; ++i) std::fill_n(view.row(i), view.cols, value);

@@ -44,11 +44,7 @@ Status layer_gradients(const LayerInputs<T>& inputs, MatrixView<const T> d_o, Ma
   if (!status.is_ok()) return status;
   if (status = validate_weights(shape.d, out.set().dk); !status.is_ok()) return status;
   check.input<T>("dO", d_o, shape.n, shape.dv);
-  // Results that are given have to be valid, whether or not the plan takes them.
-  if (takes_forward_results(plan, out.set()) || o.data != nullptr || lse != nullptr) {
-    check.input<T>("O", o, shape.n, shape.dv);
-    check.input<T>("LSE", {lse, 1, shape.n, shape.n}, 1, shape.n);
-  }
+  check_forward_results(takes_forward_results(plan, out.set()), o, lse, shape, &check);
   add_outputs(out, shape, &check);
   if (!check.status().is_ok()) return check.status();
   if (out.dw_q.cols == 0) out.dw_q = {};

@@ -17,14 +17,19 @@ int granted_threads(int requested) {
   return std::max(1, requested <= 0 ? usable : std::min(requested, usable));
 }
 
+LayerShape shape_to_plan(LayerShape shape) {
+  for (index_t LayerShape::*size :
+       {&LayerShape::n, &LayerShape::m, &LayerShape::d, &LayerShape::dv}) {
+    shape.*size = std::max<index_t>(shape.*size, 1);
+  }
+  return shape;
+}
+
 Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
                     plan::PlanRequest* request) {
   const Status valid = validate_shape(problem.shape);
   if (!valid.is_ok()) return valid;
-  for (index_t LayerShape::*size :
-       {&LayerShape::n, &LayerShape::m, &LayerShape::d, &LayerShape::dv}) {
-    if (problem.shape.*size == 0) problem.shape.*size = 1;
-  }
+  problem.shape = shape_to_plan(problem.shape);
   const kernels::Kernels* kernels = nullptr;
   const Status selected = selected_kernels(&kernels);
   if (!selected.is_ok()) return selected;

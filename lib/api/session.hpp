@@ -26,8 +26,10 @@ Status selected_kernels(const kernels::Kernels** kernels);
 // min(requested, usable), at least 1.
 int granted_threads(int requested);
 
-// What the planner is asked: M and the register tile are filled in. Sizes of 0 cost nothing: blocks
-// are chosen for at least 1.
+// Sizes of 0 cost nothing: blocks are chosen, and costs told, for at least 1.
+LayerShape shape_to_plan(LayerShape shape);
+
+// What the planner is asked, for shape_to_plan: M and the register tile are filled in.
 Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
                     plan::PlanRequest* request);
 
