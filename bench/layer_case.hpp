@@ -15,7 +15,7 @@ template <class T>
 class LayerCase {
  public:
   explicit LayerCase(const LayerShape& shape) : shape_(shape) {
-    const auto [n, m, d, e, tie] = shape;
+    const auto [n, m, d, e, tie, mask] = shape;
     const double scale = 1 / std::sqrt(static_cast<double>(d));
     a1_ = random(n * d, 1);
     a2_ = random(m * d, 1);
@@ -35,7 +35,7 @@ class LayerCase {
   }
 
   LayerInputs<T> inputs() const {
-    const auto [n, m, d, e, tie] = shape_;
+    const auto [n, m, d, e, tie, mask] = shape_;
     LayerInputs<T> in = {{a1_.data(), n, d, d},
                          {a2_.data(), m, d, d},
                          {a3_.data(), m, d, d},
@@ -47,7 +47,7 @@ class LayerCase {
   }
   // dX alone, or with dY, dA1, dA2 and dA3.
   LayerGradients<T> gradients(bool all) {
-    const auto [n, m, d, e, tie] = shape_;
+    const auto [n, m, d, e, tie, mask] = shape_;
     LayerGradients<T> out;
     out.dx = {dx.data(), d, d, d};
     if (!all) return out;

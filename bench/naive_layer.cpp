@@ -44,7 +44,7 @@ NaiveLayer<T>::NaiveLayer(const LayerShape& shape, int threads)
 
 template <class T>
 void NaiveLayer<T>::forward(const LayerInputs<T>& in, T* o, T* lse) {
-  const auto [n, m, d, e, tie] = shape_;
+  const auto [n, m, d, e, tie, mask] = shape_;
   gemm(plain, plain, n, d, d, in.a1.data, d, in.x.data, d, s_.data(), d);
   gemm(plain, plain, m, e, d, in.a3.data, d, in.y.data, e, h_.data(), e);
   gemm(plain, transposed, n, m, d, s_.data(), d, in.a2.data, d, f_.data(), m);
@@ -65,7 +65,7 @@ void NaiveLayer<T>::forward(const LayerInputs<T>& in, T* o, T* lse) {
 template <class T>
 void NaiveLayer<T>::backward(const LayerInputs<T>& in, const T* d_o, const T* o, const T* lse,
                              const Gradients& out) {
-  const auto [n, m, d, e, tie] = shape_;
+  const auto [n, m, d, e, tie, mask] = shape_;
   gemm(plain, plain, n, d, d, in.a1.data, d, in.x.data, d, s_.data(), d);
   gemm(plain, plain, m, e, d, in.a3.data, d, in.y.data, e, h_.data(), e);
   gemm(plain, transposed, n, m, d, s_.data(), d, in.a2.data, d, f_.data(), m);
@@ -103,13 +103,13 @@ void NaiveLayer<T>::backward(const LayerInputs<T>& in, const T* d_o, const T* o,
 
 template <class T>
 index_t NaiveLayer<T>::forward_fma(const LayerShape& shape) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   return n * d * d + m * d * e + n * m * (d + e);
 }
 
 template <class T>
 index_t NaiveLayer<T>::fma(const LayerShape& shape, const Gradients& out) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const bool of_u = out.dx != nullptr || out.da1 != nullptr;
   const bool of_w = out.da3 != nullptr || out.dy != nullptr;
   return n * d * d + m * d * e + n * m * (d + e) + (of_u ? n * m * d : 0) +

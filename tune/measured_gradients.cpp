@@ -14,7 +14,7 @@ constexpr NamedGradient names[] = {{"dX", &GradientSet::dX},     {"dY", &Gradien
 // The matrices of a set in one array, which has room for all.
 template <class T>
 LayerGradients<T> lay_out(const LayerShape& shape, const GradientSet& set, T* words) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const auto next = [&words](bool wanted, index_t rows, index_t cols) {
     if (!wanted) return MatrixView<T>{};
     const MatrixView<T> view = {words, rows, cols, cols};
@@ -34,7 +34,7 @@ LayerGradients<T> lay_out(const LayerShape& shape, const GradientSet& set, T* wo
 }
 
 index_t words_of(const LayerShape& shape, const GradientSet& set) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   index_t words = 0;
   if (set.dX) words += d * d;
   if (set.dY) words += d * e;

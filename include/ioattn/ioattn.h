@@ -8,12 +8,14 @@
  *
  * The layer problem (Q = A1 W_Q, K = A2 W_K, V = A3 W_V with X = W_Q W_K^T and Y = W_V):
  *
- *     S = A1 X    s = S A2^T    LSE_i = log sum_j exp(s_ij)    f = exp(s - LSE)    O = f A3 Y
- *     dX = A1^T p A2    with    p = f o (dO (A3 Y)^T - rowsum(O o dO) 1^T)
+ *     S = A1 X    s = scale S A2^T    LSE_i = log sum_j exp(s_ij)    f = exp(s - LSE)    O = f A3 Y
+ *     dX = A1^T p A2    with    p = scale f o (dO (A3 Y)^T - rowsum(O o dO) 1^T)
  *     dA1 = p A2 X^T    dA2 = p^T S    dA3 = f^T dO Y^T    dY = A3^T f^T dO
  *
- * where A1 is n x d, A2 and A3 are m x d, X is d x d, Y is d x dv, O and dO are n x dv. Matrices
- * are row-major. ("On Fine-Grained I/O Complexity of Attention Backward Passes", section 3.)
+ * where A1 is n x d, A2 and A3 are m x d, X is d x d, Y is d x dv, O and dO are n x dv, and sums
+ * over j take the keys that the mask shows to query i. Of a batch, every entry has its own A1, A2,
+ * A3 and O; X and Y are shared, dX and dY are sums over the entries. Matrices are row-major. ("On
+ * Fine-Grained I/O Complexity of Attention Backward Passes", section 3.)
  *
  * Every declaration: ioattn.h. */
 #ifndef IOATTN_IOATTN_H
@@ -73,26 +75,42 @@ typedef enum ioattn_dtype {
   IOATTN_F64 = 1  /**< double */
 } ioattn_dtype;
 
+/** Which keys a query sees. What is hidden takes no part in anything: not even a NaN of it does. A
+ * query that sees no key has O = 0, LSE = -inf, and no part in gradients. */
+typedef enum ioattn_mask {
+  IOATTN_MASK_NONE = 0,                /**< all */
+  IOATTN_MASK_CAUSAL_TOP_LEFT = 1,     /**< query i the keys 0 ... i */
+  IOATTN_MASK_CAUSAL_BOTTOM_RIGHT = 2, /**< query i the keys 0 ... i + m - n */
+  IOATTN_MASK_WINDOW_TOP_LEFT = 3,     /**< query i the keys i - left ... i + right */
+  IOATTN_MASK_WINDOW_BOTTOM_RIGHT = 4  /**< the same, from i + m - n */
+} ioattn_mask;
+
 /** Inputs of the layer problem. Sizes may be 0: without keys (m = 0) O and dX are 0 and LSE is
  * -inf. Equal pointers and strides (a2 = a3, or a1 = a2 = a3) are recognised: that memory is then
  * moved once. Strides are elements from row to row; 0 means that rows follow each other. */
 typedef struct ioattn_layer_problem {
-  size_t struct_size; /**< sizeof(ioattn_layer_problem) */
-  int64_t n,          /**< rows of A1: queries */
-      m,              /**< rows of A2 and A3: keys */
-      d,              /**< columns of A1, A2 and A3 */
-      dv;             /**< columns of Y */
-  ioattn_dtype dtype; /**< of all inputs and outputs; every sum is of this type */
-  const void* a1;     /**< [n, d] */
-  const void* a2;     /**< [m, d] */
-  const void* a3;     /**< [m, d] */
-  const void* x;      /**< [d, d] */
-  const void* y;      /**< [d, dv] */
-  int64_t a1_stride,  /**< of a1; 0: d */
-      a2_stride,      /**< of a2; 0: d */
-      a3_stride,      /**< of a3; 0: d */
-      x_stride,       /**< of x; 0: d */
-      y_stride;       /**< of y; 0: dv */
+  size_t struct_size;  /**< sizeof(ioattn_layer_problem) */
+  int64_t n,           /**< rows of A1: queries */
+      m,               /**< rows of A2 and A3: keys */
+      d,               /**< columns of A1, A2 and A3 */
+      dv;              /**< columns of Y */
+  ioattn_dtype dtype;  /**< of all inputs and outputs; every sum is of this type */
+  const void* a1;      /**< [n, d] */
+  const void* a2;      /**< [m, d] */
+  const void* a3;      /**< [m, d] */
+  const void* x;       /**< [d, d] */
+  const void* y;       /**< [d, dv] */
+  int64_t a1_stride,   /**< of a1; 0: d */
+      a2_stride,       /**< of a2; 0: d */
+      a3_stride,       /**< of a3; 0: d */
+      x_stride,        /**< of x; 0: d */
+      y_stride;        /**< of y; 0: dv */
+  double scale;        /**< of the scores; 0: 1 */
+  ioattn_mask mask;    /**< taken by the schedule "row_stream" alone; the planner knows */
+  int64_t window_left, /**< of the masks WINDOW alone: keys before a query's own; -1: all */
+      window_right;    /**< keys after it; -1: all */
+  int64_t batch; /**< entries; 0: 1. Those of A1, A2, A3, of O, LSE, dO and the gradients of the A's
+                    follow each other row by row: entry 1 of A1 begins at row n. */
 } ioattn_layer_problem;
 
 /** How to run. A null pointer, or zeros after struct_size, means the defaults. */
@@ -172,13 +190,18 @@ typedef enum ioattn_tie {
 
 /** What is planned for: the layer problem without its memory. */
 typedef struct ioattn_layer_shape {
-  size_t struct_size; /**< sizeof(ioattn_layer_shape) */
-  int64_t n,          /**< rows of A1: queries */
-      m,              /**< rows of A2 and A3: keys */
-      d,              /**< columns of A1, A2 and A3 */
-      dv;             /**< columns of Y */
-  ioattn_dtype dtype; /**< of all inputs and outputs */
-  ioattn_tie tie;     /**< which operands will be the same memory */
+  size_t struct_size;  /**< sizeof(ioattn_layer_shape) */
+  int64_t n,           /**< rows of A1: queries */
+      m,               /**< rows of A2 and A3: keys */
+      d,               /**< columns of A1, A2 and A3 */
+      dv;              /**< columns of Y */
+  ioattn_dtype dtype;  /**< of all inputs and outputs */
+  ioattn_tie tie;      /**< which operands will be the same memory */
+  double scale;        /**< as in the problem */
+  ioattn_mask mask;    /**< as in the problem */
+  int64_t window_left, /**< as in the problem */
+      window_right,    /**< as in the problem */
+      batch;           /**< as in the problem */
 } ioattn_layer_shape;
 
 /** A pass planned for one shape and a number of threads. It never changes: several threads may
@@ -218,8 +241,8 @@ IOATTN_API ioattn_status ioattn_plan_text(const ioattn_plan* plan, char* buffer,
 IOATTN_API ioattn_status ioattn_plan_describe(const ioattn_plan* plan, char* buffer, size_t size,
                                               size_t* needed);
 
-/** The planned forward pass: O [n, dv] and LSE [n]. The problem has the planned sizes and dtype,
- * and operands planned as one memory are one. A null workspace: the heap. */
+/** The planned forward pass: O [n, dv] and LSE [n]. The problem has the planned sizes, dtype,
+ * scale, mask and batch, and operands planned as one memory are one. A null workspace: the heap. */
 IOATTN_API ioattn_status ioattn_layer_execute_forward(const ioattn_plan* plan,
                                                       const ioattn_layer_problem* problem, void* o,
                                                       int64_t o_stride, void* lse, void* workspace,

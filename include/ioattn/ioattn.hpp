@@ -78,11 +78,18 @@ struct Options {
 template <class T>
 struct Layer {
   static_assert(std::is_same<T, float>::value || std::is_same<T, double>::value, "float or double");
-  Matrix<const T> a1; /**< [n, d] */
-  Matrix<const T> a2; /**< [m, d] */
-  Matrix<const T> a3; /**< [m, d] */
-  Matrix<const T> x;  /**< [d, d] */
-  Matrix<const T> y;  /**< [d, dv] */
+  Matrix<const T> a1;                  /**< [n, d] */
+  Matrix<const T> a2;                  /**< [m, d] */
+  Matrix<const T> a3;                  /**< [m, d] */
+  Matrix<const T> x;                   /**< [d, d] */
+  Matrix<const T> y;                   /**< [d, dv] */
+  double scale = 1;                    /**< of the scores, not 0 */
+  ioattn_mask mask = IOATTN_MASK_NONE; /**< which keys a query sees */
+  std::int64_t window_left = -1;       /**< of window masks: keys before a query's own; -1: all */
+  std::int64_t window_right = -1;      /**< keys after it; -1: all */
+  std::int64_t batch =
+      1; /**< entries of a1, a2 and a3, whose rows are those of one entry and follow
+            each other; so do the rows of O, LSE, dO and the gradients of the A's */
 
   /** For the C functions. Throws std::invalid_argument if the shapes do not fit together. */
   ioattn_layer_problem c() const {
@@ -107,6 +114,11 @@ struct Layer {
     p.a3_stride = a3.stride;
     p.x_stride = x.stride;
     p.y_stride = y.stride;
+    p.scale = scale;
+    p.mask = mask;
+    p.window_left = window_left;
+    p.window_right = window_right;
+    p.batch = batch;
     return p;
   }
 };
@@ -234,6 +246,11 @@ class Plan {
     shape.d = problem.d;
     shape.dv = problem.dv;
     shape.dtype = problem.dtype;
+    shape.scale = problem.scale;
+    shape.mask = problem.mask;
+    shape.window_left = problem.window_left;
+    shape.window_right = problem.window_right;
+    shape.batch = problem.batch;
     if (problem.a2 == problem.a3 && problem.a2_stride == problem.a3_stride) {
       const bool all = problem.a1 == problem.a2 && problem.a1_stride == problem.a2_stride &&
                        problem.n == problem.m;

@@ -32,7 +32,8 @@ Status check_problem(const ioattn_layer_problem* problem) {
   if (problem->n < 0 || problem->m < 0 || problem->d < 0 || problem->dv < 0) {
     return invalid("problem: a size is negative");
   }
-  return Status::ok();
+  if (problem->batch < 0) return invalid("problem: batch is negative");
+  return check_mask(*problem);
 }
 
 Status check_gradients(const ioattn_layer_gradients* gradients, int64_t d) {

@@ -50,11 +50,43 @@ MatrixView<T> output(void* data, int64_t rows, int64_t cols, int64_t stride) {
   return {static_cast<T*>(data), rows, cols, stride == 0 ? cols : stride};
 }
 
+// The mask of a problem or a shape, which check_mask has found valid.
+template <class Described>
+Mask mask_of(const Described& p) {
+  const int kind = number_of(p.mask);
+  if (kind == IOATTN_MASK_NONE) return {};
+  const bool bottom_right =
+      kind == IOATTN_MASK_CAUSAL_BOTTOM_RIGHT || kind == IOATTN_MASK_WINDOW_BOTTOM_RIGHT;
+  const Mask causal = bottom_right ? causal_bottom_right(p.n, p.m) : causal_top_left();
+  if (kind == IOATTN_MASK_CAUSAL_TOP_LEFT || kind == IOATTN_MASK_CAUSAL_BOTTOM_RIGHT) return causal;
+  return {p.window_left < 0 ? -Mask::unbounded : causal.last - p.window_left,
+          p.window_right < 0 ? Mask::unbounded : causal.last + p.window_right};
+}
+template <class Described>
+Status check_mask(const Described& p) {
+  constexpr int64_t widest = int64_t(1) << 60;
+  const int kind = number_of(p.mask);
+  if (kind < IOATTN_MASK_NONE || kind > IOATTN_MASK_WINDOW_BOTTOM_RIGHT) {
+    return invalid("mask is unknown");
+  }
+  if (kind < IOATTN_MASK_WINDOW_TOP_LEFT) return Status::ok();
+  if (p.window_left < -1 || p.window_right < -1 || p.window_left > widest ||
+      p.window_right > widest) {
+    return invalid("window_left and window_right are -1 or at most 2^60");
+  }
+  return Status::ok();
+}
+
 template <class T>
 LayerInputs<T> inputs_of(const ioattn_layer_problem& p) {
-  return {input<T>(p.a1, p.n, p.d, p.a1_stride), input<T>(p.a2, p.m, p.d, p.a2_stride),
-          input<T>(p.a3, p.m, p.d, p.a3_stride), input<T>(p.x, p.d, p.d, p.x_stride),
-          input<T>(p.y, p.d, p.dv, p.y_stride)};
+  return {input<T>(p.a1, p.n, p.d, p.a1_stride),
+          input<T>(p.a2, p.m, p.d, p.a2_stride),
+          input<T>(p.a3, p.m, p.d, p.a3_stride),
+          input<T>(p.x, p.d, p.d, p.x_stride),
+          input<T>(p.y, p.d, p.dv, p.y_stride),
+          mask_of(p),
+          p.scale == 0 ? 1 : p.scale,
+          p.batch == 0 ? 1 : p.batch};
 }
 
 template <class T>

@@ -63,9 +63,10 @@ std::string blocks_json(const Variant& variant, const Blocks& blocks) {
   return json.text();
 }
 
-void add_bound(Pass pass, Schedule schedule, const LayerShape& shape, index_t M, JsonObject* json) {
+void add_bound(Pass pass, Schedule schedule, const LayerShape& shape, index_t batch, index_t M,
+               JsonObject* json) {
   const theory::AlgorithmClass algorithms = theory::class_of(pass, schedule);
-  const theory::Bound bound = theory::lower_bound(pass, algorithms, shape, M);
+  const theory::Bound bound = theory::lower_bound(pass, algorithms, shape, M, batch);
   json->add("class", theory::name_of(algorithms));
   json->add_number("lower_bound", bound.words);
   json->add("bound", bound.name);
@@ -94,11 +95,13 @@ std::string LayerPlan::describe() const {
   const GradientSet& set = goal_.gradients;
   const Schedule schedule = is_forward() ? forward_.schedule : backward_.blocks.schedule;
   const Blocks& blocks = is_forward() ? forward_.blocks : backward_.blocks.rows;
-  const theory::ScheduleCost cost = is_forward()
-                                        ? theory::io_cost(Pass::forward, schedule, shape, blocks)
-                                        : theory::gradients_cost(shape, set, backward_.blocks);
-  const index_t fma = is_forward() ? theory::fma_count(Pass::forward, schedule, shape, blocks)
-                                   : theory::gradients_fma(shape, set, backward_.blocks);
+  const theory::Batch batch = theory::batch_of(goal_.problem);
+  const theory::ScheduleCost cost =
+      is_forward() ? theory::forward_cost(schedule, shape, blocks, batch)
+                   : theory::gradients_cost(shape, set, backward_.blocks, batch);
+  const index_t fma =
+      is_forward() ? batch.entries * theory::fma_count(Pass::forward, schedule, shape, blocks)
+                   : theory::gradients_fma(shape, set, backward_.blocks, batch.entries);
   const theory::IoCost total = cost.total();
   const index_t M = M_ > 0 ? M_ : total.footprint;
   const Variant variant = variant_of(goal_.pass, schedule, blocks);
@@ -123,7 +126,7 @@ std::string LayerPlan::describe() const {
   json.add("M", M);
   add_cost(total, &json);
   json.add("words", total.words());
-  if (bounded) add_bound(goal_.pass, schedule, shape, M, &json);
+  if (bounded) add_bound(goal_.pass, schedule, shape, batch.entries, M, &json);
   json.add("fma", fma);
   json.add("flops", 2 * fma);
   json.add("workspace_bytes", workspace_bytes_);
@@ -147,7 +150,7 @@ std::string LayerPlan::describe() const {
     item.add("level", "L" + std::to_string(cache.level));
     item.add("M", memory.words);
     item.add("regime", theory::name_of(theory::regime(shape, memory.words)));
-    if (bounded) add_bound(goal_.pass, schedule, shape, memory.words, &item);
+    if (bounded) add_bound(goal_.pass, schedule, shape, batch.entries, memory.words, &item);
     levels.push_back(item.text());
   }
   json.add_json("levels", list(levels));

@@ -36,13 +36,13 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
   if (!status.is_ok()) return status;
   AlignedBuffer results;
   if (lse == nullptr && api::takes_forward_results(plan, set)) {
-    const int64_t words = problem.n * (problem.dv + 1);
+    const int64_t words = inputs.batch * problem.n * (problem.dv + 1);
     results = AlignedBuffer(static_cast<std::size_t>(words) * sizeof(T));
     if (words > 0 && results.data() == nullptr) {
       return Status::error(StatusCode::out_of_memory, "no memory for O and LSE");
     }
     T* o_result = static_cast<T*>(results.data());
-    T* lse_result = o_result + problem.n * problem.dv;
+    T* lse_result = o_result + inputs.batch * problem.n * problem.dv;
     api::RunOptions forward_options = options;
     // Whoever asked for stationary has room for scores in the forward pass too.
     if (plan.blocks.schedule != Schedule::stationary) forward_options.schedule.reset();
@@ -184,7 +184,7 @@ ioattn_status ioattn_layer_bound(ioattn_pass pass, ioattn_class algorithms, ioat
     }
     if (n < 1 || m < 1 || d < 1 || dv < 1 || M < 1) return invalid("a size or M is below 1");
     if (tie == IOATTN_TIE_ALL && n != m) return invalid("A1 = A2 needs n = m");
-    const LayerShape shape = {n, m, d, dv, static_cast<Tie>(tie)};
+    const LayerShape shape = {n, m, d, dv, static_cast<Tie>(tie), {}};
     const Status status = api::validate_shape(shape);
     if (!status.is_ok()) return status;
     const theory::Bound bound = theory::lower_bound(

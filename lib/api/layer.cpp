@@ -31,28 +31,30 @@ Status layer_forward(const LayerInputs<T>& inputs, const plan::Plan& plan, int t
   ArgumentCheck check;
   Status status = check_inputs(inputs, shape, &check);
   if (!status.is_ok()) return status;
-  if (o.data != nullptr) check.output<T>("O", o, shape.n, shape.dv);
-  if (lse != nullptr) check.output<T>("LSE", {lse, 1, shape.n, shape.n}, 1, shape.n);
+  const index_t rows = inputs.batch * shape.n;
+  if (o.data != nullptr) check.output<T>("O", of_batch(o, inputs.batch), rows, shape.dv);
+  if (lse != nullptr) check.output<T>("LSE", {lse, 1, rows, rows}, 1, rows);
   if (!check.status().is_ok()) return check.status();
-  if (status = validate_plan(Pass::forward, plan); !status.is_ok()) return status;
+  if (status = validate_plan(Pass::forward, plan, shape.mask); !status.is_ok()) return status;
   const kernels::Kernels* kernels = nullptr;
   if (status = kernels_of(plan.isa, &kernels); !status.is_ok()) return status;
 
   if (shape.n == 0 || (o.data == nullptr && lse == nullptr)) return Status::ok();
-  if (shape.m == 0 || shape.d == 0) {
-    // No key, or keys that all score 0 and have the value 0.
-    if (o.data != nullptr) fill(o, T(0));
+  if (shape.d == 0 || seen_keys(shape).is_empty()) {
+    // Keys that all score 0 and have the value 0, or none that is seen.
+    if (o.data != nullptr) fill(of_batch(o, inputs.batch), T(0));
     if (lse != nullptr) {
-      std::fill_n(
-          lse, shape.n,
-          shape.m == 0 ? -std::numeric_limits<T>::infinity() : std::log(static_cast<T>(shape.m)));
+      for (index_t i = 0; i < rows; ++i) {
+        const index_t seen = shape.mask.of_row(i % shape.n, shape.m).size();
+        lse[i] = seen == 0 ? -std::numeric_limits<T>::infinity() : std::log(static_cast<T>(seen));
+      }
     }
     return Status::ok();
   }
 
   // An output that is not wanted is still computed, into scratch memory.
-  const index_t o_words = o.data == nullptr ? shape.n * shape.dv : 0;
-  const index_t lse_words = lse == nullptr ? shape.n : 0;
+  const index_t o_words = o.data == nullptr ? rows * shape.dv : 0;
+  const index_t lse_words = lse == nullptr ? rows : 0;
   const index_t bytes = (o_words + lse_words) * index_t(sizeof(T));
   const AlignedBuffer unwanted(static_cast<std::size_t>(bytes));
   if (bytes > 0 && unwanted.data() == nullptr) return no_memory(bytes);
@@ -75,36 +77,12 @@ template <class T>
 Status layer_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o, MatrixView<const T> o,
                       const T* lse, const plan::Plan& plan, int threads, Observer* observer,
                       MatrixView<T> dx, const Prepared& prepared) {
-  LayerShape shape = shape_of(inputs);
-  if (prepared.tie) shape.tie = *prepared.tie;
-  ArgumentCheck check;
-  Status status = check_inputs(inputs, shape, &check);
-  if (!status.is_ok()) return status;
-  check.input<T>("dO", d_o, shape.n, shape.dv);
-  check_forward_results(takes_forward_results(plan.schedule), o, lse, shape, &check);
-  check.output<T>("dX", dx, shape.d, shape.d);
-  if (!check.status().is_ok()) return check.status();
-  if (status = validate_plan(Pass::backward, plan); !status.is_ok()) return status;
-  const kernels::Kernels* kernels = nullptr;
-  if (status = kernels_of(plan.isa, &kernels); !status.is_ok()) return status;
-
-  if (shape.n == 0 || shape.m == 0 || shape.d == 0 || shape.dv == 0) {
-    fill(dx, T(0));
-    return Status::ok();
-  }
-  schedules::BackwardTask<T> task;
-  task.shape = shape;
-  task.in = inputs;
-  task.d_o = d_o;
-  task.o = o;
-  task.lse = lse;
-  task.dx = dx;
-  task.blocks = plan.blocks;
-  task.kernels = &kernels->table<T>();
-  task.threads = std::max(threads, 1);
-  task.observer = observer;
-  task.memory = prepared.memory;
-  return schedules::run_backward(plan.schedule, task);
+  plan::GradientPlan gradients = {plan.level, {}, plan.isa, plan.tile_rows, plan.tile_cols};
+  gradients.blocks.schedule = plan.schedule;
+  gradients.blocks.rows = plan.blocks;
+  LayerGradients<T> out;
+  out.dx = dx;
+  return layer_gradients<T>(inputs, d_o, o, lse, gradients, threads, observer, out, prepared);
 }
 
 #define IOATTN_INSTANTIATE(T)                                                                     \

@@ -18,13 +18,21 @@ inline Status kernels_of(Isa isa, const kernels::Kernels** kernels) {
   return Status::ok();
 }
 
+// All rows of a batch whose first entry is given.
+template <class T>
+MatrixView<T> of_batch(MatrixView<T> entry, index_t batch) {
+  entry.rows *= batch;
+  return entry;
+}
+
 template <class T>
 Status check_inputs(const LayerInputs<T>& inputs, const LayerShape& shape, ArgumentCheck* check) {
-  const Status valid = validate_shape(shape);
+  const Status valid = validate_problem({shape, dtype_of<T>::value, 0, inputs.batch, inputs.scale});
   if (!valid.is_ok()) return valid;
-  check->input<T>("A1", inputs.a1, shape.n, shape.d);
-  check->input<T>("A2", inputs.a2, shape.m, shape.d);
-  check->input<T>("A3", inputs.a3, shape.m, shape.d);
+  const index_t batch = inputs.batch;
+  check->input<T>("A1", of_batch(inputs.a1, batch), batch * shape.n, shape.d);
+  check->input<T>("A2", of_batch(inputs.a2, batch), batch * shape.m, shape.d);
+  check->input<T>("A3", of_batch(inputs.a3, batch), batch * shape.m, shape.d);
   check->input<T>("X", inputs.x, shape.d, shape.d);
   check->input<T>("Y", inputs.y, shape.d, shape.dv);
   return Status::ok();
@@ -34,14 +42,15 @@ Status check_inputs(const LayerInputs<T>& inputs, const LayerShape& shape, Argum
 // takes them.
 template <class T>
 void check_forward_results(bool taken, MatrixView<const T> o, const T* lse, const LayerShape& shape,
-                           ArgumentCheck* check) {
+                           index_t batch, ArgumentCheck* check) {
   if (!taken && o.data == nullptr && lse == nullptr) return;
-  check->input<T>("O", o, shape.n, shape.dv);
-  check->input<T>("LSE", {lse, 1, shape.n, shape.n}, 1, shape.n);
+  const index_t rows = batch * shape.n;
+  check->input<T>("O", of_batch(o, batch), rows, shape.dv);
+  check->input<T>("LSE", {lse, 1, rows, rows}, 1, rows);
 }
 
 template <class T>
-void fill(MatrixView<T> view, T value) {
+void fill(const MatrixView<T>& view, T value) {
   for (index_t i = 0; i < view.rows; ++i) std::fill_n(view.row(i), view.cols, value);
 }
 

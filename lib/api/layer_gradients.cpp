@@ -6,18 +6,19 @@ namespace ioattn::api {
 namespace {
 
 template <class T>
-void add_outputs(const LayerGradients<T>& g, const LayerShape& shape, ArgumentCheck* check) {
-  const auto [n, m, d, e, tie] = shape;
+void add_outputs(const LayerGradients<T>& g, const LayerShape& shape, index_t batch,
+                 ArgumentCheck* check) {
+  const auto [n, m, d, e, tie, mask] = shape;
   const index_t dk = g.set().dk;
   const auto add = [&](const char* name, const MatrixView<T>& view, index_t rows, index_t cols) {
     if (view.data != nullptr) check->output<T>(name, view, rows, cols);
   };
   add("dX", g.dx, d, d);
   add("dY", g.dy, d, e);
-  add("dA1", g.da1, n, d);
-  add("dA2", g.da2, m, d);
-  add("dA3", g.da3, m, d);
-  add("dA", g.da, m, d);
+  add("dA1", of_batch(g.da1, batch), batch * n, d);
+  add("dA2", of_batch(g.da2, batch), batch * m, d);
+  add("dA3", of_batch(g.da3, batch), batch * m, d);
+  add("dA", of_batch(g.da, batch), batch * m, d);
   add("dW_Q", g.dw_q, d, dk);
   add("dW_K", g.dw_k, d, dk);
   if (g.dw_q.data != nullptr) check->input<T>("W_K", g.w_k, d, dk);
@@ -43,19 +44,22 @@ Status layer_gradients(const LayerInputs<T>& inputs, MatrixView<const T> d_o, Ma
   Status status = check_inputs(inputs, shape, &check);
   if (!status.is_ok()) return status;
   if (status = validate_weights(shape.d, out.set().dk); !status.is_ok()) return status;
-  check.input<T>("dO", d_o, shape.n, shape.dv);
-  check_forward_results(takes_forward_results(plan, out.set()), o, lse, shape, &check);
-  add_outputs(out, shape, &check);
+  const index_t batch = inputs.batch;
+  check.input<T>("dO", of_batch(d_o, batch), batch * shape.n, shape.dv);
+  check_forward_results(takes_forward_results(plan, out.set()), o, lse, shape, batch, &check);
+  add_outputs(out, shape, batch, &check);
   if (!check.status().is_ok()) return check.status();
   if (out.dw_q.cols == 0) out.dw_q = {};
   if (out.dw_k.cols == 0) out.dw_k = {};
-  if (status = validate_plan(plan, out.set(), shape.tie); !status.is_ok()) return status;
+  if (status = validate_plan(plan, out.set(), shape.tie, shape.mask); !status.is_ok())
+    return status;
   const kernels::Kernels* kernels = nullptr;
   if (status = kernels_of(plan.isa, &kernels); !status.is_ok()) return status;
 
-  if (shape.n == 0 || shape.m == 0 || shape.d == 0 || shape.dv == 0) {
+  if (shape.n == 0 || shape.d == 0 || shape.dv == 0 || seen_keys(shape).is_empty()) {
     for (const MatrixView<T>& view :
-         {out.dx, out.dy, out.da1, out.da2, out.da3, out.da, out.dw_q, out.dw_k}) {
+         {out.dx, out.dy, of_batch(out.da1, batch), of_batch(out.da2, batch),
+          of_batch(out.da3, batch), of_batch(out.da, batch), out.dw_q, out.dw_k}) {
       if (view.data != nullptr) fill(view, T(0));
     }
     return Status::ok();

@@ -62,10 +62,10 @@ Status LayerPlan::parse(const Goal& goal, const RunOptions& options, std::string
             : plan::parse_gradient_plan(text, goal.gradients, shape.tie, &backward, &error))) {
     return Status::error(StatusCode::invalid_argument, "%.200s", error.c_str());
   }
-  Status status = validate_shape(shape);
+  Status status = validate_problem(goal.problem);
   if (status.is_ok()) {
-    status = result->is_forward() ? validate_plan(Pass::forward, forward)
-                                  : validate_plan(backward, goal.gradients, shape.tie);
+    status = result->is_forward() ? validate_plan(Pass::forward, forward, shape.mask)
+                                  : validate_plan(backward, goal.gradients, shape.tie, shape.mask);
   }
   if (!status.is_ok()) return status;
   const Isa isa = result->is_forward() ? forward.isa : backward.isa;
@@ -103,12 +103,14 @@ Status LayerPlan::finish(const RunOptions& options) {
   return measured;
 }
 
-Status LayerPlan::check_shape(const LayerShape& given) const {
+Status LayerPlan::check_problem(const LayerProblem& problem) const {
+  const LayerShape& given = problem.shape;
   const LayerShape& shape = goal_.problem.shape;
-  if (given.n != shape.n || given.m != shape.m || given.d != shape.d || given.dv != shape.dv) {
+  if (given.n != shape.n || given.m != shape.m || given.d != shape.d || given.dv != shape.dv ||
+      given.mask != shape.mask || problem.batch != goal_.problem.batch ||
+      problem.scale != goal_.problem.scale) {
     return Status::error(StatusCode::invalid_argument, "the plan is for %s, the inputs are %s",
-                         to_text(goal_.problem).c_str(),
-                         to_text(LayerProblem{given, goal_.problem.dtype, 0}).c_str());
+                         to_text(goal_.problem).c_str(), to_text(problem).c_str());
   }
   if (static_cast<int>(given.tie) < static_cast<int>(shape.tie)) {
     return Status::error(StatusCode::invalid_argument,
@@ -121,7 +123,7 @@ Status LayerPlan::check_shape(const LayerShape& given) const {
 template <class T>
 Status LayerPlan::forward(const LayerInputs<T>& inputs, MatrixView<T> o, T* lse, void* workspace,
                           index_t bytes) const {
-  const Status matches = check_shape(shape_of(inputs));
+  const Status matches = check_problem(problem_of(inputs));
   if (!matches.is_ok()) return matches;
   if ((o.data == nullptr && o.rows * o.cols > 0) || (lse == nullptr && o.rows > 0)) {
     return Status::error(StatusCode::invalid_argument, "a plan computes both O and LSE");
@@ -135,7 +137,7 @@ template <class T>
 Status LayerPlan::backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o,
                            MatrixView<const T> o, const T* lse, const LayerGradients<T>& gradients,
                            void* workspace, index_t bytes) const {
-  const Status matches = check_shape(shape_of(inputs));
+  const Status matches = check_problem(problem_of(inputs));
   if (!matches.is_ok()) return matches;
   if (gradients.set() != goal_.gradients) {
     return Status::error(StatusCode::invalid_argument,

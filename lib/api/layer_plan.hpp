@@ -36,7 +36,7 @@ class LayerPlan {
   // One JSON object: schedule, blocks, kernel, words, bound, flops (lib/api/README.md).
   std::string describe() const;
 
-  // As api::layer_forward and layer_gradients. Inputs must have the planned sizes, operands planned
+  // As api::layer_forward and layer_gradients. Inputs must be the planned problem, operands planned
   // as one memory must be one, the gradients those planned. `workspace` is null or holds
   // workspace_bytes().
   template <class T>
@@ -50,7 +50,7 @@ class LayerPlan {
  private:
   bool is_forward() const { return goal_.pass == Pass::forward; }
   Status finish(const RunOptions& options);
-  Status check_shape(const LayerShape& given) const;
+  Status check_problem(const LayerProblem& given) const;
 
   Goal goal_;
   plan::Plan forward_;

@@ -27,7 +27,12 @@ Status goal_of(ioattn_pass pass, const ioattn_layer_shape* shape,
   }
   if (tie < IOATTN_TIE_NONE || tie > IOATTN_TIE_ALL) return invalid("shape: tie is unknown");
   if (tie == IOATTN_TIE_ALL && shape->n != shape->m) return invalid("A1 = A2 needs n = m");
-  goal->problem.shape = {shape->n, shape->m, shape->d, shape->dv, static_cast<Tie>(tie)};
+  if (shape->n < 0 || shape->m < 0) return invalid("shape: a size is negative");
+  if (const Status valid = check_mask(*shape); !valid.is_ok()) return valid;
+  goal->problem.shape = {shape->n,       shape->m, shape->d, shape->dv, static_cast<Tie>(tie),
+                         mask_of(*shape)};
+  goal->problem.scale = shape->scale == 0 ? 1 : shape->scale;
+  goal->problem.batch = shape->batch == 0 ? 1 : shape->batch;
   goal->problem.dtype = dtype == IOATTN_F32 ? DType::f32 : DType::f64;
   goal->pass = number_of(pass) == IOATTN_FORWARD ? Pass::forward : Pass::backward;
   if (goal->pass == Pass::forward) return Status::ok();

@@ -27,7 +27,7 @@ LayerShape shape_to_plan(LayerShape shape) {
 
 Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
                     plan::PlanRequest* request) {
-  const Status valid = validate_shape(problem.shape);
+  const Status valid = validate_problem(problem);
   if (!valid.is_ok()) return valid;
   problem.shape = shape_to_plan(problem.shape);
   const kernels::Kernels* kernels = nullptr;

@@ -40,7 +40,7 @@ Status plan_pass(Pass pass, const LayerProblem& problem, const RunOptions& optio
 
 template <class T>
 LayerProblem problem_of(const LayerInputs<T>& inputs) {
-  return {shape_of(inputs), dtype_of<T>::value, 0};
+  return {shape_of(inputs), dtype_of<T>::value, 0, inputs.batch, inputs.scale};
 }
 
 }  // namespace ioattn::api

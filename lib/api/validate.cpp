@@ -1,6 +1,7 @@
 #include "api/validate.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/checked_size.hpp"
 
@@ -61,19 +62,33 @@ const Status& ArgumentCheck::status() {
 }
 
 Status validate_shape(const LayerShape& shape) {
+  return validate_problem({shape, DType::f32, 0, 1, 1});
+}
+
+Status validate_problem(const LayerProblem& problem) {
+  const LayerShape& shape = problem.shape;
+  if (problem.batch < 1) {
+    return Status::error(StatusCode::invalid_argument, "a batch of %lld entries is below 1",
+                         static_cast<long long>(problem.batch));
+  }
+  if (!std::isfinite(problem.scale)) {
+    return Status::error(StatusCode::invalid_argument, "the scale is not finite");
+  }
   if (shape.n < 0 || shape.m < 0 || shape.d < 0 || shape.dv < 0) {
     return Status::error(StatusCode::invalid_argument, "a size is negative");
   }
   // The largest figures anywhere: multiply-adds and words of all passes, and workspaces in bytes.
   const CheckedSize widths = CheckedSize(shape.d) + CheckedSize(shape.dv) + CheckedSize(1);
   const CheckedSize rows = CheckedSize(shape.n) + CheckedSize(shape.m) + CheckedSize(1);
-  const CheckedSize work = rows * rows * widths * widths * CheckedSize(64);
+  const CheckedSize work =
+      rows * rows * widths * widths * CheckedSize(64) * CheckedSize(problem.batch);
   if (work.overflow()) {
     return Status::error(
         StatusCode::size_overflow,
-        "n = %lld, m = %lld, d = %lld, dv = %lld: the work does not fit in 64 bits",
-        static_cast<long long>(shape.n), static_cast<long long>(shape.m),
-        static_cast<long long>(shape.d), static_cast<long long>(shape.dv));
+        "batch = %lld, n = %lld, m = %lld, d = %lld, dv = %lld: the work does not fit in 64 bits",
+        static_cast<long long>(problem.batch), static_cast<long long>(shape.n),
+        static_cast<long long>(shape.m), static_cast<long long>(shape.d),
+        static_cast<long long>(shape.dv));
   }
   return Status::ok();
 }
@@ -87,7 +102,10 @@ Status validate_weights(index_t d, index_t dk) {
                        dk < 0 ? "a size is negative" : "the work does not fit in 64 bits");
 }
 
-Status validate_plan(Pass pass, const plan::Plan& plan) {
+Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask) {
+  if (mask.hides() && !takes_masks(plan.schedule)) {
+    return Status::error(StatusCode::unsupported, "%s takes no mask", name_of(plan.schedule));
+  }
   if (!exists(plan.schedule, pass)) {
     return Status::error(StatusCode::unsupported, "%s has no %s pass", name_of(plan.schedule),
                          name_of(pass));
@@ -124,7 +142,8 @@ Status validate_plan(Pass pass, const plan::Plan& plan) {
   return Status::ok();
 }
 
-Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie tie) {
+Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie tie,
+                     const Mask& mask) {
   const GradientBlocks& blocks = plan.blocks;
   if (set.dA && tie == Tie::none) {
     return Status::error(StatusCode::invalid_argument,
@@ -133,7 +152,7 @@ Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie
   const GradientSteps steps = steps_of(set, tie, blocks.rows.form);
   plan::Plan pass = {plan.level, blocks.schedule, blocks.rows,
                      plan.isa,   plan.tile_rows,  plan.tile_cols};
-  Status status = validate_plan(Pass::backward, pass);
+  Status status = validate_plan(Pass::backward, pass, mask);
   if (!status.is_ok() || steps.alone) return status;
   if (blocks.schedule != Schedule::row_stream || blocks.rows.products != Products::stored) {
     return Status::error(StatusCode::unsupported,
@@ -146,7 +165,7 @@ Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie
   if (steps.keys) {
     pass.schedule = Schedule::col_stream;
     pass.blocks = blocks.keys;
-    status = validate_plan(Pass::backward_keys, pass);
+    status = validate_plan(Pass::backward_keys, pass, mask);
     if (!status.is_ok()) return status;
   }
   const auto lacks = [](bool runs, const ProductBlocks& tile) {

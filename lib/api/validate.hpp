@@ -39,13 +39,17 @@ class ArgumentCheck {
 
 // Sizes are not negative and the schedules' own products of sizes fit in 64 bits.
 Status validate_shape(const LayerShape& shape);
+// The same for a batch of at least 1, and a finite scale.
+Status validate_problem(const LayerProblem& problem);
 
 // The same for the products with W_Q or W_K [d, dk].
 Status validate_weights(index_t d, index_t dk);
 
-// The plan's schedule exists for the pass and its blocks are positive where the schedule uses them.
-Status validate_plan(Pass pass, const plan::Plan& plan);
+// The plan's schedule exists for the pass, takes the mask if there is one, and its blocks are
+// positive where the schedule uses them.
+Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask);
 // The same for every phase that the gradients take.
-Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie tie);
+Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie tie,
+                     const Mask& mask);
 
 }  // namespace ioattn::api

@@ -8,7 +8,7 @@ namespace ioattn::api {
 namespace {
 
 bool is_empty(const LayerShape& shape, bool forward) {
-  return shape.n == 0 || shape.m == 0 || shape.d == 0 || (!forward && shape.dv == 0);
+  return shape.n == 0 || shape.d == 0 || (!forward && shape.dv == 0) || seen_keys(shape).is_empty();
 }
 
 Status answer(const Status& refusal, const schedules::CallerMemory& memory, index_t* bytes) {
@@ -17,31 +17,36 @@ Status answer(const Status& refusal, const schedules::CallerMemory& memory, inde
 }
 
 template <class T, class Task>
-void fill(const LayerShape& shape, const kernels::Kernels& kernels, int threads,
+void fill(const LayerProblem& problem, const kernels::Kernels& kernels, int threads,
           schedules::CallerMemory* memory, Task* task) {
-  task->shape = shape;
+  const auto [n, m, d, e, tie, mask] = problem.shape;
+  task->shape = problem.shape;
+  task->in = {{nullptr, n, d, d}, {nullptr, m, d, d}, {nullptr, m, d, d},
+              {nullptr, d, d, d}, {nullptr, d, e, e}, mask,
+              problem.scale,      problem.batch};
   task->kernels = &kernels.table<T>();
   task->threads = std::max(threads, 1);
   task->memory = memory;
 }
 
 template <class T>
-Status of_forward(const LayerShape& shape, const plan::Plan& plan, const kernels::Kernels& kernels,
-                  int threads, index_t* bytes) {
+Status of_forward(const LayerProblem& problem, const plan::Plan& plan,
+                  const kernels::Kernels& kernels, int threads, index_t* bytes) {
   schedules::CallerMemory memory;
   schedules::ForwardTask<T> task;
-  fill<T>(shape, kernels, threads, &memory, &task);
+  fill<T>(problem, kernels, threads, &memory, &task);
   task.blocks = plan.blocks;
   return answer(schedules::run_forward(plan.schedule, task), memory, bytes);
 }
 
 template <class T>
-Status of_gradients(const LayerShape& shape, const plan::GradientPlan& plan, const GradientSet& set,
-                    const kernels::Kernels& kernels, int threads, index_t* bytes) {
-  const auto [n, m, d, e, tie] = shape;
+Status of_gradients(const LayerProblem& problem, const plan::GradientPlan& plan,
+                    const GradientSet& set, const kernels::Kernels& kernels, int threads,
+                    index_t* bytes) {
+  const auto [n, m, d, e, tie, mask] = problem.shape;
   schedules::CallerMemory memory;
   schedules::GradientTask<T> task;
-  fill<T>(shape, kernels, threads, &memory, &task);
+  fill<T>(problem, kernels, threads, &memory, &task);
   task.blocks = plan.blocks;
   // A null output would be one that is not wanted.
   T wanted{};
@@ -69,8 +74,8 @@ Status workspace_of(const LayerProblem& problem, const plan::Plan& forward, int 
   const Status found = kernels_of(forward.isa, &kernels);
   if (!found.is_ok()) return found;
   return problem.dtype == DType::f32
-             ? of_forward<float>(problem.shape, forward, *kernels, threads, bytes)
-             : of_forward<double>(problem.shape, forward, *kernels, threads, bytes);
+             ? of_forward<float>(problem, forward, *kernels, threads, bytes)
+             : of_forward<double>(problem, forward, *kernels, threads, bytes);
 }
 
 Status workspace_of(const LayerProblem& problem, const plan::GradientPlan& plan,
@@ -81,8 +86,8 @@ Status workspace_of(const LayerProblem& problem, const plan::GradientPlan& plan,
   const Status found = kernels_of(plan.isa, &kernels);
   if (!found.is_ok()) return found;
   return problem.dtype == DType::f32
-             ? of_gradients<float>(problem.shape, plan, set, *kernels, threads, bytes)
-             : of_gradients<double>(problem.shape, plan, set, *kernels, threads, bytes);
+             ? of_gradients<float>(problem, plan, set, *kernels, threads, bytes)
+             : of_gradients<double>(problem, plan, set, *kernels, threads, bytes);
 }
 
 }  // namespace ioattn::api

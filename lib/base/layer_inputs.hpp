@@ -12,6 +12,9 @@ struct LayerInputs {
   MatrixView<const T> a3;  // [m, d]
   MatrixView<const T> x;   // [d, d]
   MatrixView<const T> y;   // [d, dv]
+  Mask mask = {};
+  double scale = 1;   // s = scale * A1 X A2^T
+  index_t batch = 1;  // entries in A1, A2 and A3: the views are of the first, others follow
 };
 
 template <class T>
@@ -22,7 +25,8 @@ bool same_memory(const MatrixView<const T>& p, const MatrixView<const T>& q) {
 // Sizes of the inputs, and which of A1, A2, A3 are the same memory.
 template <class T>
 LayerShape shape_of(const LayerInputs<T>& inputs) {
-  LayerShape shape = {inputs.a1.rows, inputs.a2.rows, inputs.a1.cols, inputs.y.cols, Tie::none};
+  LayerShape shape = {inputs.a1.rows, inputs.a2.rows, inputs.a1.cols,
+                      inputs.y.cols,  Tie::none,      inputs.mask};
   if (same_memory(inputs.a2, inputs.a3)) {
     shape.tie = same_memory(inputs.a1, inputs.a2) ? Tie::all : Tie::kv;
   }

@@ -41,8 +41,10 @@ enum class Operand : std::uint8_t {
   row_sum,
   rescale,    // online softmax, one word per row
   A1_panels,  // second layout of rows of A1, queries as lanes
+  scaled_X,
+  part,  // what one entry of a batch adds to dX or dY
 };
-constexpr int operand_count = static_cast<int>(Operand::A1_panels) + 1;
+constexpr int operand_count = static_cast<int>(Operand::part) + 1;
 const char* name_of(Operand operand);
 
 // A block of an operand: `rows` x `cols` words from (row, col). Its key is (operand, row, col):

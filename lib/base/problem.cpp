@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 namespace ioattn {
 namespace {
@@ -11,6 +12,35 @@ bool parse_size(std::string_view digits, index_t* value) {
   const auto result = std::from_chars(digits.data(), end, *value);
   return result.ec == std::errc() && result.ptr == end && *value >= 0;
 }
+
+// "-3:0": first and last key relative to the query, * for no limit.
+bool parse_band(std::string_view text, Mask* mask) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos) return false;
+  const auto limit = [](std::string_view digits, index_t* value) {
+    if (digits == "*") return true;
+    const char* end = digits.data() + digits.size();
+    const auto result = std::from_chars(digits.data(), end, *value);
+    return result.ec == std::errc() && result.ptr == end && *value > -Mask::unbounded &&
+           *value < Mask::unbounded;
+  };
+  return limit(text.substr(0, colon), &mask->first) && limit(text.substr(colon + 1), &mask->last) &&
+         mask->first <= mask->last;
+}
+
+std::string shortest(double value) {
+  char digits[32];
+  return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
+}
+
+bool parse_scale(std::string_view digits, double* scale) {
+  const char* end = digits.data() + digits.size();
+  const auto result = std::from_chars(digits.data(), end, *scale);
+  return result.ec == std::errc() && result.ptr == end && std::isfinite(*scale);
+}
+
+// Relative to the last query and key: what it stands for depends on sizes that may follow.
+constexpr Mask bottom_right_mark = {0, -Mask::unbounded};
 
 // *kind tells which fields exclude each other.
 bool parse_field(std::string_view field, LayerProblem* problem, char* kind) {
@@ -25,13 +55,21 @@ bool parse_field(std::string_view field, LayerProblem* problem, char* kind) {
     shape.tie = field == "tied" ? Tie::kv : Tie::all;
     return true;
   }
+  if (field == "causal" || field == "causal-bottom-right") {
+    *kind = 'k';
+    shape.mask = field == "causal" ? causal_top_left() : bottom_right_mark;
+    return true;
+  }
+  if (field.substr(0, 4) == "keys") return parse_band(field.substr(4), &shape.mask);
   if (field.substr(0, 3) == "pad") return parse_size(field.substr(3), &problem->row_padding);
+  if (*kind == 's') return parse_scale(field.substr(1), &problem->scale);
   index_t* size = nullptr;
   switch (*kind) {
     case 'n': size = &shape.n; break;
     case 'm': size = &shape.m; break;
     case 'd': size = &shape.d; break;
     case 'v': size = &shape.dv; break;
+    case 'b': size = &problem->batch; break;
     default: return false;
   }
   return parse_size(field.substr(1), size);
@@ -72,6 +110,7 @@ bool parse_problem(std::string_view text, LayerProblem* problem, std::string* er
   }
   if (shape.m < 0) shape.m = shape.n;
   if (shape.dv < 0) shape.dv = shape.d;
+  if (shape.mask == bottom_right_mark) shape.mask = causal_bottom_right(shape.n, shape.m);
   if (shape.tie == Tie::all && shape.n != shape.m) {
     *error = "self needs n = m in " + std::string(text);
     return false;
@@ -87,6 +126,19 @@ std::string to_text(const LayerProblem& problem) {
                      name_of(problem.dtype);
   if (shape.tie == Tie::kv) text += ",tied";
   if (shape.tie == Tie::all) text += ",self";
+  const Mask& mask = shape.mask;
+  const auto limit = [](index_t value) {
+    return value == -Mask::unbounded || value == Mask::unbounded ? "*" : std::to_string(value);
+  };
+  if (mask == causal_top_left()) {
+    text += ",causal";
+  } else if (mask == causal_bottom_right(shape.n, shape.m)) {
+    text += ",causal-bottom-right";
+  } else if (mask.hides()) {
+    text += ",keys" + limit(mask.first) + ":" + limit(mask.last);
+  }
+  if (problem.batch != 1) text += ",b" + std::to_string(problem.batch);
+  if (problem.scale != 1) text += ",s" + shortest(problem.scale);
   if (problem.row_padding != 0) text += ",pad" + std::to_string(problem.row_padding);
   return text;
 }

@@ -3,28 +3,43 @@
 #include <string>
 #include <string_view>
 
+#include "base/mask.hpp"
 #include "base/types.hpp"
 
 namespace ioattn {
 
-// Sizes of the layer problem: A1 [n,d], A2, A3 [m,d], X [d,d], Y [d,dv], dO [n,dv].
+// Sizes of the layer problem: A1 [n,d], A2, A3 [m,d], X [d,d], Y [d,dv], dO [n,dv]. Of a batch,
+// those of one entry.
 struct LayerShape {
   index_t n = 0, m = 0, d = 0, dv = 0;
   Tie tie = Tie::none;
+  Mask mask = {};
   bool operator==(const LayerShape&) const = default;
 };
 
-// A test, benchmark or command line case: shape x dtype x layout.
+// Queries that see a key, and keys that a query sees: the others take no part in sums over all.
+inline Interval seeing_queries(const LayerShape& shape) {
+  return shape.mask.transposed().of_any({0, shape.m}, shape.n);
+}
+inline Interval seen_keys(const LayerShape& shape) {
+  return shape.mask.of_any({0, shape.n}, shape.m);
+}
+
+// A test, benchmark or command line case: shape x mask x dtype x layout.
 struct LayerProblem {
   LayerShape shape;
   DType dtype = DType::f32;
   index_t row_padding = 0;  // elements between the rows of every input and output
+  index_t batch = 1;        // entries, which share X and Y
+  double scale = 1;         // of the scores
   bool operator==(const LayerProblem&) const = default;
 };
 
 // Text form, e.g. "layer:n512,m512,d385,v32,f32,tied". Fields in any order, each at most once; n
 // and d are required, m defaults to n, v to d, f32; "tied" is A2 = A3, "self" is A1 = A2 = A3 (and
-// needs n = m); "padK" sets the row padding. On failure returns false and says why.
+// needs n = m); "causal" and "causal-bottom-right" are masks, "keys-3:0" lets query i see the keys
+// i - 3 to i, where * is no limit; "padK" sets the row padding, "bK" the batch, "sK" the scale. On
+// failure returns false and says why.
 bool parse_problem(std::string_view text, LayerProblem* problem, std::string* error);
 std::string to_text(const LayerProblem& problem);
 

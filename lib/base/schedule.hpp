@@ -105,6 +105,10 @@ struct Variant {
 std::span<const Variant> variants();
 bool exists(Schedule schedule, Pass pass);
 bool has_form(Schedule schedule, Form form);
+// Whether it skips what a mask hides; the others compute every pair and refuse masks.
+constexpr bool takes_masks(Schedule schedule) {
+  return schedule == Schedule::row_stream || schedule == Schedule::col_stream;
+}
 Variant variant_of(Pass pass, Schedule schedule, const Blocks& blocks);
 // "row_stream h stored"; the form only where the schedule has two.
 std::string to_text(const Variant& variant);

@@ -1,6 +1,7 @@
 #include "instruments/io_counter.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace ioattn::instruments {
 
@@ -16,12 +17,16 @@ Block* IoCounter::find(const Block& block) {
 
 IoCount& IoCounter::current() {
   if (phases_.empty()) phases_.push_back({"", {}});
-  return phases_.back().count;
+  return phases_[current_].count;
 }
 
 void IoCounter::phase(const char* name) {
-  phases_.push_back({name, {}});
-  phases_.back().count.footprint = resident_words_;
+  const auto same = [name](const Phase& phase) { return std::strcmp(phase.name, name) == 0; };
+  const auto found = std::find_if(phases_.begin(), phases_.end(), same);
+  current_ = static_cast<std::size_t>(found - phases_.begin());
+  if (found == phases_.end()) phases_.push_back({name, {}});
+  index_t& footprint = phases_[current_].count.footprint;
+  footprint = std::max(footprint, resident_words_);
 }
 
 void IoCounter::place(const Block& block, index_t IoCount::*counter) {

@@ -34,6 +34,7 @@ class IoCounter final : public Observer {
   void remove(const Block& block) override;
 
   const IoCount& total() const { return total_; }
+  // One per name: a batch comes to each again and again.
   const std::vector<Phase>& phases() const { return phases_; }
 
   // The first broken rule, or "" if there is none; includes blocks that were never removed.
@@ -50,6 +51,7 @@ class IoCounter final : public Observer {
 
   IoCount total_;
   std::vector<Phase> phases_;
+  std::size_t current_ = 0;  // of phases_
   std::vector<Block> resident_;
   index_t resident_words_ = 0;
   std::string violation_;

@@ -14,7 +14,7 @@ index_t sum_width(const Variant& variant, const LayerShape& shape) {
 }
 
 Blocks choose_forward(const Variant& variant, const LayerShape& shape, index_t M) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const bool rows_stay = variant.schedule == Schedule::score_stored;
   Blocks blocks = smallest_stationary(variant, shape);
   blocks.f = choose_product({n, d, m}, M,
@@ -26,7 +26,7 @@ Blocks choose_forward(const Variant& variant, const LayerShape& shape, index_t M
 }
 
 Blocks choose_backward(const Variant& variant, const LayerShape& shape, index_t M) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const bool h_form = variant.form == Form::h;
   Blocks blocks = smallest_stationary(variant, shape);
   // Columns of O and dO first, so that sums are long.

@@ -26,7 +26,7 @@ Variant row_variant(Form form) {
 
 // Words that pass through slow memory.
 index_t scratch_words(const LayerShape& shape, const GradientSet& set, Form form) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const GradientSteps steps = steps_of(set, tie, form);
   const bool of_values = steps.keys && steps.key_gradients != KeyGradients::keys;
   index_t words = 0;
@@ -56,7 +56,7 @@ GradientBlocks least_blocks(Form form) {
 // Blocks of the phases of a set at M words, which each has for itself.
 GradientBlocks choose(const LayerShape& shape, const GradientSet& set, Form form, index_t M,
                       const TileShape& tile) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const GradientSteps steps = steps_of(set, tie, form);
   GradientBlocks blocks = least_blocks(form);
   if (steps.rows) {

@@ -14,7 +14,7 @@ namespace {
 
 // Words of intermediates that pass through slow memory.
 index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const bool h_form = blocks.form == Form::h;
   const index_t thin = n + (h_form ? m * e : n * d) +  // delta, h or G, and S, U
                        (blocks.products == Products::stored ? 2 * n * d : 0);
@@ -73,6 +73,7 @@ std::vector<Candidate> outlines(const PlanRequest& request) {
   for (const Variant& v : variants()) {
     if (v.pass != request.pass) continue;
     if (request.schedule && v.schedule != *request.schedule) continue;
+    if (request.problem.shape.mask.hides() && !takes_masks(v.schedule)) continue;
     list.push_back(outline(request, v));
   }
   return list;
@@ -101,6 +102,9 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
   if (request.schedule && !exists(*request.schedule, request.pass)) {
     return Status::error(StatusCode::unsupported, "%s has no %s pass", name_of(*request.schedule),
                          name_of(request.pass));
+  }
+  if (request.schedule && request.problem.shape.mask.hides() && !takes_masks(*request.schedule)) {
+    return Status::error(StatusCode::unsupported, "%s takes no mask", name_of(*request.schedule));
   }
   std::vector<Candidate> list = outlines(request);
   const Candidate* best = nullptr;

@@ -4,6 +4,7 @@
 
 #include "kernels/kernel_table.hpp"
 #include "parallel/parallel.hpp"
+#include "schedules/masked_tile.hpp"
 #include "schedules/row_stream.hpp"
 
 namespace ioattn::schedules {
@@ -33,6 +34,7 @@ ColStream<T>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyGradie
       rho_(std::min(blocks.rho, shape.n)),
       nr_(nr),
       threads_(threads),
+      seen_by_(shape.mask.transposed()),
       tile_stride_(row_stream::padded_stride<T>(c_, nr)),
       d_o_stride_(row_stream::padded_stride<T>(v_, nr)) {
   const index_t lanes = round_up(c_, nr);
@@ -81,8 +83,13 @@ struct ColStream<T>::Run {
     }
     if (of_keys) trace.create(key_sums(keys));
     if (of_values && !summed) trace.create(value_sums(keys));
+    if (pass.seen_by_.hides()) {
+      if (of_keys || summed) clear(operands.d_keys, keys);
+      if (of_values && !summed) clear(operands.d_values, keys);
+    }
 
-    for (Range rows(pass.n_, pass.rho_); rows; rows.next()) {
+    const Interval seeing = pass.seen_by_.of_any(interval_of(keys), pass.n_);
+    for (Range rows = blocks_within(seeing, pass.rho_); rows; rows.next()) {
       add_queries(rows, keys, key_panels, value_panels, memory);
     }
 
@@ -90,6 +97,11 @@ struct ColStream<T>::Run {
     if (of_values && !summed) trace.write_and_remove(value_sums(keys));
     trace.remove(key_block(keys));
     if (reads_values()) trace.remove(value_block(keys));
+  }
+
+  // Keys that no query sees get no term.
+  void clear(const MatrixView<T>& sums, const Range& keys) const {
+    for (index_t j = keys.begin; j < keys.end; ++j) std::fill_n(sums.row(j), sums.cols, T(0));
   }
 
   // The terms of one block of queries.
@@ -110,12 +122,12 @@ struct ColStream<T>::Run {
     score(s, key_panels, keys.size(), kernels::Epilogue::exp, operands.lse + rows.begin, weights);
     // f is used before p takes its place.
     if (of_values) {
-      add(weights, d_o, keys, summed ? operands.d_keys : operands.d_values, rows.begin > 0);
+      add(weights, d_o, rows, keys, summed ? operands.d_keys : operands.d_values, rows.begin > 0);
     }
     if (of_keys) {
       score(d_o, value_panels, keys.size(), kernels::Epilogue::gradient,
             operands.delta + rows.begin, weights);
-      add(weights, s, keys, operands.d_keys, summed || rows.begin > 0);
+      add(weights, s, rows, keys, operands.d_keys, summed || rows.begin > 0);
     }
     trace.remove(tile);
     for (int i = 0; i < count; ++i) trace.remove(streamed[i]);
@@ -154,7 +166,7 @@ struct ColStream<T>::Run {
   }
 
   // sums[key] (+)= the sum over queries of tile[query][key] terms[query].
-  void add(const T* tile, const MatrixView<const T>& terms, const Range& keys,
+  void add(const T* tile, const MatrixView<const T>& terms, const Range& rows, const Range& keys,
            const MatrixView<T>& sums, bool accumulate) const {
     kernels::Product<T> p;
     p.rows = keys.size();
@@ -169,8 +181,8 @@ struct ColStream<T>::Run {
     p.c = sums.row(keys.begin);
     p.c_panel = pass.nr_;
     p.c_row = sums.stride;
-    p.accumulate = accumulate;
-    kernels.product(p);
+    p.accumulate = accumulate || pass.seen_by_.hides();
+    masked_product(kernels, p, pass.seen_by_, keys, rows);
   }
 };
 

@@ -46,6 +46,7 @@ class ColStream {
   KeyGradients wanted_ = KeyGradients::both;
   index_t c_ = 0, rho_ = 0, nr_ = 0;
   int threads_ = 1;
+  Mask seen_by_;  // which queries see a key
   index_t tile_stride_ = 0, d_o_stride_ = 0;
 
   WorkspaceLayout worker_layout_;

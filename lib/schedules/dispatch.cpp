@@ -1,9 +1,12 @@
+#include "schedules/batch.hpp"
 #include "schedules/schedules.hpp"
 
 namespace ioattn::schedules {
 
+namespace {
+
 template <class T>
-Status run_forward(Schedule schedule, const ForwardTask<T>& task) {
+Status forward_of_entry(Schedule schedule, const ForwardTask<T>& task) {
   switch (schedule) {
     case Schedule::naive: break;
     case Schedule::paper_small: return paper_small_forward(task);
@@ -18,6 +21,35 @@ Status run_forward(Schedule schedule, const ForwardTask<T>& task) {
     case Schedule::col_stream: break;
   }
   return Status::error(StatusCode::unsupported, "%s has no forward pass", name_of(schedule));
+}
+
+}  // namespace
+
+template <class T>
+Status run_forward(Schedule schedule, const ForwardTask<T>& task) {
+  if (is_plain(task.in)) return forward_of_entry(schedule, task);
+  WorkspaceLayout layout;
+  const ScaledX<T> scaled_x(task.in, &layout);
+  ForwardTask<T> entry = task;
+  entry.in = entry_of(task.in, 0);
+  const auto run = [&](const ForwardTask<T>& one) { return forward_of_entry(schedule, one); };
+  const EntryWorkspace<ForwardTask<T>> entry_memory(entry, run, &layout);
+  if (!entry_memory.status().is_ok()) return entry_memory.status();
+  WorkspaceMemory memory;
+  const Status allocated = layout.allocate(task.memory, &memory);
+  if (!allocated.is_ok()) return allocated;
+  const MatrixView<const T> x = scaled_x.run(Trace(task.observer), memory.data());
+  for (index_t b = 0; b < task.in.batch; ++b) {
+    CallerMemory lent = entry_memory.in(memory.data());
+    entry.in = entry_of(task.in, b);
+    entry.in.x = x;
+    entry.o = entry_of(task.o, b, task.shape.n);
+    entry.lse = task.lse + b * task.shape.n;
+    entry.memory = &lent;
+    const Status status = run(entry);
+    if (!status.is_ok()) return status;
+  }
+  return Status::ok();
 }
 
 template <class T>

@@ -12,7 +12,7 @@ namespace ioattn::schedules {
 
 template <class T>
 Status half_dim_backward(const BackwardTask<T>& task) {
-  const auto [n, m, d, e, tie] = task.shape;
+  const auto [n, m, d, e, tie, mask] = task.shape;
   const index_t half = d / 2, nr = task.kernels->tile.cols;
   const int threads = task.observer != nullptr ? 1 : task.threads;
   const Trace trace(task.observer);

@@ -1,48 +1,57 @@
 #include "schedules/layer_gradients.hpp"
 
-#include <algorithm>
-#include <optional>
-
-#include "schedules/col_stream.hpp"
-#include "schedules/row_pass.hpp"
-#include "schedules/schedules.hpp"
-#include "schedules/stored_products.hpp"
+#include "schedules/batch.hpp"
+#include "schedules/gradient_phases.hpp"
+#include "schedules/product_pass.hpp"
 
 namespace ioattn::schedules {
 namespace {
 
-// A matrix of the caller's, or scratch memory where it is not wanted for itself.
+// Entry b; null views stay null.
 template <class T>
-class Result {
+LayerGradients<T> gradients_of(const LayerGradients<T>& all, index_t b) {
+  LayerGradients<T> entry = all;
+  entry.da1 = entry_of(all.da1, b, all.da1.rows);
+  entry.da2 = entry_of(all.da2, b, all.da2.rows);
+  entry.da3 = entry_of(all.da3, b, all.da3.rows);
+  entry.da = entry_of(all.da, b, all.da.rows);
+  return entry;
+}
+
+// A matrix that is the sum over the entries: the first is computed in place, the others beside it.
+template <class T>
+class Sum {
  public:
-  Result() = default;
-  Result(const MatrixView<T>& wanted, bool needed, index_t rows, index_t cols,
-         WorkspaceLayout* layout)
-      : view_(wanted), scratch_(needed && wanted.data == nullptr) {
-    if (!scratch_) return;
-    view_ = {nullptr, rows, cols, cols};
-    slot_ = layout->add<T>(rows * cols);
+  Sum(const MatrixView<T>& wanted, bool needed, index_t rows, index_t cols, index_t batch,
+      WorkspaceLayout* layout)
+      : total_{wanted.data, rows, cols, wanted.data != nullptr ? wanted.stride : cols},
+        needed_(needed || wanted.data != nullptr) {
+    if (!needed_) return;
+    if (wanted.data == nullptr) scratch_ = layout->add<T>(rows * cols);
+    if (batch > 1) part_ = layout->add<T>(rows * cols);
   }
-  MatrixView<T> in(void* workspace) const {
-    MatrixView<T> view = view_;
-    if (scratch_) view.data = slot_.in(workspace);
+
+  bool is_needed() const { return needed_; }
+  MatrixView<T> total(void* workspace) const {
+    MatrixView<T> view = total_;
+    if (view.data == nullptr && needed_) view.data = scratch_.in(workspace);
     return view;
+  }
+  // Where the entry's own goes.
+  MatrixView<T> of_entry(index_t b, void* workspace) const {
+    if (b == 0 || !needed_) return total(workspace);
+    return {part_.in(workspace), total_.rows, total_.cols, total_.cols};
+  }
+  void add(const Trace& trace, Operand operand, index_t b, void* workspace) const {
+    if (b == 0 || !needed_) return;
+    add_entry<T>(trace, operand, of_entry(b, workspace), total(workspace));
   }
 
  private:
-  MatrixView<T> view_;
-  bool scratch_ = false;
-  Slot<T> slot_;
+  MatrixView<T> total_;
+  bool needed_;
+  Slot<T> scratch_, part_;
 };
-
-template <class T>
-Factor<const T> factor_of(Operand operand, const MatrixView<T>& view) {
-  return {operand, view.data, view.stride, 1, false, false};
-}
-template <class T>
-Factor<T> result_of(Operand operand, const MatrixView<T>& view) {
-  return {operand, view.data, view.stride, 1, false, false};
-}
 
 template <class T>
 class LayerGradientsRun {
@@ -50,202 +59,95 @@ class LayerGradientsRun {
   explicit LayerGradientsRun(const GradientTask<T>& task)
       : task_(task),
         set_(task.out.set()),
-        steps_(steps_of(set_, task.shape.tie, task.blocks.rows.form)),
         trace_(task.observer),
-        threads_(task.observer != nullptr ? 1 : task.threads) {
-    const auto [n, m, d, e, tie] = task.shape;
-    const LayerGradients<T>& out = task.out;
-    const bool values =
-        steps_.key_gradients == KeyGradients::values || steps_.key_gradients == KeyGradients::both;
-    const bool h_form = task.blocks.rows.form == Form::h;
-    dx_ = Result<T>(out.dx, steps_.dx, d, d, &layout_);
-    da1_ =
-        Result<T>(steps_.one_sum && tie == Tie::all ? out.da : out.da1, steps_.da1, n, d, &layout_);
-    da2_ = Result<T>(steps_.one_sum ? out.da : out.da2,
-                     steps_.keys && steps_.key_gradients != KeyGradients::values, m, d, &layout_);
-    da3_ = Result<T>(steps_.one_sum ? out.da : out.da3,
-                     steps_.da3 || (steps_.keys && values && !h_form), m, d, &layout_);
-    w_ = Result<T>({}, steps_.keys && values && h_form, m, e, &layout_);
+        dx_(task.out.dx, set_.dW_Q || set_.dW_K, task.shape.d, task.shape.d, task.in.batch,
+            &layout_),
+        dy_(task.out.dy, false, task.shape.d, task.shape.dv, task.in.batch, &layout_),
+        scaled_x_(task.in, &layout_) {
+    if (!set_.dW_Q && !set_.dW_K) return;
+    const index_t d = task.shape.d;
+    dw_ =
+        ProductPass<T>(d, d, set_.dk, task.blocks.dw, task.kernels->tile.cols, threads(), &layout_);
   }
 
   Status run() {
-    const auto [n, m, d, e, tie] = task_.shape;
-    const GradientBlocks& blocks = task_.blocks;
-    const ProductPass<T> dx = product(steps_.dx && !steps_.alone, d, n, d, blocks.rows.x);
-    const ProductPass<T> da3 = product(steps_.da3, m, e, d, blocks.da3);
-    const ProductPass<T> dy = product(steps_.dy, d, m, e, blocks.dy);
-    const ProductPass<T> da1 = product(steps_.da1, n, d, d, blocks.da1);
-    const ProductPass<T> dw = product(steps_.dw_q || steps_.dw_k, d, d, set_.dk, blocks.dw);
-    const Status status = steps_.alone ? run_alone() : run_passes(dx, da3, dy, da1);
-    if (!status.is_ok()) return status;
+    // Which matrices there are decides how much an entry needs; where they are does not.
+    T anywhere{};
+    GradientTask<T> task = task_;
+    task.in = entry_of(task_.in, 0);
+    task.out.dw_q = task.out.dw_k = {};
+    if (dx_.is_needed()) task.out.dx = {&anywhere, task.shape.d, task.shape.d, task.shape.d};
+    const EntryWorkspace<GradientTask<T>> entry_memory(task, gradients_of_entry<T>, &layout_);
+    if (!entry_memory.status().is_ok()) return entry_memory.status();
+    WorkspaceMemory memory;
+    const Status allocated = layout_.allocate(task_.memory, &memory);
+    if (!allocated.is_ok()) return allocated;
+    void* workspace = memory.data();
 
-    const MatrixView<T> dx_result = dx_.in(memory_.data());
-    if (steps_.dw_q) {
-      multiply("dW_Q", dw, factor_of(Operand::dX, dx_result), factor(Operand::W_K, task_.out.w_k),
-               result_of(Operand::dW_Q, task_.out.dw_q));
+    const MatrixView<const T> x = scaled_x_.run(trace_, workspace);
+    for (index_t b = 0; b < task_.in.batch; ++b) {
+      CallerMemory lent = entry_memory.in(workspace);
+      const Status status = run_entry(b, x, workspace, &lent);
+      if (!status.is_ok()) return status;
+      dx_.add(trace_, Operand::dX, b, workspace);
+      dy_.add(trace_, Operand::dY, b, workspace);
     }
-    if (steps_.dw_k) {
-      multiply("dW_K", dw, transposed(factor_of(Operand::dX, dx_result)),
-               factor(Operand::W_Q, task_.out.w_q), result_of(Operand::dW_K, task_.out.dw_k));
+    if (!dx_.is_needed()) return Status::ok();
+    const MatrixView<T> dx = dx_.total(workspace);
+    scale_gradient(trace_, task_.in.scale, dx);
+    const Factor<const T> factor_dx = {Operand::dX, dx.data, dx.stride, 1, false, false};
+    if (set_.dW_Q) {
+      multiply("dW_Q", factor_dx, factor(Operand::W_K, task_.out.w_k), Operand::dW_Q,
+               task_.out.dw_q, workspace);
     }
-    if (steps_.parts) add_parts();
+    if (set_.dW_K) {
+      multiply("dW_K", transposed(factor_dx), factor(Operand::W_Q, task_.out.w_q), Operand::dW_K,
+               task_.out.dw_k, workspace);
+    }
     return Status::ok();
   }
 
  private:
-  BackwardTask<T> backward_task() const {
-    BackwardTask<T> rows;
-    rows.shape = task_.shape;
-    rows.in = task_.in;
-    rows.d_o = task_.d_o;
-    rows.o = task_.o;
-    rows.lse = task_.lse;
-    rows.blocks = task_.blocks.rows;
-    rows.kernels = task_.kernels;
-    rows.threads = threads_;
-    rows.observer = task_.observer;
-    rows.memory = task_.memory;
-    return rows;
+  int threads() const { return task_.observer != nullptr ? 1 : task_.threads; }
+
+  Status run_entry(index_t b, const MatrixView<const T>& x, void* workspace,
+                   CallerMemory* memory) const {
+    const auto [n, m, d, e, tie, mask] = task_.shape;
+    GradientTask<T> entry = task_;
+    entry.in = entry_of(task_.in, b);
+    entry.in.x = x;
+    entry.d_o = entry_of(task_.d_o, b, n);
+    entry.o = entry_of(task_.o, b, n);
+    if (task_.lse != nullptr) entry.lse = task_.lse + b * n;
+    entry.out = gradients_of(task_.out, b);
+    entry.out.dw_q = entry.out.dw_k = {};
+    entry.out.dx = dx_.of_entry(b, workspace);
+    entry.out.dy = dy_.of_entry(b, workspace);
+    entry.memory = memory;
+    return gradients_of_entry(entry);
   }
 
-  ProductPass<T> product(bool runs, index_t n1, index_t k, index_t n2,
-                         const ProductBlocks& blocks) {
-    if (!runs) return {};
-    return ProductPass<T>(n1, k, n2, blocks, task_.kernels->tile.cols, threads_, &layout_);
-  }
-  void multiply(const char* phase, const ProductPass<T>& pass, const Factor<const T>& a,
-                const Factor<const T>& b, const Factor<T>& c, bool accumulate = false) const {
+  void multiply(const char* phase, const Factor<const T>& a, const Factor<const T>& b,
+                Operand operand, const MatrixView<T>& c, void* workspace) const {
     trace_.phase(phase);
-    pass.run(*task_.kernels, trace_, a, b, c, memory_.data(), accumulate);
-  }
-
-  // dX by a backward schedule of any kind, which allocates for itself.
-  Status run_alone() {
-    const Status allocated = layout_.allocate(task_.memory, &memory_);
-    const bool asked = task_.memory != nullptr && task_.memory->only_tells();
-    if ((!allocated.is_ok() && !asked) || !steps_.dx) return allocated;
-    BackwardTask<T> rows = backward_task();
-    rows.dx = dx_.in(memory_.data());
-    return run_backward(task_.blocks.schedule, rows);
-  }
-
-  Status run_passes(const ProductPass<T>& dx, const ProductPass<T>& da3, const ProductPass<T>& dy,
-                    const ProductPass<T>& da1) {
-    const index_t nr = task_.kernels->tile.cols;
-    const bool h_form = task_.blocks.rows.form == Form::h;
-    const BackwardTask<T> rows = backward_task();
-    StoredNeeds needs;
-    needs.delta = steps_.delta;
-    needs.values = steps_.values;
-    needs.u = steps_.rows;
-    const StoredProducts<T> thin(rows, threads_, &layout_, needs);
-    row_stream::RowPassKind kind;
-    kind.values = h_form ? row_stream::RowPassKind::Values::h : row_stream::RowPassKind::Values::g;
-    kind.stored_s = kind.stored_delta = kind.stored_u = true;
-    kind.stored_g = !h_form;
-    std::optional<row_stream::RowPass<T>> pass;
-    if (steps_.rows) pass.emplace(rows, kind, threads_, &layout_);
-    ColStream<T> keys;
-    if (steps_.keys) {
-      keys = ColStream<T>(task_.shape, task_.blocks.keys, steps_.key_gradients, nr, threads_,
-                          &layout_);
-    }
-    const Status allocated = layout_.allocate(task_.memory, &memory_);
-    if (!allocated.is_ok()) return allocated;
-    void* memory = memory_.data();
-
-    thin.run(trace_, memory);
-    if (pass) {
-      trace_.phase(name_of(task_.blocks.schedule));
-      pass->run(trace_, row_stream::memory_of(thin, kind, memory), memory);
-    }
-    if (steps_.dx) {
-      multiply("dX", dx, transposed(factor(Operand::A1, task_.in.a1)),
-               factor_of(Operand::U, thin.u(memory)), result_of(Operand::dX, dx_.in(memory)));
-    }
-
-    const MatrixView<T> w = w_.in(memory), da3_result = da3_.in(memory);
-    if (steps_.keys) {
-      KeyPassOperands<T> operands;
-      operands.keys = task_.in.a2;
-      if (h_form) {
-        if (steps_.values) operands.values = thin.h(memory);
-        operands.d_o = task_.d_o;
-        operands.d_values = w;
-      } else {
-        operands.values = task_.in.a3;
-        operands.d_o = thin.g(memory);
-        operands.d_values = da3_result;
-      }
-      operands.queries = thin.s(memory);
-      operands.lse = task_.lse;
-      operands.delta = steps_.delta ? thin.delta(memory) : nullptr;
-      operands.d_keys = da2_.in(memory);
-      operands.d_keys_name = steps_.one_sum ? Operand::dA : Operand::dA2;
-      keys.run(*task_.kernels, trace_, operands, memory);
-    }
-    if (steps_.da3) {
-      multiply("dA3", da3, factor_of(Operand::W, w), transposed(factor(Operand::Y, task_.in.y)),
-               result_of(steps_.one_sum ? Operand::dA : Operand::dA3, da3_result), steps_.one_sum);
-    }
-    if (steps_.dy) {
-      multiply("dY", dy, transposed(factor(Operand::A3, task_.in.a3)), factor_of(Operand::W, w),
-               result_of(Operand::dY, task_.out.dy));
-    }
-    if (steps_.da1) {
-      const bool onto_sum = steps_.one_sum && task_.shape.tie == Tie::all;
-      multiply("dA1", da1, factor_of(Operand::U, thin.u(memory)),
-               transposed(factor(Operand::X, task_.in.x)),
-               result_of(onto_sum ? Operand::dA : Operand::dA1, da1_.in(memory)), onto_sum);
-    }
-    return Status::ok();
-  }
-
-  // dA = dA2 + dA3 (+ dA1), of which some are results themselves.
-  void add_parts() const {
-    void* memory = memory_.data();
-    const index_t m = task_.shape.m, d = task_.shape.d;
-    struct Part {
-      Operand operand;
-      MatrixView<T> matrix;
-    };
-    const Part parts[] = {{Operand::dA2, da2_.in(memory)},
-                          {Operand::dA3, da3_.in(memory)},
-                          {Operand::dA1, da1_.in(memory)}};
-    const int count = task_.shape.tie == Tie::all ? 3 : 2;
-    trace_.phase("dA");
-    for (index_t i = 0; i < m; ++i) {
-      for (Range cols(d, task_.blocks.sum); cols; cols.next()) {
-        const Block sum = {Operand::dA, i, cols.begin, 1, cols.size()};
-        T* target = task_.out.da.at(i, cols.begin);
-        trace_.create(sum);
-        for (int k = 0; k < count; ++k) {
-          const Block block = {parts[k].operand, i, cols.begin, 1, cols.size()};
-          const T* part = parts[k].matrix.at(i, cols.begin);
-          trace_.read(block);
-          for (index_t j = 0; j < cols.size(); ++j)
-            target[j] = k == 0 ? part[j] : target[j] + part[j];
-          trace_.remove(block);
-        }
-        trace_.write_and_remove(sum);
-      }
-    }
+    dw_.run(*task_.kernels, trace_, a, b, {operand, c.data, c.stride, 1, false, false}, workspace);
   }
 
   const GradientTask<T>& task_;
   GradientSet set_;
-  GradientSteps steps_;
   Trace trace_;
-  int threads_;
   WorkspaceLayout layout_;
-  WorkspaceMemory memory_;
-  Result<T> dx_, da1_, da2_, da3_, w_;
+  Sum<T> dx_, dy_;
+  ScaledX<T> scaled_x_;
+  ProductPass<T> dw_;
 };
 
 }  // namespace
 
 template <class T>
 Status layer_gradients(const GradientTask<T>& task) {
+  const GradientSet set = task.out.set();
+  if (is_plain(task.in) && !set.dW_Q && !set.dW_K) return gradients_of_entry(task);
   return LayerGradientsRun<T>(task).run();
 }
 

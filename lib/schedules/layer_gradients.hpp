@@ -6,7 +6,8 @@
 
 namespace ioattn::schedules {
 
-// A set of gradients, validated, sizes at least 1. An observer makes it sequential.
+// A set of gradients, validated, sizes at least 1. Views are of the first entry of a batch, the
+// others follow row by row. An observer makes it sequential.
 template <class T>
 struct GradientTask {
   LayerShape shape;
@@ -22,9 +23,10 @@ struct GradientTask {
   CallerMemory* memory = nullptr;  // for the workspace; null: the heap
 };
 
-// The phases of base/gradients.hpp, one after the other; what several need, S, delta, h or G and U,
-// is computed once and passes through memory. dX alone is left to a backward schedule. The only
-// failures are of memory; outputs are untouched then. Cost: theory::gradients_cost.
+// Entry by entry; dX and dY are summed in ascending order of the entries, in phase "batch", dW_Q
+// and dW_K are products of the sum. A scale is taken into a copy of X and, at the end, into dX, in
+// phase "scale". The only failures are of memory; outputs are untouched then. Cost:
+// theory::gradients_cost.
 template <class T>
 Status layer_gradients(const GradientTask<T>& task);
 

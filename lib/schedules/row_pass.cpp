@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "parallel/parallel.hpp"
+#include "schedules/masked_tile.hpp"
 
 namespace ioattn::schedules::row_stream {
 
@@ -31,6 +32,7 @@ RowPass<T>::RowPass(const BackwardTask<T>& task, const RowPassKind& kind, int th
       e_(task.shape.dv),
       nr_(kernels_.tile.cols),
       width_(d_ - kind.first_col),
+      mask_(task.shape.mask),
       tied_(kind.values == Values::g && task.shape.tie != Tie::none),
       r_(rows_per_block(task.shape, task.blocks, threads)),
       c_(std::min(task.blocks.c, m_)),
@@ -62,7 +64,8 @@ void RowPass<T>::run(const Trace& trace, const RowPassMemory<T>& memory, void* w
     for (index_t block = blocks.take(); block < count; block = blocks.take()) {
       const Work work = {trace, memory, local, Range(block * r_, n_, r_)};
       make_resident(work);
-      for (Range keys(m_, c_); keys; keys.next()) stream_keys(work, keys);
+      const Interval seen = mask_.of_any(interval_of(work.rows), m_);
+      for (Range keys = blocks_within(seen, c_); keys; keys.next()) stream_keys(work, keys);
       trace.remove(inner_rows(Operand::S, work.rows));
       if (kind_.values == Values::g) trace.remove(rows_of(Operand::G, work.rows, d_));
       if (kind_.values == Values::h) trace.remove(rows_of(Operand::dO, work.rows, e_));
@@ -95,18 +98,22 @@ void RowPass<T>::stream_keys(const Work& work, const Range& keys) const {
 
   for (Range sub(work.rows.size(), layout_.rho); sub; sub.next()) {
     const index_t first = work.rows.begin + sub.begin;
-    const Block block = {Operand::p, first, keys.begin, sub.size(), keys.size()};
-    kernels::ScoreTile<T> tile = {worker_.tile.in(work.local), tile_stride_, keys.size(),
+    const Interval seen =
+        intersect(mask_.of_any({first, first + sub.size()}, m_), interval_of(keys));
+    if (seen.is_empty()) continue;
+    const Range part(seen.begin, seen.end, seen.size());
+    const Block block = {Operand::p, first, part.begin, sub.size(), part.size()};
+    kernels::ScoreTile<T> tile = {worker_.tile.in(work.local), tile_stride_, part.size(),
                                   sub.size()};
     if (kind_.first_col > 0) {
       trace.read(block);
-      tile.data = work.memory.p.at(keys.begin, first);
+      tile.data = work.memory.p.at(part.begin, first);
       tile.stride = work.memory.p.stride;
     } else {
       trace.create(block);
     }
-    make_weights(work, keys, sub, tile);
-    add_to_u(work, keys, sub, tile);
+    make_weights(work, keys, part, sub, tile);
+    add_to_u(work, keys, part, sub, tile);
     if (kind_.first_col > 0) trace.write(block);
     trace.remove(block);
   }
@@ -114,11 +121,13 @@ void RowPass<T>::stream_keys(const Work& work, const Range& keys) const {
   trace.remove(inner_rows(Operand::A2, keys));
 }
 
-// The tile becomes p = f o (q - delta).
+// The tile becomes p = f o (q - delta) of a part of the keys that stream.
 template <class T>
-void RowPass<T>::make_weights(const Work& work, const Range& keys, const Range& sub,
-                              const kernels::ScoreTile<T>& tile) const {
-  const MatrixView<const T> key = {worker_.key.in(work.local), keys.size(), width_, stride_};
+void RowPass<T>::make_weights(const Work& work, const Range& streamed, const Range& keys,
+                              const Range& sub, const kernels::ScoreTile<T>& tile) const {
+  const MatrixView<const T> key = {
+      worker_.key.in(work.local) + (keys.begin - streamed.begin) * stride_, keys.size(), width_,
+      stride_};
   const T* delta = worker_.delta.in(work.local) + layout_.lane_offset(sub.begin);
   const bool in_memory = kind_.first_col > 0;
 
@@ -155,8 +164,8 @@ void RowPass<T>::make_weights(const Work& work, const Range& keys, const Range& 
 }
 
 template <class T>
-void RowPass<T>::add_to_u(const Work& work, const Range& keys, const Range& sub,
-                          const kernels::ScoreTile<T>& weights) const {
+void RowPass<T>::add_to_u(const Work& work, const Range& streamed, const Range& keys,
+                          const Range& sub, const kernels::ScoreTile<T>& weights) const {
   kernels::Product<T> p;
   p.rows = sub.size();
   p.cols = width_;
@@ -164,15 +173,16 @@ void RowPass<T>::add_to_u(const Work& work, const Range& keys, const Range& sub,
   p.a = weights.data;
   p.a_row = 1;
   p.a_depth = weights.stride;
-  p.b = worker_.key.in(work.local);
+  p.b = worker_.key.in(work.local) + (keys.begin - streamed.begin) * stride_;
   p.b_panel = nr_;
   p.b_row = stride_;
   p.c = worker_.u.in(work.local) + sub.begin * stride_;
   p.c_panel = nr_;
   p.c_row = stride_;
-  p.accumulate = keys.begin > 0;
+  p.accumulate = mask_.hides() || keys.begin > 0;
   p.padded = true;
-  kernels_.product(p);
+  const index_t first = work.rows.begin + sub.begin;
+  masked_product(kernels_, p, mask_, Range(first, first + sub.size(), sub.size()), keys);
 }
 
 template <class T>
@@ -187,6 +197,7 @@ void RowPass<T>::write_u(const Work& work) const {
 template <class T>
 void RowPass<T>::add_to_dx(const Work& work) const {
   const Range& rows = work.rows;
+  const Interval seeing = seeing_queries(task_.shape);
   const T* u = worker_.u.in(work.local);
   const Block a1 = rows_of(Operand::A1, rows, d_);
   work.trace.read(a1);
@@ -199,14 +210,17 @@ void RowPass<T>::add_to_dx(const Work& work) const {
         work.trace.read(tile);
       }
       for (Range sub(rows.size(), layout_.rho); sub; sub.next()) {
+        // Rows that see no key are left out, whatever they hold.
+        const index_t first = std::max(rows.begin + sub.begin, seeing.begin);
+        const index_t last = std::min(rows.begin + sub.end, seeing.end);
         kernels::Product<T> p;
         p.rows = k.size();
         p.cols = l.size();
-        p.depth = sub.size();
-        p.a = task_.in.a1.at(rows.begin + sub.begin, k.begin);
+        p.depth = std::max<index_t>(last - first, 0);
+        p.a = task_.in.a1.at(first, k.begin);
         p.a_row = 1;
         p.a_depth = task_.in.a1.stride;
-        p.b = u + sub.begin * stride_ + l.begin;
+        p.b = u + (first - rows.begin) * stride_ + l.begin;
         p.b_panel = nr_;
         p.b_row = stride_;
         p.c = task_.dx.at(k.begin, l.begin);

@@ -76,9 +76,9 @@ class RowPass {
 
   // row_pass.cpp: what streams.
   void stream_keys(const Work& work, const Range& keys) const;
-  void make_weights(const Work& work, const Range& keys, const Range& sub,
+  void make_weights(const Work& work, const Range& streamed, const Range& keys, const Range& sub,
                     const kernels::ScoreTile<T>& tile) const;
-  void add_to_u(const Work& work, const Range& keys, const Range& sub,
+  void add_to_u(const Work& work, const Range& streamed, const Range& keys, const Range& sub,
                 const kernels::ScoreTile<T>& weights) const;
   void write_u(const Work& work) const;
   void add_to_dx(const Work& work) const;
@@ -89,7 +89,8 @@ class RowPass {
   const kernels::KernelTable<T>& kernels_;
   index_t n_, m_, d_, e_, nr_;
   index_t width_;  // of S, A2 and U: d - first_col
-  bool tied_;      // A2 serves as A3
+  Mask mask_;
+  bool tied_;  // A2 serves as A3
   index_t r_, c_;
   QueryLayout layout_;
   index_t stride_, tile_stride_;  // of keys and U; of a score tile

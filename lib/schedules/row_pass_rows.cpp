@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "schedules/query_rows.hpp"
 #include "schedules/row_pass.hpp"
 
@@ -12,6 +14,8 @@ void RowPass<T>::make_resident(const Work& work) const {
   work.trace.read(rows_of(Operand::LSE, work.rows, 1));
   load_lanes(layout_, task_.lse, work.rows, worker_.lse.in(work.local));
   work.trace.create(inner_rows(Operand::U, work.rows));
+  // Rows that see no key get no term.
+  if (mask_.hides()) std::fill_n(worker_.u.in(work.local), worker_.u.count, T(0));
 }
 
 template <class T>

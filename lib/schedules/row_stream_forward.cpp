@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "schedules/masked_tile.hpp"
 #include "schedules/row_stream.hpp"
 #include "schedules/schedules.hpp"
 
@@ -25,6 +26,7 @@ class RowStreamForward {
         m_(task.shape.m),
         d_(task.shape.d),
         e_(task.shape.dv),
+        mask_(task.shape.mask),
         nr_(kernels_.tile.cols),
         threads_(task.observer != nullptr ? 1 : task.threads),
         h_form_(task.blocks.form == Form::h),
@@ -84,7 +86,8 @@ class RowStreamForward {
       for (index_t block = blocks.take(); block < count; block = blocks.take()) {
         const Range rows(block * r_, n_, r_);
         start(rows, buffer.data(), memory);
-        for (Range keys(m_, c_); keys; keys.next()) stream_keys(rows, keys, buffer.data(), memory);
+        for (Range keys = blocks_within(mask_.of_any(interval_of(rows), m_), c_); keys; keys.next())
+          stream_keys(rows, keys, buffer.data(), memory);
         finish(rows, buffer.data(), memory);
       }
     };
@@ -123,6 +126,7 @@ class RowStreamForward {
     std::fill_n(worker_.row_max.in(memory), worker_.row_max.count,
                 -std::numeric_limits<T>::infinity());
     std::fill_n(worker_.row_sum.in(memory), worker_.row_sum.count, T(0));
+    if (mask_.hides()) std::fill_n(worker_.sum.in(memory), worker_.sum.count, T(0));
   }
 
   void stream_keys(const Range& rows, const Range& keys, void* workspace, void* memory) const {
@@ -146,27 +150,35 @@ class RowStreamForward {
         value = copy;
       }
     }
-    for (Range sub(rows.size(), layout_.rho); sub; sub.next())
-      add_keys(rows, sub, keys, value, value_stride, memory);
+    for (Range sub(rows.size(), layout_.rho); sub; sub.next()) {
+      const Range queries(rows.begin + sub.begin, rows.begin + sub.end, sub.size());
+      const Interval seen = intersect(mask_.of_any(interval_of(queries), m_), interval_of(keys));
+      if (seen.is_empty()) continue;
+      const index_t skipped = seen.begin - keys.begin;
+      add_keys(queries, sub, Range(seen.begin, seen.end, seen.size()), key + skipped * d_stride_,
+               value + skipped * value_stride, value_stride, memory);
+    }
     trace_.remove(rows_of(Operand::A2, keys, d_));
     if (!tied_) trace_.remove(rows_of(value_name, keys, width_));
   }
 
   // Scores of one tile, online softmax, and the weighted sum of the values.
-  void add_keys(const Range& rows, const Range& sub, const Range& keys, const T* value,
-                index_t value_stride, void* memory) const {
-    const Block tile = {Operand::scores, rows.begin + sub.begin, keys.begin, sub.size(),
-                        keys.size()};
-    const Block factors = {Operand::rescale, rows.begin + sub.begin, 0, sub.size(), 1};
+  void add_keys(const Range& queries, const Range& sub, const Range& keys, const T* key_rows,
+                const T* value, index_t value_stride, void* memory) const {
+    const Block tile = {Operand::scores, queries.begin, keys.begin, sub.size(), keys.size()};
+    const Block factors = {Operand::rescale, queries.begin, 0, sub.size(), 1};
     trace_.create(tile);
     trace_.create(factors);
     T* scores = worker_.tile.in(memory);
     T* rescale = worker_.rescale.in(memory);
     const index_t lane = layout_.lane_offset(sub.begin);
 
-    const MatrixView<const T> key = {worker_.key.in(memory), keys.size(), d_, d_stride_};
+    const MatrixView<const T> key = {key_rows, keys.size(), d_, d_stride_};
     kernels_.product(score_product(layout_, key, worker_.s.in(memory), sub,
                                    {scores, tile_stride_, keys.size(), sub.size()}));
+    if (!is_full(mask_, queries, keys)) {
+      hide(mask_, queries, keys, -std::numeric_limits<T>::infinity(), scores, tile_stride_);
+    }
 
     kernels_.softmax_update({scores, tile_stride_, keys.size(), layout_.sub_lanes()}, true,
                             worker_.row_max.in(memory) + lane, worker_.row_sum.in(memory) + lane,
@@ -185,10 +197,10 @@ class RowStreamForward {
     update.c = worker_.sum.in(memory) + sub.begin * sum_stride_;
     update.c_panel = nr_;
     update.c_row = sum_stride_;
-    update.accumulate = keys.begin > 0;
+    update.accumulate = mask_.hides() || keys.begin > 0;
     update.row_scale = rescale;
     update.padded = true;
-    kernels_.product(update);
+    masked_product(kernels_, update, mask_, queries, keys);
     trace_.remove(tile);
     trace_.remove(factors);
   }
@@ -202,7 +214,8 @@ class RowStreamForward {
     trace_.remove(rows_of(Operand::S, rows, d_));
     for (index_t i = 0; i < rows.size(); ++i) {
       const index_t lane = layout_.lane_offset(i - i % layout_.rho) + i % layout_.rho;
-      const T inverse = T(1) / row_sum[lane];
+      // A row that sees no key, or scores of -inf alone: O = 0, LSE = -inf.
+      const T inverse = row_sum[lane] == T(0) ? T(0) : T(1) / row_sum[lane];
       for (index_t k = 0; k < width_; ++k) sum[i * sum_stride_ + k] *= inverse;
       task_.lse[rows.begin + i] = row_max[lane] + std::log(row_sum[lane]);
     }
@@ -246,7 +259,9 @@ class RowStreamForward {
   const ForwardTask<T>& task_;
   Trace trace_;
   const kernels::KernelTable<T>& kernels_;
-  index_t n_, m_, d_, e_, nr_;
+  index_t n_, m_, d_, e_;
+  Mask mask_;
+  index_t nr_;
   int threads_;
   bool h_form_, tied_;
   index_t width_;  // of the accumulated rows: dv in the h-form, else d

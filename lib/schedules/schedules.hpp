@@ -7,8 +7,9 @@
 // exact costs are.
 namespace ioattn::schedules {
 
-// Runs a validated task (sizes at least 1, blocks positive). The only failures are of memory;
-// outputs are untouched then.
+// Runs a validated task (sizes at least 1, blocks positive); forward, all entries of a batch and
+// any scale, backward one entry, unscaled (layer_gradients.hpp has the rest). The only failures are
+// of memory; outputs are untouched then.
 template <class T>
 Status run_forward(Schedule schedule, const ForwardTask<T>& task);
 template <class T>

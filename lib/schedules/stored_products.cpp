@@ -12,7 +12,7 @@ StoredProducts<T>::StoredProducts(const BackwardTask<T>& task, int threads, Work
       stride_(row_stream::padded_stride<T>(task.shape.d, task.kernels->tile.cols)),
       values_(task.shape, needs.values ? task.blocks : Blocks{}, task.kernels->tile.cols, threads,
               layout) {
-  const auto [n, m, d, e, tie] = task.shape;
+  const auto [n, m, d, e, tie, mask] = task.shape;
   const index_t nr = task.kernels->tile.cols, words = n * stride_ + nr;
   if (needs.delta) delta_.emplace(task.shape, task.blocks, threads, layout);
   if (!h_form_ && needs.values) {
@@ -24,7 +24,8 @@ StoredProducts<T>::StoredProducts(const BackwardTask<T>& task, int threads, Work
   s_product_ = ProductPass<T>(n, d, d, task.blocks.s, nr, threads, layout);
   if (needs.u && task.u.data == nullptr) u_ = layout->add<T>(words);
   if (task.dx.data != nullptr) {
-    dx_product_ = ProductPass<T>(d, n, d, task.blocks.x, nr, threads, layout);
+    seeing_ = seeing_queries(task.shape);
+    dx_product_ = ProductPass<T>(d, seeing_.size(), d, task.blocks.x, nr, threads, layout);
   }
 }
 
@@ -56,8 +57,9 @@ void StoredProducts<T>::run_dx(const Trace& trace, void* workspace) const {
   if (!stored_ || task_.dx.data == nullptr) return;
   const MatrixView<const T> u = this->u(workspace);
   trace.phase("dX");
-  dx_product_.run(*task_.kernels, trace, transposed(factor(Operand::A1, task_.in.a1)),
-                  {Operand::U, u.data, u.stride, 1, false, false},
+  const Factor<const T> a1 = part_from(factor(Operand::A1, task_.in.a1), seeing_.begin, 0);
+  dx_product_.run(*task_.kernels, trace, transposed(a1),
+                  {Operand::U, u.row(seeing_.begin), u.stride, 1, false, false},
                   {Operand::dX, task_.dx.data, task_.dx.stride, 1, false, false}, workspace);
 }
 

@@ -45,7 +45,8 @@ class StoredProducts {
   const BackwardTask<T>& task_;
   StoredNeeds needs_;
   bool stored_, h_form_;
-  index_t stride_;  // of S, G, U
+  index_t stride_;   // of S, G, U
+  Interval seeing_;  // queries that see a key
   std::optional<DeltaPass<T>> delta_;
   Slot<T> s_, g_, u_;
   ProductPass<T> s_product_, g_product_, dx_product_;

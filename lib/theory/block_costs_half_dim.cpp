@@ -5,7 +5,7 @@
 namespace ioattn::theory {
 
 ScheduleCost half_dim_backward(const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const RowCut cut(shape, blocks);
   const index_t first = d / 2, second = d - first;
   const bool halved = first > 0;

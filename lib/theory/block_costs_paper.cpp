@@ -23,7 +23,7 @@ IoCost projections(const LayerShape& shape, const Blocks& blocks) {
 }  // namespace
 
 ScheduleCost naive_backward(const LayerShape& shape) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   ScheduleCost cost;
   cost.add("forward", {n * d + m * d + d * d, 0, 2 * n * m + n * d + n,
                        std::max(2 * n * d + m * d + d * d + n * m, n * d + m * d + 2 * n * m + n)});
@@ -37,7 +37,7 @@ ScheduleCost naive_backward(const LayerShape& shape) {
 }
 
 ScheduleCost paper_small_backward(const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const index_t b = blocks.r;
   const ProductBlocks tiles = {b, b, blocks.c};
   const index_t i = std::min(b, n), j = std::min(b, m), q = std::min(blocks.c, d);
@@ -54,7 +54,7 @@ ScheduleCost paper_small_backward(const LayerShape& shape, const Blocks& blocks)
 }
 
 ScheduleCost paper_small_forward(const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const index_t b = blocks.r;
   const ProductBlocks tiles = {b, b, blocks.c};
   const index_t i = std::min(b, n), j = std::min(b, m), q = std::min(blocks.c, d);
@@ -69,7 +69,7 @@ ScheduleCost paper_small_forward(const LayerShape& shape, const Blocks& blocks) 
 }
 
 ScheduleCost paper_large_backward(const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const index_t r = std::min(blocks.r, n), c = std::min(blocks.c, m);
   const index_t kept = blocks.literal ? c * e : 0;  // h_J is not deleted after q
   ScheduleCost cost;
@@ -87,7 +87,7 @@ ScheduleCost paper_large_backward(const LayerShape& shape, const Blocks& blocks)
 }
 
 ScheduleCost paper_large_forward(const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const index_t r = std::min(blocks.r, n), c = std::min(blocks.c, m);
   ScheduleCost cost;
   cost.add("P1", projections(shape, blocks));

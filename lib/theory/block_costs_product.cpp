@@ -20,7 +20,7 @@ IoCost product_cost(index_t n1, index_t k, index_t n2, const ProductBlocks& bloc
 }
 
 void add_thin_products(const LayerShape& shape, const Blocks& blocks, ScheduleCost* cost) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   cost->add("delta", delta_cost(shape, blocks));
   if (blocks.products == Products::stored) cost->add("S", product_cost(n, d, d, blocks.s));
   if (blocks.form == Form::h) {
@@ -37,7 +37,7 @@ void add_q_product(const LayerShape& shape, const Blocks& blocks, ScheduleCost* 
 
 void add_dx_product(const LayerShape& shape, const Blocks& blocks, ScheduleCost* cost) {
   if (blocks.products != Products::stored) return;
-  cost->add("dX", product_cost(shape.d, shape.n, shape.d, blocks.x));
+  cost->add("dX", product_cost(shape.d, seeing_queries(shape).size(), shape.d, blocks.x));
 }
 
 }  // namespace ioattn::theory

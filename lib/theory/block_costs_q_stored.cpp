@@ -7,7 +7,7 @@
 namespace ioattn::theory {
 
 ScheduleCost q_stored_backward(const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const auto [r, c, rho, w, w_e, o, a, b] = RowCut(shape, blocks);
   const index_t passes = ceil_div(n, r);
   ScheduleCost cost;

@@ -6,7 +6,7 @@
 namespace ioattn::theory {
 
 ScheduleCost resident_backward(const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const index_t r = std::min(blocks.r, n), c = std::min(blocks.c, m);
   const index_t a1 = tie == Tie::all ? 0 : d;  // words of a row of A1 beside A2
 

@@ -3,17 +3,46 @@
 #include "theory/block_costs.hpp"
 
 // row_stream: N = ceil(n / r) passes over the keys. e is dv; block sizes are cut to the matrix.
+// Under a mask a footprint is that without it, which the run may stay below.
 namespace ioattn::theory {
 namespace {
 
+// What the passes over the keys stream and make: without a mask, m keys per row block, every pair
+// of a query and a key, and ceil(m / c) tiles per query.
+struct Streamed {
+  index_t keys = 0, pairs = 0, tiles = 0;
+
+  Streamed(const LayerShape& shape, const RowCut& cut) {
+    const index_t n = shape.n, m = shape.m;
+    if (!shape.mask.hides()) {
+      keys = ceil_div(n, cut.r) * m;
+      pairs = n * m;
+      tiles = n * ceil_div(m, cut.c);
+      return;
+    }
+    for (index_t i = 0; i < n; i += cut.r) {
+      const index_t last = std::min(i + cut.r, n);
+      keys += shape.mask.of_any({i, last}, m).size();
+      for (index_t k = i; k < last; k += cut.rho) {
+        const Interval queries = {k, std::min(k + cut.rho, last)};
+        const Interval seen = shape.mask.of_any(queries, m);
+        if (seen.is_empty()) continue;
+        pairs += queries.size() * seen.size();
+        tiles += queries.size() * (ceil_div(seen.end, cut.c) - seen.begin / cut.c);
+      }
+    }
+  }
+};
+
 // S, G (or dO), delta and LSE are read; U is written.
 ScheduleCost stored_backward(const LayerShape& shape, const Blocks& blocks, index_t pair) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const RowCut cut(shape, blocks);
+  const Streamed streamed(shape, cut);
   const index_t kept = blocks.form == Form::h ? d + e : 2 * d;  // per row: S and G or dO
   ScheduleCost cost;
   add_thin_products(shape, blocks, &cost);
-  cost.add("row_stream", {n * (kept + 2) + ceil_div(n, cut.r) * m * pair, n * d, n * d + n * m,
+  cost.add("row_stream", {n * (kept + 2) + streamed.keys * pair, n * d, n * d + streamed.pairs,
                           cut.r * (kept + d + 2) + pair * cut.c + cut.rho * cut.c});
   add_dx_product(shape, blocks, &cost);
   return cost;
@@ -22,8 +51,10 @@ ScheduleCost stored_backward(const LayerShape& shape, const Blocks& blocks, inde
 }  // namespace
 
 ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
-  const auto [r, c, rho, w, w_e, o, a, b] = RowCut(shape, blocks);
+  const auto [n, m, d, e, tie, mask] = shape;
+  const RowCut cut(shape, blocks);
+  const auto [r, c, rho, w, w_e, o, a, b] = cut;
+  const Streamed streamed(shape, cut);
   const bool h_form = blocks.form == Form::h;
   const index_t passes = ceil_div(n, r);
   // Words of a key and its value; tied operands are the same memory.
@@ -33,10 +64,11 @@ ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks) 
   ScheduleCost cost;
   if (h_form) cost.add("h", product_cost(m, d, e, blocks.h));
   IoCost stream;
-  stream.reads = 2 * n * d + 2 * n * e + n + passes * (m * pair + d * d + (h_form ? 0 : d * e)) +
-                 (passes - 1) * d * d;
+  stream.reads = 2 * n * d + 2 * n * e + n + streamed.keys * pair +
+                 passes * (d * d + (h_form ? 0 : d * e)) + (passes - 1) * d * d;
   stream.writes = passes * d * d;
-  stream.created = (h_form ? 2 : 3) * n * d + n + d * d + n * m;  // S, U(, G), v, first g, tiles
+  stream.created =
+      (h_form ? 2 : 3) * n * d + n + d * d + streamed.pairs;  // S, U(, G), v, first g, tiles
   const index_t projecting = std::max(
       2 * r * d + d * w,
       std::max(r * (d + e + 1) + o * e, h_form ? index_t(0) : r * (2 * d + e + 1) + w * e));
@@ -47,8 +79,10 @@ ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks) 
 }
 
 ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
-  const auto [r, c, rho, w, w_e, o, a, b] = RowCut(shape, blocks);
+  const auto [n, m, d, e, tie, mask] = shape;
+  const RowCut cut(shape, blocks);
+  const auto [r, c, rho, w, w_e, o, a, b] = cut;
+  const Streamed streamed(shape, cut);
   const bool h_form = blocks.form == Form::h;
   const index_t passes = ceil_div(n, r);
   const index_t pair = h_form ? d + e : tie == Tie::none ? 2 * d : d;
@@ -60,16 +94,16 @@ ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks) {
   if (h_form) cost.add("h", product_cost(m, d, e, blocks.h));
   const index_t streaming = r * (d + sum + 2) + pair * c + rho * (c + 1);
   if (stored) {
-    cost.add("row_stream", {n * d + passes * m * pair, n * (sum + 1),
-                            n * sum + 2 * n + n * m + n * ceil_div(m, c), streaming});
+    cost.add("row_stream", {n * d + streamed.keys * pair, n * (sum + 1),
+                            n * sum + 2 * n + streamed.pairs + streamed.tiles, streaming});
     if (!h_form) cost.add("O", product_cost(n, d, e, blocks.x));
     return cost;
   }
   IoCost stream;
-  stream.reads = n * d + passes * (m * pair + d * d + (h_form ? 0 : d * e));
+  stream.reads = n * d + streamed.keys * pair + passes * (d * d + (h_form ? 0 : d * e));
   stream.writes = n * (e + 1);
   // S, Z and O (or O), running max and sum, tiles and their rescale factors
-  stream.created = n * d + n * sum + (h_form ? 0 : n * e) + 2 * n + n * m + n * ceil_div(m, c);
+  stream.created = n * d + n * sum + (h_form ? 0 : n * e) + 2 * n + streamed.pairs + streamed.tiles;
   stream.footprint =
       std::max({2 * r * d + d * w, streaming, h_form ? index_t(0) : r * (d + e) + d * w_e});
   cost.add("row_stream", stream);

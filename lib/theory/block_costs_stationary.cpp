@@ -60,7 +60,7 @@ IoCost twin_cost(index_t n, index_t k, index_t m, const ProductBlocks& blocks) {
 }
 
 ScheduleCost stationary_forward(const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const bool h_form = blocks.form == Form::h;
   ScheduleCost cost;
   cost.add("S", product_cost(n, d, d, blocks.s));
@@ -72,7 +72,7 @@ ScheduleCost stationary_forward(const LayerShape& shape, const Blocks& blocks) {
 }
 
 ScheduleCost stationary_backward(const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const bool h_form = blocks.form == Form::h;
   ScheduleCost cost;
   cost.add("delta", delta_cost(shape, blocks));

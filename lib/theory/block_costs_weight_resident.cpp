@@ -7,7 +7,7 @@
 namespace ioattn::theory {
 
 ScheduleCost weight_resident_backward(const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const index_t r = std::min(blocks.r, n), c = std::min(blocks.c, m), rho = std::min(blocks.rho, r);
   const index_t w = std::min(blocks.w, d), o = std::min(blocks.o, r);
   const bool h_form = blocks.form == Form::h;

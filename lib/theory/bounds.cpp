@@ -56,6 +56,15 @@ double segment_bound(double pairs, double c, double M) {
 
 double positive(double words) { return std::max(0.0, words); }
 
+// Without queries that see no key and keys that no query sees, whose rows need not be read.
+LayerShape visible_part(const LayerShape& shape) {
+  if (!shape.mask.hides()) return shape;
+  LayerShape part = shape;
+  part.n = seeing_queries(shape).size();
+  part.m = seen_keys(shape).size();
+  return part;
+}
+
 }  // namespace
 
 AlgorithmClass class_of(Pass pass, Schedule schedule) {
@@ -64,10 +73,10 @@ AlgorithmClass class_of(Pass pass, Schedule schedule) {
   return pass == Pass::backward && sums_in_blocks ? AlgorithmClass::P : AlgorithmClass::F;
 }
 
-double compulsory_bound(Pass pass, const LayerShape& shape) {
-  const Sizes s(shape, 1);
+double compulsory_bound(Pass pass, const LayerShape& shape, index_t batch) {
+  const Sizes s(visible_part(shape), 1);
   const double rows_of_a = s.tie == Tie::none ? s.n + 2 * s.m : s.tie == Tie::kv ? s.n + s.m : s.n;
-  const double common = rows_of_a * s.d + s.d * s.d + s.d * s.e + s.n * s.e;
+  const double common = double(batch) * (rows_of_a * s.d + s.n * s.e) + s.d * s.d + s.d * s.e;
   return pass == Pass::forward ? common : common + s.d * s.d;
 }
 
@@ -143,12 +152,14 @@ double bound_c(Pass pass, const LayerShape& shape, index_t M) {
 
 Bound key_gradients_bound(const LayerShape& shape, Form form, KeyGradients wanted) {
   const auto [query, key, sums] = key_pass_widths(shape, form, wanted);
-  return {double(shape.n) * double(query) + double(shape.m) * double(key + sums), "compulsory",
+  const auto [n, m, d, e, tie, mask] = visible_part(shape);
+  return {double(n) * double(query) + double(m) * double(key + sums), "compulsory",
           "S, dO or G, LSE, delta and the keys and values that are used are read and the outputs "
           "written at least once; nothing more is proved for this pass"};
 }
 
-Bound lower_bound(Pass pass, AlgorithmClass algorithms, const LayerShape& shape, index_t M) {
+Bound lower_bound(Pass pass, AlgorithmClass algorithms, const LayerShape& shape, index_t M,
+                  index_t batch) {
   if (pass == Pass::backward_keys) {
     const auto of = [&](Form form) {
       return key_gradients_bound(shape, form, all_key_gradients(form, shape.tie));
@@ -156,11 +167,12 @@ Bound lower_bound(Pass pass, AlgorithmClass algorithms, const LayerShape& shape,
     const Bound g = of(Form::g), h = of(Form::h);
     return g.words < h.words ? g : h;
   }
-  Bound best = {compulsory_bound(pass, shape), "compulsory",
+  Bound best = {compulsory_bound(pass, shape, batch), "compulsory",
                 "every input word is read and every output word written at least once"};
   const auto offer = [&best](double words, const char* name, const char* assumption) {
     if (words > best.words) best = {words, name, assumption};
   };
+  if (shape.mask.hides() || batch > 1) return best;  // the others count all pairs of one entry
   offer(bound_a2(pass, shape, M), "a2",
         "proved for the pebble game with any summation trees, bracketing and recomputation; "
         "constants from our own proof, not from the paper");

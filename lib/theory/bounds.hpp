@@ -29,15 +29,17 @@ struct Bound {
 // backward pass or computed in it. All sizes and M at least 1; tie = all needs n = m. M counts
 // every word of fast memory, so a schedule that keeps k scalars in registers uncounted is to be
 // compared at M + k.
-Bound lower_bound(Pass pass, AlgorithmClass algorithms, const LayerShape& shape, index_t M);
+// Under a mask, and for a batch, whose entries share X and Y, only the compulsory bound is proved.
+Bound lower_bound(Pass pass, AlgorithmClass algorithms, const LayerShape& shape, index_t M,
+                  index_t batch = 1);
 
 // The same for a pass over the keys in one of its forms, which fixes its inputs: S, LSE, delta, A2
 // and h and dO, or A3 and G. Only the compulsory bound is proved.
 Bound key_gradients_bound(const LayerShape& shape, Form form, KeyGradients wanted);
 
 // The single bounds, for tables and tests; 0 where one is not proved or not positive.
-double compulsory_bound(Pass pass, const LayerShape& shape);     // class P
-double bound_a2(Pass pass, const LayerShape& shape, index_t M);  // class P
+double compulsory_bound(Pass pass, const LayerShape& shape, index_t batch = 1);  // class P
+double bound_a2(Pass pass, const LayerShape& shape, index_t M);                  // class P
 double bound_g3(Pass pass, const LayerShape& shape, index_t M);  // class P, 6 M <= d^2
 double bound_b2(Pass pass, const LayerShape& shape, index_t M);  // class F
 double bound_c(Pass pass, const LayerShape& shape, index_t M);   // class F

@@ -8,10 +8,10 @@ namespace ioattn::theory {
 // Exact I/O of a set of gradients, phase by phase: the sum over the phases that it takes. Sizes at
 // least 1, blocks positive where a phase uses them.
 ScheduleCost gradients_cost(const LayerShape& shape, const GradientSet& set,
-                            const GradientBlocks& blocks);
+                            const GradientBlocks& blocks, const Batch& batch = {});
 
-// Multiply-adds, exactly.
-index_t gradients_fma(const LayerShape& shape, const GradientSet& set,
-                      const GradientBlocks& blocks);
+// Multiply-adds as fma_count counts them.
+index_t gradients_fma(const LayerShape& shape, const GradientSet& set, const GradientBlocks& blocks,
+                      index_t entries = 1);
 
 }  // namespace ioattn::theory

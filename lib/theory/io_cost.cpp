@@ -45,11 +45,35 @@ ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, cons
   return {};
 }
 
+void add_scale(const LayerShape& shape, const Batch& batch, bool of_gradient, ScheduleCost* cost) {
+  if (!batch.scaled) return;
+  const index_t words = shape.d * shape.d, times = of_gradient ? 2 : 1;
+  cost->add("scale", {times * words, times * words, words, 2});
+}
+
+void add_entries(const ScheduleCost& entry, const Batch& batch, ScheduleCost* cost) {
+  for (int i = 0; i < entry.phase_count; ++i) {
+    PhaseCost phase = entry.phases[std::size_t(i)];
+    phase.cost.reads *= batch.entries;
+    phase.cost.writes *= batch.entries;
+    phase.cost.created *= batch.entries;
+    cost->add(phase.name, phase.cost);
+  }
+}
+
+ScheduleCost forward_cost(Schedule schedule, const LayerShape& shape, const Blocks& blocks,
+                          const Batch& batch) {
+  ScheduleCost cost;
+  add_scale(shape, batch, false, &cost);
+  add_entries(io_cost(Pass::forward, schedule, shape, blocks), batch, &cost);
+  return cost;
+}
+
 index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const bool forward = pass == Pass::forward;
   const bool h_form = blocks.form == Form::h;
-  const index_t s = n * d * d, h = m * d * e, scores = n * m * d;
+  const index_t s = n * d * d, h = m * d * e, pairs = visible_pairs(mask, n, m), scores = pairs * d;
   switch (schedule) {
     case Schedule::naive:
     case Schedule::paper_small:
@@ -65,8 +89,8 @@ index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const B
     case Schedule::score_stored:
     case Schedule::q_stored:
     case Schedule::half_dim:
-      if (forward) return s + scores + (h_form ? h + n * m * e : n * m * d + n * d * e);
-      return s + scores + (h_form ? h + n * m * e : n * d * e + n * m * d) + n * m * d + n * d * d;
+      if (forward) return s + scores + (h_form ? h + pairs * e : pairs * d + n * d * e);
+      return s + scores + (h_form ? h + pairs * e : n * d * e + pairs * d) + pairs * d + n * d * d;
     case Schedule::weight_resident:
       // K' = A2 X^T and T A2 are taken once per row block.
       return 2 * scores + (h_form ? h + n * m * e : n * d * e + n * m * d) +

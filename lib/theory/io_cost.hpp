@@ -43,7 +43,22 @@ struct ScheduleCost {
 // Pass::backward_keys: all key gradients of the form.
 ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks);
 
-// Multiply-adds that the schedule executes, exactly.
+// A batch of a pass, and whether its scores are scaled.
+struct Batch {
+  index_t entries = 1;
+  bool scaled = false;
+};
+inline Batch batch_of(const LayerProblem& problem) { return {problem.batch, problem.scale != 1}; }
+
+// Phase "scale": a scaled copy of X, element by element, and, backward, dX in place.
+void add_scale(const LayerShape& shape, const Batch& batch, bool of_gradient, ScheduleCost* cost);
+// The phases of one entry, each as often as there are entries.
+void add_entries(const ScheduleCost& entry, const Batch& batch, ScheduleCost* cost);
+// io_cost of a forward pass over a batch.
+ScheduleCost forward_cost(Schedule schedule, const LayerShape& shape, const Blocks& blocks,
+                          const Batch& batch);
+
+// Multiply-adds that the schedule executes, exactly; under a mask those of visible pairs.
 index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks);
 
 }  // namespace ioattn::theory

@@ -81,7 +81,7 @@ Cost paper_large_backward(const LayerShape& shape, index_t M, Caps caps) {
 }
 
 Cost row_stream_backward(const LayerShape& shape, index_t M) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const bool tied = tie != Tie::none;
   const index_t key = tied ? d : d + 1;  // a row of A2 stays for U, a word of A3 passes by
   // Rows of S, G, U and LSE, delta, f, q.
@@ -106,7 +106,7 @@ Cost row_stream_backward(const LayerShape& shape, index_t M) {
 }
 
 Cost row_stream_forward(const LayerShape& shape, index_t M) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const bool tied = tie != Tie::none;
   const index_t streaming = (M - (tied ? d : 1)) / (2 * d + 3);  // S, Z, maximum, sum, f
   const index_t projecting = (M - 1) / (d + e + 2);              // Z, O, maximum, sum
@@ -117,7 +117,7 @@ Cost row_stream_forward(const LayerShape& shape, index_t M) {
 }
 
 Cost resident_backward(const LayerShape& shape, index_t M) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const index_t a1 = tie == Tie::all ? 0 : d;  // a row of A1 is one of A2
   const index_t rows = m * d + m * e + 2 * d * d + std::max(a1 + d + m, a1 + e + 2 * m);
   const index_t values = m * e + d * e + (tie == Tie::none ? d : m * d);
@@ -126,7 +126,7 @@ Cost resident_backward(const LayerShape& shape, index_t M) {
 }
 
 Cost stationary_backward(const LayerShape& shape, index_t M, Form form) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const bool h_form = form == Form::h;
   const ThinProducts thin(shape, M);
   const std::optional<index_t> values = h_form ? thin.h : thin.g;
@@ -150,7 +150,7 @@ Cost stationary_backward(const LayerShape& shape, index_t M, Form form) {
 }
 
 Cost stationary_forward(const LayerShape& shape, index_t M, Form form) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const std::optional<index_t> s = least_product_reads(n, d, d, M);
   const std::optional<index_t> scores = least_product_reads(n, d, m, M, 2);  // maximum and sum
   const bool h_form = form == Form::h;
@@ -164,7 +164,7 @@ Cost stationary_forward(const LayerShape& shape, index_t M, Form form) {
 }
 
 Cost score_stored_forward(const LayerShape& shape, index_t M, Form form) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const bool h_form = form == Form::h;
   const index_t width = h_form ? e : d;
   const std::optional<index_t> s = least_product_reads(n, d, d, M);

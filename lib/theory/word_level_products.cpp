@@ -31,7 +31,7 @@ ThinProducts::ThinProducts(const LayerShape& shape, index_t M)
       dx(least_product_reads(shape.d, shape.n, shape.d, M)) {}
 
 Cost stored_q(const LayerShape& shape, index_t M, Form form) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const bool h_form = form == Form::h;
   const index_t terms = h_form ? e : d;
   const std::optional<index_t> values =

@@ -5,7 +5,7 @@
 namespace ioattn::theory::word_level {
 
 Cost weight_resident_backward(const LayerShape& shape, index_t M) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const bool tied = tie != Tie::none;
   const index_t value = tied ? 0 : 1;  // a word of A3 passes by
   // X and dX; per row A1, G, LSE, delta and, with a row of A2 beside them, first f and a row of K',

@@ -107,7 +107,7 @@ struct ResultSize {
   index_t rows, cols;
 };
 ResultSize result_size(const Variant& v, std::string_view product, const LayerShape& shape) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const bool forward = v.pass == Pass::forward;
   if (product == "s" || product == "g") return {n, d};
   if (product == "h") return {m, e};

@@ -58,7 +58,7 @@ TEST(GradientPlanner, PhasesAreThoseThatASetNeeds) {
 // Every product that a set executes, written out.
 TEST(GradientPlanner, MultiplyAddsAreThoseOfTheProducts) {
   const LayerShape shape = {50, 40, 12, 7, Tie::none};
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   GradientSet set = {true, true, true, true, true, false, true, true, 3};
   GradientBlocks blocks;
   blocks.rows.form = Form::h;
@@ -94,7 +94,7 @@ TEST(GradientPlanner, TakesTheFormWithTheLeastTime) {
 
 TEST(GradientPlanner, ScratchIsWhatPassesThroughMemory) {
   const LayerShape shape = {50, 40, 12, 7, Tie::none};
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   GradientSet set;
   set.dA1 = set.dY = set.dW_Q = true;
   set.dk = 4;

@@ -193,7 +193,7 @@ TEST(Planner, MemoryLimitIsHonoured) {
 // or p over f, backward delta and U.
 TEST(Planner, ScratchIsWhatPassesThroughSlowMemory) {
   const LayerShape shape = {50, 40, 12, 7, Tie::none};
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   for (const DType dtype : {DType::f32, DType::f64}) {
     for (const Pass pass : passes) {
       PlanRequest request = request_for(pass, shape, 1 << 12);

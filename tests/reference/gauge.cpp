@@ -56,7 +56,8 @@ Gauge make_gauge(const LayerInputs<T>& in, const Forward<T>& fwd) {
   const Matrix<double> A1 = absolute(in.A1);
   const Matrix<double> A2 = absolute(in.A2);
   const Matrix<double> A3 = absolute(in.A3);
-  const Matrix<double> X = absolute(in.X);
+  Matrix<double> X = absolute(in.X);
+  for (double& value : X.values) value *= std::fabs(in.scale);
   const Matrix<double> Y = absolute(in.Y);
   const Matrix<double> dO = absolute(in.dO);
   Gauge gauge;
@@ -68,7 +69,8 @@ Gauge make_gauge(const LayerInputs<T>& in, const Forward<T>& fwd) {
   Matrix<double> weight(n, 1);
   for (std::size_t i = 0; i < n; ++i) {
     double& S = gauge.S(i, 0);
-    for (std::size_t j = 0; j < m; ++j) S = std::max(S, scores(i, j));
+    for (std::size_t j = 0; j < m; ++j)
+      if (in.sees(i, j)) S = std::max(S, scores(i, j));
     weight(i, 0) = 4 + 2 * S;
     gauge.L(i, 0) = 1 + S + static_cast<double>(std::fabs(fwd.L(i, 0)));
   }
@@ -90,6 +92,7 @@ Gauge make_gauge(const LayerInputs<T>& in, const Forward<T>& fwd) {
 
   const Matrix<double> U = product(p, A2);
   gauge.dX = product(transpose(A1), U);
+  for (double& value : gauge.dX.values) value *= std::fabs(in.scale);
   gauge.dA1 = product(U, transpose(X));
   gauge.dA2 = product(transpose(p), A1_X);
   gauge.W = product(transpose(f), dO);

@@ -26,6 +26,8 @@
 // scores would then excuse any error of the others.) hb and vb take absolute values all the way
 // down, not |h| and |v|: where h or v cancel, their rounding errors do not.
 //
+// Under a mask S_i takes the keys that are seen; a scale counts as part of X, and into dX.
+//
 // Underflow is absolute: every one of these products is raised by min/eps (min: the smallest normal
 // number), so that eps * unit admits a factor that was flushed to zero.
 //

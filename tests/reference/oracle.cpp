@@ -64,7 +64,10 @@ Forward<T> forward(const LayerInputs<T>& in) {
   Forward<T> out;
 
   out.S = multiply(in.A1, in.X);              // S = A1 X
-  out.s = multiply(out.S, transpose(in.A2));  // s = S A2^T
+  out.s = multiply(out.S, transpose(in.A2));  // s = scale S A2^T
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j < m; ++j)
+      out.s(i, j) = in.sees(i, j) ? static_cast<T>(in.scale) * out.s(i, j) : -infinity;
   out.L = Matrix<T>(n, 1);
   out.f = Matrix<T>(n, m);
   for (std::size_t i = 0; i < n; ++i) {
@@ -107,9 +110,11 @@ Backward<T> backward(const LayerInputs<T>& in, const Forward<T>& fwd) {
     for (std::size_t j = 0; j < m; ++j) out.p(i, j) = fwd.f(i, j) * (out.q(i, j) - v);
   }
 
-  // s = S A2^T:  dS = p A2, called U, and dA2 = p^T S
-  out.U = multiply(out.p, in.A2);
-  out.dA2 = multiply(transpose(out.p), fwd.S);
+  // s = scale S A2^T:  dS = scale p A2, called U, and dA2 = scale p^T S
+  Matrix<T> scaled = out.p;
+  for (T& value : scaled.values) value *= static_cast<T>(in.scale);
+  out.U = multiply(scaled, in.A2);
+  out.dA2 = multiply(transpose(scaled), fwd.S);
 
   // S = A1 X:  dX = A1^T U and dA1 = U X^T
   out.dX = multiply(transpose(in.A1), out.U);
@@ -134,8 +139,8 @@ Matrix<T> tangent(const LayerInputs<T>& in, const Forward<T>& fwd,
 
   // S = A1 X;  s = S A2^T;  h = A3 Y, each by the product rule
   const Matrix<T> S = sum_of(multiply(direction.A1, in.X), multiply(in.A1, direction.X));
-  const Matrix<T> s =
-      sum_of(multiply(S, transpose(in.A2)), multiply(fwd.S, transpose(direction.A2)));
+  Matrix<T> s = sum_of(multiply(S, transpose(in.A2)), multiply(fwd.S, transpose(direction.A2)));
+  for (T& value : s.values) value *= static_cast<T>(in.scale);
   const Matrix<T> h = sum_of(multiply(direction.A3, in.Y), multiply(in.A3, direction.Y));
 
   // f = e^{s - L}, where L changes by the mean of the scores' changes under f

@@ -29,13 +29,25 @@ struct Matrix {
 // A1 [n,d], A2 and A3 [m,d], X [d,d], Y [d,dv]; dO [n,dv] is the gradient of the loss by O. Any
 // size may be 0. Inputs whose shapes do not fit together: std::invalid_argument from forward and
 // backward.
+//
+// Scores are scale * A1 X A2^T, and query i sees the keys i + first_key to i + last_key.
 template <class T>
 struct LayerInputs {
+  static constexpr long long unlimited = 1LL << 60;
+
   Matrix<T> A1, A2, A3, X, Y, dO;
+  double scale = 1;
+  long long first_key = -unlimited, last_key = unlimited;
+
+  bool sees(std::size_t i, std::size_t j) const {
+    const long long key = static_cast<long long>(j) - static_cast<long long>(i);
+    return first_key <= key && key <= last_key;
+  }
 };
 
 // S [n,d], s [n,m] scores, L [n,1] log of the row sums of e^s, f [n,m] softmax, h [m,dv], O [n,dv].
-// A row without a score above -inf (m = 0 is one) is fully masked: L = -inf, f = 0, O = 0.
+// Scores of hidden keys are -inf. A row without a score above -inf (m = 0 is one) is fully masked:
+// L = -inf, f = 0, O = 0.
 template <class T>
 struct Forward {
   Matrix<T> S, s, L, f, h, O;
@@ -80,7 +92,8 @@ Matrix<To> convert(const Matrix<From>& from) {
 template <class To, class From>
 LayerInputs<To> convert(const LayerInputs<From>& in) {
   return {convert<To>(in.A1), convert<To>(in.A2), convert<To>(in.A3),
-          convert<To>(in.X),  convert<To>(in.Y),  convert<To>(in.dO)};
+          convert<To>(in.X),  convert<To>(in.Y),  convert<To>(in.dO),
+          in.scale,           in.first_key,       in.last_key};
 }
 
 }  // namespace ioattn_reference

@@ -55,7 +55,7 @@ class KeyPass {
 
   KeyPass(ref::Kind kind, const LayerShape& shape, std::uint64_t seed, index_t padding)
       : shape_(shape), padding_(padding) {
-    const auto [n, m, d, e, tie] = shape;
+    const auto [n, m, d, e, tie, mask] = shape;
     inputs_ = ref::make_case(kind,
                              {std::size_t(n), std::size_t(m), std::size_t(d), std::size_t(e),
                               static_cast<ref::Ties>(tie)},

@@ -36,7 +36,7 @@ inline std::string describe(const ioattn::GradientSet& set) {
 // The granted ratio: short blocks of long sums are granted their longer chains of additions.
 inline double limit(const ioattn::LayerShape& shape, const ioattn::GradientSet& set,
                     const ioattn::GradientBlocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const ioattn::GradientSteps steps = steps_of(set, tie, blocks.rows.form);
   double most = ioattn_reference::pass_ratio;
   // Blocks that the phases do not use are 0.
@@ -82,7 +82,9 @@ class GradientCase {
         w_q_(ioattn_reference::random_matrix(inputs.X.rows, std::size_t(dk), 91), padding),
         w_k_(ioattn_reference::random_matrix(inputs.X.rows, std::size_t(dk), 92), padding) {
     namespace ref = ioattn_reference;
-    in_ = {view(a1_), view(a2_), view(a3_), view(x_), view(y_)};
+    in_ = {view(a1_), view(a2_), view(a3_), view(x_), view(y_), {}, inputs.scale};
+    if (inputs.first_key > -inputs.unlimited) in_.mask.first = inputs.first_key;
+    if (inputs.last_key < inputs.unlimited) in_.mask.last = inputs.last_key;
     if (ties != ref::Ties::none) in_.a3 = in_.a2;
     if (ties == ref::Ties::all) in_.a2 = in_.a3 = in_.a1;
     shape_ = shape_of(in_);
@@ -126,7 +128,7 @@ class GradientCase {
   const Reference& wanted(const std::string& name) const { return wanted_.at(name); }
 
   Gradients<T> outputs(const ioattn::GradientSet& set) const {
-    const auto [n, m, d, e, tie] = shape_;
+    const auto [n, m, d, e, tie, mask] = shape_;
     Gradients<T> out;
     const auto add = [&](bool wanted, const char* name, ioattn::index_t rows,
                          ioattn::index_t cols) {

@@ -15,7 +15,7 @@ class LayerData {
  public:
   LayerData(const ioattn::LayerShape& shape, ioattn::index_t padding, std::mt19937& engine)
       : shape_(shape), padding_(padding) {
-    const auto [n, m, d, e, tie] = shape;
+    const auto [n, m, d, e, tie, mask] = shape;
     a1_ = random(n, d, engine);
     a2_ = random(m, d, engine);
     a3_ = random(m, d, engine);
@@ -28,12 +28,13 @@ class LayerData {
   }
 
   ioattn::LayerInputs<T> inputs() const {
-    const auto [n, m, d, e, tie] = shape_;
+    const auto [n, m, d, e, tie, mask] = shape_;
     using ioattn::Tie;
     ioattn::LayerInputs<T> in = {view(a1_, n, d), view(a2_, m, d), view(a3_, m, d), view(x_, d, d),
                                  view(y_, d, e)};
     if (tie != Tie::none) in.a3 = in.a2;
     if (tie == Tie::all) in.a2 = in.a3 = in.a1;
+    in.mask = mask;
     return in;
   }
   ioattn::MatrixView<const T> d_o() const { return view(d_o_, shape_.n, shape_.dv); }

@@ -52,7 +52,7 @@ void check_all(double allowed) {
   const kernels::Kernels* kernels = nullptr;
   ASSERT_TRUE(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels).is_ok());
   const kernels::KernelTable<T>& table = kernels->template table<T>();
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   int runs = 0;
   for (const Variant& v : variants()) {
     if (v.pass == Pass::backward_keys) continue;

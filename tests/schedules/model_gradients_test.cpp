@@ -63,7 +63,7 @@ void check_all(double allowed) {
       task.kernels = &table;
       instruments::IoCounter counter;
       task.observer = &counter;
-      const auto [n, keys, d, e, tie] = task.shape;
+      const auto [n, keys, d, e, tie, mask] = task.shape;
       ASSERT_EQ(tie, Tie::all);
       plan::PlanRequest request;
       request.problem.shape = task.shape;

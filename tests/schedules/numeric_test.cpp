@@ -27,7 +27,7 @@ using ioattn_test::limit;  // of one sum
 
 // Of the products around the scores in backward passes that pass them through memory.
 double thin_limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   const double values = v.form == Form::h ? limit(d, blocks.h) : limit(e, blocks.g);
   const double thin = std::max(values, limit(e, blocks.w));
   return v.products == Products::fused ? std::max(thin, limit(n, blocks.rho))
@@ -35,7 +35,7 @@ double thin_limit(const Variant& v, const LayerShape& shape, const Blocks& block
 }
 
 double limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie] = shape;
+  const auto [n, m, d, e, tie, mask] = shape;
   switch (v.schedule) {
     case Schedule::naive: return ref::pass_ratio;  // sums of 256 terms or the whole
     case Schedule::paper_small: return limit(std::max({n, m, d}), blocks.r);

@@ -34,6 +34,21 @@ class RandomProblem {
     return shape;
   }
 
+  // A band that shows at least one key to at least one query.
+  ioattn::Mask mask(ioattn::index_t n, ioattn::index_t m) {
+    using ioattn::Mask;
+    for (;;) {
+      Mask mask;
+      switch (uniform(0, 3)) {
+        case 0: mask = ioattn::causal_top_left(); break;
+        case 1: mask = ioattn::causal_bottom_right(n, m); break;
+        case 2: mask.first = uniform(-n, m); break;
+        default: mask.first = uniform(-n, m), mask.last = mask.first + logarithmic(1, n + m) - 1;
+      }
+      if (mask.hides() && visible_pairs(mask, n, m) > 0) return mask;
+    }
+  }
+
   std::mt19937& engine() { return engine_; }
 
  private:

@@ -43,7 +43,7 @@ class Sizes {
   }
 
   index_t words(const LayerShape& shape) {
-    const auto [n, m, d, e, tie] = shape;
+    const auto [n, m, d, e, tie, mask] = shape;
     const double all = double(2 * n * d + 2 * m * d + 3 * d * d), square = double(d * d);
     switch (index_t(uniform() * 5)) {
       case 0: return log_uniform(4, std::max(index_t(5), index_t(all)));

@@ -286,7 +286,7 @@ TEST(WordLevel, SchedulesThatHoldEverythingMoveEveryWordOnce) {
 
 TEST(WordLevel, RowStreamIsTheBlockScheduleOfAsManyPasses) {
   for (const LayerShape& shape : shapes) {
-    const auto [n, m, d, e, tie] = shape;
+    const auto [n, m, d, e, tie, mask] = shape;
     SCOPED_TRACE(testing::Message() << n << " " << m << " " << d << " " << e);
     Blocks blocks;
     blocks.c = blocks.rho = blocks.w = blocks.o = blocks.a = blocks.b = 1;

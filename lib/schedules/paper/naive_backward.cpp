@@ -12,7 +12,7 @@ namespace ioattn::schedules {
 template <class T>
 Status naive_backward(const BackwardTask<T>& task) {
   if (task.blocks.r == 1) return paper_small_backward(task);
-  const auto [n, m, d, e, tie] = task.shape;
+  const auto [n, m, d, e, tie, mask] = task.shape;
   const Trace trace(task.observer);
   const kernels::KernelTable<T>& kernels = *task.kernels;
   const index_t nr = kernels.tile.cols;

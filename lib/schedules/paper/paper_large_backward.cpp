@@ -9,7 +9,7 @@ namespace ioattn::schedules {
 
 template <class T>
 Status paper_large_backward(const BackwardTask<T>& task) {
-  const auto [n, m, d, e, tie] = task.shape;
+  const auto [n, m, d, e, tie, mask] = task.shape;
   const index_t r = std::min(task.blocks.r, n);
   const index_t c = std::min(task.blocks.c, m);
   const bool literal = task.blocks.literal;

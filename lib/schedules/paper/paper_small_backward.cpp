@@ -12,7 +12,7 @@ namespace ioattn::schedules {
 
 template <class T>
 Status paper_small_backward(const BackwardTask<T>& task) {
-  const auto [n, m, d, e, tie] = task.shape;
+  const auto [n, m, d, e, tie, mask] = task.shape;
   const index_t b = task.blocks.r;
   const index_t depth = task.blocks.c;
   const Trace trace(task.observer);

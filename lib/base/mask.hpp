@@ -1,0 +1,56 @@
+#pragma once
+
+#include <algorithm>
+
+#include "base/types.hpp"
+
+namespace ioattn {
+
+// Indices [begin, end).
+struct Interval {
+  index_t begin = 0, end = 0;
+
+  index_t size() const { return std::max<index_t>(end - begin, 0); }
+  bool is_empty() const { return end <= begin; }
+  bool operator==(const Interval&) const = default;
+};
+constexpr Interval intersect(const Interval& a, const Interval& b) {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
+
+// Which keys a query sees: query i sees key j if i + first <= j <= i + last.
+struct Mask {
+  static constexpr index_t unbounded = index_t(1) << 61;
+
+  index_t first = -unbounded, last = unbounded;
+  bool operator==(const Mask&) const = default;
+
+  bool hides() const { return first > -unbounded || last < unbounded; }
+  // For keys, the queries that see them.
+  constexpr Mask transposed() const { return {-last, -first}; }
+
+  // Of `columns` keys those that a row sees, and those that any or every one of some rows sees.
+  Interval of_row(index_t row, index_t columns) const {
+    return intersect({row + first, row + last + 1}, {0, columns});
+  }
+  Interval of_any(const Interval& rows, index_t columns) const {
+    return intersect({rows.begin + first, rows.end + last}, {0, columns});
+  }
+  Interval of_every(const Interval& rows, index_t columns) const {
+    return intersect({rows.end - 1 + first, rows.begin + last + 1}, {0, columns});
+  }
+};
+
+// Every query sees the keys up to its own index, counted from the first of each or from the last.
+constexpr Mask causal_top_left() { return {-Mask::unbounded, 0}; }
+constexpr Mask causal_bottom_right(index_t n, index_t m) { return {-Mask::unbounded, m - n}; }
+
+// Pairs of a query and a key that it sees.
+inline index_t visible_pairs(const Mask& mask, index_t n, index_t m) {
+  if (!mask.hides()) return n * m;
+  index_t pairs = 0;
+  for (index_t i = 0; i < n; ++i) pairs += mask.of_row(i, m).size();
+  return pairs;
+}
+
+}  // namespace ioattn

@@ -1,0 +1,72 @@
+#pragma once
+
+#include "schedules/blocked_product.hpp"
+#include "schedules/task.hpp"
+#include "schedules/workspace.hpp"
+
+// Entries of a batch, one after the other, and the scale of the scores.
+namespace ioattn::schedules {
+
+// Rows of entry b of a batch, whose entries have `rows` rows each.
+template <class T>
+MatrixView<T> entry_of(const MatrixView<T>& first, index_t b, index_t rows) {
+  MatrixView<T> view = first;
+  if (view.data != nullptr) view.data += b * rows * view.stride;
+  return view;
+}
+
+// Entry b of the inputs, a batch and a scale of 1.
+template <class T>
+LayerInputs<T> entry_of(const LayerInputs<T>& inputs, index_t b);
+
+template <class T>
+bool is_plain(const LayerInputs<T>& inputs) {
+  return inputs.batch == 1 && inputs.scale == 1;
+}
+
+// scale * X, a matrix of its own unless the scale is 1.
+template <class T>
+class ScaledX {
+ public:
+  ScaledX(const LayerInputs<T>& inputs, WorkspaceLayout* layout);
+  // Phase "scale".
+  MatrixView<const T> run(const Trace& trace, void* workspace) const;
+
+ private:
+  MatrixView<const T> x_;
+  double scale_;
+  Slot<T> scaled_;
+};
+
+// dX *= scale, in phase "scale", unless it is 1.
+template <class T>
+void scale_gradient(const Trace& trace, double scale, const MatrixView<T>& dx);
+
+// total += part, in phase "batch".
+template <class T>
+void add_entry(const Trace& trace, Operand operand, const MatrixView<const T>& part,
+               const MatrixView<T>& total);
+
+// The workspace of one pass that a batch runs again and again: laid out with the rest, so that
+// whatever can fail does so before an output is touched.
+template <class Task>
+class EntryWorkspace {
+ public:
+  // run(task) is asked how much it needs.
+  template <class Run>
+  EntryWorkspace(Task task, const Run& run, WorkspaceLayout* layout) {
+    CallerMemory asked;
+    task.memory = &asked;
+    const Status refusal = run(task);
+    if (refusal.code() != StatusCode::out_of_memory) status_ = refusal;
+    slot_ = layout->add<std::byte>(asked.needed());
+  }
+  const Status& status() const { return status_; }
+  CallerMemory in(void* workspace) const { return {slot_.in(workspace), slot_.count}; }
+
+ private:
+  Status status_;
+  Slot<std::byte> slot_;
+};
+
+}  // namespace ioattn::schedules

@@ -1,0 +1,248 @@
+#include "schedules/gradient_phases.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "schedules/col_stream.hpp"
+#include "schedules/row_pass.hpp"
+#include "schedules/schedules.hpp"
+#include "schedules/stored_products.hpp"
+
+namespace ioattn::schedules {
+namespace {
+
+// A matrix of the caller's, or scratch memory where it is not wanted for itself.
+template <class T>
+class Result {
+ public:
+  Result() = default;
+  Result(const MatrixView<T>& wanted, bool needed, index_t rows, index_t cols,
+         WorkspaceLayout* layout)
+      : view_(wanted), scratch_(needed && wanted.data == nullptr) {
+    if (!scratch_) return;
+    view_ = {nullptr, rows, cols, cols};
+    slot_ = layout->add<T>(rows * cols);
+  }
+  MatrixView<T> in(void* workspace) const {
+    MatrixView<T> view = view_;
+    if (scratch_) view.data = slot_.in(workspace);
+    return view;
+  }
+
+ private:
+  MatrixView<T> view_;
+  bool scratch_ = false;
+  Slot<T> slot_;
+};
+
+template <class T>
+Factor<const T> factor_of(Operand operand, const MatrixView<T>& view) {
+  return {operand, view.data, view.stride, 1, false, false};
+}
+template <class T>
+Factor<T> result_of(Operand operand, const MatrixView<T>& view) {
+  return {operand, view.data, view.stride, 1, false, false};
+}
+
+template <class T>
+class GradientPhases {
+ public:
+  explicit GradientPhases(const GradientTask<T>& task)
+      : task_(task),
+        steps_(steps_of(task.out.set(), task.shape.tie, task.blocks.rows.form)),
+        seeing_(seeing_queries(task.shape)),
+        seen_(seen_keys(task.shape)),
+        trace_(task.observer),
+        threads_(task.observer != nullptr ? 1 : task.threads) {
+    const auto [n, m, d, e, tie, mask] = task.shape;
+    const LayerGradients<T>& out = task.out;
+    const bool values =
+        steps_.key_gradients == KeyGradients::values || steps_.key_gradients == KeyGradients::both;
+    const bool h_form = task.blocks.rows.form == Form::h;
+    da1_ =
+        Result<T>(steps_.one_sum && tie == Tie::all ? out.da : out.da1, steps_.da1, n, d, &layout_);
+    da2_ = Result<T>(steps_.one_sum ? out.da : out.da2,
+                     steps_.keys && steps_.key_gradients != KeyGradients::values, m, d, &layout_);
+    da3_ = Result<T>(steps_.one_sum ? out.da : out.da3,
+                     steps_.da3 || (steps_.keys && values && !h_form), m, d, &layout_);
+    w_ = Result<T>({}, steps_.keys && values && h_form, m, e, &layout_);
+  }
+
+  Status run() {
+    const auto [n, m, d, e, tie, mask] = task_.shape;
+    const GradientBlocks& blocks = task_.blocks;
+    const ProductPass<T> dx =
+        product(steps_.dx && !steps_.alone, d, seeing_.size(), d, blocks.rows.x);
+    const ProductPass<T> da3 = product(steps_.da3, m, e, d, blocks.da3);
+    const ProductPass<T> dy = product(steps_.dy, d, seen_.size(), e, blocks.dy);
+    const ProductPass<T> da1 = product(steps_.da1, n, d, d, blocks.da1);
+    const Status status = steps_.alone ? run_alone() : run_passes(dx, da3, dy, da1);
+    if (!status.is_ok()) return status;
+
+    if (steps_.parts) add_parts();
+    return Status::ok();
+  }
+
+ private:
+  BackwardTask<T> backward_task() const {
+    BackwardTask<T> rows;
+    rows.shape = task_.shape;
+    rows.in = task_.in;
+    rows.d_o = task_.d_o;
+    rows.o = task_.o;
+    rows.lse = task_.lse;
+    rows.blocks = task_.blocks.rows;
+    rows.kernels = task_.kernels;
+    rows.threads = threads_;
+    rows.observer = task_.observer;
+    rows.memory = task_.memory;
+    return rows;
+  }
+
+  ProductPass<T> product(bool runs, index_t n1, index_t k, index_t n2,
+                         const ProductBlocks& blocks) {
+    if (!runs) return {};
+    return ProductPass<T>(n1, k, n2, blocks, task_.kernels->tile.cols, threads_, &layout_);
+  }
+  void multiply(const char* phase, const ProductPass<T>& pass, const Factor<const T>& a,
+                const Factor<const T>& b, const Factor<T>& c, bool accumulate = false) const {
+    trace_.phase(phase);
+    pass.run(*task_.kernels, trace_, a, b, c, memory_.data(), accumulate);
+  }
+
+  // dX by a backward schedule of any kind, which allocates for itself.
+  Status run_alone() {
+    const Status allocated = layout_.allocate(task_.memory, &memory_);
+    const bool asked = task_.memory != nullptr && task_.memory->only_tells();
+    if ((!allocated.is_ok() && !asked) || !steps_.dx) return allocated;
+    BackwardTask<T> rows = backward_task();
+    rows.dx = task_.out.dx;
+    return run_backward(task_.blocks.schedule, rows);
+  }
+
+  Status run_passes(const ProductPass<T>& dx, const ProductPass<T>& da3, const ProductPass<T>& dy,
+                    const ProductPass<T>& da1) {
+    const index_t nr = task_.kernels->tile.cols;
+    const bool h_form = task_.blocks.rows.form == Form::h;
+    const BackwardTask<T> rows = backward_task();
+    StoredNeeds needs;
+    needs.delta = steps_.delta;
+    needs.values = steps_.values;
+    needs.u = steps_.rows;
+    const StoredProducts<T> thin(rows, threads_, &layout_, needs);
+    row_stream::RowPassKind kind;
+    kind.values = h_form ? row_stream::RowPassKind::Values::h : row_stream::RowPassKind::Values::g;
+    kind.stored_s = kind.stored_delta = kind.stored_u = true;
+    kind.stored_g = !h_form;
+    std::optional<row_stream::RowPass<T>> pass;
+    if (steps_.rows) pass.emplace(rows, kind, threads_, &layout_);
+    ColStream<T> keys;
+    if (steps_.keys) {
+      keys = ColStream<T>(task_.shape, task_.blocks.keys, steps_.key_gradients, nr, threads_,
+                          &layout_);
+    }
+    const Status allocated = layout_.allocate(task_.memory, &memory_);
+    if (!allocated.is_ok()) return allocated;
+    void* memory = memory_.data();
+
+    thin.run(trace_, memory);
+    if (pass) {
+      trace_.phase(name_of(task_.blocks.schedule));
+      pass->run(trace_, row_stream::memory_of(thin, kind, memory), memory);
+    }
+    if (steps_.dx) {
+      multiply("dX", dx, transposed(part_from(factor(Operand::A1, task_.in.a1), seeing_.begin, 0)),
+               part_from(factor_of(Operand::U, thin.u(memory)), seeing_.begin, 0),
+               result_of(Operand::dX, task_.out.dx));
+    }
+
+    const MatrixView<T> w = w_.in(memory), da3_result = da3_.in(memory);
+    if (steps_.keys) {
+      KeyPassOperands<T> operands;
+      operands.keys = task_.in.a2;
+      if (h_form) {
+        if (steps_.values) operands.values = thin.h(memory);
+        operands.d_o = task_.d_o;
+        operands.d_values = w;
+      } else {
+        operands.values = task_.in.a3;
+        operands.d_o = thin.g(memory);
+        operands.d_values = da3_result;
+      }
+      operands.queries = thin.s(memory);
+      operands.lse = task_.lse;
+      operands.delta = steps_.delta ? thin.delta(memory) : nullptr;
+      operands.d_keys = da2_.in(memory);
+      operands.d_keys_name = steps_.one_sum ? Operand::dA : Operand::dA2;
+      keys.run(*task_.kernels, trace_, operands, memory);
+    }
+    if (steps_.da3) {
+      multiply("dA3", da3, factor_of(Operand::W, w), transposed(factor(Operand::Y, task_.in.y)),
+               result_of(steps_.one_sum ? Operand::dA : Operand::dA3, da3_result), steps_.one_sum);
+    }
+    if (steps_.dy) {
+      multiply("dY", dy, transposed(part_from(factor(Operand::A3, task_.in.a3), seen_.begin, 0)),
+               part_from(factor_of(Operand::W, w), seen_.begin, 0),
+               result_of(Operand::dY, task_.out.dy));
+    }
+    if (steps_.da1) {
+      const bool onto_sum = steps_.one_sum && task_.shape.tie == Tie::all;
+      multiply("dA1", da1, factor_of(Operand::U, thin.u(memory)),
+               transposed(factor(Operand::X, task_.in.x)),
+               result_of(onto_sum ? Operand::dA : Operand::dA1, da1_.in(memory)), onto_sum);
+    }
+    return Status::ok();
+  }
+
+  // dA = dA2 + dA3 (+ dA1), of which some are results themselves.
+  void add_parts() const {
+    void* memory = memory_.data();
+    const index_t m = task_.shape.m, d = task_.shape.d;
+    struct Part {
+      Operand operand;
+      MatrixView<T> matrix;
+    };
+    const Part parts[] = {{Operand::dA2, da2_.in(memory)},
+                          {Operand::dA3, da3_.in(memory)},
+                          {Operand::dA1, da1_.in(memory)}};
+    const int count = task_.shape.tie == Tie::all ? 3 : 2;
+    trace_.phase("dA");
+    for (index_t i = 0; i < m; ++i) {
+      for (Range cols(d, task_.blocks.sum); cols; cols.next()) {
+        const Block sum = {Operand::dA, i, cols.begin, 1, cols.size()};
+        T* target = task_.out.da.at(i, cols.begin);
+        trace_.create(sum);
+        for (int k = 0; k < count; ++k) {
+          const Block block = {parts[k].operand, i, cols.begin, 1, cols.size()};
+          const T* part = parts[k].matrix.at(i, cols.begin);
+          trace_.read(block);
+          for (index_t j = 0; j < cols.size(); ++j)
+            target[j] = k == 0 ? part[j] : target[j] + part[j];
+          trace_.remove(block);
+        }
+        trace_.write_and_remove(sum);
+      }
+    }
+  }
+
+  const GradientTask<T>& task_;
+  GradientSteps steps_;
+  Interval seeing_, seen_;  // queries that see a key, keys that are seen
+  Trace trace_;
+  int threads_;
+  WorkspaceLayout layout_;
+  WorkspaceMemory memory_;
+  Result<T> da1_, da2_, da3_, w_;
+};
+
+}  // namespace
+
+template <class T>
+Status gradients_of_entry(const GradientTask<T>& task) {
+  return GradientPhases<T>(task).run();
+}
+
+template Status gradients_of_entry(const GradientTask<float>&);
+template Status gradients_of_entry(const GradientTask<double>&);
+
+}  // namespace ioattn::schedules

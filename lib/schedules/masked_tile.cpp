@@ -1,0 +1,92 @@
+#include "schedules/masked_tile.hpp"
+
+#include <algorithm>
+
+namespace ioattn::schedules {
+
+template <class T>
+void hide(const Mask& mask, const Range& queries, const Range& keys, T value, T* tile,
+          index_t stride) {
+  const Mask seen_by = mask.transposed();
+  for (index_t j = keys.begin; j < keys.end; ++j, tile += stride) {
+    const Interval seen = seen_by.of_row(j, queries.end);
+    const index_t first = std::clamp(seen.begin, queries.begin, queries.end) - queries.begin;
+    const index_t last = std::clamp(seen.end, queries.begin + first, queries.end) - queries.begin;
+    std::fill_n(tile, first, value);
+    std::fill(tile + last, tile + queries.size(), value);
+  }
+}
+
+namespace {
+
+// Rows [rows.begin, rows.end) of the product and terms of it, as indices in the whole matrices.
+template <class T>
+kernels::Product<T> part_of(const kernels::Product<T>& p, const Range& all_rows,
+                            const Range& all_terms, const Interval& rows, const Interval& terms) {
+  kernels::Product<T> part = p;
+  const index_t i = rows.begin - all_rows.begin, k = terms.begin - all_terms.begin;
+  part.rows = rows.size();
+  part.depth = terms.size();
+  part.a = p.a + i * p.a_row + k * p.a_depth;
+  part.b = p.b + k * p.b_row;
+  part.c = p.c + i * p.c_row;
+  part.accumulate = true;
+  return part;
+}
+
+}  // namespace
+
+template <class T>
+void masked_product(const kernels::KernelTable<T>& kernels, const kernels::Product<T>& product,
+                    const Mask& mask, const Range& rows, const Range& terms) {
+  if (is_full(mask, rows, terms)) {
+    kernels.product(product);
+    return;
+  }
+  const Interval all = interval_of(terms);
+  const index_t group = kernels.tile.rows;
+  for (index_t g = round_down(rows.begin, group); g < rows.end; g += group) {
+    const Interval members = intersect({g, g + group}, interval_of(rows));
+    // Of the whole group, whose other members may be rows of another product.
+    const Interval common = mask.of_every({g, g + group}, terms.end);
+    const Interval shared = intersect(common, all);
+    const auto add = [&](const Interval& some, const Interval& visible, bool scales) {
+      kernels::Product<T> part = part_of(product, rows, terms, some, visible);
+      part.row_scale = scales && product.row_scale != nullptr
+                           ? product.row_scale + (some.begin - rows.begin)
+                           : nullptr;
+      kernels.product(part);
+    };
+    const auto add_each = [&](const Interval& limits, bool scales) {
+      for (index_t i = members.begin; i < members.end; ++i) {
+        Interval visible = intersect(mask.of_row(i, terms.end), limits);
+        // A row that sees none of the terms has nothing to be rescaled to: its maximum stays.
+        if (visible.is_empty()) continue;
+        add({i, i + 1}, visible, scales);
+      }
+    };
+    if (shared.is_empty()) {
+      add_each(all, true);
+      continue;
+    }
+    // Ascending terms: those before the shared ones, those, and those after.
+    const bool leads =
+        mask.of_any({g, g + group}, terms.end).begin < shared.begin && all.begin < shared.begin;
+    if (leads && product.row_scale != nullptr) {
+      add(members, {shared.begin, shared.begin}, true);
+    }
+    add_each({all.begin, shared.begin}, false);
+    add(members, shared, !leads);
+    add_each({shared.end, all.end}, false);
+  }
+}
+
+#define IOATTN_INSTANTIATE(T)                                                              \
+  template void hide(const Mask&, const Range&, const Range&, T, T*, index_t);             \
+  template void masked_product(const kernels::KernelTable<T>&, const kernels::Product<T>&, \
+                               const Mask&, const Range&, const Range&)
+IOATTN_INSTANTIATE(float);
+IOATTN_INSTANTIATE(double);
+#undef IOATTN_INSTANTIATE
+
+}  // namespace ioattn::schedules

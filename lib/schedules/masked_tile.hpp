@@ -1,0 +1,40 @@
+#pragma once
+
+#include "base/mask.hpp"
+#include "kernels/kernel_table.hpp"
+#include "schedules/task.hpp"
+
+// Score tiles that a mask cuts through. What a mask hides takes no part in any sum: a product with
+// a weight of 0 would let a NaN of a hidden key through.
+namespace ioattn::schedules {
+
+inline Interval interval_of(const Range& range) { return {range.begin, range.end}; }
+
+// Blocks of `step` indices, counted from 0, as far as they lie within an interval: for the blocks
+// to be the same whatever part of them is visible.
+inline Range blocks_within(const Interval& interval, index_t step) {
+  Range range(round_down(interval.begin, step), interval.end, step);
+  range.begin = interval.begin;
+  return range;
+}
+
+// Whether every query of a tile sees every key.
+inline bool is_full(const Mask& mask, const Range& queries, const Range& keys) {
+  const Interval seen = mask.of_every({queries.begin, queries.end}, keys.end);
+  return seen.begin <= keys.begin && seen.end >= keys.end;
+}
+
+// The hidden entries of a key-major tile become `value`.
+template <class T>
+void hide(const Mask& mask, const Range& queries, const Range& keys, T value, T* tile,
+          index_t stride);
+
+// C[row] += the sum over the visible terms of A[row][term] B[term], where `mask` says which terms a
+// row sees and rows and terms say where the product lies in the whole matrices. Rows are taken in
+// groups that depend on their indices alone, so a row's result does not depend on the others. A
+// full product is taken as it is.
+template <class T>
+void masked_product(const kernels::KernelTable<T>& kernels, const kernels::Product<T>& product,
+                    const Mask& mask, const Range& rows, const Range& terms);
+
+}  // namespace ioattn::schedules
