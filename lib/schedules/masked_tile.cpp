@@ -39,13 +39,14 @@ kernels::Product<T> part_of(const kernels::Product<T>& p, const Range& all_rows,
 template <class T>
 void masked_product(const kernels::KernelTable<T>& kernels, const kernels::Product<T>& product,
                     const Mask& mask, const Range& rows, const Range& terms) {
-  if (is_full(mask, rows, terms)) {
+  const Interval all = interval_of(terms);
+  const index_t group = kernels.tile.rows;
+  const index_t first_group = round_down(rows.begin, group);
+  if (is_full(mask, {first_group, round_up(rows.end, group)}, all)) {
     kernels.product(product);
     return;
   }
-  const Interval all = interval_of(terms);
-  const index_t group = kernels.tile.rows;
-  for (index_t g = round_down(rows.begin, group); g < rows.end; g += group) {
+  for (index_t g = first_group; g < rows.end; g += group) {
     const Interval members = intersect({g, g + group}, interval_of(rows));
     // Of the whole group, whose other members may be rows of another product.
     const Interval common = mask.of_every({g, g + group}, terms.end);

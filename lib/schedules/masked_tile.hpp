@@ -19,8 +19,8 @@ inline Range blocks_within(const Interval& interval, index_t step) {
 }
 
 // Whether every query of a tile sees every key.
-inline bool is_full(const Mask& mask, const Range& queries, const Range& keys) {
-  const Interval seen = mask.of_every({queries.begin, queries.end}, keys.end);
+inline bool is_full(const Mask& mask, const Interval& queries, const Interval& keys) {
+  const Interval seen = mask.of_every(queries, keys.end);
   return seen.begin <= keys.begin && seen.end >= keys.end;
 }
 

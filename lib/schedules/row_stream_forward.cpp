@@ -176,7 +176,7 @@ class RowStreamForward {
     const MatrixView<const T> key = {key_rows, keys.size(), d_, d_stride_};
     kernels_.product(score_product(layout_, key, worker_.s.in(memory), sub,
                                    {scores, tile_stride_, keys.size(), sub.size()}));
-    if (!is_full(mask_, queries, keys)) {
+    if (!is_full(mask_, interval_of(queries), interval_of(keys))) {
       hide(mask_, queries, keys, -std::numeric_limits<T>::infinity(), scores, tile_stride_);
     }
 

@@ -81,7 +81,7 @@ struct Range {
   }
   explicit operator bool() const { return begin < limit; }
   void next() {
-    begin += step;
+    begin = end;
     cut();
   }
   index_t size() const { return end - begin; }
