@@ -163,7 +163,9 @@ typedef struct ioattn_layer_gradients {
 
 /** Gradients from dO [n, dv] and the forward pass's O [n, dv] and LSE [n]. If o and lse are both
  * null they are computed first. Strides: 0 means dv. dX, and dw_q and dw_k with it, can be had from
- * any schedule; options that name another than "row_stream" refuse the other gradients. */
+ * any schedule; options that name another than "row_stream", "q_stored" or
+ * "half_dim" refuse the other gradients, for which the planner takes the latter two where
+ * memory_limit has room for n x m scores. */
 IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* problem,
                                                const ioattn_options* options, const void* d_o,
                                                int64_t d_o_stride, const void* o, int64_t o_stride,

@@ -154,9 +154,10 @@ Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie
                      plan.isa,   plan.tile_rows,  plan.tile_cols};
   Status status = validate_plan(Pass::backward, pass, mask);
   if (!status.is_ok() || steps.alone) return status;
-  if (blocks.schedule != Schedule::row_stream || blocks.rows.products != Products::stored) {
+  if (!leaves_u(blocks.schedule) || blocks.rows.products != Products::stored) {
     return Status::error(StatusCode::unsupported,
-                         "gradients other than dX take row_stream with stored products");
+                         "gradients other than dX take row_stream, q_stored or half_dim with "
+                         "stored products");
   }
   if (!has_gradients(set, blocks.rows.form) ||
       (steps.keys && blocks.keys.form != blocks.rows.form)) {

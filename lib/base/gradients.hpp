@@ -41,7 +41,7 @@ struct LayerGradients {
 };
 
 // Block sizes of all phases. `rows` is a backward pass: alone it is any, with other gradients than
-// dX one that stores its thin products and U; its form is that of the pass over the keys.
+// dX one that leaves U and stores its thin products; its form is that of the pass over the keys.
 struct GradientBlocks {
   Schedule schedule = Schedule::row_stream;
   Blocks rows;

@@ -105,6 +105,11 @@ struct Variant {
 std::span<const Variant> variants();
 bool exists(Schedule schedule, Pass pass);
 bool has_form(Schedule schedule, Form form);
+// Whether U of its backward pass can be had apart from dX, once S, G or h and delta are in memory.
+constexpr bool leaves_u(Schedule schedule) {
+  return schedule == Schedule::row_stream || schedule == Schedule::q_stored ||
+         schedule == Schedule::half_dim;
+}
 // Whether it skips what a mask hides; the others compute every pair and refuse masks.
 constexpr bool takes_masks(Schedule schedule) {
   return schedule == Schedule::row_stream || schedule == Schedule::col_stream;

@@ -20,12 +20,13 @@ double estimated_time(const GradientEstimate& estimate) {
          fma_per_word * static_cast<double>(estimate.cost.total().words());
 }
 
-Variant row_variant(Form form) {
-  return {Pass::backward, Schedule::row_stream, form, Products::stored};
+Variant row_variant(Schedule schedule, Form form) {
+  return {Pass::backward, schedule, form, Products::stored};
 }
 
 // Words that pass through slow memory.
-index_t scratch_words(const LayerShape& shape, const GradientSet& set, Form form) {
+index_t scratch_words(const LayerShape& shape, const GradientSet& set, Schedule schedule,
+                      Form form) {
   const auto [n, m, d, e, tie, mask] = shape;
   const GradientSteps steps = steps_of(set, tie, form);
   const bool of_values = steps.keys && steps.key_gradients != KeyGradients::keys;
@@ -33,7 +34,11 @@ index_t scratch_words(const LayerShape& shape, const GradientSet& set, Form form
   if (steps.delta) words += n;
   if (steps.s) words += n * d;
   if (steps.values) words += form == Form::h ? m * e : n * d;
-  if (steps.rows) words += n * d;
+  if (steps.rows) {
+    words += n * d;
+    if (schedule != Schedule::row_stream) words += n * m;
+    if (schedule == Schedule::half_dim && d > 1) words += n * m;
+  }
   if (of_values && form == Form::h) words += m * e;
   if (steps.dx && !set.dX) words += d * d;
   if (steps.parts) {
@@ -44,9 +49,10 @@ index_t scratch_words(const LayerShape& shape, const GradientSet& set, Form form
 }
 
 // Blocks of one word in every phase: where the least fast memory is needed.
-GradientBlocks least_blocks(Form form) {
+GradientBlocks least_blocks(Schedule schedule, Form form) {
   GradientBlocks blocks;
-  blocks.rows = unit_blocks(row_variant(form));
+  blocks.schedule = schedule;
+  blocks.rows = unit_blocks(row_variant(schedule, form));
   blocks.keys = unit_blocks({Pass::backward_keys, Schedule::col_stream, form});
   blocks.da1 = blocks.da3 = blocks.dy = blocks.dw = {1, 1, 1};
   blocks.sum = 1;
@@ -54,13 +60,13 @@ GradientBlocks least_blocks(Form form) {
 }
 
 // Blocks of the phases of a set at M words, which each has for itself.
-GradientBlocks choose(const LayerShape& shape, const GradientSet& set, Form form, index_t M,
-                      const TileShape& tile) {
+GradientBlocks choose(const LayerShape& shape, const GradientSet& set, Schedule schedule, Form form,
+                      index_t M, const TileShape& tile) {
   const auto [n, m, d, e, tie, mask] = shape;
   const GradientSteps steps = steps_of(set, tie, form);
-  GradientBlocks blocks = least_blocks(form);
+  GradientBlocks blocks = least_blocks(schedule, form);
   if (steps.rows) {
-    blocks.rows = choose_row_blocks(row_variant(form), shape, M, tile);
+    blocks.rows = choose_row_blocks(row_variant(schedule, form), shape, M, tile);
   } else {
     // The thin products of a pass over keys alone.
     blocks.rows.s = choose_product({n, d, d}, M);
@@ -84,13 +90,14 @@ Status plan_alone(const PlanRequest& request, const GradientSet& set, Chosen* ch
   Candidate candidate;
   PlanRequest backward = request;
   backward.pass = Pass::backward;
-  const index_t own = scratch_words(shape, set, Form::h) * size_of(request.problem.dtype);
+  const index_t own =
+      scratch_words(shape, set, Schedule::row_stream, Form::h) * size_of(request.problem.dtype);
   if (request.memory_limit_bytes >= 0) {
     backward.memory_limit_bytes = std::max<index_t>(request.memory_limit_bytes - own, 0);
   }
   const Status status = make_plan(backward, &plan, &candidate);
   if (!status.is_ok()) return status;
-  chosen->blocks = least_blocks(plan.blocks.form);
+  chosen->blocks = least_blocks(Schedule::row_stream, plan.blocks.form);
   chosen->blocks.schedule = plan.schedule;
   chosen->blocks.rows = plan.blocks;
   const index_t d = shape.d;
@@ -99,33 +106,53 @@ Status plan_alone(const PlanRequest& request, const GradientSet& set, Chosen* ch
   return Status::ok();
 }
 
+// Schedules that the pass over the queries may take.
+bool is_candidate(const PlanRequest& request, const GradientSet& set, Schedule schedule) {
+  if (!leaves_u(schedule)) return false;
+  if (request.schedule) return schedule == *request.schedule;
+  if (schedule == Schedule::row_stream) return true;
+  return steps_of(set, request.problem.shape.tie, Form::h).rows &&
+         request.memory_limit_bytes >= 0 && !request.problem.shape.mask.hides();
+}
+
 Status plan_passes(const PlanRequest& request, const GradientSet& set, Chosen* chosen) {
-  if (request.schedule && *request.schedule != Schedule::row_stream) {
+  const LayerShape& shape = request.problem.shape;
+  if (request.schedule && !leaves_u(*request.schedule)) {
     return Status::error(StatusCode::unsupported,
-                         "%s computes dX alone; other gradients take row_stream",
+                         "%s computes dX alone; other gradients take row_stream, q_stored or "
+                         "half_dim",
                          name_of(*request.schedule));
   }
-  const LayerShape& shape = request.problem.shape;
+  if (request.schedule && shape.mask.hides() && !takes_masks(*request.schedule)) {
+    return Status::error(StatusCode::unsupported, "%s takes no mask", name_of(*request.schedule));
+  }
   index_t least_M = 0;
   bool found = false, limited = false;
-  for (const Form form : {Form::g, Form::h}) {
-    if (!has_gradients(set, form)) continue;
+  const auto consider = [&](Schedule schedule, Form form) {
     Chosen trial;
-    trial.estimate.scratch_bytes = scratch_words(shape, set, form) * size_of(request.problem.dtype);
+    trial.estimate.scratch_bytes =
+        scratch_words(shape, set, schedule, form) * size_of(request.problem.dtype);
     if (request.memory_limit_bytes >= 0 &&
         trial.estimate.scratch_bytes > request.memory_limit_bytes) {
       limited = true;
-      continue;
+      return;
     }
-    const index_t least = theory::gradients_cost(shape, set, least_blocks(form)).total().footprint;
+    const index_t least =
+        theory::gradients_cost(shape, set, least_blocks(schedule, form)).total().footprint;
     least_M = least_M == 0 ? least : std::min(least_M, least);
-    if (request.M < least) continue;
-    trial.blocks = choose(shape, set, form, request.M, request.tile);
+    if (request.M < least) return;
+    trial.blocks = choose(shape, set, schedule, form, request.M, request.tile);
     trial.estimate.cost = theory::gradients_cost(shape, set, trial.blocks);
     trial.estimate.fma = theory::gradients_fma(shape, set, trial.blocks);
     if (!found || estimated_time(trial.estimate) < estimated_time(chosen->estimate))
       *chosen = trial;
     found = true;
+  };
+  for (const Schedule schedule : {Schedule::row_stream, Schedule::q_stored, Schedule::half_dim}) {
+    if (!is_candidate(request, set, schedule)) continue;
+    for (const Form form : {Form::g, Form::h}) {
+      if (has_gradients(set, form)) consider(schedule, form);
+    }
   }
   if (found) return Status::ok();
   if (limited) {

@@ -58,10 +58,10 @@ Status run_backward(Schedule schedule, const BackwardTask<T>& task) {
     case Schedule::naive: return naive_backward(task);
     case Schedule::paper_small: return paper_small_backward(task);
     case Schedule::paper_large: return paper_large_backward(task);
-    case Schedule::row_stream: return row_stream_backward(task);
+    case Schedule::row_stream:
+    case Schedule::q_stored:
+    case Schedule::half_dim: return rows_backward(schedule, task);
     case Schedule::stationary: return stationary_backward(task);
-    case Schedule::q_stored: return q_stored_backward(task);
-    case Schedule::half_dim: return half_dim_backward(task);
     case Schedule::weight_resident: return weight_resident_backward(task);
     case Schedule::resident: return resident_backward(task);
     case Schedule::score_stored:

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "schedules/col_stream.hpp"
-#include "schedules/row_pass.hpp"
 #include "schedules/schedules.hpp"
 #include "schedules/stored_products.hpp"
+#include "schedules/u_pass.hpp"
 
 namespace ioattn::schedules {
 namespace {
@@ -130,12 +130,8 @@ class GradientPhases {
     needs.values = steps_.values;
     needs.u = steps_.rows;
     const StoredProducts<T> thin(rows, threads_, &layout_, needs);
-    row_stream::RowPassKind kind;
-    kind.values = h_form ? row_stream::RowPassKind::Values::h : row_stream::RowPassKind::Values::g;
-    kind.stored_s = kind.stored_delta = kind.stored_u = true;
-    kind.stored_g = !h_form;
-    std::optional<row_stream::RowPass<T>> pass;
-    if (steps_.rows) pass.emplace(rows, kind, threads_, &layout_);
+    std::optional<UPass<T>> pass;
+    if (steps_.rows) pass.emplace(task_.blocks.schedule, rows, threads_, &layout_);
     ColStream<T> keys;
     if (steps_.keys) {
       keys = ColStream<T>(task_.shape, task_.blocks.keys, steps_.key_gradients, nr, threads_,
@@ -146,10 +142,7 @@ class GradientPhases {
     void* memory = memory_.data();
 
     thin.run(trace_, memory);
-    if (pass) {
-      trace_.phase(name_of(task_.blocks.schedule));
-      pass->run(trace_, row_stream::memory_of(thin, kind, memory), memory);
-    }
+    if (pass) pass->run(trace_, thin, memory);
     if (steps_.dx) {
       multiply("dX", dx, transposed(part_from(factor(Operand::A1, task_.in.a1), seeing_.begin, 0)),
                part_from(factor_of(Operand::U, thin.u(memory)), seeing_.begin, 0),

@@ -17,17 +17,14 @@ Status run_backward(Schedule schedule, const BackwardTask<T>& task);
 
 template <class T>
 Status row_stream_forward(const ForwardTask<T>& task);
+// row_stream, q_stored, half_dim
 template <class T>
-Status row_stream_backward(const BackwardTask<T>& task);
+Status rows_backward(Schedule schedule, const BackwardTask<T>& task);
 // Also score_stored, which differs in its blocks alone.
 template <class T>
 Status stationary_forward(const ForwardTask<T>& task);
 template <class T>
 Status stationary_backward(const BackwardTask<T>& task);
-template <class T>
-Status q_stored_backward(const BackwardTask<T>& task);
-template <class T>
-Status half_dim_backward(const BackwardTask<T>& task);
 template <class T>
 Status weight_resident_backward(const BackwardTask<T>& task);
 template <class T>

@@ -8,12 +8,12 @@
 namespace ioattn::theory {
 namespace {
 
-// The phase of that name of a backward pass whose thin products are stored.
-const IoCost& phase_of(const ScheduleCost& cost, const char* name) {
-  const auto end = cost.phases.begin() + cost.phase_count;
-  return std::find_if(cost.phases.begin(), end,
-                      [&](const PhaseCost& phase) { return std::strcmp(phase.name, name) == 0; })
-      ->cost;
+// The phase of that name of a backward pass whose thin products are stored, if it has one.
+void copy_phase(const ScheduleCost& from, const char* name, ScheduleCost* cost) {
+  for (int i = 0; i < from.phase_count; ++i) {
+    const PhaseCost& phase = from.phases[std::size_t(i)];
+    if (std::strcmp(phase.name, name) == 0) cost->add(phase.name, phase.cost);
+  }
 }
 
 // Matrices that dA is the sum of.
@@ -31,12 +31,12 @@ ScheduleCost cost_of_entry(const LayerShape& shape, const GradientSet& set,
   } else if (!steps.alone) {
     const ScheduleCost rows = io_cost(Pass::backward, blocks.schedule, shape, blocks.rows);
     const auto copy = [&](bool runs, const char* name) {
-      if (runs) cost.add(name, phase_of(rows, name));
+      if (runs) copy_phase(rows, name, &cost);
     };
     copy(steps.delta, "delta");
     copy(steps.s, "S");
     copy(steps.values, form == Form::h ? "h" : "G");
-    copy(steps.rows, name_of(blocks.schedule));
+    for (const char* name : {"q", "scores", name_of(blocks.schedule), "U"}) copy(steps.rows, name);
     copy(steps.dx, "dX");
   }
   if (steps.keys) cost.add("col_stream", col_stream(shape, blocks.keys, steps.key_gradients));

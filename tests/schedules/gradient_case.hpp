@@ -50,6 +50,9 @@ inline double limit(const ioattn::LayerShape& shape, const ioattn::GradientSet& 
   include(true, e, rows.g.depth);
   include(true, d, rows.s.depth);
   include(steps.dx, n, rows.x.depth);
+  include(steps.rows, e, rows.q.depth);
+  include(steps.rows, d, rows.f.depth);
+  include(steps.rows, m, rows.u.depth);
   include(steps.delta, e, rows.w);
   include(steps.keys, n, blocks.keys.rho);
   include(steps.da3, e, blocks.da3.depth);

@@ -114,6 +114,7 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
   RandomProblem random(60);
   int planned = 0, alone = 0, sums = 0;
   std::array<int, 2> forms = {};
+  std::map<Schedule, int> schedules;
   while (planned < 2400 && !testing::Test::HasFailure()) {
     const LayerShape sizes = random.shape(30, 12);
     const index_t dk = random.logarithmic(1, 9);
@@ -128,6 +129,8 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
     for (int trial = 0; trial < 6; ++trial, ++planned) {
       const GradientSet set = random_set(&random, shape.tie, dk);
       plan::PlanRequest request = request_for(shape, 1, odd_tile<float>().tile);
+      // Room for scores in memory.
+      if (random.uniform(0, 1) == 1) request.memory_limit_bytes = index_t(1) << 40;
       const index_t least = least_M(request, set);
       request.M = random.uniform(0, 3) == 0 ? least : random.logarithmic(least, 60 * least);
       SCOPED_TRACE(to_text(LayerProblem{shape, DType::f32, 0}) + " " + describe(set) +
@@ -146,9 +149,14 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
       sums += steps.one_sum;
       ++forms[std::size_t(plan.blocks.rows.form)];
       if (steps.alone) continue;
+      if (steps.rows) ++schedules[plan.blocks.schedule];
 
-      // Blocks of any size, in either form.
+      // Blocks of any size, in either form, of any schedule.
       GradientBlocks any;
+      if (!shape.mask.hides()) {
+        any.schedule = std::array{Schedule::row_stream, Schedule::q_stored,
+                                  Schedule::half_dim}[std::size_t(random.uniform(0, 2))];
+      }
       const Form form = set.dY || random.uniform(0, 1) == 0 ? Form::h : Form::g;
       any.rows.form = any.keys.form = form;
       any.rows.products = Products::stored;
@@ -156,7 +164,8 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
         any.rows.*size = random.logarithmic(1, 40);
       any.rows.rho = std::min(any.rows.rho, any.rows.r);
       any.rows.r = round_up(any.rows.r, any.rows.rho);
-      for (ProductBlocks Blocks::*product : {&Blocks::s, &Blocks::g, &Blocks::h, &Blocks::x})
+      for (ProductBlocks Blocks::*product :
+           {&Blocks::s, &Blocks::g, &Blocks::h, &Blocks::x, &Blocks::f, &Blocks::q, &Blocks::u})
         any.rows.*product = any_product(&random);
       any.keys.c = random.logarithmic(1, 40);
       any.keys.rho = random.logarithmic(1, 40);
@@ -170,6 +179,9 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
   EXPECT_GT(sums, 100);
   EXPECT_GT(forms[0], 100);
   EXPECT_GT(forms[1], 100);
+  EXPECT_GT(schedules[Schedule::row_stream], 200);
+  EXPECT_GT(schedules[Schedule::q_stored], 20);
+  EXPECT_GT(schedules[Schedule::half_dim], 10);
 }
 
 template <class T>
@@ -203,6 +215,9 @@ TYPED_TEST(LayerGradientValues, AreTheOraclesForEveryNumberOfThreads) {
         const GradientSet set = random_set(&random, shape.tie, dk);
         plan::PlanRequest request = request_for(shape, 1, table.tile);
         request.schedule = Schedule::row_stream;
+        if (!shape.mask.hides() && trial > 1) {
+          request.schedule = trial == 2 ? Schedule::q_stored : Schedule::half_dim;
+        }
         request.M = least_M(request, set) * (trial == 0 ? 1 : random.logarithmic(1, 200));
         plan::GradientPlan plan;
         ASSERT_TRUE(plan::make_gradient_plan(request, set, &plan).is_ok());

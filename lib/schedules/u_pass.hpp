@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+
+#include "schedules/row_pass.hpp"
+#include "schedules/stored_scores.hpp"
+
+namespace ioattn::schedules {
+
+// U = p A2 from S (Products::stored), G or h and delta in memory, into memory or, with
+// Products::fused, into dX:
+// row_stream: rows of S, G or dO, and U stay, keys and values stream past them.
+// q_stored: q passes through memory first; then rows of S and U share one stream of A2.
+// half_dim: as q_stored with the inner dimension d in two halves, so that twice as many rows stay:
+// the first half of the scores passes through memory, where the second half turns it into p; the
+// second half of U comes out of that pass, the first is a product with p. With d = 1 the first half
+// is empty and its phases fall away.
+template <class T>
+class UPass {
+ public:
+  UPass(Schedule schedule, const BackwardTask<T>& task, int threads, WorkspaceLayout* layout);
+  // Phases "q", "scores", that of the schedule's name, "U", as far as they exist.
+  void run(const Trace& trace, const StoredProducts<T>& products, void* workspace) const;
+
+ private:
+  Schedule schedule_;
+  const BackwardTask<T>& task_;
+  row_stream::RowPassKind kind_;
+  std::optional<StoredQ<T>> q_;
+  StoredScores<T> scores_;    // half_dim: the first half
+  ProductPass<T> u_product_;  // half_dim: the first half
+  row_stream::RowPass<T> rows_;
+};
+
+}  // namespace ioattn::schedules
