@@ -1,6 +1,8 @@
 #pragma once
 
 #include "kernels/generic/exponential.hpp"
+#include "kernels/generic/inlining.hpp"
+#include "kernels/generic/product_kernel.hpp"
 #include "kernels/kernel_table.hpp"
 
 // The bodies of all kernels over a vector type V (scalar_vector.hpp, xsimd_vector.hpp), compiled
@@ -8,143 +10,10 @@
 namespace ioattn::kernels {
 namespace {
 
-#define IOATTN_KERNEL __attribute__((flatten, noinline))
-#define IOATTN_INLINE inline __attribute__((always_inline))
-
-// Longest sum that one accumulator takes: error grows with 256 + depth/256 instead of depth.
-constexpr index_t terms_per_accumulator = 256;
-
 template <class V, int max_rows, int vectors>
 struct TileKernels {
   using T = typename V::value_type;
   static constexpr int nr = vectors * V::lanes;
-
-  template <int rows>
-  struct Accumulators {
-    V value[rows][vectors];
-  };
-
-  // acc = A B over `depth` terms. `a_unit_row`: rows of A are adjacent (a_row = 1), else its terms
-  // are.
-  template <int rows, bool a_unit_row>
-  static IOATTN_INLINE void multiply(const T* a, index_t a_stride, const T* b, index_t b_row,
-                                     index_t depth, Accumulators<rows>& acc) {
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) acc.value[i][v] = V::splat(T(0));
-    for (index_t q = 0; q < depth; ++q) {
-      V lane[vectors];
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) lane[v] = V::load(b + q * b_row + v * V::lanes);
-#pragma GCC unroll 16
-      for (int i = 0; i < rows; ++i) {
-        const V scalar = V::splat(a_unit_row ? a[q * a_stride + i] : a[i * a_stride + q]);
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v)
-          acc.value[i][v] = V::fma(scalar, lane[v], acc.value[i][v]);
-      }
-    }
-  }
-
-  // The same for any depth: blocks of terms are summed apart and then added in order.
-  template <int rows, bool a_unit_row>
-  static IOATTN_INLINE void multiply_blocked(const T* a, index_t a_stride, const T* b,
-                                             index_t b_row, index_t depth,
-                                             Accumulators<rows>& acc) {
-    if (depth <= terms_per_accumulator) {
-      multiply<rows, a_unit_row>(a, a_stride, b, b_row, depth, acc);
-      return;
-    }
-    T total[rows][nr] = {};
-    for (index_t q = 0; q < depth; q += terms_per_accumulator) {
-      const index_t terms = depth - q < terms_per_accumulator ? depth - q : terms_per_accumulator;
-      multiply<rows, a_unit_row>(a + (a_unit_row ? q * a_stride : q), a_stride, b + q * b_row,
-                                 b_row, terms, acc);
-#pragma GCC unroll 16
-      for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) {
-          T* sum = total[i] + v * V::lanes;
-          acc.value[i][v] = V::load(sum) + acc.value[i][v];
-          acc.value[i][v].store(sum);
-        }
-    }
-  }
-
-  template <int rows>
-  static IOATTN_INLINE void finish(const Product<T>& p, index_t row, const T* lane,
-                                   const Accumulators<rows>& acc, T* c, index_t c_row) {
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i) {
-      const V scale = V::splat(p.row_scale != nullptr ? p.row_scale[row + i] : T(1));
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) {
-        T* target = c + i * c_row + v * V::lanes;
-        V x = acc.value[i][v];
-        if (p.accumulate) {
-          x = p.row_scale != nullptr ? V::fma(V::load(target), scale, x) : V::load(target) + x;
-        }
-        if (p.epilogue != Epilogue::none) {
-          x = x - (p.row != nullptr ? V::splat(p.row[row + i]) : V::load(lane + v * V::lanes));
-          x = p.epilogue == Epilogue::exp ? exponential(x) : V::load(target) * x;
-        }
-        x.store(target);
-      }
-    }
-  }
-
-  template <int rows, bool a_unit_row>
-  static IOATTN_KERNEL void tile(const Product<T>& p, index_t row, index_t col) {
-    const index_t panel = col / nr;
-    Accumulators<rows> acc;
-    multiply_blocked<rows, a_unit_row>(p.a + row * p.a_row, a_unit_row ? p.a_depth : p.a_row,
-                                       p.b + panel * p.b_panel, p.b_row, p.depth, acc);
-    T* c = p.c + panel * p.c_panel + row * p.c_row;
-    const T* lane = p.lane + (p.lane != nullptr ? col : 0);
-    const index_t columns = p.cols - col;
-    if (columns >= nr || p.padded) {
-      finish<rows>(p, row, lane, acc, c, p.c_row);
-      return;
-    }
-    T edge[rows][nr] = {};
-    if (p.accumulate || p.epilogue == Epilogue::gradient) {
-      for (int i = 0; i < rows; ++i)
-        for (index_t j = 0; j < columns; ++j) edge[i][j] = c[i * p.c_row + j];
-    }
-    finish<rows>(p, row, lane, acc, &edge[0][0], nr);
-    for (int i = 0; i < rows; ++i)
-      for (index_t j = 0; j < columns; ++j) c[i * p.c_row + j] = edge[i][j];
-  }
-
-  // The rows that are left when whole tiles are done.
-  template <int rows, bool a_unit_row>
-  static void tail(const Product<T>& p, index_t row, index_t col) {
-    if constexpr (rows > 0) {
-      if (p.rows - row == rows) {
-        tile<rows, a_unit_row>(p, row, col);
-      } else {
-        tail<rows - 1, a_unit_row>(p, row, col);
-      }
-    }
-  }
-
-  template <bool a_unit_row>
-  static void all_tiles(const Product<T>& p) {
-    for (index_t col = 0; col < p.cols; col += nr) {
-      index_t row = 0;
-      for (; row + max_rows <= p.rows; row += max_rows) tile<max_rows, a_unit_row>(p, row, col);
-      tail<max_rows - 1, a_unit_row>(p, row, col);
-    }
-  }
-
-  static void product(const Product<T>& p) {
-    if (p.a_row == 1) {
-      all_tiles<true>(p);
-    } else {
-      all_tiles<false>(p);
-    }
-  }
 
   static IOATTN_KERNEL void pack(const T* src, index_t lane_stride, index_t depth_stride,
                                  index_t lanes, index_t depth, T* dst) {
@@ -282,7 +151,7 @@ struct TileKernels {
   }
 
   static IOATTN_KERNEL T fma_loop(index_t iterations) {
-    Accumulators<max_rows> acc;
+    typename ProductKernel<V, max_rows, vectors>::template Accumulators<max_rows> acc;
     for (int i = 0; i < max_rows; ++i)
       for (int v = 0; v < vectors; ++v)
         acc.value[i][v] = V::splat(T(1) + static_cast<T>(i * vectors + v));
@@ -305,7 +174,7 @@ struct TileKernels {
 
   static constexpr KernelTable<T> table(Isa isa) {
     return {TileShape{isa, max_rows, nr},
-            product,
+            ProductKernel<V, max_rows, vectors>::product,
             pack,
             exp_tile,
             gradient_tile,
@@ -316,9 +185,6 @@ struct TileKernels {
             max_rows * nr};
   }
 };
-
-#undef IOATTN_KERNEL
-#undef IOATTN_INLINE
 
 }  // namespace
 }  // namespace ioattn::kernels
