@@ -29,13 +29,25 @@ struct XsimdVector {
     return {xsimd::fma(a.value, b.value, c.value)};
   }
   static XsimdVector max(XsimdVector a, XsimdVector b) { return {xsimd::max(a.value, b.value)}; }
+  static XsimdVector min(XsimdVector a, XsimdVector b) { return {xsimd::min(a.value, b.value)}; }
   static XsimdVector select_less(XsimdVector a, XsimdVector b, XsimdVector x, XsimdVector y) {
     return {xsimd::select(a.value < b.value, x.value, y.value)};
   }
-  static XsimdVector scale_by_bits(XsimdVector x, XsimdVector n_bits) {
+  static XsimdVector zero_where_less(XsimdVector a, XsimdVector b, XsimdVector x) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+    // A blend takes a multiply-add's place in the pipes; masking does not.
+    if constexpr (sizeof(T) == 4) {
+      return {batch(_mm256_andnot_ps(_mm256_cmp_ps(a.value, b.value, _CMP_LT_OQ), x.value))};
+    } else {
+      return {batch(_mm256_andnot_pd(_mm256_cmp_pd(a.value, b.value, _CMP_LT_OQ), x.value))};
+    }
+#else
+    return select_less(a, b, splat(T(0)), x);
+#endif
+  }
+  static XsimdVector from_exponent_bits(XsimdVector x) {
     constexpr int mantissa_bits = sizeof(T) == 4 ? 23 : 52;
-    const bits n = xsimd::bitwise_cast<bits>(n_bits.value) << mantissa_bits;
-    return {xsimd::bitwise_cast<batch>(xsimd::bitwise_cast<bits>(x.value) + n)};
+    return {xsimd::bitwise_cast<batch>(xsimd::bitwise_cast<bits>(x.value) << mantissa_bits)};
   }
 };
 
