@@ -20,6 +20,7 @@ struct ScalarVector {
   static ScalarVector load(const T* p) { return {*p}; }
   static ScalarVector splat(T x) { return {x}; }
   void store(T* p) const { *p = value; }
+  static void transpose(ScalarVector (&)[lanes]) {}
 
   friend ScalarVector operator+(ScalarVector a, ScalarVector b) { return {a.value + b.value}; }
   friend ScalarVector operator-(ScalarVector a, ScalarVector b) { return {a.value - b.value}; }

@@ -2,6 +2,7 @@
 
 #include "kernels/generic/exponential.hpp"
 #include "kernels/generic/inlining.hpp"
+#include "kernels/generic/pack_kernel.hpp"
 #include "kernels/generic/product_kernel.hpp"
 #include "kernels/kernel_table.hpp"
 
@@ -14,30 +15,6 @@ template <class V, int max_rows, int vectors>
 struct TileKernels {
   using T = typename V::value_type;
   static constexpr int nr = vectors * V::lanes;
-
-  static IOATTN_KERNEL void pack(const T* src, index_t lane_stride, index_t depth_stride,
-                                 index_t lanes, index_t depth, T* dst) {
-    if (depth == 0) return;  // there may be no memory behind src
-    for (index_t first = 0; first < lanes; first += nr, dst += depth * nr) {
-      const T* panel = src + first * lane_stride;
-      const index_t width = lanes - first < nr ? lanes - first : nr;
-      if (width == nr && lane_stride == 1) {
-        for (index_t q = 0; q < depth; ++q)
-#pragma GCC unroll 4
-          for (int v = 0; v < vectors; ++v)
-            V::load(panel + q * depth_stride + v * V::lanes).store(dst + q * nr + v * V::lanes);
-      } else if (width == nr) {
-        for (index_t q = 0; q < depth; ++q)
-          for (int j = 0; j < nr; ++j) dst[q * nr + j] = panel[j * lane_stride + q * depth_stride];
-      } else {
-        for (index_t q = 0; q < depth; ++q) {
-          for (index_t j = 0; j < width; ++j)
-            dst[q * nr + j] = panel[j * lane_stride + q * depth_stride];
-          for (index_t j = width; j < nr; ++j) dst[q * nr + j] = T(0);
-        }
-      }
-    }
-  }
 
   // Vectors over the last queries of a tile, which may be fewer than V::lanes.
   static IOATTN_INLINE V load_lanes(const T* p, index_t count) {
@@ -175,7 +152,7 @@ struct TileKernels {
   static constexpr KernelTable<T> table(Isa isa) {
     return {TileShape{isa, max_rows, nr},
             ProductKernel<V, max_rows, vectors>::product,
-            pack,
+            PackKernel<V, vectors>::pack,
             exp_tile,
             gradient_tile,
             dot_tile,

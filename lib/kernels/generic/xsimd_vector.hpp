@@ -3,6 +3,7 @@
 #include <xsimd/xsimd.hpp>
 
 #include "base/types.hpp"
+#include "kernels/generic/xsimd_transpose.hpp"
 
 // The widest vector of the ISA that this object is compiled for. See scalar_vector.hpp about the
 // anonymous namespace.
@@ -21,6 +22,12 @@ struct XsimdVector {
   static XsimdVector load(const T* p) { return {batch::load_unaligned(p)}; }
   static XsimdVector splat(T x) { return {batch(x)}; }
   void store(T* p) const { value.store_unaligned(p); }
+  static void transpose(XsimdVector (&x)[lanes]) {
+    typename batch::register_type rows[lanes];
+    for (int i = 0; i < lanes; ++i) rows[i] = x[i].value;
+    kernels::transpose(rows);
+    for (int i = 0; i < lanes; ++i) x[i].value = batch(rows[i]);
+  }
 
   friend XsimdVector operator+(XsimdVector a, XsimdVector b) { return {a.value + b.value}; }
   friend XsimdVector operator-(XsimdVector a, XsimdVector b) { return {a.value - b.value}; }
