@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "base/types.hpp"
 
@@ -19,6 +20,7 @@ struct ScalarVector {
   static ScalarVector load(const T* p) { return {*p}; }
   static ScalarVector splat(T x) { return {x}; }
   void store(T* p) const { *p = value; }
+  static void transpose(ScalarVector (&)[lanes]) {}
 
   friend ScalarVector operator+(ScalarVector a, ScalarVector b) { return {a.value + b.value}; }
   friend ScalarVector operator-(ScalarVector a, ScalarVector b) { return {a.value - b.value}; }
@@ -29,25 +31,25 @@ struct ScalarVector {
   static ScalarVector max(ScalarVector a, ScalarVector b) {
     return {a.value > b.value ? a.value : b.value};
   }
+  // b if one of them is NaN
+  static ScalarVector min(ScalarVector a, ScalarVector b) {
+    return {a.value < b.value ? a.value : b.value};
+  }
   // a < b ? x : y, lane by lane
   static ScalarVector select_less(ScalarVector a, ScalarVector b, ScalarVector x, ScalarVector y) {
     return {a.value < b.value ? x.value : y.value};
   }
-  // x * 2^n, where the low bits of `n_bits` hold n as an integer and the result is normal
-  static ScalarVector scale_by_bits(ScalarVector x, ScalarVector n_bits) {
-    if constexpr (sizeof(T) == 4) {
-      std::uint32_t n, bits;
-      __builtin_memcpy(&n, &n_bits.value, sizeof n);
-      __builtin_memcpy(&bits, &x.value, sizeof bits);
-      bits += n << 23;
-      __builtin_memcpy(&x.value, &bits, sizeof bits);
-    } else {
-      std::uint64_t n, bits;
-      __builtin_memcpy(&n, &n_bits.value, sizeof n);
-      __builtin_memcpy(&bits, &x.value, sizeof bits);
-      bits += n << 52;
-      __builtin_memcpy(&x.value, &bits, sizeof bits);
-    }
+  // a < b ? 0 : x, lane by lane
+  static ScalarVector zero_where_less(ScalarVector a, ScalarVector b, ScalarVector x) {
+    return {a.value < b.value ? T(0) : x.value};
+  }
+  // The number whose sign and exponent are the low bits of x, and whose mantissa is 0.
+  static ScalarVector from_exponent_bits(ScalarVector x) {
+    using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+    Bits bits;
+    __builtin_memcpy(&bits, &x.value, sizeof bits);
+    bits <<= sizeof(T) == 4 ? 23 : 52;
+    __builtin_memcpy(&x.value, &bits, sizeof bits);
     return x;
   }
 };

@@ -1,0 +1,73 @@
+#pragma once
+
+#include "kernels/generic/inlining.hpp"
+
+// Packing into panels over a vector type V. See scalar_vector.hpp about the anonymous namespace.
+namespace ioattn::kernels {
+namespace {
+
+template <class V, int vectors>
+struct PackKernel {
+  using T = typename V::value_type;
+  static constexpr int nr = vectors * V::lanes;
+
+  // Terms [first, depth) of a panel whose first `width` lanes exist, one by one.
+  static IOATTN_INLINE void pack_elements(const T* src, index_t lane_stride, index_t depth_stride,
+                                          index_t width, index_t first, index_t depth, T* dst) {
+    for (index_t q = first; q < depth; ++q) {
+      for (index_t j = 0; j < width; ++j) dst[q * nr + j] = src[j * lane_stride + q * depth_stride];
+      for (index_t j = width; j < nr; ++j) dst[q * nr + j] = T(0);
+    }
+  }
+
+  static IOATTN_INLINE void pack_adjacent_lanes(const T* src, index_t depth_stride, index_t depth,
+                                                T* dst) {
+    for (index_t q = 0; q < depth; ++q)
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v)
+        V::load(src + q * depth_stride + v * V::lanes).store(dst + q * nr + v * V::lanes);
+  }
+
+  // Terms are adjacent: squares of V::lanes lanes and terms are transposed in registers. Lanes from
+  // `width` on are zeros.
+  template <bool whole>
+  static IOATTN_INLINE void pack_adjacent_terms(const T* src, index_t lane_stride, index_t width,
+                                                index_t depth, T* dst) {
+    index_t q = 0;
+    for (; q + V::lanes <= depth; q += V::lanes)
+      for (int v = 0; v < vectors; ++v) {
+        const T* square = src + v * V::lanes * lane_stride + q;
+        V x[V::lanes];
+#pragma GCC unroll 16
+        for (int j = 0; j < V::lanes; ++j) {
+          const bool exists = whole || v * V::lanes + j < width;
+          x[j] = exists ? V::load(square + j * lane_stride) : V::splat(T(0));
+        }
+        V::transpose(x);
+#pragma GCC unroll 16
+        for (int k = 0; k < V::lanes; ++k) x[k].store(dst + (q + k) * nr + v * V::lanes);
+      }
+    pack_elements(src, lane_stride, 1, width, q, depth, dst);
+  }
+
+  static IOATTN_KERNEL void pack(const T* src, index_t lane_stride, index_t depth_stride,
+                                 index_t lanes, index_t depth, T* dst) {
+    if (depth == 0) return;  // there may be no memory behind src
+    for (index_t first = 0; first < lanes; first += nr, dst += depth * nr) {
+      const T* panel = src + first * lane_stride;
+      const index_t width = lanes - first < nr ? lanes - first : nr;
+      if (width == nr && lane_stride == 1) {
+        pack_adjacent_lanes(panel, depth_stride, depth, dst);
+      } else if (depth_stride != 1 || V::lanes == 1) {
+        pack_elements(panel, lane_stride, depth_stride, width, 0, depth, dst);
+      } else if (width == nr) {
+        pack_adjacent_terms<true>(panel, lane_stride, width, depth, dst);
+      } else {
+        pack_adjacent_terms<false>(panel, lane_stride, width, depth, dst);
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace ioattn::kernels

@@ -1,0 +1,297 @@
+#pragma once
+
+#include "kernels/generic/exponential.hpp"
+#include "kernels/generic/inlining.hpp"
+#include "kernels/kernel_table.hpp"
+
+// The product over a vector type V. See scalar_vector.hpp about the anonymous namespace.
+namespace ioattn::kernels {
+namespace {
+
+template <class V, int max_rows, int vectors>
+struct ProductKernel {
+  using T = typename V::value_type;
+  static constexpr int nr = vectors * V::lanes;
+
+  // What becomes of the accumulators of a whole tile. Whatever else a Product asks for is done to
+  // its plain sums, with the same operations in the same order; exp is among it, because its
+  // constants would take the registers of the accumulators.
+  enum class Finish {
+    store,      // C = AB
+    add,        // C += AB
+    scale_add,  // C = row_scale C + AB
+    gradient_lane,
+    gradient_row,
+  };
+
+  // Tiles one below the other in one panel of columns, at most terms_per_accumulator terms.
+  struct Strip {
+    const T* a;
+    index_t a_row, a_depth;
+    const T* b;
+    index_t b_row;
+    index_t depth;
+    T* c;
+    index_t c_row;
+    const T* lane;
+    const T* row;
+    const T* row_scale;
+  };
+
+  template <int rows>
+  struct Accumulators {
+    V value[rows][vectors];
+  };
+
+  template <int rows, bool a_unit_row>
+  static IOATTN_INLINE void add_term(const T* a, index_t a_stride, const T* b,
+                                     Accumulators<rows>& acc) {
+    V lane[vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) lane[v] = V::load(b + v * V::lanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+      const V scalar = V::splat(a_unit_row ? a[i] : a[i * a_stride]);
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) acc.value[i][v] = V::fma(scalar, lane[v], acc.value[i][v]);
+    }
+  }
+
+  // `a_unit_row`: rows of A are adjacent (a_row = 1), else its terms are. Unrolled by hand: g++
+  // would put the terms that are left before the loop and spill accumulators there.
+  template <int rows, bool a_unit_row>
+  static IOATTN_INLINE void multiply(const T* a, index_t a_stride, const T* b, index_t b_row,
+                                     index_t depth, Accumulators<rows>& acc) {
+    constexpr int unroll = 2;
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) acc.value[i][v] = V::splat(T(0));
+    const index_t a_step = a_unit_row ? a_stride : 1;
+    for (; depth >= unroll; depth -= unroll) {
+#pragma GCC unroll 2
+      for (int u = 0; u < unroll; ++u) {
+        add_term<rows, a_unit_row>(a, a_stride, b, acc);
+        a += a_step;
+        b += b_row;
+        __asm__ volatile("" ::: "memory");  // keeps the loads of a term together
+      }
+    }
+#pragma GCC unroll 1
+    for (; depth > 0; --depth) {
+      add_term<rows, a_unit_row>(a, a_stride, b, acc);
+      a += a_step;
+      b += b_row;
+    }
+  }
+
+  template <Finish finish>
+  static IOATTN_INLINE V finished(V sum, const T* c, V scale, V shift) {
+    switch (finish) {
+      case Finish::store: return sum;
+      case Finish::add: return V::load(c) + sum;
+      case Finish::scale_add: return V::fma(V::load(c), scale, sum);
+      case Finish::gradient_lane:
+      case Finish::gradient_row: return V::load(c) * (sum - shift);
+    }
+  }
+
+  template <int rows, bool a_unit_row, Finish finish>
+  static IOATTN_KERNEL void tiles(const Strip& strip, index_t count) {
+    constexpr bool by_lane = finish == Finish::gradient_lane;
+    constexpr bool by_row = finish == Finish::gradient_row;
+    const Strip s = strip;
+    const T* a = s.a;
+    T* c = s.c;
+    for (index_t row = 0; row < count * rows; row += rows) {
+#pragma GCC unroll 16
+      for (int i = 0; i < rows; ++i) __builtin_prefetch(c + i * s.c_row, 1);
+      Accumulators<rows> acc;
+      multiply<rows, a_unit_row>(a, a_unit_row ? s.a_depth : s.a_row, s.b, s.b_row, s.depth, acc);
+#pragma GCC unroll 16
+      for (int i = 0; i < rows; ++i) {
+        const V scale = V::splat(finish == Finish::scale_add ? s.row_scale[row + i] : T(1));
+        const V row_shift = V::splat(by_row ? s.row[row + i] : T(0));
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) {
+          T* target = c + i * s.c_row + v * V::lanes;
+          const V shift = by_lane ? V::load(s.lane + v * V::lanes) : row_shift;
+          finished<finish>(acc.value[i][v], target, scale, shift).store(target);
+        }
+      }
+      a += rows * s.a_row;
+      c += rows * s.c_row;
+    }
+  }
+
+  // The same for fewer than max_rows rows.
+  template <int rows, bool a_unit_row, Finish finish>
+  static void last_tile(const Strip& strip, index_t left) {
+    if constexpr (rows > 0) {
+      if (left == rows) {
+        tiles<rows, a_unit_row, finish>(strip, 1);
+      } else {
+        last_tile<rows - 1, a_unit_row, finish>(strip, left);
+      }
+    }
+  }
+
+  template <bool a_unit_row, Finish finish>
+  static void all_rows(const Strip& strip, index_t rows) {
+    const index_t whole = rows / max_rows;
+    if (whole > 0) tiles<max_rows, a_unit_row, finish>(strip, whole);
+    if (whole * max_rows == rows) return;
+    Strip last = strip;
+    last.a += whole * max_rows * strip.a_row;
+    last.c += whole * max_rows * strip.c_row;
+    last_tile<max_rows - 1, a_unit_row, finish>(last, rows - whole * max_rows);
+  }
+
+  // One panel of the columns of a product.
+  struct Panel {
+    const T* b;
+    T* c;
+    const T* lane;
+    index_t columns;  // nr where C may be written that far
+  };
+
+  // Rows [first, first + rows) of C = exp(sums - shift) over a whole panel.
+  template <bool shift_by_row>
+  static IOATTN_KERNEL void exp_sums(const Product<T>& p, const Panel& panel, index_t first,
+                                     index_t rows, const T* sums) {
+    const index_t c_row = p.c_row;
+    const T* row = p.row;
+    T* c = panel.c;
+    V shift[vectors];
+    if (!shift_by_row)
+      for (int v = 0; v < vectors; ++v) shift[v] = V::load(panel.lane + v * V::lanes);
+    for (index_t i = first; i < first + rows; ++i, sums += nr) {
+      __builtin_prefetch(c + (i + 4) * c_row, 1);
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v)
+        exponential(V::load(sums + v * V::lanes) - (shift_by_row ? V::splat(row[i]) : shift[v]))
+            .store(c + i * c_row + v * V::lanes);
+    }
+  }
+
+  // The same for everything that a Product can ask for.
+  static IOATTN_KERNEL void any_sums(const Product<T>& p, const Panel& panel, index_t first,
+                                     index_t rows, const T* sums) {
+    const bool partial = panel.columns < nr;
+    const bool reads_c = p.accumulate || p.epilogue == Epilogue::gradient;
+    for (index_t i = first; i < first + rows; ++i, sums += nr) {
+      T* target = panel.c + i * p.c_row;
+      T edge[nr] = {};
+      T* out = partial ? edge : target;
+      for (index_t j = 0; partial && reads_c && j < panel.columns; ++j) edge[j] = target[j];
+      for (int v = 0; v < nr; v += V::lanes) {
+        V x = V::load(sums + v);
+        if (p.accumulate) {
+          x = p.row_scale != nullptr ? V::fma(V::load(out + v), V::splat(p.row_scale[i]), x)
+                                     : V::load(out + v) + x;
+        }
+        if (p.epilogue != Epilogue::none) {
+          x = x - (p.row != nullptr ? V::splat(p.row[i]) : V::load(panel.lane + v));
+          x = p.epilogue == Epilogue::exp ? exponential(x) : V::load(out + v) * x;
+        }
+        x.store(out + v);
+      }
+      for (index_t j = 0; partial && j < panel.columns; ++j) target[j] = edge[j];
+    }
+  }
+
+  static void finish_sums(const Product<T>& p, const Panel& panel, index_t first, index_t rows,
+                          const T* sums) {
+    if (panel.columns < nr || p.accumulate || p.epilogue != Epilogue::exp) {
+      any_sums(p, panel, first, rows, sums);
+    } else if (p.row != nullptr) {
+      exp_sums<true>(p, panel, first, rows, sums);
+    } else {
+      exp_sums<false>(p, panel, first, rows, sums);
+    }
+  }
+
+  // Rows whose sums are kept in L1 while blocks of terms are added to them.
+  static constexpr index_t rows_of_sums = 16 * max_rows;
+
+  // Rows [first, first + rows) of a panel by way of their sums: for everything but whole tiles with
+  // a Finish of their own.
+  template <bool a_unit_row>
+  static void by_sums(const Product<T>& p, const Panel& panel, index_t first, index_t rows) {
+    alignas(64) T sums[rows_of_sums * nr];
+    for (index_t row = first; row < first + rows; row += rows_of_sums) {
+      const index_t count = first + rows - row < rows_of_sums ? first + rows - row : rows_of_sums;
+      for (index_t q = 0; q == 0 || q < p.depth; q += terms_per_accumulator) {
+        const index_t left = p.depth - q;
+        const Strip strip = {p.a + row * p.a_row + q * p.a_depth,
+                             p.a_row,
+                             p.a_depth,
+                             panel.b + q * p.b_row,
+                             p.b_row,
+                             left < terms_per_accumulator ? left : terms_per_accumulator,
+                             sums,
+                             nr,
+                             nullptr,
+                             nullptr,
+                             nullptr};
+        if (q == 0) {
+          all_rows<a_unit_row, Finish::store>(strip, count);
+        } else {
+          all_rows<a_unit_row, Finish::add>(strip, count);
+        }
+      }
+      finish_sums(p, panel, row, count, sums);
+    }
+  }
+
+  using Tiles = void (*)(const Strip&, index_t);
+
+  // For whole tiles; nullptr if they are finished by way of their sums.
+  template <bool a_unit_row>
+  static Tiles tiles_for(const Product<T>& p) {
+    if (p.depth > terms_per_accumulator) return nullptr;
+    if (p.accumulate) {
+      if (p.epilogue != Epilogue::none) return nullptr;
+      return p.row_scale != nullptr ? tiles<max_rows, a_unit_row, Finish::scale_add>
+                                    : tiles<max_rows, a_unit_row, Finish::add>;
+    }
+    if (p.epilogue == Epilogue::none) return tiles<max_rows, a_unit_row, Finish::store>;
+    if constexpr (!a_unit_row) {  // score products have rows of queries or keys
+      if (p.epilogue == Epilogue::gradient) {
+        return p.row != nullptr ? tiles<max_rows, false, Finish::gradient_row>
+                                : tiles<max_rows, false, Finish::gradient_lane>;
+      }
+    }
+    return nullptr;
+  }
+
+  template <bool a_unit_row>
+  static void all_panels(const Product<T>& p) {
+    const Tiles whole_tiles = tiles_for<a_unit_row>(p);
+    for (index_t col = 0; col < p.cols; col += nr) {
+      const index_t left = p.cols - col;
+      const Panel panel = {p.b + col / nr * p.b_panel, p.c + col / nr * p.c_panel,
+                           p.lane + (p.lane != nullptr ? col : 0),
+                           left >= nr || p.padded ? nr : left};
+      index_t row = 0;
+      if (whole_tiles != nullptr && p.rows >= max_rows && panel.columns == nr) {
+        const Strip strip = {p.a,     p.a_row, p.a_depth,  panel.b, p.b_row,    p.depth,
+                             panel.c, p.c_row, panel.lane, p.row,   p.row_scale};
+        row = p.rows / max_rows * max_rows;
+        whole_tiles(strip, row / max_rows);
+      }
+      if (row < p.rows) by_sums<a_unit_row>(p, panel, row, p.rows - row);
+    }
+  }
+
+  static void product(const Product<T>& p) {
+    if (p.a_row == 1) {
+      all_panels<true>(p);
+    } else {
+      all_panels<false>(p);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace ioattn::kernels

@@ -1,0 +1,176 @@
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/generic/exponential.hpp"
+#include "kernels/generic/inlining.hpp"
+#include "kernels/kernel_table.hpp"
+
+// Elementwise kernels and sums over score tiles, over a vector type V. See scalar_vector.hpp about
+// the anonymous namespace.
+namespace ioattn::kernels {
+namespace {
+
+template <class V>
+struct ScoreKernels {
+  using T = typename V::value_type;
+
+  // `count` vectors over adjacent queries.
+  template <int vectors>
+  struct Queries {
+    static constexpr int count = vectors;
+    static V load(const T* p, int v) { return V::load(p + v * V::lanes); }
+    static void store(V x, T* p, int v) { x.store(p + v * V::lanes); }
+  };
+  // One vector over the last queries of a tile, fewer than V::lanes.
+  struct LastQueries {
+    static constexpr int count = 1;
+    index_t left;
+    V load(const T* p, int) const {
+      T lanes[V::lanes] = {};
+      for (index_t v = 0; v < left; ++v) lanes[v] = p[v];
+      return V::load(lanes);
+    }
+    void store(V x, T* p, int) const {
+      T lanes[V::lanes];
+      x.store(lanes);
+      for (index_t v = 0; v < left; ++v) p[v] = lanes[v];
+    }
+  };
+
+  // Sums run down the keys: several columns of vectors at a time hide their latency.
+  static constexpr int most_vectors = 4;
+
+  template <class Body>
+  static IOATTN_INLINE void for_queries(index_t queries, const Body& body) {
+    index_t i = 0;
+    for (; i + most_vectors * V::lanes <= queries; i += most_vectors * V::lanes)
+      body(Queries<most_vectors>{}, i);
+    for (; i + V::lanes <= queries; i += V::lanes) body(Queries<1>{}, i);
+    if (i < queries) body(LastQueries{queries - i}, i);
+  }
+
+  static index_t end_of_block(index_t first, index_t keys) {
+    return keys - first < terms_per_accumulator ? keys : first + terms_per_accumulator;
+  }
+
+  static IOATTN_KERNEL void exp_tile(const ScoreTile<T>& tile, const T* lse) {
+    const ScoreTile<T> x = tile;
+    for (index_t j = 0; j < x.keys; ++j) {
+      T* row = x.data + j * x.stride;
+      for_queries(x.queries, [&](const auto& lanes, index_t i) {
+        for (int v = 0; v < lanes.count; ++v)
+          lanes.store(exponential(lanes.load(row + i, v) - lanes.load(lse + i, v)), row + i, v);
+      });
+    }
+  }
+
+  static IOATTN_KERNEL void gradient_tile(const ScoreTile<T>& f, const ScoreTile<T>& q,
+                                          const T* delta, const ScoreTile<T>& p) {
+    const ScoreTile<T> weights = f, scores = q, result = p;
+    for (index_t j = 0; j < weights.keys; ++j) {
+      const T* weight = weights.data + j * weights.stride;
+      const T* score = scores.data + j * scores.stride;
+      T* out = result.data + j * result.stride;
+      for_queries(weights.queries, [&](const auto& lanes, index_t i) {
+        for (int v = 0; v < lanes.count; ++v) {
+          const V shifted = lanes.load(score + i, v) - lanes.load(delta + i, v);
+          lanes.store(lanes.load(weight + i, v) * shifted, out + i, v);
+        }
+      });
+    }
+  }
+
+  static IOATTN_KERNEL void dot_tile(const ScoreTile<T>& f, const ScoreTile<T>& q, T* sum) {
+    const ScoreTile<T> x = f, y = q;
+    for_queries(x.queries, [&](const auto& lanes, index_t i) {
+      constexpr int n = std::remove_reference_t<decltype(lanes)>::count;
+      V total[n];
+      for (int v = 0; v < n; ++v) total[v] = lanes.load(sum + i, v);
+      for (index_t first = 0; first < x.keys; first += terms_per_accumulator) {
+        V part[n];
+        for (int v = 0; v < n; ++v) part[v] = V::splat(T(0));
+        for (index_t j = first; j < end_of_block(first, x.keys); ++j)
+          for (int v = 0; v < n; ++v)
+            part[v] = V::fma(lanes.load(x.data + j * x.stride + i, v),
+                             lanes.load(y.data + j * y.stride + i, v), part[v]);
+        for (int v = 0; v < n; ++v) total[v] = total[v] + part[v];
+      }
+      for (int v = 0; v < n; ++v) lanes.store(total[v], sum + i, v);
+    });
+  }
+
+  template <bool store>
+  static IOATTN_INLINE void update(const ScoreTile<T>& tile, T* row_max, T* row_sum, T* rescale) {
+    const ScoreTile<T> x = tile;
+    const V minus_infinity = V::splat(static_cast<T>(-__builtin_inf()));
+    for_queries(x.queries, [&](const auto& lanes, index_t i) {
+      constexpr int n = std::remove_reference_t<decltype(lanes)>::count;
+      V new_max[n], shift[n], total[n];
+      for (int v = 0; v < n; ++v) new_max[v] = lanes.load(row_max + i, v);
+      for (index_t j = 0; j < x.keys; ++j)
+        for (int v = 0; v < n; ++v)
+          new_max[v] = V::max(new_max[v], lanes.load(x.data + j * x.stride + i, v));
+      for (int v = 0; v < n; ++v) {
+        // Rows that have seen only -inf: shift by 0, so that exp(-inf - shift) is 0 and not NaN.
+        shift[v] = V::select_less(minus_infinity, new_max[v], new_max[v], V::splat(T(0)));
+        const V factor = exponential(lanes.load(row_max + i, v) - shift[v]);
+        total[v] = lanes.load(row_sum + i, v) * factor;
+        lanes.store(new_max[v], row_max + i, v);
+        if (rescale != nullptr) lanes.store(factor, rescale + i, v);
+      }
+      for (index_t first = 0; first < x.keys; first += terms_per_accumulator) {
+        V part[n];
+        for (int v = 0; v < n; ++v) part[v] = V::splat(T(0));
+        for (index_t j = first; j < end_of_block(first, x.keys); ++j)
+          for (int v = 0; v < n; ++v) {
+            T* p = x.data + j * x.stride + i;
+            const V weight = exponential(lanes.load(p, v) - shift[v]);
+            if (store) lanes.store(weight, p, v);
+            part[v] = part[v] + weight;
+          }
+        for (int v = 0; v < n; ++v) total[v] = total[v] + part[v];
+      }
+      for (int v = 0; v < n; ++v) lanes.store(total[v], row_sum + i, v);
+    });
+  }
+
+  static IOATTN_KERNEL void softmax_update(const ScoreTile<T>& tile, bool store, T* row_max,
+                                           T* row_sum, T* rescale) {
+    if (store) {
+      update<true>(tile, row_max, row_sum, rescale);
+    } else {
+      update<false>(tile, row_max, row_sum, rescale);
+    }
+  }
+
+  static IOATTN_KERNEL void row_dot(index_t rows, index_t cols, const T* x, index_t x_stride,
+                                    const T* y, index_t y_stride, T* out) {
+    constexpr int chains = 4;
+    for (index_t i = 0; i < rows; ++i, x += x_stride, y += y_stride) {
+      T total = 0;
+      for (index_t first = 0; first < cols; first += terms_per_accumulator) {
+        const index_t last = end_of_block(first, cols);
+        V sum[chains];
+        for (int v = 0; v < chains; ++v) sum[v] = V::splat(T(0));
+        index_t k = first;
+        for (; k + chains * V::lanes <= last; k += chains * V::lanes)
+#pragma GCC unroll 4
+          for (int v = 0; v < chains; ++v)
+            sum[v] = V::fma(V::load(x + k + v * V::lanes), V::load(y + k + v * V::lanes), sum[v]);
+        for (; k + V::lanes <= last; k += V::lanes)
+          sum[0] = V::fma(V::load(x + k), V::load(y + k), sum[0]);
+        T lanes[V::lanes];
+        ((sum[0] + sum[1]) + (sum[2] + sum[3])).store(lanes);
+        T part = 0;
+        for (; k < last; ++k) part += x[k] * y[k];
+        for (int v = 0; v < V::lanes; ++v) part += lanes[v];
+        total += part;
+      }
+      out[i] = total;
+    }
+  }
+};
+
+}  // namespace
+}  // namespace ioattn::kernels
