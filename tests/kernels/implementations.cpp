@@ -1,5 +1,7 @@
 #include "kernels/implementations.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <ostream>
 
 #include "kernels/registry.hpp"
@@ -24,6 +26,11 @@ std::ostream& operator<<(std::ostream& stream, const Implementation& implementat
   const ioattn::TileShape f32 = implementation.f32->tile, f64 = implementation.f64->tile;
   return stream << implementation.name << ", tiles f32 " << f32.rows << "x" << f32.cols << ", f64 "
                 << f64.rows << "x" << f64.cols;
+}
+
+index_t test_every() {
+  const char* const every = std::getenv("IOATTN_TEST_EVERY");
+  return every == nullptr ? 1 : std::max<index_t>(1, std::atol(every));
 }
 
 }  // namespace ioattn_test

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -31,11 +32,19 @@ struct Implementation {
 const std::vector<Implementation>& implementations();
 std::ostream& operator<<(std::ostream& stream, const Implementation& implementation);
 
-// Runs once per implementation and says which; an ISA that the CPU lacks is reported as skipped.
+// The longest sweep takes one of so many of its cases: IOATTN_TEST_EVERY, for CPUs that are
+// emulated, or 1, all of them.
+index_t test_every();
+
+// Runs once per implementation and says which; an ISA that the CPU lacks is reported as skipped, as
+// failed if IOATTN_ISA asks for it.
 class KernelTest : public testing::TestWithParam<Implementation> {
  protected:
   void SetUp() override {
-    if (!GetParam().available) GTEST_SKIP() << "this CPU has no " << GetParam().name;
+    if (GetParam().available) return;
+    const char* const wanted = std::getenv("IOATTN_ISA");
+    if (wanted != nullptr && GetParam().name == wanted) FAIL() << "this CPU has no " << wanted;
+    GTEST_SKIP() << "this CPU has no " << GetParam().name;
   }
   template <class T>
   const ioattn::kernels::KernelTable<T>& table() const {

@@ -9,15 +9,13 @@
 #include <cstring>
 
 #include "instruments/io_counter.hpp"
-#include "kernels/registry.hpp"
-#include "machine/machine.hpp"
 #include "plan/blocking_col_stream.hpp"
 #include "reference/cases.hpp"
 #include "reference/gauge.hpp"
-#include "schedules/odd_tile.hpp"
 #include "schedules/padded.hpp"
 #include "schedules/random_problem.hpp"
 #include "schedules/rounding_limit.hpp"
+#include "schedules/tables.hpp"
 #include "theory/block_costs.hpp"
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
@@ -229,9 +227,7 @@ TYPED_TEST_SUITE(ColStreamValues, Types);
 
 TYPED_TEST(ColStreamValues, AreTheOraclesForEveryNumberOfThreads) {
   using T = TypeParam;
-  std::vector<const kernels::KernelTable<T>*> tables = {&odd_tile<T>()};
-  for (const kernels::Kernels* kernels : kernels::all_kernels())
-    if (machine::this_machine().isa.has(kernels->isa)) tables.push_back(&kernels->table<T>());
+  const auto tables = tables_under_test<T>();
   const LayerShape shapes[] = {{1, 1, 1, 1, Tie::none},     {33, 41, 19, 23, Tie::kv},
                                {40, 40, 12, 7, Tie::all},   {97, 130, 40, 65, Tie::none},
                                {300, 150, 33, 16, Tie::kv}, {70, 300, 130, 32, Tie::none}};
@@ -244,7 +240,7 @@ TYPED_TEST(ColStreamValues, AreTheOraclesForEveryNumberOfThreads) {
       ++seed;
       const KeyPass<T> pass(kind, shape, seed, index_t(seed % 3));
       for (const Choice& choice : choices(shape.tie)) {
-        const kernels::KernelTable<T>& table = *tables[++cases % tables.size()];
+        const kernels::KernelTable<T>& table = *tables[(++cases + seed) % tables.size()];
         const index_t least = plan::least_col_stream(shape, choice.form, choice.wanted);
         const index_t M = least * (cases % 3 == 0 ? 1 : cases % 3 == 1 ? 10 : 300);
         const Blocks blocks =

@@ -9,11 +9,9 @@
 #include <cstring>
 
 #include "instruments/io_counter.hpp"
-#include "kernels/registry.hpp"
-#include "machine/machine.hpp"
 #include "schedules/gradient_case.hpp"
-#include "schedules/odd_tile.hpp"
 #include "schedules/random_problem.hpp"
+#include "schedules/tables.hpp"
 #include "theory/gradients_cost.hpp"
 
 namespace ioattn_test {
@@ -191,9 +189,7 @@ TYPED_TEST_SUITE(LayerGradientValues, Types);
 
 TYPED_TEST(LayerGradientValues, AreTheOraclesForEveryNumberOfThreads) {
   using T = TypeParam;
-  std::vector<const kernels::KernelTable<T>*> tables = {&odd_tile<T>()};
-  for (const kernels::Kernels* kernels : kernels::all_kernels())
-    if (machine::this_machine().isa.has(kernels->isa)) tables.push_back(&kernels->table<T>());
+  const auto tables = tables_under_test<T>();
   const ref::CaseShape shapes[] = {{1, 1, 1, 1, ref::Ties::none},
                                    {19, 31, 13, 17, ref::Ties::none},
                                    {37, 21, 16, 5, ref::Ties::keys_values},
@@ -211,7 +207,7 @@ TYPED_TEST(LayerGradientValues, AreTheOraclesForEveryNumberOfThreads) {
                                     index_t(seed % 3));
       const LayerShape shape = problem.shape();
       for (int trial = 0; trial < 4; ++trial) {
-        const kernels::KernelTable<T>& table = *tables[++cases % tables.size()];
+        const kernels::KernelTable<T>& table = *tables[(++cases + seed) % tables.size()];
         const GradientSet set = random_set(&random, shape.tie, dk);
         plan::PlanRequest request = request_for(shape, 1, table.tile);
         request.schedule = Schedule::row_stream;

@@ -6,17 +6,16 @@
 
 #include <cmath>
 #include <iostream>
+#include <random>
 #include <type_traits>
 
-#include "kernels/registry.hpp"
-#include "machine/machine.hpp"
 #include "plan/blocking.hpp"
 #include "reference/cases.hpp"
 #include "reference/gauge.hpp"
-#include "schedules/odd_tile.hpp"
 #include "schedules/padded.hpp"
 #include "schedules/rounding_limit.hpp"
 #include "schedules/schedules.hpp"
+#include "schedules/tables.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -91,11 +90,6 @@ class Numeric : public testing::Test {
  protected:
   using Wide = std::conditional_t<std::is_same_v<T, float>, double, long double>;
 
-  Numeric() : tables_{&odd_tile<T>()} {
-    for (const kernels::Kernels* kernels : kernels::all_kernels())
-      if (machine::this_machine().isa.has(kernels->isa)) tables_.push_back(&kernels->table<T>());
-  }
-
   // All schedules at one M on one case.
   void check(ref::Kind kind, const ref::CaseShape& size, std::uint64_t seed, index_t padding,
              index_t M_factor) {
@@ -117,7 +111,7 @@ class Numeric : public testing::Test {
 
     for (const Variant& v : variants()) {
       if (v.pass == Pass::backward_keys) continue;  // col_stream_test
-      const kernels::KernelTable<T>& table = *tables_[cases_ % tables_.size()];
+      const kernels::KernelTable<T>& table = *tables_[choice_() % tables_.size()];
       const index_t M =
           plan::least_fast_memory(v, shape) * M_factor + static_cast<index_t>(seed % 7);
       Blocks blocks;
@@ -129,7 +123,7 @@ class Numeric : public testing::Test {
                    std::to_string(table.tile.cols) + " seed=" + std::to_string(seed));
       const double allowed = limit(v, shape, blocks);
       Padded<T> o(shape.n, shape.dv, padding), lse(shape.n, 1, 0), dx(shape.d, shape.d, padding);
-      const int threads = 1 + static_cast<int>(cases_ % 2);
+      const int threads = 1 + static_cast<int>(choice_() % 2);
       if (v.pass == Pass::forward) {
         ASSERT_TRUE(
             schedules::run_forward(v.schedule,
@@ -182,7 +176,8 @@ class Numeric : public testing::Test {
     ++accurate_;
   }
 
-  std::vector<const kernels::KernelTable<T>*> tables_;
+  const std::vector<const kernels::KernelTable<T>*> tables_ = tables_under_test<T>();
+  std::mt19937 choice_;  // not in turns, which meet a period of the cases
 };
 
 using Types = testing::Types<float, double>;

@@ -4,12 +4,10 @@
 
 #include <cstring>
 
-#include "kernels/registry.hpp"
-#include "machine/machine.hpp"
 #include "plan/blocking.hpp"
 #include "schedules/layer_data.hpp"
-#include "schedules/odd_tile.hpp"
 #include "schedules/random_problem.hpp"
+#include "schedules/tables.hpp"
 #include "theory/io_cost.hpp"
 
 namespace ioattn_test {
@@ -57,15 +55,14 @@ TYPED_TEST_SUITE(Threads, Types);
 TYPED_TEST(Threads, DoNotChangeABit) {
   using T = TypeParam;
   RandomProblem random(7);
-  std::vector<const kernels::KernelTable<T>*> tables = {&odd_tile<T>()};
-  for (const kernels::Kernels* kernels : kernels::all_kernels())
-    if (machine::this_machine().isa.has(kernels->isa)) tables.push_back(&kernels->table<T>());
+  const auto tables = tables_under_test<T>();
 
   int split_further = 0;
   for (int round = 0; round < 60; ++round) {
     LayerShape shape = random.shape(round % 3 == 0 ? 600 : 200, 40);
     if (round % 2 == 1) shape.mask = random.mask(shape.n, shape.m);
-    const kernels::KernelTable<T>& table = *tables[static_cast<std::size_t>(round) % tables.size()];
+    const kernels::KernelTable<T>& table =
+        *tables[static_cast<std::size_t>(round / 3) % tables.size()];
     LayerData<T> data(shape, round % 3, random.engine());
     std::vector<T> expected;
     make_forward_results(shape, &data);
