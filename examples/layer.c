@@ -35,7 +35,7 @@ int main(void) {
     return 1;
   }
   // [c]
-  for (int i = 0; i < d; ++i) {
+  for (size_t i = 0; i < d; ++i) {
     printf("%9.6f %9.6f %9.6f\n", (double)dx[i * d], (double)dx[i * d + 1], (double)dx[i * d + 2]);
   }
   return 0;

@@ -1,10 +1,11 @@
 // The same from C++: strided matrices, a plan that is executed twice, all gradients.
+#include <cstddef>
 #include <cstdio>
 #include <ioattn/ioattn.hpp>
 #include <vector>
 
 int main() {
-  const int n = 512, m = 300, d = 64, dv = 32, stride = 80;
+  const std::size_t n = 512, m = 300, d = 64, dv = 32, stride = 80;
   const std::vector<double> a1(n * stride, 0.01), a2(m * stride, 0.02), a3(m * stride, 0.03);
   const std::vector<double> x(d * d, 0.01), y(d * dv, 0.5), d_o(n * dv, 1.0);
   std::vector<double> o(n * dv), lse(n), dx(d * d), dy(d * dv);
