@@ -65,21 +65,25 @@ GradientBlocks choose(const LayerShape& shape, const GradientSet& set, Schedule 
   const auto [n, m, d, e, tie, mask] = shape;
   const GradientSteps steps = steps_of(set, tie, form);
   GradientBlocks blocks = least_blocks(schedule, form);
+  // All their results are row-major: SIMD lanes are columns.
+  const auto product = [&](const ProductShape& size) {
+    return choose_product(size, M, {.step = {tile.rows, tile.cols}});
+  };
   if (steps.rows) {
     blocks.rows = choose_row_blocks(row_variant(schedule, form), shape, M, tile);
   } else {
     // The thin products of a pass over keys alone.
-    blocks.rows.s = choose_product({n, d, d}, M);
-    if (form == Form::h && steps.values) blocks.rows.h = choose_product({m, d, e}, M);
-    if (form == Form::g) blocks.rows.g = choose_product({n, e, d}, M);
+    blocks.rows.s = product({n, d, d});
+    if (form == Form::h && steps.values) blocks.rows.h = product({m, d, e});
+    if (form == Form::g) blocks.rows.g = product({n, e, d});
     blocks.rows.w = std::min(e, (M - 1) / 2);
     blocks.rows.o = std::clamp<index_t>(M / (2 * blocks.rows.w + 1), 1, n);
   }
   if (steps.keys) blocks.keys = choose_col_stream(shape, form, steps.key_gradients, M, tile);
-  if (steps.da3) blocks.da3 = choose_product({m, e, d}, M);
-  if (steps.dy) blocks.dy = choose_product({d, m, e}, M);
-  if (steps.da1) blocks.da1 = choose_product({n, d, d}, M);
-  if (steps.dw_q || steps.dw_k) blocks.dw = choose_product({d, d, set.dk}, M);
+  if (steps.da3) blocks.da3 = product({m, e, d});
+  if (steps.dy) blocks.dy = product({d, m, e});
+  if (steps.da1) blocks.da1 = product({n, d, d});
+  if (steps.dw_q || steps.dw_k) blocks.dw = product({d, d, set.dk});
   blocks.sum = std::min(d, M / 2);
   return blocks;
 }
@@ -101,7 +105,9 @@ Status plan_alone(const PlanRequest& request, const GradientSet& set, Chosen* ch
   chosen->blocks.schedule = plan.schedule;
   chosen->blocks.rows = plan.blocks;
   const index_t d = shape.d;
-  if (set.dW_Q || set.dW_K) chosen->blocks.dw = choose_product({d, d, set.dk}, request.M);
+  if (set.dW_Q || set.dW_K)
+    chosen->blocks.dw =
+        choose_product({d, d, set.dk}, request.M, {.step = {request.tile.rows, request.tile.cols}});
   chosen->estimate.scratch_bytes = candidate.scratch_bytes + own;
   return Status::ok();
 }

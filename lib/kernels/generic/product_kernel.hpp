@@ -124,7 +124,7 @@ struct ProductKernel {
     }
   }
 
-  // The same for fewer than max_rows rows.
+  // One tile of `left` rows, at most `rows`.
   template <int rows, bool a_unit_row, Finish finish>
   static void last_tile(const Strip& strip, index_t left) {
     if constexpr (rows > 0) {
@@ -136,15 +136,32 @@ struct ProductKernel {
     }
   }
 
+  static void advance(Strip* strip, index_t rows) {
+    strip->a += rows * strip->a_row;
+    strip->c += rows * strip->c_row;
+    if (strip->row != nullptr) strip->row += rows;
+    if (strip->row_scale != nullptr) strip->row_scale += rows;
+  }
+
+  // A tile of fewer rows has too few sums to hide their latency.
+  static constexpr int least_rows = 4;
+
   template <bool a_unit_row, Finish finish>
-  static void all_rows(const Strip& strip, index_t rows) {
-    const index_t whole = rows / max_rows;
+  static void all_rows(const Strip& all, index_t rows) {
+    Strip strip = all;
+    index_t whole = rows / max_rows;
+    index_t left = rows - whole * max_rows;
+    const bool shared = whole > 0 && left > 0 && left < least_rows;
+    if (shared) --whole;
     if (whole > 0) tiles<max_rows, a_unit_row, finish>(strip, whole);
-    if (whole * max_rows == rows) return;
-    Strip last = strip;
-    last.a += whole * max_rows * strip.a_row;
-    last.c += whole * max_rows * strip.c_row;
-    last_tile<max_rows - 1, a_unit_row, finish>(last, rows - whole * max_rows);
+    advance(&strip, whole * max_rows);
+    if (shared) {  // the last whole tile and what is left, in two
+      const index_t half = (max_rows + left + 1) / 2;
+      last_tile<max_rows, a_unit_row, finish>(strip, half);
+      advance(&strip, half);
+      left = max_rows + left - half;
+    }
+    last_tile<max_rows, a_unit_row, finish>(strip, left);
   }
 
   // One panel of the columns of a product.
@@ -214,26 +231,23 @@ struct ProductKernel {
   // Rows whose sums are kept in L1 while blocks of terms are added to them.
   static constexpr index_t rows_of_sums = 16 * max_rows;
 
-  // Rows [first, first + rows) of a panel by way of their sums: for everything but whole tiles with
-  // a Finish of their own.
+  // A panel by way of its sums: for whatever has no Finish of its own.
   template <bool a_unit_row>
-  static void by_sums(const Product<T>& p, const Panel& panel, index_t first, index_t rows) {
+  static void by_sums(const Product<T>& p, const Panel& panel) {
     alignas(64) T sums[rows_of_sums * nr];
-    for (index_t row = first; row < first + rows; row += rows_of_sums) {
-      const index_t count = first + rows - row < rows_of_sums ? first + rows - row : rows_of_sums;
+    for (index_t row = 0; row < p.rows; row += rows_of_sums) {
+      const index_t count = p.rows - row < rows_of_sums ? p.rows - row : rows_of_sums;
       for (index_t q = 0; q == 0 || q < p.depth; q += terms_per_accumulator) {
         const index_t left = p.depth - q;
-        const Strip strip = {p.a + row * p.a_row + q * p.a_depth,
-                             p.a_row,
-                             p.a_depth,
-                             panel.b + q * p.b_row,
-                             p.b_row,
-                             left < terms_per_accumulator ? left : terms_per_accumulator,
-                             sums,
-                             nr,
-                             nullptr,
-                             nullptr,
-                             nullptr};
+        Strip strip = {};
+        strip.a = p.a + row * p.a_row + q * p.a_depth;
+        strip.a_row = p.a_row;
+        strip.a_depth = p.a_depth;
+        strip.b = panel.b + q * p.b_row;
+        strip.b_row = p.b_row;
+        strip.depth = left < terms_per_accumulator ? left : terms_per_accumulator;
+        strip.c = sums;
+        strip.c_row = nr;
         if (q == 0) {
           all_rows<a_unit_row, Finish::store>(strip, count);
         } else {
@@ -244,22 +258,22 @@ struct ProductKernel {
     }
   }
 
-  using Tiles = void (*)(const Strip&, index_t);
+  using Rows = void (*)(const Strip&, index_t);
 
-  // For whole tiles; nullptr if they are finished by way of their sums.
+  // What finishes the rows of a whole panel; nullptr if they go by way of their sums.
   template <bool a_unit_row>
-  static Tiles tiles_for(const Product<T>& p) {
+  static Rows rows_for(const Product<T>& p) {
     if (p.depth > terms_per_accumulator) return nullptr;
     if (p.accumulate) {
       if (p.epilogue != Epilogue::none) return nullptr;
-      return p.row_scale != nullptr ? tiles<max_rows, a_unit_row, Finish::scale_add>
-                                    : tiles<max_rows, a_unit_row, Finish::add>;
+      return p.row_scale != nullptr ? all_rows<a_unit_row, Finish::scale_add>
+                                    : all_rows<a_unit_row, Finish::add>;
     }
-    if (p.epilogue == Epilogue::none) return tiles<max_rows, a_unit_row, Finish::store>;
+    if (p.epilogue == Epilogue::none) return all_rows<a_unit_row, Finish::store>;
     if constexpr (!a_unit_row) {  // score products have rows of queries or keys
       if (p.epilogue == Epilogue::gradient) {
-        return p.row != nullptr ? tiles<max_rows, false, Finish::gradient_row>
-                                : tiles<max_rows, false, Finish::gradient_lane>;
+        return p.row != nullptr ? all_rows<false, Finish::gradient_row>
+                                : all_rows<false, Finish::gradient_lane>;
       }
     }
     return nullptr;
@@ -267,20 +281,19 @@ struct ProductKernel {
 
   template <bool a_unit_row>
   static void all_panels(const Product<T>& p) {
-    const Tiles whole_tiles = tiles_for<a_unit_row>(p);
+    const Rows rows = rows_for<a_unit_row>(p);
     for (index_t col = 0; col < p.cols; col += nr) {
       const index_t left = p.cols - col;
       const Panel panel = {p.b + col / nr * p.b_panel, p.c + col / nr * p.c_panel,
                            p.lane + (p.lane != nullptr ? col : 0),
                            left >= nr || p.padded ? nr : left};
-      index_t row = 0;
-      if (whole_tiles != nullptr && p.rows >= max_rows && panel.columns == nr) {
+      if (rows != nullptr && panel.columns == nr) {
         const Strip strip = {p.a,     p.a_row, p.a_depth,  panel.b, p.b_row,    p.depth,
                              panel.c, p.c_row, panel.lane, p.row,   p.row_scale};
-        row = p.rows / max_rows * max_rows;
-        whole_tiles(strip, row / max_rows);
+        rows(strip, p.rows);
+      } else {
+        by_sums<a_unit_row>(p, panel);
       }
-      if (row < p.rows) by_sums<a_unit_row>(p, panel, row, p.rows - row);
     }
   }
 
