@@ -89,6 +89,21 @@ LayerInputs<T> inputs_of(const ioattn_layer_problem& p) {
           p.batch == 0 ? 1 : p.batch};
 }
 
+// Which gradients there is memory for: gradients_of(...).set() without the types.
+inline GradientSet set_of(const ioattn_layer_gradients& g) {
+  GradientSet set;
+  set.dX = g.dx != nullptr;
+  set.dY = g.dy != nullptr;
+  set.dA1 = g.da1 != nullptr;
+  set.dA2 = g.da2 != nullptr;
+  set.dA3 = g.da3 != nullptr;
+  set.dA = g.da != nullptr;
+  set.dW_Q = g.dk != 0 && g.dw_q != nullptr;
+  set.dW_K = g.dk != 0 && g.dw_k != nullptr;
+  set.dk = set.dW_Q || set.dW_K ? g.dk : 0;
+  return set;
+}
+
 template <class T>
 LayerGradients<T> gradients_of(const ioattn_layer_problem& p, const ioattn_layer_gradients& g) {
   LayerGradients<T> out;
