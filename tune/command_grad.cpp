@@ -27,6 +27,8 @@ struct Wanted {
 
 struct GradOptions {
   LayerPaths paths;
+  double scale = 1;
+  MaskOptions mask;
   std::string out;
   Wanted wanted;
   std::optional<DType> dtype;
@@ -70,21 +72,24 @@ struct Outcome {
   std::vector<PassReport> passes;
   double peak_flops = 0;  // measured, of all threads used
   int threads = 1;
-  DType dtype = DType::f32;
+  LayerProblem problem;
 };
 
+// Files of a batch have one dimension more than those of a layer.
 template <class T>
-using NamedMatrices = std::vector<std::pair<const char*, MatrixView<const T>>>;
-
-template <class T>
-void write_results(const GradOptions& options, const ForwardResult<T>& forward,
-                   const NamedMatrices<T>& gradients) {
-  const auto path = [&](const char* name) { return options.out + "/" + name + ".npy"; };
-  if (options.wanted.o) write_npy<T>(path("O"), forward.o);
-  if (options.wanted.lse) {
-    write_npy<T>(path("LSE"), {forward.lse, forward.o.rows, 1, 1}, 1);
+void write_results(const GradOptions& options, std::optional<index_t> batch,
+                   const ForwardResult<T>& forward, const std::vector<NamedMatrix<T>>& gradients) {
+  const auto write = [&](const char* name, const T* data, bool is_per_entry,
+                         std::vector<index_t> shape) {
+    if (is_per_entry && batch) shape.insert(shape.begin(), *batch);
+    write_npy<T>(options.out + "/" + name + ".npy", data, shape);
+  };
+  const MatrixView<const T>& o = forward.o;
+  if (options.wanted.o) write("O", o.data, true, {o.rows, o.cols});
+  if (options.wanted.lse) write("LSE", forward.lse, true, {o.rows});
+  for (const auto& [name, first, is_per_entry] : gradients) {
+    write(name, first.data, is_per_entry, {first.rows, first.cols});
   }
-  for (const auto& [name, matrix] : gradients) write_npy<T>(path(name), matrix);
 }
 
 template <class T>
@@ -94,10 +99,11 @@ Outcome run(const GradOptions& options) {
     std::fprintf(stderr, "ioattn: warning: NaN or Inf in %s\n",
                  fmt::format("{}", fmt::join(files.not_finite, ", ")).c_str());
   }
-  const LayerInputs<T> inputs = files.inputs();
-  LayerProblem problem;
-  problem.shape = shape_of(inputs);
-  problem.dtype = dtype_of<T>::value;
+  LayerInputs<T> inputs = files.inputs();
+  inputs.scale = options.scale;
+  inputs.mask = options.mask.of(inputs.a1.rows, inputs.a2.rows);
+  const MatrixView<const T> d_o = files.first_entry(files.d_o);
+  const LayerProblem problem = api::problem_of(inputs);
 
   // Plan both passes before anything runs: the backward pass first, which needs more.
   Wanted wanted = options.wanted;
@@ -119,7 +125,7 @@ Outcome run(const GradOptions& options) {
   make_directory(options.out);
 
   Outcome outcome;
-  outcome.dtype = problem.dtype;
+  outcome.problem = problem;
   outcome.threads = api::granted_threads(options.run.threads);
   const kernels::Kernels* kernels = nullptr;
   // The machine's peak, whatever IOATTN_ISA makes the passes run on.
@@ -135,16 +141,16 @@ Outcome run(const GradOptions& options) {
     if (wanted.forward()) outcome.passes.push_back(std::move(report));
   }
   if (dx_alone) {
-    outcome.passes.insert(outcome.passes.begin(), run_backward(inputs, files.d_o.view(), results.o,
-                                                               results.lse, backward, mode, &dx));
+    outcome.passes.insert(outcome.passes.begin(),
+                          run_backward(inputs, d_o, results.o, results.lse, backward, mode, &dx));
     const index_t d = problem.shape.d;
-    more.matrices = {{"dX", {dx.data(), d, d, d}}};
+    more.matrices = {{"dX", {dx.data(), d, d, d}, false}};
   } else if (wanted.backward()) {
-    const GradientInputs<T> given = {inputs,      files.d_o.view(), results.o,
-                                     results.lse, files.w_q.view(), files.w_k.view()};
+    const GradientInputs<T> given = {inputs,          d_o, results.o, results.lse, files.w_q.view(),
+                                     files.w_k.view()};
     outcome.passes.insert(outcome.passes.begin(), run_gradients(given, gradients, mode, &more));
   }
-  write_results(options, results, more.matrices);
+  write_results(options, files.batch, results, more.matrices);
   return outcome;
 }
 
@@ -155,7 +161,10 @@ void print_outcome_json(const Outcome& outcome) {
   json["plan"] = main.plan_text;
   json["schedule"] = name_of(main.planned.plan.schedule);
   json["isa"] = name_of(main.planned.plan.isa);
-  json["dtype"] = name_of(outcome.dtype);
+  json["dtype"] = name_of(outcome.problem.dtype);
+  json["batch"] = outcome.problem.batch;
+  json["scale"] = outcome.problem.scale;
+  json["mask"] = mask_text(outcome.problem.shape);
   json["threads"] = outcome.threads;
   json["seconds"] = main.seconds;
   json["gflops"] = main.gflops;
@@ -168,6 +177,7 @@ void print_outcome_json(const Outcome& outcome) {
 void print_outcome(const GradOptions& options, const Outcome& outcome) {
   const machine::Machine& machine = machine::this_machine();
   const PassReport& main = outcome.passes.front();
+  fmt::print("{}\n", to_text(outcome.problem));
   fmt::print("machine: {}; {} of {} threads, {}\n", machine.model, outcome.threads,
              machine.usable_threads, name_of(main.planned.plan.isa));
   for (const PassReport& report : outcome.passes) {
@@ -209,7 +219,7 @@ void add_grad_command(CLI::App* app) {
   const auto file = [&](const char* name, std::string* path, const char* help) {
     return command->add_option(name, *path, help)->type_name("FILE");
   };
-  file("--A1", &options->paths.a1, "queries, n x d")->required();
+  file("--A1", &options->paths.a1, "queries, n x d, or a batch of them, B x n x d")->required();
   file("--A2", &options->paths.a2, "keys, m x d (default: A1, the same memory)");
   file("--A3", &options->paths.a3, "values, m x d (default: A1, the same memory)");
   file("--X", &options->paths.x, "W_Q W_K^T, d x d")->required();
@@ -226,6 +236,8 @@ void add_grad_command(CLI::App* app) {
           "comma-separated list of O, LSE, dX, dY, dA1, dA2, dA3, dA (the sum over operands that "
           "are one file), dW_Q, dW_K (default: O,LSE,dX)")
       ->type_name("LIST");
+  add_scale(command, &options->scale);
+  options->mask.add(command);
   add_schedule(command, &options->run.schedule);
   command->add_flag("--literal", options->run.literal,
                     "paper_large with the paper's own block sizes, although they exceed M");
@@ -244,6 +256,10 @@ void add_grad_command(CLI::App* app) {
       "  form h (h = A3 Y) and paper schedules: dX  2(2nmd + 2nd^2 + nm dv + m d dv)\n"
       "                                         O   2(nmd + nd^2 + nm dv + m d dv)\n"
       "  other gradients than dX:               2 per multiply-add of their phases\n"
+      "Under a mask nm is the number of pairs of a query and a key that it sees. All of it counts\n"
+      "once for each entry of a batch, whose O, LSE, dA1, dA2, dA3 and dA have one dimension "
+      "more;\n"
+      "dX, dY, dW_Q and dW_K are sums over the entries.\n"
       "peak_fraction compares it with independent multiply-adds measured in the same run, times "
       "the\n"
       "threads. schedule, plan, seconds and gflops are those of the first entry of io.");

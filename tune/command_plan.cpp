@@ -7,6 +7,7 @@
 #include "theory/bounds.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
+#include "tune/measured_pass.hpp"
 #include "tune/options.hpp"
 #include "tune/report_json.hpp"
 #include "tune/table.hpp"
@@ -29,6 +30,7 @@ LayerProblem problem_of(const PlanOptions& options) {
     std::string error;
     if (!parse_problem(options.problem, &problem, &error)) throw UsageError(error);
     check_shape(problem.shape);
+    if (seen_keys(problem.shape).is_empty()) throw UsageError("the mask hides every key");
     return problem;
   }
   if (options.shape.shape.n == 0 || options.shape.shape.d == 0) {
@@ -79,24 +81,25 @@ std::vector<plan::Candidate> every_candidate(plan::PlanRequest request) {
   return plan::candidates(request);
 }
 
+// Of the whole batch; the planner compares single entries.
 struct Costs {
   theory::Bound bound;
-  index_t words = 0;
+  index_t words = 0, footprint = 0, fma = 0;
   double ratio = 0;
 };
 
 Costs costs_of(const plan::PlanRequest& request, const plan::Candidate& candidate) {
+  const LayerProblem& problem = request.problem;
+  const theory::IoCost total = cost_of(request.pass, problem, candidate.schedule, candidate.blocks);
   Costs costs;
   costs.bound =
       theory::lower_bound(request.pass, theory::class_of(request.pass, candidate.schedule),
-                          request.problem.shape, request.M);
-  costs.words = candidate.cost.total().words();
+                          problem.shape, request.M, problem.batch);
+  costs.words = total.words();
+  costs.footprint = total.footprint;
+  costs.fma = problem.batch * candidate.fma;
   costs.ratio = static_cast<double>(costs.words) / costs.bound.words;
   return costs;
-}
-
-bool exceeds(const plan::PlanRequest& request, const plan::Candidate& candidate) {
-  return candidate.cost.total().footprint > request.M;
 }
 
 Json candidate_json(const plan::PlanRequest& request, const plan::Candidate& candidate) {
@@ -109,10 +112,10 @@ Json candidate_json(const plan::PlanRequest& request, const plan::Candidate& can
   json["least_M"] = candidate.least_M;
   if (!candidate.fits) return json;
   const Costs costs = costs_of(request, candidate);
-  const bool bounded = !exceeds(request, candidate);
+  const bool bounded = costs.footprint <= request.M;
   json["words"] = costs.words;
-  json["fma"] = candidate.fma;
-  json["footprint"] = candidate.cost.total().footprint;
+  json["fma"] = costs.fma;
+  json["footprint"] = costs.footprint;
   json["scratch_bytes"] = candidate.scratch_bytes;
   json["within_memory_limit"] = candidate.within_memory_limit;
   json["lower_bound"] = bounded ? Json(costs.bound.words) : Json();
@@ -164,10 +167,10 @@ std::vector<std::string> candidate_row(const plan::PlanRequest& request,
     return row;
   }
   const Costs costs = costs_of(request, candidate);
-  const bool bounded = !exceeds(request, candidate);
+  const bool bounded = costs.footprint <= request.M;
   row.push_back(grouped(costs.words));
-  row.push_back(grouped(candidate.fma));
-  row.push_back(grouped(candidate.cost.total().footprint));
+  row.push_back(grouped(costs.fma));
+  row.push_back(grouped(costs.footprint));
   row.push_back(bytes_text(candidate.scratch_bytes) + (candidate.within_memory_limit ? "" : " !"));
   row.push_back(bounded ? grouped(costs.bound.words) : "-");
   row.push_back(bounded ? costs.bound.name : "exceeds M");
@@ -235,7 +238,9 @@ void add_plan_command(CLI::App* app) {
   const auto options = std::make_shared<PlanOptions>();
   CLI::Option* text = command
                           ->add_option("--problem", options->problem,
-                                       "e.g. layer:n512,m512,d385,v32,f32,tied (or self)")
+                                       "e.g. layer:n512,m512,d385,v32,f32,tied (or self); also "
+                                       "b8: a batch, s0.125: a scale, causal, "
+                                       "causal-bottom-right or keys-64:0: a mask")
                           ->type_name("PROBLEM");
   ShapeOptions& shape = options->shape;
   shape.add(command);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "api/session.hpp"
 #include "api/validate.hpp"
 #include "tune/command_error.hpp"
 #include "tune/npy.hpp"
@@ -15,15 +16,38 @@ bool same_file(const std::string& p, const std::string& q) {
   return p == q || std::filesystem::equivalent(p, q, error);
 }
 
+// What a file of a matrix, or of a batch, holds.
+struct Extent {
+  index_t rows = 0, cols = 0;
+  std::optional<index_t> batch = {};
+
+  bool operator==(const Extent&) const = default;
+  std::string text() const {
+    return (batch ? std::to_string(*batch) + " x " : "") + std::to_string(rows) + " x " +
+           std::to_string(cols);
+  }
+};
+
 template <class T>
-void check(const char* name, const std::string& path, const Matrix<T>& matrix, index_t rows,
-           index_t cols) {
-  if (matrix.rows == rows && matrix.cols == cols) return;
-  const auto text = [](index_t r, index_t c) {
-    return std::to_string(r) + " x " + std::to_string(c);
-  };
-  throw UsageError(path + ": " + name + " is " + text(matrix.rows, matrix.cols) + ", not " +
-                   text(rows, cols) + " as the other inputs ask");
+Extent extent_of(const Matrix<T>& matrix) {
+  return {matrix.rows, matrix.cols};
+}
+
+// The rows of all entries.
+template <class T>
+struct Stack {
+  std::optional<index_t> batch;  // before `all`, whose reader sets it
+  std::shared_ptr<const Matrix<T>> all;
+
+  explicit Stack(const std::string& path)
+      : all(std::make_shared<const Matrix<T>>(read_npy<T>(path, &batch))) {}
+  Extent extent() const { return {all->rows / batch.value_or(1), all->cols, batch}; }
+};
+
+void check(const char* name, const std::string& path, const Extent& found, const Extent& asked) {
+  if (found == asked) return;
+  throw UsageError(path + ": " + name + " is " + found.text() + ", not " + asked.text() +
+                   " as the other inputs ask");
 }
 
 template <class T>
@@ -42,31 +66,40 @@ template <class T>
 LayerFiles<T> read_layer(const LayerPaths& paths) {
   const std::string a2_path = paths.a2.empty() ? paths.a1 : paths.a2;
   const std::string a3_path = paths.a3.empty() ? paths.a1 : paths.a3;
-  const auto read = [](const std::string& path) {
-    return std::make_shared<const Matrix<T>>(read_npy<T>(path));
-  };
+  const Stack<T> a1(paths.a1);
+  const Stack<T> a2 = same_file(a2_path, paths.a1) ? a1 : Stack<T>(a2_path);
+  const Stack<T> a3 = same_file(a3_path, paths.a1)  ? a1
+                      : same_file(a3_path, a2_path) ? a2
+                                                    : Stack<T>(a3_path);
   LayerFiles<T> files;
-  files.a1 = read(paths.a1);
-  files.a2 = same_file(a2_path, paths.a1) ? files.a1 : read(a2_path);
-  files.a3 = same_file(a3_path, paths.a1)  ? files.a1
-             : same_file(a3_path, a2_path) ? files.a2
-                                           : read(a3_path);
+  files.a1 = a1.all;
+  files.a2 = a2.all;
+  files.a3 = a3.all;
+  files.batch = a1.batch;
   files.x = read_npy<T>(paths.x);
   files.y = read_npy<T>(paths.y);
-  if (!paths.d_o.empty()) files.d_o = read_npy<T>(paths.d_o);
+  Extent d_o;
+  if (!paths.d_o.empty()) {
+    const Stack<T> stack(paths.d_o);
+    files.d_o = *stack.all;
+    d_o = stack.extent();
+  }
   if (!paths.w_q.empty()) files.w_q = read_npy<T>(paths.w_q);
   if (!paths.w_k.empty()) files.w_k = read_npy<T>(paths.w_k);
 
-  const index_t d = files.a1->cols;
-  check("A2", a2_path, *files.a2, files.a2->rows, d);
-  check("A3", a3_path, *files.a3, files.a2->rows, d);
-  check("X", paths.x, files.x, d, d);
-  check("Y", paths.y, files.y, d, files.y.cols);
-  if (!paths.d_o.empty()) check("dO", paths.d_o, files.d_o, files.a1->rows, files.y.cols);
+  const Extent queries = a1.extent();
+  const index_t d = queries.cols, m = a2.extent().rows;
+  check("A2", a2_path, a2.extent(), {m, d, files.batch});
+  check("A3", a3_path, a3.extent(), {m, d, files.batch});
+  check("X", paths.x, extent_of(files.x), {d, d});
+  check("Y", paths.y, extent_of(files.y), {d, files.y.cols});
+  if (!paths.d_o.empty()) {
+    check("dO", paths.d_o, d_o, {queries.rows, files.y.cols, files.batch});
+  }
   const index_t dk = paths.w_q.empty() ? files.w_k.cols : files.w_q.cols;
-  if (!paths.w_q.empty()) check("W_Q", paths.w_q, files.w_q, d, dk);
-  if (!paths.w_k.empty()) check("W_K", paths.w_k, files.w_k, d, dk);
-  require(api::validate_shape(shape_of(files.inputs())));
+  if (!paths.w_q.empty()) check("W_Q", paths.w_q, extent_of(files.w_q), {d, dk});
+  if (!paths.w_k.empty()) check("W_K", paths.w_k, extent_of(files.w_k), {d, dk});
+  require(api::validate_problem(api::problem_of(files.inputs())));
 
   note_not_finite("A1", *files.a1, &files.not_finite);
   if (files.a2 != files.a1) note_not_finite("A2", *files.a2, &files.not_finite);

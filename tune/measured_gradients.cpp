@@ -6,40 +6,41 @@
 namespace ioattn::tune {
 namespace {
 
-constexpr NamedGradient names[] = {{"dX", &GradientSet::dX},     {"dY", &GradientSet::dY},
-                                   {"dA1", &GradientSet::dA1},   {"dA2", &GradientSet::dA2},
-                                   {"dA3", &GradientSet::dA3},   {"dA", &GradientSet::dA},
-                                   {"dW_Q", &GradientSet::dW_Q}, {"dW_K", &GradientSet::dW_K}};
+constexpr NamedGradient names[] = {
+    {"dX", &GradientSet::dX, false},     {"dY", &GradientSet::dY, false},
+    {"dA1", &GradientSet::dA1, true},    {"dA2", &GradientSet::dA2, true},
+    {"dA3", &GradientSet::dA3, true},    {"dA", &GradientSet::dA, true},
+    {"dW_Q", &GradientSet::dW_Q, false}, {"dW_K", &GradientSet::dW_K, false}};
 
 // The matrices of a set in one array, which has room for all.
 template <class T>
-LayerGradients<T> lay_out(const LayerShape& shape, const GradientSet& set, T* words) {
-  const auto [n, m, d, e, tie, mask] = shape;
-  const auto next = [&words](bool wanted, index_t rows, index_t cols) {
+LayerGradients<T> lay_out(const LayerProblem& problem, const GradientSet& set, T* words) {
+  const auto [n, m, d, e, tie, mask] = problem.shape;
+  const auto next = [&words](bool wanted, index_t rows, index_t cols, index_t entries = 1) {
     if (!wanted) return MatrixView<T>{};
     const MatrixView<T> view = {words, rows, cols, cols};
-    words += rows * cols;
+    words += entries * rows * cols;
     return view;
   };
   LayerGradients<T> out;
   out.dx = next(set.dX, d, d);
   out.dy = next(set.dY, d, e);
-  out.da1 = next(set.dA1, n, d);
-  out.da2 = next(set.dA2, m, d);
-  out.da3 = next(set.dA3, m, d);
-  out.da = next(set.dA, m, d);
+  out.da1 = next(set.dA1, n, d, problem.batch);
+  out.da2 = next(set.dA2, m, d, problem.batch);
+  out.da3 = next(set.dA3, m, d, problem.batch);
+  out.da = next(set.dA, m, d, problem.batch);
   out.dw_q = next(set.dW_Q, d, set.dk);
   out.dw_k = next(set.dW_K, d, set.dk);
   return out;
 }
 
-index_t words_of(const LayerShape& shape, const GradientSet& set) {
-  const auto [n, m, d, e, tie, mask] = shape;
+index_t words_of(const LayerProblem& problem, const GradientSet& set) {
+  const auto [n, m, d, e, tie, mask] = problem.shape;
   index_t words = 0;
   if (set.dX) words += d * d;
   if (set.dY) words += d * e;
-  if (set.dA1) words += n * d;
-  for (const bool wanted : {set.dA2, set.dA3, set.dA}) words += wanted ? m * d : 0;
+  if (set.dA1) words += problem.batch * n * d;
+  for (const bool wanted : {set.dA2, set.dA3, set.dA}) words += wanted ? problem.batch * m * d : 0;
   for (const bool wanted : {set.dW_Q, set.dW_K}) words += wanted ? d * set.dk : 0;
   return words;
 }
@@ -56,8 +57,7 @@ PlannedGradients plan_gradients(const LayerProblem& problem, const GradientSet& 
   require(plan::make_gradient_plan(request, set, &result.plan));
   const plan::GradientPlan& plan = result.plan;
   result.pass = {Pass::backward,
-                 problem.shape,
-                 problem.dtype,
+                 problem,
                  request.M,
                  {plan.level, plan.blocks.schedule, plan.blocks.rows, plan.isa, plan.tile_rows,
                   plan.tile_cols}};
@@ -67,16 +67,19 @@ PlannedGradients plan_gradients(const LayerProblem& problem, const GradientSet& 
 template <class T>
 PassReport run_gradients(const GradientInputs<T>& inputs, const PlannedGradients& planned,
                          RunMode how, GradientResults<T>* results) {
-  const LayerShape& shape = planned.pass.shape;
+  const LayerProblem& problem = planned.pass.problem;
+  const LayerShape& shape = problem.shape;
   const GradientSet& set = planned.set;
   const theory::IoCost formula =
-      is_empty(shape) ? theory::IoCost()
-                      : theory::gradients_cost(shape, set, planned.plan.blocks).total();
+      is_empty(shape)
+          ? theory::IoCost()
+          : theory::gradients_cost(shape, set, planned.plan.blocks, theory::batch_of(problem))
+                .total();
   // One word more, so that no array is null.
-  results->words.assign(static_cast<std::size_t>(words_of(shape, set) + 1), T(0));
+  results->words.assign(static_cast<std::size_t>(words_of(problem, set) + 1), T(0));
   PassReport report = measure_runs(
       planned.pass, formula, how, &results->words, [&](Observer* observer, std::vector<T>* words) {
-        LayerGradients<T> out = lay_out(shape, set, words->data());
+        LayerGradients<T> out = lay_out(problem, set, words->data());
         out.w_q = inputs.w_q;
         out.w_k = inputs.w_k;
         words->back() = 0;
@@ -84,18 +87,19 @@ PassReport run_gradients(const GradientInputs<T>& inputs, const PlannedGradients
                                        how.threads, observer, out);
       });
   report.plan_text = to_text(planned.plan, set, shape.tie);
-  const double fma =
-      is_empty(shape) ? 0
-                      : static_cast<double>(theory::gradients_fma(shape, set, planned.plan.blocks));
+  const double fma = is_empty(shape) ? 0
+                                     : static_cast<double>(theory::gradients_fma(
+                                           shape, set, planned.plan.blocks, problem.batch));
   report.gflops = report.seconds > 0 ? 2 * fma / report.seconds / 1e9 : 0;
   report.regime = theory::regime(shape, planned.pass.M);
   report.reason = "no bound was proved for more gradients than dX";
 
-  const LayerGradients<T> out = lay_out(shape, set, results->words.data());
+  const LayerGradients<T> out = lay_out(problem, set, results->words.data());
   const MatrixView<T> views[] = {out.dx,  out.dy, out.da1,  out.da2,
                                  out.da3, out.da, out.dw_q, out.dw_k};
   for (std::size_t i = 0; i < std::size(names); ++i) {
-    if (set.*names[i].wanted) results->matrices.emplace_back(names[i].name, views[i]);
+    if (!(set.*names[i].wanted)) continue;
+    results->matrices.push_back({names[i].name, views[i], names[i].is_per_entry});
   }
   return report;
 }

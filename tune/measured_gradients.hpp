@@ -12,6 +12,7 @@ namespace ioattn::tune {
 struct NamedGradient {
   const char* name;
   bool GradientSet::*wanted;
+  bool is_per_entry;  // of a batch; the others are sums over the entries
 };
 std::span<const NamedGradient> named_gradients();
 
@@ -31,11 +32,18 @@ struct GradientInputs {
   MatrixView<const T> w_q, w_k;
 };
 
+template <class T>
+struct NamedMatrix {
+  const char* name;
+  MatrixView<const T> first;  // the rows of other entries follow
+  bool is_per_entry;
+};
+
 // One matrix after the other, in the order of named_gradients.
 template <class T>
 struct GradientResults {
   std::vector<T> words;
-  std::vector<std::pair<const char*, MatrixView<const T>>> matrices;
+  std::vector<NamedMatrix<T>> matrices;
 };
 
 // Throws RunError as run_backward does.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/layer.hpp"
+#include "theory/gradients_cost.hpp"
 #include "tune/command_error.hpp"
 #include "tune/measure.hpp"
 
@@ -13,11 +14,10 @@ namespace {
 template <class T, class Run>
 PassReport measure(const PlannedPass& planned, bool partly_shared, RunMode how,
                    std::vector<T>* words, const Run& run) {
-  const bool empty = is_empty(planned.shape);
-  const theory::IoCost formula = empty ? theory::IoCost()
-                                       : theory::io_cost(planned.pass, planned.plan.schedule,
-                                                         planned.shape, planned.plan.blocks)
-                                             .total();
+  const bool empty = is_empty(planned.problem.shape);
+  const theory::IoCost formula =
+      empty ? theory::IoCost()
+            : cost_of(planned.pass, planned.problem, planned.plan.schedule, planned.plan.blocks);
   PassReport report = measure_runs(planned, formula, how, words, run);
   report.plan_text = to_text(planned.plan);
   report.gflops = report.seconds > 0 ? nominal_flops(planned) / report.seconds / 1e9 : 0;
@@ -47,7 +47,7 @@ plan::PlanRequest request_for(Pass pass, const LayerProblem& problem,
 
 PlannedPass plan_pass(Pass pass, const LayerProblem& problem, const api::RunOptions& options) {
   const plan::PlanRequest request = request_for(pass, problem, options);
-  PlannedPass result = {pass, problem.shape, problem.dtype, request.M, {}};
+  PlannedPass result = {pass, problem, request.M, {}};
   require(plan::make_plan(request, &result.plan));
   return result;
 }
@@ -78,8 +78,7 @@ PlannedPass plan_pass_or_auto(Pass pass, const LayerProblem& problem,
 PlannedPass planned(const plan::PlanRequest& request, const plan::Candidate& candidate) {
   const LayerProblem& problem = request.problem;
   return {request.pass,
-          problem.shape,
-          problem.dtype,
+          problem,
           request.M,
           {request.level, candidate.schedule, candidate.blocks, request.tile.isa, request.tile.rows,
            request.tile.cols}};
@@ -87,32 +86,45 @@ PlannedPass planned(const plan::PlanRequest& request, const plan::Candidate& can
 
 double nominal_flops(const PlannedPass& planned) {
   const auto real = [](index_t size) { return static_cast<double>(size); };
-  const double n = real(planned.shape.n), m = real(planned.shape.m);
-  const double d = real(planned.shape.d), dv = real(planned.shape.dv);
+  const LayerShape& shape = planned.problem.shape;
+  const double n = real(shape.n), m = real(shape.m), d = real(shape.d), dv = real(shape.dv);
+  const double pairs = real(visible_pairs(shape.mask, shape.n, shape.m));
   const bool g_form =
       has_form(planned.plan.schedule, Form::h) && planned.plan.blocks.form == Form::g;
-  const double values = g_form ? n * m * d + n * d * dv : n * m * dv + m * d * dv;
-  const double fma = planned.pass == Pass::forward ? n * d * d + n * m * d + values
-                                                   : 2 * n * d * d + 2 * n * m * d + values;
-  return 2 * fma;
+  const double values = g_form ? pairs * d + n * d * dv : pairs * dv + m * d * dv;
+  const double fma = planned.pass == Pass::forward ? n * d * d + pairs * d + values
+                                                   : 2 * n * d * d + 2 * pairs * d + values;
+  return 2 * fma * real(planned.problem.batch);
+}
+
+theory::IoCost cost_of(Pass pass, const LayerProblem& problem, Schedule schedule,
+                       const Blocks& blocks) {
+  const theory::Batch batch = theory::batch_of(problem);
+  if (pass == Pass::forward) {
+    return theory::forward_cost(schedule, problem.shape, blocks, batch).total();
+  }
+  GradientBlocks alone;
+  alone.schedule = schedule;
+  alone.rows = blocks;
+  return theory::gradients_cost(problem.shape, {.dX = true}, alone, batch).total();
 }
 
 index_t overflow_words(const PlannedPass& planned) {
   const bool printed = planned.plan.schedule == Schedule::naive;
   const Blocks blocks = printed ? Blocks() : planned.plan.blocks;
-  const theory::IoCost cost =
-      theory::io_cost(planned.pass, planned.plan.schedule, planned.shape, blocks).total();
+  const theory::IoCost cost = cost_of(planned.pass, planned.problem, planned.plan.schedule, blocks);
   return std::max<index_t>(cost.footprint - planned.M, 0);
 }
 
 void set_bound(bool partly_shared, PassReport* report) {
   const PlannedPass& planned = report->planned;
+  const LayerProblem& problem = planned.problem;
   report->has_bound = false;
-  if (is_empty(planned.shape)) {
-    report->reason = "a size is 0: nothing moves";
+  if (is_empty(problem.shape)) {
+    report->reason = "a size is 0, or no query sees a key: nothing moves";
     return;
   }
-  report->regime = theory::regime(planned.shape, planned.M);
+  report->regime = theory::regime(problem.shape, planned.M);
   if (partly_shared) {
     report->reason = "A1 is the same memory as one of A2 and A3: no bound was proved for that";
     return;
@@ -123,7 +135,7 @@ void set_bound(bool partly_shared, PassReport* report) {
   }
   report->bound =
       theory::lower_bound(planned.pass, theory::class_of(planned.pass, planned.plan.schedule),
-                          planned.shape, planned.M);
+                          problem.shape, planned.M, problem.batch);
   report->has_bound = report->bound.words > 0;
   if (!report->has_bound) {
     report->reason = "no bound was proved for this case";
@@ -168,9 +180,9 @@ Json io_json(const PassReport& report) {
 template <class T>
 PassReport run_forward(const LayerInputs<T>& inputs, const PlannedPass& planned, RunMode how,
                        ForwardResult<T>* result) {
-  const LayerShape& shape = planned.shape;
-  const index_t o_words = shape.n * shape.dv;
-  result->words.assign(static_cast<std::size_t>(o_words + shape.n), T(0));
+  const LayerShape& shape = planned.problem.shape;
+  const index_t rows = planned.problem.batch * shape.n, o_words = rows * shape.dv;
+  result->words.assign(static_cast<std::size_t>(o_words + rows), T(0));
   PassReport report =
       measure(planned, is_partly_shared(inputs), how, &result->words,
               [&](Observer* observer, std::vector<T>* words) {
@@ -187,7 +199,7 @@ template <class T>
 PassReport run_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o,
                         MatrixView<const T> o, const T* lse, const PlannedPass& planned,
                         RunMode how, std::vector<T>* dx) {
-  const index_t d = planned.shape.d;
+  const index_t d = planned.problem.shape.d;
   dx->assign(static_cast<std::size_t>(d * d), T(0));
   return measure(planned, is_partly_shared(inputs), how, dx,
                  [&](Observer* observer, std::vector<T>* words) {

@@ -8,6 +8,7 @@
 #include "instruments/io_counter.hpp"
 #include "plan/planner.hpp"
 #include "theory/bounds.hpp"
+#include "theory/io_cost.hpp"
 #include "tune/report_json.hpp"
 
 // One pass of the layer problem: planned, run and timed, run once more under a counter, and held
@@ -16,8 +17,7 @@ namespace ioattn::tune {
 
 struct PlannedPass {
   Pass pass = Pass::backward;
-  LayerShape shape;
-  DType dtype = DType::f32;
+  LayerProblem problem;
   index_t M = 0;
   plan::Plan plan;
 };
@@ -41,8 +41,13 @@ PlannedPass planned(const plan::PlanRequest& request, const plan::Candidate& can
 //   forward  nd^2 + 2nmd + n d dv                  backward  2nd^2 + 3nmd + n d dv
 // with h = A3 Y (form h; the paper's schedules too)
 //   forward  nd^2 + nmd + nm dv + m d dv           backward  2nd^2 + 2nmd + nm dv + m d dv
-// multiply-adds. At dv = d form g's backward is 3nmd + 3nd^2.
+// multiply-adds. At dv = d form g's backward is 3nmd + 3nd^2. Under a mask nm are the pairs of a
+// query and a key that it sees; a batch counts as often as it has entries.
 double nominal_flops(const PlannedPass& planned);
+
+// What theory says of a pass that makes dX alone, or O and LSE: of the whole batch.
+theory::IoCost cost_of(Pass pass, const LayerProblem& problem, Schedule schedule,
+                       const Blocks& blocks);
 
 // Words by which the run (or, for naive, the algorithm as printed, which keeps everything resident)
 // exceeds M.
@@ -79,8 +84,8 @@ void set_bound(bool partly_shared, PassReport* report);
 
 template <class T>
 struct ForwardResult {
-  std::vector<T> words;  // O, then LSE
-  MatrixView<const T> o;
+  std::vector<T> words;   // O, then LSE, of all entries
+  MatrixView<const T> o;  // of the first entry, the others follow
   const T* lse = nullptr;
 };
 

@@ -62,12 +62,20 @@ std::istringstream normalised(OpenFile* file, const NpyHeader& header) {
   return std::istringstream(std::move(bytes));
 }
 
+// `shape` has 2 sizes or, for a batch, 3.
 template <class T, class Source>
-Matrix<T> converted(std::istringstream stream, index_t rows, index_t cols) {
+Matrix<T> converted(std::istringstream stream, const std::vector<index_t>& shape) {
   const auto array = xt::load_npy<Source>(stream);
-  Matrix<T> matrix(rows, cols);
-  for (index_t i = 0; i < rows; ++i) {
-    for (index_t j = 0; j < cols; ++j) matrix.at(i, j) = static_cast<T>(array(i, j));
+  const bool is_batch = shape.size() == 3;
+  const index_t entries = is_batch ? shape[0] : 1;
+  const index_t rows = shape[shape.size() - 2], cols = shape.back();
+  Matrix<T> matrix(entries * rows, cols);
+  for (index_t b = 0; b < entries; ++b) {
+    for (index_t i = 0; i < rows; ++i) {
+      for (index_t j = 0; j < cols; ++j) {
+        matrix.at(b * rows + i, j) = static_cast<T>(is_batch ? array(b, i, j) : array(i, j));
+      }
+    }
   }
   return matrix;
 }
@@ -94,36 +102,34 @@ NpyHeader read_npy_header(const std::string& path) {
 }
 
 template <class T>
-Matrix<T> read_npy(const std::string& path) {
+Matrix<T> read_npy(const std::string& path, std::optional<index_t>* batch) {
   return with_path(path, [&] {
     OpenFile file = open_file(path);
     const NpyHeader header = header_of(&file);
-    if (header.shape.size() != 2) {
-      throw UsageError("an array of rank " + std::to_string(header.shape.size()) +
-                       "; a matrix (rank 2) needed");
+    const std::size_t rank = header.shape.size();
+    if (rank != 2 && !(rank == 3 && batch != nullptr)) {
+      throw UsageError("an array of rank " + std::to_string(rank) + "; a matrix (rank 2)" +
+                       (batch != nullptr ? " or a batch of them (rank 3)" : "") + " needed");
     }
-    const index_t rows = header.shape[0], cols = header.shape[1];
+    if (rank == 3 && header.shape[0] == 0) throw UsageError("a batch without matrices");
+    if (batch != nullptr) *batch = rank == 3 ? std::optional(header.shape[0]) : std::nullopt;
     std::istringstream stream = normalised(&file, header);
-    return header.dtype == DType::f32 ? converted<T, float>(std::move(stream), rows, cols)
-                                      : converted<T, double>(std::move(stream), rows, cols);
+    return header.dtype == DType::f32 ? converted<T, float>(std::move(stream), header.shape)
+                                      : converted<T, double>(std::move(stream), header.shape);
   });
 }
 
 template <class T>
-void write_npy(const std::string& path, MatrixView<const T> matrix, int dimension) {
+void write_npy(const std::string& path, const T* data, const std::vector<index_t>& shape) {
   const std::string temporary = path + ".tmp" + std::to_string(::getpid());
-  const auto size = [](index_t n) { return static_cast<std::size_t>(n); };
-  std::vector<std::size_t> shape = {size(matrix.rows), size(matrix.cols)};
-  if (dimension == 1) shape = {size(matrix.rows * matrix.cols)};
-  const std::size_t count = size(matrix.rows * matrix.cols);
+  const std::vector<std::size_t> sizes(shape.begin(), shape.end());
+  std::size_t count = 1;
+  for (const std::size_t size : sizes) count *= size;
   std::error_code error;
   try {
-    xt::dump_npy(temporary, xt::adapt(matrix.data, count, xt::no_ownership(), shape));
+    xt::dump_npy(temporary, xt::adapt(data, count, xt::no_ownership(), sizes));
     // dump_npy does not look whether its writes succeeded.
-    std::vector<index_t> written = read_npy_header(temporary).shape;
-    if (written != std::vector<index_t>(shape.begin(), shape.end())) {
-      throw RunError("other shape read back");
-    }
+    if (read_npy_header(temporary).shape != shape) throw RunError("other shape read back");
     fs::rename(temporary, path);
   } catch (const std::bad_alloc&) {
     fs::remove(temporary, error);
@@ -134,9 +140,9 @@ void write_npy(const std::string& path, MatrixView<const T> matrix, int dimensio
   }
 }
 
-template Matrix<float> read_npy<float>(const std::string&);
-template Matrix<double> read_npy<double>(const std::string&);
-template void write_npy<float>(const std::string&, MatrixView<const float>, int);
-template void write_npy<double>(const std::string&, MatrixView<const double>, int);
+template Matrix<float> read_npy<float>(const std::string&, std::optional<index_t>*);
+template Matrix<double> read_npy<double>(const std::string&, std::optional<index_t>*);
+template void write_npy<float>(const std::string&, const float*, const std::vector<index_t>&);
+template void write_npy<double>(const std::string&, const double*, const std::vector<index_t>&);
 
 }  // namespace ioattn::tune

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,14 +28,15 @@ NpyHeader parse_npy_header(std::string_view bytes, std::uint64_t file_size);
 // The header of a file. Throws UsageError, beginning with the path.
 NpyHeader read_npy_header(const std::string& path);
 
-// A matrix of dimension 2, converted to T: f32 is widened, f64 is rounded to nearest. Throws
-// UsageError, beginning with the path.
+// A matrix of dimension 2, converted to T: f32 is widened, f64 is rounded to nearest. With `batch`
+// an array of dimension 3 may stand for matrices whose rows follow each other: *batch is their
+// number, empty for a matrix. Throws UsageError, beginning with the path.
 template <class T>
-Matrix<T> read_npy(const std::string& path);
+Matrix<T> read_npy(const std::string& path, std::optional<index_t>* batch = nullptr);
 
-// Writes `path` whole or not at all: into a temporary beside it that is then renamed. `dimension` 1
-// writes the elements of the matrix as a vector. Throws RunError.
+// Writes an array in C order, whole or not at all: into a temporary beside `path` that is then
+// renamed. Throws RunError.
 template <class T>
-void write_npy(const std::string& path, MatrixView<const T> matrix, int dimension = 2);
+void write_npy(const std::string& path, const T* data, const std::vector<index_t>& shape);
 
 }  // namespace ioattn::tune

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <new>
@@ -50,6 +51,8 @@ MatrixView<T> output(void* data, int64_t rows, int64_t cols, int64_t stride) {
   return {static_cast<T*>(data), rows, cols, stride == 0 ? cols : stride};
 }
 
+constexpr int64_t widest_window = int64_t(1) << 60;
+
 // The mask of a problem or a shape, which check_mask has found valid.
 template <class Described>
 Mask mask_of(const Described& p) {
@@ -57,21 +60,22 @@ Mask mask_of(const Described& p) {
   if (kind == IOATTN_MASK_NONE) return {};
   const bool bottom_right =
       kind == IOATTN_MASK_CAUSAL_BOTTOM_RIGHT || kind == IOATTN_MASK_WINDOW_BOTTOM_RIGHT;
-  const Mask causal = bottom_right ? causal_bottom_right(p.n, p.m) : causal_top_left();
-  if (kind == IOATTN_MASK_CAUSAL_TOP_LEFT || kind == IOATTN_MASK_CAUSAL_BOTTOM_RIGHT) return causal;
-  return {p.window_left < 0 ? -Mask::unbounded : causal.last - p.window_left,
-          p.window_right < 0 ? Mask::unbounded : causal.last + p.window_right};
+  // Sizes beyond the widest window are refused later; until then nothing may overflow.
+  const index_t diagonal =
+      bottom_right ? std::clamp<index_t>(p.m - p.n, -widest_window, widest_window) : 0;
+  const bool causal =
+      kind == IOATTN_MASK_CAUSAL_TOP_LEFT || kind == IOATTN_MASK_CAUSAL_BOTTOM_RIGHT;
+  return causal ? window(diagonal, -1, 0) : window(diagonal, p.window_left, p.window_right);
 }
 template <class Described>
 Status check_mask(const Described& p) {
-  constexpr int64_t widest = int64_t(1) << 60;
   const int kind = number_of(p.mask);
   if (kind < IOATTN_MASK_NONE || kind > IOATTN_MASK_WINDOW_BOTTOM_RIGHT) {
     return invalid("mask is unknown");
   }
   if (kind < IOATTN_MASK_WINDOW_TOP_LEFT) return Status::ok();
-  if (p.window_left < -1 || p.window_right < -1 || p.window_left > widest ||
-      p.window_right > widest) {
+  if (p.window_left < -1 || p.window_right < -1 || p.window_left > widest_window ||
+      p.window_right > widest_window) {
     return invalid("window_left and window_right are -1 or at most 2^60");
   }
   return Status::ok();
@@ -87,6 +91,21 @@ LayerInputs<T> inputs_of(const ioattn_layer_problem& p) {
           mask_of(p),
           p.scale == 0 ? 1 : p.scale,
           p.batch == 0 ? 1 : p.batch};
+}
+
+// Which gradients there is memory for: gradients_of(...).set() without the types.
+inline GradientSet set_of(const ioattn_layer_gradients& g) {
+  GradientSet set;
+  set.dX = g.dx != nullptr;
+  set.dY = g.dy != nullptr;
+  set.dA1 = g.da1 != nullptr;
+  set.dA2 = g.da2 != nullptr;
+  set.dA3 = g.da3 != nullptr;
+  set.dA = g.da != nullptr;
+  set.dW_Q = g.dk != 0 && g.dw_q != nullptr;
+  set.dW_K = g.dk != 0 && g.dw_k != nullptr;
+  set.dk = set.dW_Q || set.dW_K ? g.dk : 0;
+  return set;
 }
 
 template <class T>

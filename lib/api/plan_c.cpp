@@ -42,12 +42,7 @@ Status goal_of(ioattn_pass pass, const ioattn_layer_shape* shape,
   }
   const Status status = check_gradients(gradients, shape->d);
   if (!status.is_ok()) return status;
-  ioattn_layer_problem sizes = {};
-  sizes.n = shape->n;
-  sizes.m = shape->m;
-  sizes.d = shape->d;
-  sizes.dv = shape->dv;
-  goal->gradients = gradients_of<float>(sizes, *gradients).set();
+  goal->gradients = set_of(*gradients);
   return goal->gradients == GradientSet{} ? invalid("gradients: none is wanted") : Status::ok();
 }
 

@@ -45,6 +45,12 @@ struct Mask {
 constexpr Mask causal_top_left() { return {-Mask::unbounded, 0}; }
 constexpr Mask causal_bottom_right(index_t n, index_t m) { return {-Mask::unbounded, m - n}; }
 
+// Query i sees `left` keys before key i + diagonal and `right` after it; below 0: all.
+constexpr Mask window(index_t diagonal, index_t left, index_t right) {
+  return {left < 0 ? -Mask::unbounded : diagonal - left,
+          right < 0 ? Mask::unbounded : diagonal + right};
+}
+
 // Pairs of a query and a key that it sees.
 inline index_t visible_pairs(const Mask& mask, index_t n, index_t m) {
   if (!mask.hides()) return n * m;

@@ -119,6 +119,17 @@ bool parse_problem(std::string_view text, LayerProblem* problem, std::string* er
   return true;
 }
 
+std::string mask_text(const LayerShape& shape) {
+  const Mask& mask = shape.mask;
+  const auto limit = [](index_t value) {
+    return value == -Mask::unbounded || value == Mask::unbounded ? "*" : std::to_string(value);
+  };
+  if (!mask.hides()) return "none";
+  if (mask == causal_top_left()) return "causal";
+  if (mask == causal_bottom_right(shape.n, shape.m)) return "causal-bottom-right";
+  return "keys" + limit(mask.first) + ":" + limit(mask.last);
+}
+
 std::string to_text(const LayerProblem& problem) {
   const LayerShape& shape = problem.shape;
   std::string text = "layer:n" + std::to_string(shape.n) + ",m" + std::to_string(shape.m) + ",d" +
@@ -126,17 +137,7 @@ std::string to_text(const LayerProblem& problem) {
                      name_of(problem.dtype);
   if (shape.tie == Tie::kv) text += ",tied";
   if (shape.tie == Tie::all) text += ",self";
-  const Mask& mask = shape.mask;
-  const auto limit = [](index_t value) {
-    return value == -Mask::unbounded || value == Mask::unbounded ? "*" : std::to_string(value);
-  };
-  if (mask == causal_top_left()) {
-    text += ",causal";
-  } else if (mask == causal_bottom_right(shape.n, shape.m)) {
-    text += ",causal-bottom-right";
-  } else if (mask.hides()) {
-    text += ",keys" + limit(mask.first) + ":" + limit(mask.last);
-  }
+  if (shape.mask.hides()) text += "," + mask_text(shape);
   if (problem.batch != 1) text += ",b" + std::to_string(problem.batch);
   if (problem.scale != 1) text += ",s" + shortest(problem.scale);
   if (problem.row_padding != 0) text += ",pad" + std::to_string(problem.row_padding);

@@ -42,5 +42,7 @@ struct LayerProblem {
 // failure returns false and says why.
 bool parse_problem(std::string_view text, LayerProblem* problem, std::string* error);
 std::string to_text(const LayerProblem& problem);
+// The mask's field, e.g. "causal", or "none".
+std::string mask_text(const LayerShape& shape);
 
 }  // namespace ioattn

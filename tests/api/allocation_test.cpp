@@ -6,8 +6,8 @@
 #include <new>
 #include <thread>
 
+#include "api/batch_call.hpp"
 #include "api/failing_allocations.hpp"
-#include "api/layer_call.hpp"
 #include "machine/machine.hpp"
 
 namespace {
@@ -247,6 +247,43 @@ TEST(Allocations, EveryPassOfEverySchedule) {
     }
   }
   EXPECT_GT(total, 40);
+}
+
+// A batch allocates all it needs before the first entry touches an output.
+TEST(Allocations, BatchesWithAMaskAndAScale) {
+  long total = 0;
+  for (const MaskCase& mask : {mask_cases[0], mask_cases[2]}) {
+    for (const double scale : {1.0, 0.5}) {
+      for (const bool all : {false, true}) {
+        BatchCall<double> call({{20, 24, 6, 5, Ties::keys_values}, 3, scale, mask}, 1);
+        call.want(all);
+        ioattn_options options = default_options();
+        options.threads = 1;
+        for (const Failing how : {Failing::once, Failing::forever}) {
+          SCOPED_TRACE(name_of(call.shape));
+          total += fail_each(
+              how, [&] { return call.forward(&options); }, [&] { EXPECT_TRUE(call.untouched()); },
+              [&] {
+                call.expect_forward();
+                call.reset();
+              });
+          ASSERT_EQ(call.forward(&options), IOATTN_OK);
+          for (const bool whole : {false, true}) {
+            total += fail_each(
+                how,
+                [&] { return whole ? call.whole_backward(&options) : call.backward(&options); },
+                [&] { EXPECT_TRUE(call.gradients_untouched()); },
+                [&] {
+                  call.expect_backward();
+                  call.reset_gradients();
+                });
+          }
+          call.reset();
+        }
+      }
+    }
+  }
+  EXPECT_GT(total, 50);
 }
 
 // Several gradients, with and without O and LSE, and with scratch matrices besides.

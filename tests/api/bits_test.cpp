@@ -5,8 +5,8 @@
 #include <cmath>
 #include <memory>
 
+#include "api/batch_call.hpp"
 #include "api/layer.hpp"
-#include "api/layer_call.hpp"
 #include "api/session.hpp"
 
 // libomp forgets memory of its own when the number of threads grows.
@@ -131,6 +131,76 @@ TYPED_TEST(Bits, DoNotDependOnThreads) {
         }
       }
       EXPECT_GE(compared, 7) << name_of(c.shape);  // 3 forward, 4 backward, some in two forms
+    }
+  }
+}
+
+// Every schedule that takes the mask, and a set of gradients that takes every phase.
+TYPED_TEST(Bits, OfABatchUnderAMaskDoNotDependOnThreads) {
+  using T = TypeParam;
+  for (const MaskCase& mask : mask_cases) {
+    BatchCall<T> call({{90, 70, 12, 9, Ties::none}, 2, 0.5, mask}, 1);
+    const ioattn_layer_problem& p = call.problem;
+    LayerInputs<T> inputs = inputs_of<T>(p);
+    inputs.batch = 2;
+    inputs.scale = 0.5;
+    if (mask.mask != IOATTN_MASK_NONE) {
+      const auto limit = [](long long key) {
+        const long long none = reference::LayerInputs<double>::unlimited;
+        return key == none ? Mask::unbounded : key == -none ? -Mask::unbounded : index_t(key);
+      };
+      inputs.mask = {limit(call.inputs[0].first_key), limit(call.inputs[0].last_key)};
+    }
+    const LayerProblem problem = api::problem_of(inputs);
+    const index_t M = 1500;
+    int compared = 0;
+    for (const plan::Plan& plan : plans(Pass::forward, inputs, M)) {
+      SCOPED_TRACE(name_of(call.shape) + ' ' + plan::to_text(plan));
+      std::vector<T> expected;
+      for (const int threads : {1, 2, 3, 5}) {
+        call.reset();
+        const Status status =
+            api::layer_forward<T>(inputs, plan, threads, nullptr,
+                                  {call.o.data(), p.n, p.dv, call.o.stride()}, call.lse.data());
+        ASSERT_TRUE(status.is_ok()) << status.message();
+        if (threads == 1) expected = call.outputs();
+        EXPECT_TRUE(same_bits(call.outputs(), expected)) << threads << " threads";
+      }
+      call.expect_forward();
+      ++compared;
+    }
+    EXPECT_GE(compared, 2);
+
+    api::RunOptions options;
+    options.M = M;
+    plan::PlanRequest request;
+    ASSERT_TRUE(api::plan_request(Pass::backward, problem, options, &request).is_ok());
+    const auto view = [&](std::size_t i, index_t rows, index_t cols) {
+      return MatrixView<T>{call.out[i].data(), rows, cols, call.out[i].stride()};
+    };
+    LayerGradients<T> all;
+    all.dx = view(0, p.d, p.d);
+    LayerGradients<T> dx = all;
+    all.dy = view(1, p.d, p.dv);
+    all.da1 = view(2, p.n, p.d);
+    all.da2 = view(3, p.m, p.d);
+    all.da3 = view(4, p.m, p.d);
+    for (const LayerGradients<T>& wanted : {all, dx}) {
+      call.want(wanted.set().dY);
+      plan::GradientPlan plan;
+      ASSERT_TRUE(plan::make_gradient_plan(request, wanted.set(), &plan).is_ok());
+      std::vector<T> expected;
+      for (const int threads : {1, 2, 3, 5}) {
+        call.reset_gradients();
+        const Status status =
+            api::layer_gradients<T>(inputs, {call.d_o.data(), p.n, p.dv, call.d_o.stride()},
+                                    {call.o.data(), p.n, p.dv, call.o.stride()}, call.lse.data(),
+                                    plan, threads, nullptr, wanted);
+        ASSERT_TRUE(status.is_ok()) << status.message();
+        if (threads == 1) expected = call.outputs();
+        EXPECT_TRUE(same_bits(call.outputs(), expected)) << threads << " threads";
+      }
+      call.expect_backward();
     }
   }
 }

@@ -2,12 +2,13 @@
 // large as said, a plan's text is the plan, and whatever is wrong leaves the outputs alone.
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
-#include "api/layer_call.hpp"
+#include "api/batch_call.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -221,6 +222,167 @@ TYPED_TEST(PlanExecute, GradientsInALentWorkspace) {
                 IOATTN_INVALID_ARGUMENT);
     }
   }
+}
+
+struct BothPlans {
+  Plan forward, backward;
+};
+// The forward pass, and the gradients that the call wants, read back from their texts.
+template <class T>
+BothPlans plans_of(const BatchCall<T>& call, const ioattn_options& options) {
+  const ioattn_layer_shape shape = call.planned_shape();
+  const auto made = [&](ioattn_pass pass, const ioattn_layer_gradients* gradients) {
+    ioattn_plan* plan = nullptr;
+    EXPECT_EQ(ioattn_layer_plan_create(pass, &shape, gradients, &options, &plan), IOATTN_OK)
+        << ioattn_last_error();
+    const Plan created(plan);
+    const std::string text = text_of(ioattn_plan_text, created);
+    plan = nullptr;
+    EXPECT_EQ(ioattn_layer_plan_parse(pass, &shape, gradients, &options, text.c_str(), &plan),
+              IOATTN_OK)
+        << ioattn_last_error();
+    Plan parsed(plan);
+    EXPECT_EQ(text_of(ioattn_plan_text, parsed), text);
+    EXPECT_EQ(text_of(ioattn_plan_describe, parsed), text_of(ioattn_plan_describe, created));
+    return parsed;
+  };
+  return {made(IOATTN_FORWARD, nullptr), made(IOATTN_BACKWARD, &call.gradients)};
+}
+
+// Batch, scale and mask: the bits of the one call, in a workspace that is exactly as large as said,
+// wherever it begins; and words that are the sum of those of the phases.
+TYPED_TEST(PlanExecute, BatchScaleAndMask) {
+  int round = 0;
+  for (const MaskCase& mask : mask_cases) {
+    for (const std::int64_t batch : {1, 3}) {
+      const double scale = round % 2 == 0 ? 0.5 : 1;
+      const BatchShape shape = {{29, 34, 10, 7, Ties::none}, batch, scale, mask};
+      SCOPED_TRACE(name_of(shape));
+      BatchCall<TypeParam> call(shape, 1);
+      call.want(round % 3 != 0);
+      ioattn_options options = default_options();
+      options.fast_memory_words = 800;
+      options.threads = 1 + round % 2;
+      ++round;
+      ASSERT_EQ(call.forward(&options), IOATTN_OK) << ioattn_last_error();
+      ASSERT_EQ(call.backward(&options), IOATTN_OK) << ioattn_last_error();
+      const auto expected = call.outputs();
+      const BothPlans plans = plans_of(call, options);
+      const Plan &forward = plans.forward, &backward = plans.backward;
+      // Whatever a vector's alignment: one of these lies one byte behind a cache line's begin.
+      for (const std::size_t offset : {1u, 17u, 33u, 49u}) {
+        call.reset();
+        Workspace first(forward, offset), second(backward, offset);
+        const auto run = [&](std::size_t less) {
+          const ioattn_status status = ioattn_layer_execute_forward(
+              forward.get(), &call.problem, call.o.data(), call.o.stride(), call.lse.data(),
+              first.data(), first.size() - less);
+          const ioattn_status next = ioattn_layer_execute_backward(
+              backward.get(), &call.problem, call.d_o.data(), call.d_o.stride(), call.o.data(),
+              call.o.stride(), call.lse.data(), &call.gradients, second.data(),
+              second.size() - less);
+          EXPECT_EQ(next, status) << ioattn_last_error();
+          return status;
+        };
+        EXPECT_EQ(run(1), IOATTN_INVALID_ARGUMENT);
+        EXPECT_TRUE(call.untouched());
+        EXPECT_EQ(run(0), IOATTN_OK) << ioattn_last_error();
+        EXPECT_TRUE(first.stayed_inside() && second.stayed_inside());
+        EXPECT_TRUE(same_bits(call.outputs(), expected));
+      }
+      for (const Plan* plan : {&forward, &backward}) {
+        const auto json = nlohmann::json::parse(text_of(ioattn_plan_describe, *plan));
+        const std::string problem = json["problem"];
+        EXPECT_EQ(problem.find(",b3") != std::string::npos, batch == 3) << problem;
+        EXPECT_EQ(problem.find(",s0.5") != std::string::npos, scale == 0.5) << problem;
+        EXPECT_EQ(problem.find(",causal") != std::string::npos ||
+                      problem.find(",keys") != std::string::npos,
+                  mask.mask != IOATTN_MASK_NONE)
+            << problem;
+        long words = 0;
+        for (const auto& phase : json["phases"])
+          words += phase["reads"].get<long>() + phase["writes"].get<long>();
+        EXPECT_EQ(json["words"], words);
+        if (json.contains("lower_bound")) {
+          EXPECT_LE(json["lower_bound"].get<double>(), static_cast<double>(words));
+        }
+      }
+    }
+  }
+}
+
+// Every entry moves what one alone does; a sum over them, and a scale, move what they touch.
+TEST(Plans, WordsOfABatchAreThoseOfItsEntries) {
+  const std::int64_t d = 10, dv = 7;
+  const auto described = [&](std::int64_t batch, double scale, bool all) {
+    BatchCall<double> call({{29, 34, 10, 7, Ties::none}, batch, scale, mask_cases[1]}, 0);
+    call.want(all);
+    ioattn_options options = default_options();
+    options.fast_memory_words = 800;
+    const auto [forward, backward] = plans_of(call, options);
+    return std::pair(nlohmann::json::parse(text_of(ioattn_plan_describe, forward)),
+                     nlohmann::json::parse(text_of(ioattn_plan_describe, backward)));
+  };
+  for (const bool all : {false, true}) {
+    const auto [forward, backward] = described(1, 1, all);
+    const auto [forward3, backward3] = described(3, 1, all);
+    const auto [scaled, scaled_backward] = described(1, 0.5, all);
+    const auto number = [](const nlohmann::json& json, const char* key) {
+      return json[key].get<std::int64_t>();
+    };
+    EXPECT_EQ(number(forward3, "words"), 3 * number(forward, "words"));
+    EXPECT_EQ(number(forward3, "fma"), 3 * number(forward, "fma"));
+    EXPECT_EQ(number(scaled, "words"), number(forward, "words") + 2 * d * d);
+    // Two sums of two matrices: each is read twice and written once.
+    const std::int64_t summed = d * d + (all ? d * dv : 0);
+    EXPECT_EQ(number(backward3, "words"), 3 * number(backward, "words") + 2 * 3 * summed);
+    EXPECT_EQ(number(backward3, "fma"), 3 * number(backward, "fma"));
+    // A copy of X, and dX in place.
+    EXPECT_EQ(number(scaled_backward, "words"), number(backward, "words") + 4 * d * d);
+    // Operands of every entry, the weights once.
+    const std::int64_t entry = 29 * d + 2 * 29 * d + 29 * dv;  // 29 keys are seen
+    EXPECT_EQ(number(forward3, "lower_bound"), 3 * entry + d * d + d * dv);
+    if (!all) {
+      EXPECT_EQ(number(backward3, "lower_bound"), 3 * entry + 2 * d * d + d * dv);
+    }
+    for (const auto& level : forward3["levels"])
+      EXPECT_EQ(number(level, "lower_bound"), 3 * entry + d * d + d * dv);
+  }
+}
+
+TEST(Plans, AreForOneBatchScaleAndMask) {
+  BatchCall<float> call({{29, 34, 10, 7, Ties::none}, 2, 0.5, {IOATTN_MASK_WINDOW_TOP_LEFT, 4, 1}},
+                        0);
+  const auto [forward, backward] = plans_of(call, default_options());
+  const std::function<void(ioattn_layer_problem*)> changes[] = {
+      [](auto* p) { p->batch = 1; },
+      [](auto* p) { p->batch = 0; },
+      [](auto* p) { p->scale = 0; },
+      [](auto* p) { p->scale = -0.5; },
+      [](auto* p) { p->mask = IOATTN_MASK_NONE; },
+      [](auto* p) { p->mask = IOATTN_MASK_CAUSAL_TOP_LEFT; },
+      [](auto* p) { p->mask = IOATTN_MASK_WINDOW_BOTTOM_RIGHT; },
+      [](auto* p) { p->window_left = 3; },
+      [](auto* p) { p->window_left = -1; },
+      [](auto* p) { p->window_right = 2; }};
+  for (const auto& change : changes) {
+    ioattn_layer_problem other = call.problem;
+    change(&other);
+    for (const bool is_forward : {true, false}) {
+      EXPECT_EQ(is_forward ? ioattn_layer_execute_forward(forward.get(), &other, call.o.data(), 0,
+                                                          call.lse.data(), nullptr, 0)
+                           : ioattn_layer_execute_backward(backward.get(), &other, call.d_o.data(),
+                                                           0, call.o.data(), 0, call.lse.data(),
+                                                           &call.gradients, nullptr, 0),
+                IOATTN_INVALID_ARGUMENT)
+          << &change - changes;
+      const std::string message = ioattn_last_error();
+      EXPECT_NE(message.find("the plan is for layer:n29,m34,d10,v7,f32,keys-4:1,b2,s0.5"),
+                std::string::npos)
+          << message;
+    }
+  }
+  EXPECT_TRUE(call.untouched());
 }
 
 TEST(Plans, OneByteLessIsTooSmall) {
