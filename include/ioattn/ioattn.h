@@ -172,6 +172,103 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
                                                const void* lse,
                                                const ioattn_layer_gradients* gradients);
 
+/** Inputs of scaled dot-product attention, per batch entry b and query head h:
+ *
+ *     s = scale Q K^T    LSE_i = log sum_j exp(s_ij)    O = exp(s - LSE) V
+ *
+ * where Q and K, V are those of head h and of head h / (heads / kv_heads). Strides are elements
+ * from batch entry to batch entry, from head to head and from row to row; within a row they are 1.
+ * A stride of 0 stands for that of [batch, heads, rows, columns] in C order, given the strides to
+ * the right of it. So Q as [batch, n, heads, d] has q_stride = {n * heads * d, d, heads * d}.
+ * Sizes may be 0: without keys (m = 0) O is 0, LSE -inf, and gradients are 0. */
+typedef struct ioattn_sdpa_problem {
+  size_t struct_size;  /**< sizeof(ioattn_sdpa_problem) */
+  int64_t batch,       /**< entries */
+      heads,           /**< of queries; a multiple of kv_heads */
+      kv_heads,        /**< of keys and values: heads / kv_heads query heads share one */
+      n,               /**< rows of a head of Q: queries */
+      m,               /**< rows of a head of K and V: keys */
+      d,               /**< columns of Q and K */
+      dv;              /**< columns of V */
+  ioattn_dtype dtype;  /**< of all inputs and outputs; every sum is of this type */
+  const void* q;       /**< [batch, heads, n, d] */
+  const void* k;       /**< [batch, kv_heads, m, d] */
+  const void* v;       /**< [batch, kv_heads, m, dv] */
+  int64_t q_stride[3], /**< of q: batch, head, row */
+      k_stride[3],     /**< of k */
+      v_stride[3];     /**< of v */
+  double scale;        /**< 0: 1 / sqrt(d) */
+  ioattn_mask mask;    /**< bottom-right masks are aligned with the n and m of this call */
+  int64_t window_left, /**< of the masks WINDOW alone: keys before a query's own; -1: all */
+      window_right;    /**< keys after it; -1: all */
+  int64_t q_offset,    /**< the mask takes query i for query i + q_offset ... */
+      k_offset;        /**< ... and key j for key j + k_offset: where a call has a slice of a longer
+                          sequence. From -2^59 to 2^59. */
+} ioattn_sdpa_problem;
+
+/** O [batch, heads, n, dv] and LSE [batch, heads, n]. A null output is not wanted. Strides: of
+ * batch, head and row, those of LSE of batch and head; a null pointer or 0 means C order. An output
+ * may interleave with other arrays, as heads of one packed array do, but share no element. Memory
+ * beside the outputs: O(1) in batch, n and m. Options: of the schedules there is "row_stream".
+ *
+ * Errors: IOATTN_INVALID_ARGUMENT, IOATTN_SIZE_OVERFLOW, IOATTN_OUT_OF_MEMORY,
+ * IOATTN_FAST_MEMORY_TOO_SMALL, IOATTN_UNSUPPORTED; outputs are then untouched. */
+IOATTN_API ioattn_status ioattn_sdpa_forward(const ioattn_sdpa_problem* problem,
+                                             const ioattn_options* options, void* o,
+                                             const int64_t* o_stride, void* lse,
+                                             const int64_t* lse_stride);
+
+/** Gradients of sum(O o dO), any subset: a null output is not wanted. Strides as in the problem. */
+typedef struct ioattn_sdpa_gradients {
+  size_t struct_size;   /**< sizeof(ioattn_sdpa_gradients) */
+  void* dq;             /**< [batch, heads, n, d] */
+  void* dk;             /**< [batch, kv_heads, m, d], a sum over the query heads that share it */
+  void* dv;             /**< [batch, kv_heads, m, dv], likewise */
+  int64_t dq_stride[3], /**< of dq: batch, head, row */
+      dk_stride[3],     /**< of dk */
+      dv_stride[3];     /**< of dv */
+  int32_t accumulate;   /**< not 0: gradients are added to what the outputs hold */
+} ioattn_sdpa_gradients;
+
+/** Gradients from dO [batch, heads, n, dv] and the forward pass's O and LSE; O may be null for dv
+ * alone. Strides as for ioattn_sdpa_forward(). Given the merged O and LSE of a longer sequence, the
+ * gradients over a slice of its keys are its parts: dQ of the slices add up. Memory beside the
+ * outputs: one word per query. Errors as for ioattn_sdpa_forward(), and IOATTN_MEMORY_LIMIT. */
+IOATTN_API ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
+                                              const ioattn_options* options, const void* d_o,
+                                              const int64_t* d_o_stride, const void* o,
+                                              const int64_t* o_stride, const void* lse,
+                                              const int64_t* lse_stride,
+                                              const ioattn_sdpa_gradients* gradients);
+
+/** O and LSE of the same queries over some of their keys. */
+typedef struct ioattn_partial {
+  const void* o;       /**< [batch, heads, n, dv]; not read if the merged O is not wanted */
+  const void* lse;     /**< [batch, heads, n] */
+  int64_t o_stride[3], /**< of o: batch, head, row; 0: C order */
+      lse_stride[2];   /**< of lse: batch, head; 0: C order */
+} ioattn_partial;
+
+/** Sizes of what is merged. */
+typedef struct ioattn_merge_shape {
+  size_t struct_size; /**< sizeof(ioattn_merge_shape) */
+  int64_t batch,      /**< entries */
+      heads,          /**< of queries */
+      n,              /**< queries of a head */
+      dv;             /**< columns of O */
+  ioattn_dtype dtype; /**< of inputs and outputs */
+} ioattn_merge_shape;
+
+/** O and LSE over all keys from `count` parts that have seen each key once, exactly but for
+ * rounding: LSE = log sum_k exp(LSE_k), O = sum_k exp(LSE_k - LSE) O_k, added in the order of the
+ * parts. Where no part saw a key, and without parts, O is 0 and LSE -inf. Outputs as for
+ * ioattn_sdpa_forward(); they share no element with a part. Of the options only threads count.
+ * Errors: IOATTN_INVALID_ARGUMENT, IOATTN_SIZE_OVERFLOW, IOATTN_OUT_OF_MEMORY. */
+IOATTN_API ioattn_status ioattn_merge(const ioattn_merge_shape* shape,
+                                      const ioattn_options* options, const ioattn_partial* parts,
+                                      int64_t count, void* o, const int64_t* o_stride, void* lse,
+                                      const int64_t* lse_stride);
+
 /** @} */
 
 /** @name Ring 2: plan once, execute often

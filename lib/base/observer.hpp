@@ -43,8 +43,9 @@ enum class Operand : std::uint8_t {
   A1_panels,  // second layout of rows of A1, queries as lanes
   scaled_X,
   part,  // what one entry of a batch adds to dX or dY
+  dQ,    // scale * U
 };
-constexpr int operand_count = static_cast<int>(Operand::part) + 1;
+constexpr int operand_count = static_cast<int>(Operand::dQ) + 1;
 const char* name_of(Operand operand);
 
 // A block of an operand: `rows` x `cols` words from (row, col). Its key is (operand, row, col):

@@ -22,7 +22,8 @@ index_t keys_per_block(index_t m, index_t c, index_t nr, int threads) {
 
 template <class T>
 ColStream<T>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyGradients wanted,
-                        index_t nr, int threads, WorkspaceLayout* layout)
+                        index_t nr, const Workers& workers, WorkspaceLayout* layout,
+                        QueryRows query_rows)
     : n_(shape.n),
       m_(shape.m),
       d_(shape.d),
@@ -30,20 +31,23 @@ ColStream<T>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyGradie
       g_form_(blocks.form == Form::g),
       shared_(g_form_ && shape.tie != Tie::none),
       wanted_(wanted),
-      c_(keys_per_block(shape.m, blocks.c, nr, threads)),
+      c_(keys_per_block(shape.m, blocks.c, nr, workers.per_head)),
       rho_(std::min(blocks.rho, shape.n)),
       nr_(nr),
-      threads_(threads),
+      threads_(workers.count),
       seen_by_(shape.mask.transposed()),
+      copies_queries_(query_rows == QueryRows::copied),
       tile_stride_(row_stream::padded_stride<T>(c_, nr)),
-      d_o_stride_(row_stream::padded_stride<T>(v_, nr)) {
+      d_o_stride_(row_stream::padded_stride<T>(v_, nr)),
+      s_stride_(row_stream::padded_stride<T>(d_, nr)) {
   const index_t lanes = round_up(c_, nr);
   worker_.keys = worker_layout_.add<T>(lanes * d_);
   const bool packs_values = wanted != KeyGradients::values && !shared_;
   worker_.values = worker_layout_.add<T>(packs_values ? lanes * v_ : 0);
   worker_.d_o = worker_layout_.add<T>(g_form_ ? 0 : rho_ * d_o_stride_);
+  worker_.s = worker_layout_.add<T>(copies_queries_ ? rho_ * s_stride_ : 0);
   worker_.tile = worker_layout_.add<T>(rho_ * tile_stride_);
-  const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(threads);
+  const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
   workers_ = layout->add<std::byte>(bytes.value());
 }
 
@@ -81,16 +85,13 @@ struct ColStream<T>::Run {
       kernels.pack(operands.values.row(keys.begin), operands.values.stride, 1, keys.size(), pass.v_,
                    value_panels);
     }
-    if (of_keys) trace.create(key_sums(keys));
-    if (of_values && !summed) trace.create(value_sums(keys));
-    if (pass.seen_by_.hides()) {
-      if (of_keys || summed) clear(operands.d_keys, keys);
-      if (of_values && !summed) clear(operands.d_values, keys);
-    }
+    if (of_keys) begin_sums(key_sums(keys), operands.d_keys, keys);
+    if (of_values && !summed) begin_sums(value_sums(keys), operands.d_values, keys);
 
     const Interval seeing = pass.seen_by_.of_any(interval_of(keys), pass.n_);
-    for (Range rows = blocks_within(seeing, pass.rho_); rows; rows.next()) {
-      add_queries(rows, keys, key_panels, value_panels, memory);
+    for (index_t head = 0; head < operands.heads; ++head) {
+      for (Range rows = blocks_within(seeing, pass.rho_); rows; rows.next())
+        add_queries(head, rows, keys, key_panels, value_panels, memory);
     }
 
     if (of_keys) trace.write_and_remove(key_sums(keys));
@@ -99,14 +100,21 @@ struct ColStream<T>::Run {
     if (reads_values()) trace.remove(value_block(keys));
   }
 
-  // Keys that no query sees get no term.
-  void clear(const MatrixView<T>& sums, const Range& keys) const {
+  // The gradients of the keys, to which terms are added.
+  void begin_sums(const Block& block, const MatrixView<T>& sums, const Range& keys) const {
+    if (operands.accumulate) {
+      trace.read(block);
+      return;
+    }
+    trace.create(block);
+    if (!pass.seen_by_.hides()) return;
+    // Keys that no query sees get no term.
     for (index_t j = keys.begin; j < keys.end; ++j) std::fill_n(sums.row(j), sums.cols, T(0));
   }
 
-  // The terms of one block of queries.
-  void add_queries(const Range& rows, const Range& keys, const T* key_panels, const T* value_panels,
-                   void* memory) const {
+  // The terms of one block of queries of a head.
+  void add_queries(index_t head, const Range& rows, const Range& keys, const T* key_panels,
+                   const T* value_panels, void* memory) const {
     const Block streamed[] = {rows_of(Operand::S, rows, pass.d_),
                               rows_of(pass.g_form_ ? Operand::G : Operand::dO, rows, pass.v_),
                               rows_of(Operand::LSE, rows, 1), rows_of(Operand::delta, rows, 1)};
@@ -115,31 +123,43 @@ struct ColStream<T>::Run {
     const Block tile = {Operand::p, rows.begin, keys.begin, rows.size(), keys.size()};
     trace.create(tile);
 
-    const MatrixView<const T> s = {operands.queries.row(rows.begin), rows.size(), pass.d_,
-                                   operands.queries.stride};
-    const MatrixView<const T> d_o = padded_d_o(rows, memory);
+    const MatrixView<const T> s = padded_s(head, rows, memory);
+    const MatrixView<const T> d_o = padded_d_o(head, rows, memory);
     T* weights = pass.worker_.tile.in(memory);
-    score(s, key_panels, keys.size(), kernels::Epilogue::exp, operands.lse + rows.begin, weights);
+    score(s, key_panels, keys.size(), kernels::Epilogue::exp,
+          operands.lse + head * operands.lse_step + rows.begin, weights);
+    const bool begun = operands.accumulate || head > 0 || rows.begin > 0;
     // f is used before p takes its place.
     if (of_values) {
-      add(weights, d_o, rows, keys, summed ? operands.d_keys : operands.d_values, rows.begin > 0);
+      add(weights, d_o, rows, keys, summed ? operands.d_keys : operands.d_values, begun);
     }
     if (of_keys) {
       score(d_o, value_panels, keys.size(), kernels::Epilogue::gradient,
-            operands.delta + rows.begin, weights);
-      add(weights, s, rows, keys, operands.d_keys, summed || rows.begin > 0);
+            operands.delta + head * operands.delta_step + rows.begin, weights);
+      add(weights, s, rows, keys, operands.d_keys, summed || begun);
     }
     trace.remove(tile);
     for (int i = 0; i < count; ++i) trace.remove(streamed[i]);
   }
 
-  // Rows of dO that whole panels can be read from; G has them.
-  MatrixView<const T> padded_d_o(const Range& rows, void* memory) const {
+  // Rows of S and dO that whole panels can be read from; G has them.
+  MatrixView<const T> padded_s(index_t head, const Range& rows, void* memory) const {
+    const MatrixView<const T>& s = operands.queries;
+    const T* first = s.row(rows.begin) + head * operands.queries_step;
+    if (!pass.copies_queries_) return {first, rows.size(), pass.d_, s.stride};
+    T* copy = pass.worker_.s.in(memory);
+    for (index_t i = 0; i < rows.size(); ++i)
+      for (index_t k = 0; k < pass.d_; ++k)
+        copy[i * pass.s_stride_ + k] = operands.scale * first[i * s.stride + k];
+    return {copy, rows.size(), pass.d_, pass.s_stride_};
+  }
+  MatrixView<const T> padded_d_o(index_t head, const Range& rows, void* memory) const {
     const MatrixView<const T>& d_o = operands.d_o;
-    if (pass.g_form_) return {d_o.row(rows.begin), rows.size(), pass.v_, d_o.stride};
+    const T* first = d_o.row(rows.begin) + head * operands.d_o_step;
+    if (pass.g_form_) return {first, rows.size(), pass.v_, d_o.stride};
     T* copy = pass.worker_.d_o.in(memory);
     for (index_t i = 0; i < rows.size(); ++i)
-      std::copy_n(d_o.row(rows.begin + i), pass.v_, copy + i * pass.d_o_stride_);
+      std::copy_n(first + i * d_o.stride, pass.v_, copy + i * pass.d_o_stride_);
     return {copy, rows.size(), pass.v_, pass.d_o_stride_};
   }
 
@@ -190,18 +210,29 @@ template <class T>
 void ColStream<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
                        const KeyPassOperands<T>& operands, void* workspace) const {
   trace.phase("col_stream");
-  const Run run = {*this, kernels, trace, operands};
   parallel::Dispenser blocks;
-  const index_t count = ceil_div(m_, c_);
+  const index_t count = block_count();
   auto body = [&](int worker) {
-    void* memory = workers_.in(workspace) + worker * worker_layout_.bytes();
-    T* d_o = worker_.d_o.in(memory);
-    std::fill_n(d_o, worker_.d_o.count, T(0));  // the padding of the rows is read as lanes
-    for (index_t block = blocks.take(); block < count; block = blocks.take()) {
-      run.stream_queries(Range(block * c_, m_, c_), memory);
-    }
+    begin(worker, workspace);
+    for (index_t block = blocks.take(); block < count; block = blocks.take())
+      run_block(kernels, trace, operands, block, worker, workspace);
   };
   parallel::run(threads_, body);
+}
+
+template <class T>
+void ColStream<T>::begin(int worker, void* workspace) const {
+  // The padding of the rows is read as lanes.
+  for (const Slot<T>& rows : {worker_.d_o, worker_.s})
+    std::fill_n(rows.in(local(worker, workspace)), rows.count, T(0));
+}
+
+template <class T>
+void ColStream<T>::run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                             const KeyPassOperands<T>& operands, index_t block, int worker,
+                             void* workspace) const {
+  const Run run = {*this, kernels, trace, operands};
+  run.stream_queries(Range(block * c_, m_, c_), local(worker, workspace));
 }
 
 template class ColStream<float>;

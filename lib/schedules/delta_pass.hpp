@@ -6,15 +6,22 @@
 
 namespace ioattn::schedules {
 
-// delta = rowsum(O o dO), written to memory: `o` rows and `w` columns of the two at a time. Cost:
-// theory::delta_cost.
+// delta = rowsum(O o dO), written to memory: `o` rows and `w` columns of the two at a time; for one
+// head or, block by block, for several. Cost of one: theory::delta_cost.
 template <class T>
 class DeltaPass {
  public:
-  DeltaPass(const LayerShape& shape, const Blocks& blocks, int threads, WorkspaceLayout* layout);
+  DeltaPass(const LayerShape& shape, const Blocks& blocks, const Workers& workers,
+            WorkspaceLayout* layout, index_t heads = 1);
   void run(const kernels::KernelTable<T>& kernels, const Trace& trace, const MatrixView<const T>& o,
            const MatrixView<const T>& d_o, void* workspace) const;
-  T* delta(void* workspace) const { return delta_.in(workspace); }  // [n]
+  index_t block_count() const { return ceil_div(n_, rows_); }
+  void run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                 const MatrixView<const T>& o, const MatrixView<const T>& d_o, index_t block,
+                 T* delta) const;
+  T* delta(void* workspace, index_t head = 0) const {  // [n]
+    return delta_.in(workspace) + head * n_;
+  }
 
  private:
   index_t n_, e_, rows_, cols_;

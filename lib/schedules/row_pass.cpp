@@ -20,11 +20,11 @@ RowPassMemory<T> memory_of(const StoredProducts<T>& products, const RowPassKind&
 }
 
 template <class T>
-RowPass<T>::RowPass(const BackwardTask<T>& task, const RowPassKind& kind, int threads,
+RowPass<T>::RowPass(const BackwardTask<T>& task, const RowPassKind& kind, const Workers& workers,
                     WorkspaceLayout* layout)
     : task_(task),
       kind_(kind),
-      threads_(threads),
+      threads_(workers.count),
       kernels_(*task.kernels),
       n_(task.shape.n),
       m_(task.shape.m),
@@ -34,7 +34,7 @@ RowPass<T>::RowPass(const BackwardTask<T>& task, const RowPassKind& kind, int th
       width_(d_ - kind.first_col),
       mask_(task.shape.mask),
       tied_(kind.values == Values::g && task.shape.tie != Tie::none),
-      r_(rows_per_block(task.shape, task.blocks, threads)),
+      r_(rows_per_block(task.shape, task.blocks, workers.per_head)),
       c_(std::min(task.blocks.c, m_)),
       layout_{std::min(task.blocks.rho, r_), nr_},
       stride_(padded_stride<T>(width_, nr_)),
@@ -49,38 +49,57 @@ RowPass<T>::RowPass(const BackwardTask<T>& task, const RowPassKind& kind, int th
   worker_.tile = workers_.add<T>(kind.first_col > 0 ? 0 : c_ * tile_stride_);
   worker_.lse = workers_.add<T>(lanes);
   worker_.delta = workers_.add<T>(lanes);
-  all_workers_ = layout->add<std::byte>(workers_.bytes() * threads);
+  all_workers_ = layout->add<std::byte>(workers_.bytes() * workers.count);
 }
 
 template <class T>
 void RowPass<T>::run(const Trace& trace, const RowPassMemory<T>& memory, void* workspace) const {
   parallel::Dispenser blocks;
   parallel::OrderedGate gate;
-  const index_t count = ceil_div(n_, r_);
+  const index_t count = block_count();
   auto body = [&](int worker) {
-    void* local = all_workers_.in(workspace) + worker * workers_.bytes();
-    T* key = worker_.key.in(local);
-    std::fill_n(key, worker_.key.count, T(0));  // the padding of the rows is read as lanes
+    begin(worker, workspace);
     for (index_t block = blocks.take(); block < count; block = blocks.take()) {
-      const Work work = {trace, memory, local, Range(block * r_, n_, r_)};
-      make_resident(work);
-      const Interval seen = mask_.of_any(interval_of(work.rows), m_);
-      for (Range keys = blocks_within(seen, c_); keys; keys.next()) stream_keys(work, keys);
-      trace.remove(inner_rows(Operand::S, work.rows));
-      if (kind_.values == Values::g) trace.remove(rows_of(Operand::G, work.rows, d_));
-      if (kind_.values == Values::h) trace.remove(rows_of(Operand::dO, work.rows, e_));
-      trace.remove(rows_of(Operand::delta, work.rows, 1));
-      trace.remove(rows_of(Operand::LSE, work.rows, 1));
       if (kind_.stored_u) {
-        write_u(work);
-      } else {
-        gate.wait_for(block);
-        add_to_dx(work);
-        gate.pass(block);
+        run_block(trace, task_, memory, block, worker, workspace);
+        continue;
       }
+      const Work work = {trace, task_, memory, local(worker, workspace), Range(block * r_, n_, r_)};
+      make_u(work);
+      gate.wait_for(block);
+      add_to_dx(work);
+      gate.pass(block);
     }
   };
   parallel::run(threads_, body);
+}
+
+template <class T>
+void RowPass<T>::begin(int worker, void* workspace) const {
+  // The padding of the rows is read as lanes.
+  std::fill_n(worker_.key.in(local(worker, workspace)), worker_.key.count, T(0));
+}
+
+template <class T>
+void RowPass<T>::run_block(const Trace& trace, const BackwardTask<T>& operands,
+                           const RowPassMemory<T>& memory, index_t block, int worker,
+                           void* workspace) const {
+  const Work work = {trace, operands, memory, local(worker, workspace), Range(block * r_, n_, r_)};
+  make_u(work);
+  write_u(work);
+}
+
+template <class T>
+void RowPass<T>::make_u(const Work& work) const {
+  const Trace& trace = work.trace;
+  make_resident(work);
+  const Interval seen = mask_.of_any(interval_of(work.rows), m_);
+  for (Range keys = blocks_within(seen, c_); keys; keys.next()) stream_keys(work, keys);
+  trace.remove(inner_rows(Operand::S, work.rows));
+  if (kind_.values == Values::g) trace.remove(rows_of(Operand::G, work.rows, d_));
+  if (kind_.values == Values::h) trace.remove(rows_of(Operand::dO, work.rows, e_));
+  trace.remove(rows_of(Operand::delta, work.rows, 1));
+  trace.remove(rows_of(Operand::LSE, work.rows, 1));
 }
 
 // U_I += p A2_J, a score tile of rho queries at a time.
@@ -93,7 +112,7 @@ void RowPass<T>::stream_keys(const Work& work, const Range& keys) const {
   T* key = worker_.key.in(work.local);
   trace.read(inner_rows(Operand::A2, keys));
   for (index_t j = 0; j < keys.size(); ++j)
-    std::copy_n(task_.in.a2.at(keys.begin + j, kind_.first_col), width_, key + j * stride_);
+    std::copy_n(work.task.in.a2.at(keys.begin + j, kind_.first_col), width_, key + j * stride_);
   if (streams_values) trace.read(values);
 
   for (Range sub(work.rows.size(), layout_.rho); sub; sub.next()) {
@@ -151,7 +170,7 @@ void RowPass<T>::make_weights(const Work& work, const Range& streamed, const Ran
     return;
   }
   const bool h_form = kind_.values == Values::h;
-  const MatrixView<const T>& source = h_form ? work.memory.h : MatrixView<const T>(task_.in.a3);
+  const MatrixView<const T>& source = h_form ? work.memory.h : MatrixView<const T>(work.task.in.a3);
   const MatrixView<const T> value =
       tied_ ? key
             : MatrixView<const T>{source.row(keys.begin), keys.size(), source.cols, source.stride};
@@ -188,21 +207,35 @@ void RowPass<T>::add_to_u(const Work& work, const Range& streamed, const Range& 
 template <class T>
 void RowPass<T>::write_u(const Work& work) const {
   const T* u = worker_.u.in(work.local);
-  for (index_t i = 0; i < work.rows.size(); ++i)
-    std::copy_n(u + i * stride_, width_, work.memory.u.at(work.rows.begin + i, kind_.first_col));
-  work.trace.write_and_remove(inner_rows(Operand::U, work.rows));
+  const Block written = rows_of(Operand::dQ, work.rows, width_);
+  if (work.memory.accumulate_u) work.trace.read(written);
+  for (index_t i = 0; i < work.rows.size(); ++i) {
+    const T* from = u + i * stride_;
+    T* to = work.memory.u.at(work.rows.begin + i, kind_.first_col);
+    if (work.memory.accumulate_u) {
+      for (index_t k = 0; k < width_; ++k) to[k] += work.memory.scale * from[k];
+    } else {
+      for (index_t k = 0; k < width_; ++k) to[k] = work.memory.scale * from[k];
+    }
+  }
+  if (work.memory.accumulate_u) {
+    work.trace.write_and_remove(written);
+    work.trace.remove(inner_rows(Operand::U, work.rows));
+  } else {
+    work.trace.write_and_remove(inner_rows(Operand::U, work.rows));
+  }
 }
 
 // dX += A1_I^T U_I, one term of the sum per sub-block of rows.
 template <class T>
 void RowPass<T>::add_to_dx(const Work& work) const {
   const Range& rows = work.rows;
-  const Interval seeing = seeing_queries(task_.shape);
+  const Interval seeing = seeing_queries(work.task.shape);
   const T* u = worker_.u.in(work.local);
   const Block a1 = rows_of(Operand::A1, rows, d_);
   work.trace.read(a1);
-  for (Range k(d_, task_.blocks.a); k; k.next()) {
-    for (Range l(d_, task_.blocks.b); l; l.next()) {
+  for (Range k(d_, work.task.blocks.a); k; k.next()) {
+    for (Range l(d_, work.task.blocks.b); l; l.next()) {
       const Block tile = {Operand::dX, k.begin, l.begin, k.size(), l.size()};
       if (rows.begin == 0) {
         work.trace.create(tile);
@@ -217,15 +250,15 @@ void RowPass<T>::add_to_dx(const Work& work) const {
         p.rows = k.size();
         p.cols = l.size();
         p.depth = std::max<index_t>(last - first, 0);
-        p.a = task_.in.a1.at(first, k.begin);
+        p.a = work.task.in.a1.at(first, k.begin);
         p.a_row = 1;
-        p.a_depth = task_.in.a1.stride;
+        p.a_depth = work.task.in.a1.stride;
         p.b = u + (first - rows.begin) * stride_ + l.begin;
         p.b_panel = nr_;
         p.b_row = stride_;
-        p.c = task_.dx.at(k.begin, l.begin);
+        p.c = work.task.dx.at(k.begin, l.begin);
         p.c_panel = nr_;
-        p.c_row = task_.dx.stride;
+        p.c_row = work.task.dx.stride;
         p.accumulate = rows.begin + sub.begin > 0;
         kernels_.product(p);
       }
@@ -237,10 +270,14 @@ void RowPass<T>::add_to_dx(const Work& work) const {
 }
 
 // What stays is defined in row_pass_rows.cpp, which instantiates these members.
-#define IOATTN_INSTANTIATE(T)                                                                      \
-  template RowPassMemory<T> memory_of(const StoredProducts<T>&, const RowPassKind&, void*);        \
-  template RowPass<T>::RowPass(const BackwardTask<T>&, const RowPassKind&, int, WorkspaceLayout*); \
-  template void RowPass<T>::run(const Trace&, const RowPassMemory<T>&, void*) const
+#define IOATTN_INSTANTIATE(T)                                                               \
+  template RowPassMemory<T> memory_of(const StoredProducts<T>&, const RowPassKind&, void*); \
+  template RowPass<T>::RowPass(const BackwardTask<T>&, const RowPassKind&, const Workers&,  \
+                               WorkspaceLayout*);                                           \
+  template void RowPass<T>::run(const Trace&, const RowPassMemory<T>&, void*) const;        \
+  template void RowPass<T>::begin(int, void*) const;                                        \
+  template void RowPass<T>::run_block(const Trace&, const BackwardTask<T>&,                 \
+                                      const RowPassMemory<T>&, index_t, int, void*) const
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);
 #undef IOATTN_INSTANTIATE

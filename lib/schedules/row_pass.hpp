@@ -33,6 +33,9 @@ struct RowPassMemory {
   const T* delta = nullptr;  // [n]
   MatrixView<T> q, p;        // transposed: [m, n]
   MatrixView<T> u;           // [n, d]
+  // With stored S and U: S is scale times what memory holds, U is written scaled.
+  T scale = 1;
+  bool accumulate_u = false;  // added to what memory holds
 };
 template <class T>
 RowPassMemory<T> memory_of(const StoredProducts<T>& products, const RowPassKind& kind,
@@ -44,19 +47,31 @@ RowPassMemory<T> memory_of(const StoredProducts<T>& products, const RowPassKind&
 template <class T>
 class RowPass {
  public:
-  RowPass(const BackwardTask<T>& task, const RowPassKind& kind, int threads,
+  RowPass(const BackwardTask<T>& task, const RowPassKind& kind, const Workers& workers,
           WorkspaceLayout* layout);
   void run(const Trace& trace, const RowPassMemory<T>& memory, void* workspace) const;
+
+  // Row block by row block, where U is stored, for any operands of the task's shape: what passes
+  // over several heads are made of. A worker calls `begin` before its first block.
+  index_t block_count() const { return ceil_div(n_, r_); }
+  void begin(int worker, void* workspace) const;
+  void run_block(const Trace& trace, const BackwardTask<T>& operands,
+                 const RowPassMemory<T>& memory, index_t block, int worker, void* workspace) const;
 
  private:
   using Values = RowPassKind::Values;
   // A row block in the hands of a worker.
   struct Work {
     const Trace& trace;
+    const BackwardTask<T>& task;
     const RowPassMemory<T>& memory;
     void* local;
     Range rows;
   };
+
+  void* local(int worker, void* workspace) const {
+    return all_workers_.in(workspace) + worker * workers_.bytes();
+  }
 
   Block rows_of(Operand operand, const Range& rows, index_t cols) const {
     return {operand, rows.begin, 0, rows.size(), cols};
@@ -75,6 +90,7 @@ class RowPass {
   void make_values_side(const Work& work) const;
 
   // row_pass.cpp: what streams.
+  void make_u(const Work& work) const;
   void stream_keys(const Work& work, const Range& keys) const;
   void make_weights(const Work& work, const Range& streamed, const Range& keys, const Range& sub,
                     const kernels::ScoreTile<T>& tile) const;

@@ -12,7 +12,7 @@ void RowPass<T>::make_resident(const Work& work) const {
   make_scores_side(work);
   make_values_side(work);
   work.trace.read(rows_of(Operand::LSE, work.rows, 1));
-  load_lanes(layout_, task_.lse, work.rows, worker_.lse.in(work.local));
+  load_lanes(layout_, work.task.lse, work.rows, worker_.lse.in(work.local));
   work.trace.create(inner_rows(Operand::U, work.rows));
   // Rows that see no key get no term.
   if (mask_.hides()) std::fill_n(worker_.u.in(work.local), worker_.u.count, T(0));
@@ -22,7 +22,7 @@ template <class T>
 void RowPass<T>::make_scores_side(const Work& work) const {
   T* s = worker_.s.in(work.local);
   if (!kind_.stored_s) {
-    project_queries(kernels_, work.trace, layout_, task_.in, work.rows, task_.blocks.w,
+    project_queries(kernels_, work.trace, layout_, work.task.in, work.rows, work.task.blocks.w,
                     worker_.a1.in(work.local), s);
     return;
   }
@@ -30,7 +30,7 @@ void RowPass<T>::make_scores_side(const Work& work) const {
   work.trace.read(inner_rows(Operand::S, work.rows));
   pack_rows(kernels_, layout_,
             MatrixView<const T>{all.at(0, kind_.first_col), all.rows, width_, all.stride},
-            work.rows, s);
+            work.rows, s, work.memory.scale);
 }
 
 template <class T>
@@ -39,14 +39,14 @@ void RowPass<T>::make_values_side(const Work& work) const {
   const Block d_o = rows_of(Operand::dO, rows, e_);
   if (uses_d_o()) {
     work.trace.read(d_o);
-    pack_rows(kernels_, layout_, task_.d_o, rows, worker_.d_o.in(work.local));
+    pack_rows(kernels_, layout_, work.task.d_o, rows, worker_.d_o.in(work.local));
   }
   T* delta = worker_.delta.in(work.local);
   if (kind_.stored_delta) {
     work.trace.read(rows_of(Operand::delta, rows, 1));
     load_lanes(layout_, work.memory.delta, rows, delta);
   } else {
-    make_delta(work.trace, layout_, task_, rows, delta);
+    make_delta(work.trace, layout_, work.task, rows, delta);
   }
   if (kind_.values == Values::g) {
     T* g = worker_.g.in(work.local);
@@ -54,7 +54,7 @@ void RowPass<T>::make_values_side(const Work& work) const {
       work.trace.read(rows_of(Operand::G, rows, d_));
       pack_rows(kernels_, layout_, work.memory.g, rows, g);
     } else {
-      project_gradients(work.trace, layout_, task_, rows, worker_.d_o.in(work.local), g);
+      project_gradients(work.trace, layout_, work.task, rows, worker_.d_o.in(work.local), g);
     }
   }
   if (uses_d_o() && kind_.values != Values::h) work.trace.remove(d_o);

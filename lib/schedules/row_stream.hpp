@@ -27,13 +27,18 @@ struct QueryLayout {
 // rho: every sum over queries is taken per rho rows, so results do not depend on it.
 index_t rows_per_block(const LayerShape& shape, const Blocks& blocks, int threads);
 
-// panels[sub][nr panels][width][nr] = rows [first, first + rows) of a row-major matrix, transposed.
+// panels[sub][nr panels][width][nr] = scale * rows [first, first + rows) of a row-major matrix,
+// transposed.
 template <class T>
 void pack_rows(const kernels::KernelTable<T>& kernels, const QueryLayout& layout,
-               const MatrixView<const T>& matrix, const Range& rows, T* panels) {
+               const MatrixView<const T>& matrix, const Range& rows, T* panels, T scale = T(1)) {
   for (Range sub(rows.size(), layout.rho); sub; sub.next()) {
+    T* packed = panels + layout.panel_offset(sub.begin, matrix.cols);
     kernels.pack(matrix.row(rows.begin + sub.begin), matrix.stride, 1, sub.size(), matrix.cols,
-                 panels + layout.panel_offset(sub.begin, matrix.cols));
+                 packed);
+    if (scale == T(1)) continue;
+    const index_t count = round_up(sub.size(), layout.nr) * matrix.cols;
+    for (index_t k = 0; k < count; ++k) packed[k] *= scale;
   }
 }
 

@@ -41,6 +41,16 @@ struct BackwardTask {
   MatrixView<T> u = {};
 };
 
+// Workers of a pass, and how many of them share the rows, or the keys, of one problem: all, unless
+// the pass runs over several heads at once.
+struct Workers {
+  int count;
+  int per_head;
+
+  Workers(int all) : count(all), per_head(all) {}  // NOLINT: a number of threads
+  Workers(int all, int of_one_head) : count(all), per_head(of_one_head) {}
+};
+
 // Events to an observer that may be null.
 class Trace {
  public:

@@ -57,6 +57,9 @@ ScheduleCost paper_large_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost paper_large_backward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks);
+// Products::stored: the pass alone, its operands are there.
+IoCost row_stream_forward_pass(const LayerShape& shape, const Blocks& blocks);
+IoCost row_stream_backward_pass(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost stationary_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost stationary_backward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost q_stored_backward(const LayerShape& shape, const Blocks& blocks);
@@ -71,8 +74,10 @@ struct KeyPassWidths {
 };
 KeyPassWidths key_pass_widths(const LayerShape& shape, Form form, KeyGradients wanted);
 
-// The pass alone: S, h or G and delta are there. `sum` is for tied operands in the g-form.
-IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyGradients wanted);
+// The pass alone: S, h or G and delta are there. `sum` is for tied operands in the g-form. `heads`
+// of queries share the keys.
+IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyGradients wanted,
+                  index_t heads = 1);
 index_t col_stream_fma(const LayerShape& shape, Form form, KeyGradients wanted);
 
 }  // namespace ioattn::theory

@@ -16,7 +16,8 @@ KeyPassWidths key_pass_widths(const LayerShape& shape, Form form, KeyGradients w
   return widths;
 }
 
-IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyGradients wanted) {
+IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyGradients wanted,
+                  index_t heads) {
   const index_t n = shape.n, m = shape.m;
   const index_t c = std::min(blocks.c, m), rho = std::min(blocks.rho, n);
   const auto [query, key, sums] = key_pass_widths(shape, blocks.form, wanted);
@@ -31,9 +32,9 @@ IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyGradients wa
     }
   }
   IoCost cost;
-  cost.reads = m * key + queries * query;
+  cost.reads = m * key + heads * queries * query;
   cost.writes = m * sums;
-  cost.created = m * sums + pairs;
+  cost.created = m * sums + heads * pairs;
   cost.footprint = c * (key + sums) + rho * query + rho * c;
   return cost;
 }

@@ -34,21 +34,44 @@ struct Streamed {
   }
 };
 
-// S, G (or dO), delta and LSE are read; U is written.
-ScheduleCost stored_backward(const LayerShape& shape, const Blocks& blocks, index_t pair) {
-  const auto [n, m, d, e, tie, mask] = shape;
-  const RowCut cut(shape, blocks);
-  const Streamed streamed(shape, cut);
-  const index_t kept = blocks.form == Form::h ? d + e : 2 * d;  // per row: S and G or dO
+// Words of a key and its value; tied operands are the same memory.
+index_t pair_of(const LayerShape& shape, Form form) {
+  if (form == Form::h) return shape.d + shape.dv;
+  return shape.tie == Tie::none ? 2 * shape.d : shape.d;
+}
+
+ScheduleCost stored_backward(const LayerShape& shape, const Blocks& blocks) {
   ScheduleCost cost;
   add_thin_products(shape, blocks, &cost);
-  cost.add("row_stream", {n * (kept + 2) + streamed.keys * pair, n * d, n * d + streamed.pairs,
-                          cut.r * (kept + d + 2) + pair * cut.c + cut.rho * cut.c});
+  cost.add("row_stream", row_stream_backward_pass(shape, blocks));
   add_dx_product(shape, blocks, &cost);
   return cost;
 }
 
 }  // namespace
+
+// S, G (or dO), delta and LSE are read; U is written.
+IoCost row_stream_backward_pass(const LayerShape& shape, const Blocks& blocks) {
+  const auto [n, m, d, e, tie, mask] = shape;
+  const RowCut cut(shape, blocks);
+  const Streamed streamed(shape, cut);
+  const index_t pair = pair_of(shape, blocks.form);
+  const index_t kept = blocks.form == Form::h ? d + e : 2 * d;  // per row: S and G or dO
+  return {n * (kept + 2) + streamed.keys * pair, n * d, n * d + streamed.pairs,
+          cut.r * (kept + d + 2) + pair * cut.c + cut.rho * cut.c};
+}
+
+// S is read; O (or Z) and LSE are written.
+IoCost row_stream_forward_pass(const LayerShape& shape, const Blocks& blocks) {
+  const auto [n, m, d, e, tie, mask] = shape;
+  const RowCut cut(shape, blocks);
+  const Streamed streamed(shape, cut);
+  const index_t pair = pair_of(shape, blocks.form);
+  const index_t sum = blocks.form == Form::h ? e : d;  // columns of the running sum: O or Z
+  return {n * d + streamed.keys * pair, n * (sum + 1),
+          n * sum + 2 * n + streamed.pairs + streamed.tiles,
+          cut.r * (d + sum + 2) + pair * cut.c + cut.rho * (cut.c + 1)};
+}
 
 ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks) {
   const auto [n, m, d, e, tie, mask] = shape;
@@ -57,9 +80,8 @@ ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks) 
   const Streamed streamed(shape, cut);
   const bool h_form = blocks.form == Form::h;
   const index_t passes = ceil_div(n, r);
-  // Words of a key and its value; tied operands are the same memory.
-  const index_t pair = h_form ? d + e : tie == Tie::none ? 2 * d : d;
-  if (blocks.products == Products::stored) return stored_backward(shape, blocks, pair);
+  const index_t pair = pair_of(shape, blocks.form);
+  if (blocks.products == Products::stored) return stored_backward(shape, blocks);
 
   ScheduleCost cost;
   if (h_form) cost.add("h", product_cost(m, d, e, blocks.h));
@@ -85,7 +107,7 @@ ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks) {
   const Streamed streamed(shape, cut);
   const bool h_form = blocks.form == Form::h;
   const index_t passes = ceil_div(n, r);
-  const index_t pair = h_form ? d + e : tie == Tie::none ? 2 * d : d;
+  const index_t pair = pair_of(shape, blocks.form);
   const index_t sum = h_form ? e : d;  // columns of the running sum: O or Z
   const bool stored = blocks.products == Products::stored;
 
@@ -94,8 +116,7 @@ ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks) {
   if (h_form) cost.add("h", product_cost(m, d, e, blocks.h));
   const index_t streaming = r * (d + sum + 2) + pair * c + rho * (c + 1);
   if (stored) {
-    cost.add("row_stream", {n * d + streamed.keys * pair, n * (sum + 1),
-                            n * sum + 2 * n + streamed.pairs + streamed.tiles, streaming});
+    cost.add("row_stream", row_stream_forward_pass(shape, blocks));
     if (!h_form) cost.add("O", product_cost(n, d, e, blocks.x));
     return cost;
   }

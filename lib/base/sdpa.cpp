@@ -1,0 +1,85 @@
+#include "base/sdpa.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/problem_text.hpp"
+
+namespace ioattn {
+namespace {
+
+// *kind tells which fields exclude each other.
+bool parse_field(std::string_view field, SdpaProblem* problem, char* kind) {
+  SdpaShape& shape = problem->shape;
+  *kind = field.empty() ? '\0' : field.front();
+  if (field == "f32" || field == "f64") {
+    problem->dtype = field == "f32" ? DType::f32 : DType::f64;
+    return true;
+  }
+  if (is_mask(field)) {
+    *kind = 'c';
+    return parse_mask(field, &shape.mask);
+  }
+  if (field.substr(0, 2) == "kv") return parse_size(field.substr(2), &shape.kv_heads);
+  if (*kind == 's') return parse_scale(field.substr(1), &problem->scale) && problem->scale != 0;
+  index_t* size = nullptr;
+  switch (*kind) {
+    case 'b': size = &shape.batch; break;
+    case 'h': size = &shape.heads; break;
+    case 'n': size = &shape.n; break;
+    case 'm': size = &shape.m; break;
+    case 'd': size = &shape.d; break;
+    case 'v': size = &shape.dv; break;
+    default: return false;
+  }
+  return parse_size(field.substr(1), size);
+}
+
+}  // namespace
+
+bool parse_problem(std::string_view text, SdpaProblem* problem, std::string* error) {
+  constexpr std::string_view prefix = "sdpa:";
+  if (text.substr(0, prefix.size()) != prefix) {
+    *error = "an SDPA problem begins with \"sdpa:\"";
+    return false;
+  }
+  SdpaProblem parsed;
+  SdpaShape& shape = parsed.shape;
+  shape.kv_heads = shape.n = shape.m = shape.d = shape.dv = -1;
+  const auto parse = [&](std::string_view field, char* kind) {
+    return parse_field(field, &parsed, kind);
+  };
+  if (!parse_fields(text, prefix.size(), parse, error)) return false;
+  if (shape.n < 0 || shape.d < 0) {
+    *error = "n and d are required in " + std::string(text);
+    return false;
+  }
+  if (shape.kv_heads < 0) shape.kv_heads = shape.heads;
+  if (shape.m < 0) shape.m = shape.n;
+  if (shape.dv < 0) shape.dv = shape.d;
+  shape.mask = placed_mask(shape.mask, shape.n, shape.m);
+  if (shape.kv_heads < 1 || shape.heads % shape.kv_heads != 0) {
+    *error = "h is no multiple of kv in " + std::string(text);
+    return false;
+  }
+  *problem = parsed;
+  return true;
+}
+
+std::string to_text(const SdpaProblem& problem) {
+  const SdpaShape& shape = problem.shape;
+  std::string text = "sdpa:b" + std::to_string(shape.batch) + ",h" + std::to_string(shape.heads) +
+                     ",kv" + std::to_string(shape.kv_heads) + ",n" + std::to_string(shape.n) +
+                     ",m" + std::to_string(shape.m) + ",d" + std::to_string(shape.d) + ",v" +
+                     std::to_string(shape.dv) + "," + name_of(problem.dtype);
+  if (shape.mask.hides()) text += "," + mask_text(shape.mask, shape.n, shape.m);
+  if (problem.scale != 0) text += ",s" + shortest_text(problem.scale);
+  return text;
+}
+
+double scale_of(const SdpaProblem& problem) {
+  if (problem.scale != 0) return problem.scale;
+  return 1 / std::sqrt(static_cast<double>(std::max<index_t>(problem.shape.d, 1)));
+}
+
+}  // namespace ioattn

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/problem.hpp"
+#include "base/schedule.hpp"
+#include "base/tensor_view.hpp"
+
+namespace ioattn {
+
+// Sizes of the SDPA problem: Q [batch, heads, n, d], K [batch, kv_heads, m, d],
+// V [batch, kv_heads, m, dv] -> O [batch, heads, n, dv], LSE [batch, heads, n]. Query head h sees
+// the keys of head h / (heads / kv_heads).
+struct SdpaShape {
+  index_t batch = 1, heads = 1, kv_heads = 1;
+  index_t n = 0, m = 0, d = 0, dv = 0;
+  Mask mask = {};
+  bool operator==(const SdpaShape&) const = default;
+
+  index_t group() const { return heads / kv_heads; }  // query heads that share keys
+  index_t all_heads() const { return batch * heads; }
+  index_t all_kv_heads() const { return batch * kv_heads; }
+  // What one head is for the passes: S := scale Q, A2 := K, h := V.
+  LayerShape head() const { return {n, m, d, dv, Tie::none, mask}; }
+};
+
+// A test, benchmark or command line case.
+struct SdpaProblem {
+  SdpaShape shape;
+  DType dtype = DType::f32;
+  double scale = 0;  // 0: 1 / sqrt(d)
+  bool operator==(const SdpaProblem&) const = default;
+};
+
+// Text form, e.g. "sdpa:b2,h8,kv2,n512,m512,d64,v64,f32,causal". Fields in any order, each at most
+// once; n and d are required, b and h default to 1, kv to h, m to n, v to d, f32; masks as for
+// layer problems, "sK" is the scale. On failure returns false and says why.
+bool parse_problem(std::string_view text, SdpaProblem* problem, std::string* error);
+std::string to_text(const SdpaProblem& problem);
+
+double scale_of(const SdpaProblem& problem);
+
+template <class T>
+struct SdpaInputs {
+  TensorView<const T> q, k, v;
+};
+
+// Gradients of <O, dO>, any subset.
+struct SdpaSet {
+  bool dQ = false, dK = false, dV = false;
+  bool accumulate = false;  // added to what the outputs hold
+  bool operator==(const SdpaSet&) const = default;
+
+  bool is_empty() const { return !dQ && !dK && !dV; }
+  bool keys() const { return dK || dV; }
+  bool delta() const { return dQ || dK; }  // of dV alone it is no part
+  KeyGradients key_gradients() const {
+    return dK && dV ? KeyGradients::both : dK ? KeyGradients::keys : KeyGradients::values;
+  }
+};
+
+// The matrices; null data: not wanted.
+template <class T>
+struct SdpaGradients {
+  TensorView<T> dq, dk, dv;
+  bool accumulate = false;
+
+  SdpaSet set() const {
+    return {dq.data != nullptr, dk.data != nullptr, dv.data != nullptr, accumulate};
+  }
+};
+
+// Block sizes of the phases: row_stream in the h-form with stored products, forward or backward,
+// and col_stream.
+struct SdpaBlocks {
+  Blocks rows, keys;
+  bool operator==(const SdpaBlocks&) const = default;
+};
+
+}  // namespace ioattn

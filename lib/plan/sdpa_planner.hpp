@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+
+#include "base/isa.hpp"
+#include "base/sdpa.hpp"
+#include "base/status.hpp"
+#include "theory/io_cost.hpp"
+
+namespace ioattn::plan {
+
+// What is executed for an SDPA problem: block sizes at the deciding level.
+struct SdpaPlan {
+  std::string level = "L2";
+  SdpaBlocks blocks;
+  Isa isa = Isa::scalar;
+  int tile_rows = 0, tile_cols = 0;  // register tile
+
+  bool operator==(const SdpaPlan&) const = default;
+};
+
+struct SdpaRequest {
+  SdpaShape shape;  // sizes at least 1
+  DType dtype = DType::f32;
+  std::string level = "L2";  // deciding level; "M" when M was given by the user
+  index_t M = 0;             // words of fast memory
+  index_t memory_limit_bytes = -1;
+  TileShape tile;
+};
+
+// What a plan costs.
+struct SdpaEstimate {
+  theory::ScheduleCost cost;
+  index_t fma = 0;
+  index_t scratch_bytes = 0;
+};
+
+// Blocks of one head, which all heads share. They do not depend on the mask, so that slices of a
+// sequence have the same. Fail with fast_memory_too_small (naming the least M that works) or
+// memory_limit.
+Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* estimate = nullptr);
+Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* plan,
+                      SdpaEstimate* estimate = nullptr);
+
+// The passes as plans (plan.hpp), separated by " ; ".
+std::string to_text(const SdpaPlan& plan);
+
+}  // namespace ioattn::plan

@@ -1,0 +1,245 @@
+#include "schedules/forward_pass.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "parallel/parallel.hpp"
+#include "schedules/masked_tile.hpp"
+
+namespace ioattn::schedules::row_stream {
+
+template <class T>
+ForwardPass<T>::ForwardPass(const LayerShape& shape, const Blocks& blocks,
+                            const kernels::KernelTable<T>& kernels, const Workers& workers,
+                            WorkspaceLayout* layout, ValueRows value_rows)
+    : blocks_(blocks),
+      kernels_(kernels),
+      n_(shape.n),
+      m_(shape.m),
+      d_(shape.d),
+      e_(shape.dv),
+      mask_(shape.mask),
+      nr_(kernels.tile.cols),
+      threads_(workers.count),
+      h_form_(blocks.form == Form::h),
+      tied_(!h_form_ && shape.tie != Tie::none),
+      stored_(blocks.products == Products::stored),
+      copies_values_(!tied_ && (!h_form_ || value_rows == ValueRows::copied)),
+      width_(h_form_ ? e_ : d_),
+      r_(rows_per_block(shape, blocks, workers.per_head)),
+      c_(std::min(blocks.c, m_)),
+      layout_{std::min(blocks.rho, r_), nr_},
+      d_stride_(padded_stride<T>(d_, nr_)),
+      sum_stride_(padded_stride<T>(width_, nr_)),
+      tile_stride_(layout_.sub_lanes() + nr_) {
+  const index_t lanes = layout_.lanes(r_);
+  worker_.a1 = workers_.add<T>(stored_ ? 0 : lanes * d_);
+  worker_.s = workers_.add<T>(lanes * d_);
+  worker_.sum = workers_.add<T>(r_ * sum_stride_);
+  worker_.key = workers_.add<T>(c_ * d_stride_);
+  worker_.value = workers_.add<T>(copies_values_ ? c_ * sum_stride_ : 0);
+  worker_.tile = workers_.add<T>(c_ * tile_stride_);
+  worker_.row_max = workers_.add<T>(lanes);
+  worker_.row_sum = workers_.add<T>(lanes);
+  worker_.rescale = workers_.add<T>(layout_.sub_lanes());
+  worker_.y = workers_.add<T>(h_form_ || stored_ ? 0 : d_ * round_up(std::min(blocks.w, e_), nr_));
+  all_workers_ = layout->add<std::byte>(workers_.bytes() * workers.count);
+}
+
+template <class T>
+void ForwardPass<T>::run(const Trace& trace, const ForwardOperands<T>& operands,
+                         void* workspace) const {
+  parallel::Dispenser blocks;
+  const index_t count = block_count();
+  auto body = [&](int worker) {
+    begin(worker, workspace);
+    for (index_t block = blocks.take(); block < count; block = blocks.take())
+      run_block(trace, operands, block, worker, workspace);
+  };
+  parallel::run(threads_, body);
+}
+
+template <class T>
+void ForwardPass<T>::begin(int worker, void* workspace) const {
+  // The padding of the rows is read as lanes.
+  for (const Slot<T>& rows : {worker_.key, worker_.value})
+    std::fill_n(rows.in(local(worker, workspace)), rows.count, T(0));
+}
+
+template <class T>
+void ForwardPass<T>::run_block(const Trace& trace, const ForwardOperands<T>& operands,
+                               index_t block, int worker, void* workspace) const {
+  const Work work = {trace, operands, local(worker, workspace), Range(block * r_, n_, r_)};
+  start(work);
+  const Interval seen = mask_.of_any(interval_of(work.rows), m_);
+  for (Range keys = blocks_within(seen, c_); keys; keys.next()) stream_keys(work, keys);
+  finish(work);
+}
+
+template <class T>
+void ForwardPass<T>::start(const Work& work) const {
+  const Range& rows = work.rows;
+  const Trace& trace = work.trace;
+  if (stored_) {
+    trace.read(rows_of(Operand::S, rows, d_));
+    pack_rows(kernels_, layout_, work.operands.queries, rows, worker_.s.in(work.local),
+              work.operands.scale);
+  } else {
+    project_queries(kernels_, trace, layout_, *work.operands.layer, rows, blocks_.w,
+                    worker_.a1.in(work.local), worker_.s.in(work.local));
+  }
+  trace.create(accumulator(rows));
+  trace.create(rows_of(Operand::row_max, rows, 1));
+  trace.create(rows_of(Operand::row_sum, rows, 1));
+  std::fill_n(worker_.row_max.in(work.local), worker_.row_max.count,
+              -std::numeric_limits<T>::infinity());
+  std::fill_n(worker_.row_sum.in(work.local), worker_.row_sum.count, T(0));
+  if (mask_.hides()) std::fill_n(worker_.sum.in(work.local), worker_.sum.count, T(0));
+}
+
+template <class T>
+void ForwardPass<T>::stream_keys(const Work& work, const Range& keys) const {
+  const Trace& trace = work.trace;
+  const ForwardOperands<T>& in = work.operands;
+  const auto copy_rows = [&](const MatrixView<const T>& from, index_t stride, T* to) {
+    for (index_t j = 0; j < keys.size(); ++j)
+      std::copy_n(from.row(keys.begin + j), from.cols, to + j * stride);
+  };
+  const Operand value_name = h_form_ ? Operand::h : Operand::A3;
+  T* key = worker_.key.in(work.local);
+  trace.read(rows_of(Operand::A2, keys, d_));
+  copy_rows(in.keys, d_stride_, key);
+  Streamed value = {key, d_stride_};
+  if (!tied_) {
+    trace.read(rows_of(value_name, keys, width_));
+    value = {in.values.row(keys.begin), in.values.stride};
+  }
+  if (copies_values_) {
+    T* copy = worker_.value.in(work.local);
+    copy_rows(in.values, sum_stride_, copy);
+    value = {copy, sum_stride_};
+  }
+  for (Range sub(work.rows.size(), layout_.rho); sub; sub.next()) {
+    const Interval queries = {work.rows.begin + sub.begin, work.rows.begin + sub.end};
+    const Interval seen = intersect(mask_.of_any(queries, m_), interval_of(keys));
+    if (seen.is_empty()) continue;
+    const index_t skipped = seen.begin - keys.begin;
+    add_keys(work, sub, Range(seen.begin, seen.end, seen.size()), key + skipped * d_stride_,
+             {value.rows + skipped * value.stride, value.stride});
+  }
+  trace.remove(rows_of(Operand::A2, keys, d_));
+  if (!tied_) trace.remove(rows_of(value_name, keys, width_));
+}
+
+// Scores of one tile, online softmax, and the weighted sum of the values.
+template <class T>
+void ForwardPass<T>::add_keys(const Work& work, const Range& sub, const Range& keys,
+                              const T* key_rows, const Streamed& value) const {
+  const index_t first = work.rows.begin + sub.begin;
+  const Range queries(first, first + sub.size(), sub.size());
+  const Block tile = {Operand::scores, queries.begin, keys.begin, sub.size(), keys.size()};
+  const Block factors = {Operand::rescale, queries.begin, 0, sub.size(), 1};
+  work.trace.create(tile);
+  work.trace.create(factors);
+  T* scores = worker_.tile.in(work.local);
+  T* rescale = worker_.rescale.in(work.local);
+  const index_t lane = layout_.lane_offset(sub.begin);
+
+  const MatrixView<const T> key = {key_rows, keys.size(), d_, d_stride_};
+  kernels_.product(score_product(layout_, key, worker_.s.in(work.local), sub,
+                                 {scores, tile_stride_, keys.size(), sub.size()}));
+  if (!is_full(mask_, interval_of(queries), interval_of(keys))) {
+    hide(mask_, queries, keys, -std::numeric_limits<T>::infinity(), scores, tile_stride_);
+  }
+
+  kernels_.softmax_update({scores, tile_stride_, keys.size(), layout_.sub_lanes()}, true,
+                          worker_.row_max.in(work.local) + lane,
+                          worker_.row_sum.in(work.local) + lane, rescale);
+
+  kernels::Product<T> update;
+  update.rows = sub.size();
+  update.cols = width_;
+  update.depth = keys.size();
+  update.a = scores;
+  update.a_row = 1;
+  update.a_depth = tile_stride_;
+  update.b = value.rows;
+  update.b_panel = nr_;
+  update.b_row = value.stride;
+  update.c = worker_.sum.in(work.local) + sub.begin * sum_stride_;
+  update.c_panel = nr_;
+  update.c_row = sum_stride_;
+  update.accumulate = mask_.hides() || keys.begin > 0;
+  update.row_scale = rescale;
+  update.padded = true;
+  masked_product(kernels_, update, mask_, queries, keys);
+  work.trace.remove(tile);
+  work.trace.remove(factors);
+}
+
+// Divides by the sums and writes LSE and O or, stored in the g-form, Z.
+template <class T>
+void ForwardPass<T>::finish(const Work& work) const {
+  const Range& rows = work.rows;
+  const Trace& trace = work.trace;
+  T* sum = worker_.sum.in(work.local);
+  const T* row_max = worker_.row_max.in(work.local);
+  const T* row_sum = worker_.row_sum.in(work.local);
+  T* lse = work.operands.lse;
+  trace.remove(rows_of(Operand::S, rows, d_));
+  for (index_t i = 0; i < rows.size(); ++i) {
+    const index_t lane = layout_.lane_offset(i - i % layout_.rho) + i % layout_.rho;
+    // A row that sees no key, or scores of -inf alone: O = 0, LSE = -inf.
+    const T inverse = row_sum[lane] == T(0) ? T(0) : T(1) / row_sum[lane];
+    for (index_t k = 0; k < width_; ++k) sum[i * sum_stride_ + k] *= inverse;
+    if (lse != nullptr) lse[rows.begin + i] = row_max[lane] + std::log(row_sum[lane]);
+  }
+  // LSE takes the place of the running sum.
+  trace.remove(rows_of(Operand::row_max, rows, 1));
+  if (lse != nullptr) trace.write(rows_of(Operand::row_sum, rows, 1));
+  trace.remove(rows_of(Operand::row_sum, rows, 1));
+  if (!h_form_ && !stored_) {
+    multiply_by_y(work);
+    return;
+  }
+  for (index_t i = 0; i < rows.size(); ++i)
+    std::copy_n(sum + i * sum_stride_, width_, work.operands.result.row(rows.begin + i));
+  trace.write_and_remove(accumulator(rows));
+}
+
+// O_I = Z_I Y, Y streams by blocks of w columns.
+template <class T>
+void ForwardPass<T>::multiply_by_y(const Work& work) const {
+  const Range& rows = work.rows;
+  const MatrixView<const T>& all = work.operands.layer->y;
+  work.trace.create(rows_of(Operand::O, rows, e_));
+  for (Range y(e_, blocks_.w); y; y.next()) {
+    const Block streamed = {Operand::Y, 0, y.begin, d_, y.size()};
+    work.trace.read(streamed);
+    T* panels = worker_.y.in(work.local);
+    kernels_.pack(all.at(0, y.begin), 1, all.stride, y.size(), d_, panels);
+    kernels::Product<T> p;
+    p.rows = rows.size();
+    p.cols = y.size();
+    p.depth = d_;
+    p.a = worker_.sum.in(work.local);
+    p.a_row = sum_stride_;
+    p.a_depth = 1;
+    p.b = panels;
+    p.b_panel = d_ * nr_;
+    p.b_row = nr_;
+    p.c = work.operands.result.at(rows.begin, y.begin);
+    p.c_panel = nr_;
+    p.c_row = work.operands.result.stride;
+    kernels_.product(p);
+    work.trace.remove(streamed);
+  }
+  work.trace.write_and_remove(rows_of(Operand::O, rows, e_));
+  work.trace.remove(accumulator(rows));
+}
+
+template class ForwardPass<float>;
+template class ForwardPass<double>;
+
+}  // namespace ioattn::schedules::row_stream

@@ -1,0 +1,98 @@
+#pragma once
+
+#include "schedules/row_stream.hpp"
+#include "schedules/task.hpp"
+#include "schedules/workspace.hpp"
+
+namespace ioattn::schedules::row_stream {
+
+// What a forward pass over rows reads and writes.
+template <class T>
+struct ForwardOperands {
+  const LayerInputs<T>* layer = nullptr;  // fused: A1, X and, in the g-form, Y
+  MatrixView<const T> queries;            // stored: S [n, d]
+  T scale = 1;                            // stored: of the queries
+  MatrixView<const T> keys;               // A2 [m, d]
+  MatrixView<const T> values;             // h [m, dv]; g-form: A3 [m, d], not read where it is A2
+  MatrixView<T> result;                   // O [n, dv]; stored g-form: Z [n, d]
+  T* lse = nullptr;                       // [n]; null: not wanted
+};
+
+// Whether rows of h can be read as whole panels of lanes, or have to be copied for that.
+enum class ValueRows : std::uint8_t { padded, copied };
+
+// Rows of S and of Z = f A3 (or of O) stay; keys and values stream once per row block. fused: X and
+// Y stream once more per row block. stored: S is found in memory, Z or O = f h is left there.
+// Threads own row blocks.
+template <class T>
+class ForwardPass {
+ public:
+  ForwardPass(const LayerShape& shape, const Blocks& blocks, const kernels::KernelTable<T>& kernels,
+              const Workers& workers, WorkspaceLayout* layout,
+              ValueRows value_rows = ValueRows::padded);
+  void run(const Trace& trace, const ForwardOperands<T>& operands, void* workspace) const;
+
+  // Row block by row block: what passes over several heads are made of. A worker calls `begin`
+  // before its first block.
+  index_t block_count() const { return ceil_div(n_, r_); }
+  void begin(int worker, void* workspace) const;
+  void run_block(const Trace& trace, const ForwardOperands<T>& operands, index_t block, int worker,
+                 void* workspace) const;
+
+ private:
+  // A row block in the hands of a worker.
+  struct Work {
+    const Trace& trace;
+    const ForwardOperands<T>& operands;
+    void* local;
+    Range rows;
+  };
+  // Rows of a streamed operand, as a pass reads them.
+  struct Streamed {
+    const T* rows;
+    index_t stride;
+  };
+
+  Block rows_of(Operand operand, const Range& rows, index_t cols) const {
+    return {operand, rows.begin, 0, rows.size(), cols};
+  }
+  Block accumulator(const Range& rows) const {
+    return rows_of(h_form_ ? Operand::O : Operand::Z, rows, width_);
+  }
+  void* local(int worker, void* workspace) const {
+    return all_workers_.in(workspace) + worker * workers_.bytes();
+  }
+
+  void start(const Work& work) const;
+  void stream_keys(const Work& work, const Range& keys) const;
+  void add_keys(const Work& work, const Range& sub, const Range& keys, const T* key_rows,
+                const Streamed& value) const;
+  void finish(const Work& work) const;
+  void multiply_by_y(const Work& work) const;
+
+  Blocks blocks_;
+  const kernels::KernelTable<T>& kernels_;
+  index_t n_, m_, d_, e_;
+  Mask mask_;
+  index_t nr_;
+  int threads_;
+  bool h_form_, tied_, stored_, copies_values_;
+  index_t width_;  // of the accumulated rows: dv in the h-form, else d
+  index_t r_, c_;
+  QueryLayout layout_;
+  index_t d_stride_, sum_stride_, tile_stride_;
+
+  WorkspaceLayout workers_;
+  Slot<std::byte> all_workers_;
+  struct {
+    Slot<T> a1, s;  // panels [lanes][d]
+    Slot<T> sum;    // [r][width], Z or O
+    Slot<T> key;    // [c][d]
+    Slot<T> value;  // [c][width]
+    Slot<T> tile;   // [c][rho]
+    Slot<T> row_max, row_sum, rescale;
+    Slot<T> y;  // panels [w][d]
+  } worker_;
+};
+
+}  // namespace ioattn::schedules::row_stream

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <span>
+
+#include "base/tensor_view.hpp"
+
+namespace ioattn::schedules {
+
+// O and LSE over some of the keys: o [batch, heads, n, dv], lse [batch, heads, 1, n].
+template <class T>
+struct Partial {
+  TensorView<const T> o, lse;
+};
+
+// LSE = log sum_k e^LSE_k and O = sum_k e^(LSE_k - LSE) O_k, in the order of the parts. A part that
+// saw no key of a row (LSE = -inf) is not read there. Null data of o or lse: not wanted. Needs no
+// memory; results do not depend on the number of threads.
+template <class T>
+void merge(std::span<const Partial<T>> parts, int threads, const TensorView<T>& o,
+           const TensorView<T>& lse);
+
+}  // namespace ioattn::schedules

@@ -1,0 +1,211 @@
+#include "schedules/sdpa.hpp"
+
+#include <optional>
+
+#include "parallel/parallel.hpp"
+#include "schedules/col_stream.hpp"
+#include "schedules/delta_pass.hpp"
+#include "schedules/forward_pass.hpp"
+#include "schedules/row_pass.hpp"
+
+namespace ioattn::schedules {
+namespace {
+
+// Rows of a head are shared out only where heads alone would leave threads idle: shorter row blocks
+// move more words. No result depends on it.
+Workers workers_for(index_t heads, int threads) {
+  const bool heads_suffice = heads % threads == 0 || heads >= 4 * index_t(threads);
+  return {threads, heads_suffice ? 1 : threads};
+}
+
+// Calls block(head, block, worker) for every block of every head, after begin(worker).
+template <class Begin, class Act>
+void for_each_block(int threads, index_t heads, index_t blocks, const Begin& begin,
+                    const Act& act) {
+  parallel::Dispenser items;
+  auto body = [&](int worker) {
+    begin(worker);
+    for (index_t item = items.take(); item < heads * blocks; item = items.take())
+      act(item / blocks, item % blocks, worker);
+  };
+  parallel::run(threads, body);
+}
+
+// Query head h of all, and the head of keys that it sees.
+template <class T>
+MatrixView<T> query_head(const TensorView<T>& tensor, const SdpaShape& shape, index_t h) {
+  return tensor.matrix(h / shape.heads, h % shape.heads);
+}
+template <class T>
+MatrixView<T> key_head(const TensorView<T>& tensor, const SdpaShape& shape, index_t h) {
+  return tensor.matrix(h / shape.heads, h % shape.heads / shape.group());
+}
+
+template <class T>
+class SdpaBackward {
+ public:
+  explicit SdpaBackward(const SdpaBackwardTask<T>& task)
+      : task_(task),
+        shape_(task.shape),
+        set_(task.out.set()),
+        trace_(task.observer),
+        threads_(task.observer != nullptr ? 1 : task.threads) {
+    const Workers of_queries = workers_for(shape_.all_heads(), threads_);
+    if (set_.delta()) {
+      delta_.emplace(shape_.head(), task.blocks.rows, of_queries, &layout_, shape_.all_heads());
+    }
+    head_.shape = shape_.head();
+    head_.blocks = task.blocks.rows;
+    head_.kernels = task.kernels;
+    if (set_.dQ) {
+      row_stream::RowPassKind kind;
+      kind.values = row_stream::RowPassKind::Values::h;
+      kind.stored_s = kind.stored_delta = kind.stored_u = true;
+      rows_.emplace(head_, kind, of_queries, &layout_);
+    }
+    if (set_.keys()) {
+      keys_.emplace(shape_.head(), task.blocks.keys, set_.key_gradients(), task.kernels->tile.cols,
+                    workers_for(shape_.all_kv_heads(), threads_), &layout_, QueryRows::copied);
+    }
+  }
+  SdpaBackward(const SdpaBackward&) = delete;
+  SdpaBackward& operator=(const SdpaBackward&) = delete;
+
+  Status run() {
+    WorkspaceMemory buffer;
+    const Status allocated = layout_.allocate(task_.memory, &buffer);
+    if (!allocated.is_ok()) return allocated;
+    void* memory = buffer.data();
+    if (delta_) run_delta(memory);
+    if (rows_) run_rows(memory);
+    if (keys_) run_keys(memory);
+    return Status::ok();
+  }
+
+ private:
+  void run_delta(void* memory) const {
+    trace_.phase("delta");
+    for_each_block(
+        threads_, shape_.all_heads(), delta_->block_count(), [](int) {},
+        [&](index_t head, index_t block, int) {
+          delta_->run_block(*task_.kernels, trace_, query_head(task_.o, shape_, head),
+                            query_head(task_.d_o, shape_, head), block,
+                            delta_->delta(memory, head));
+        });
+  }
+
+  void run_rows(void* memory) const {
+    trace_.phase("row_stream");
+    for_each_block(
+        threads_, shape_.all_heads(), rows_->block_count(),
+        [&](int worker) { rows_->begin(worker, memory); },
+        [&](index_t head, index_t block, int worker) {
+          BackwardTask<T> operands = head_;
+          operands.in.a2 = key_head(task_.in.k, shape_, head);
+          operands.d_o = query_head(task_.d_o, shape_, head);
+          operands.lse = query_head(task_.lse, shape_, head).data;
+          row_stream::RowPassMemory<T> found;
+          found.s = query_head(task_.in.q, shape_, head);
+          found.h = key_head(task_.in.v, shape_, head);
+          found.delta = delta_->delta(memory, head);
+          found.u = query_head(task_.out.dq, shape_, head);
+          found.scale = task_.scale;
+          found.accumulate_u = set_.accumulate;
+          rows_->run_block(trace_, operands, found, block, worker, memory);
+        });
+  }
+
+  void run_keys(void* memory) const {
+    trace_.phase("col_stream");
+    for_each_block(
+        threads_, shape_.all_kv_heads(), keys_->block_count(),
+        [&](int worker) { keys_->begin(worker, memory); },
+        [&](index_t head, index_t block, int worker) {
+          keys_->run_block(*task_.kernels, trace_, operands_of(head, memory), block, worker,
+                           memory);
+        });
+  }
+
+  // Of a head of keys and the group of query heads that see it.
+  KeyPassOperands<T> operands_of(index_t head, void* memory) const {
+    const index_t b = head / shape_.kv_heads, kv = head % shape_.kv_heads;
+    const index_t first = kv * shape_.group();
+    KeyPassOperands<T> operands;
+    operands.keys = task_.in.k.matrix(b, kv);
+    operands.values = task_.in.v.matrix(b, kv);
+    operands.queries = task_.in.q.matrix(b, first);
+    operands.queries_step = task_.in.q.head_stride;
+    operands.d_o = task_.d_o.matrix(b, first);
+    operands.d_o_step = task_.d_o.head_stride;
+    operands.lse = task_.lse.matrix(b, first).data;
+    operands.lse_step = task_.lse.head_stride;
+    if (delta_) operands.delta = delta_->delta(memory, b * shape_.heads + first);
+    operands.delta_step = shape_.n;
+    operands.heads = shape_.group();
+    operands.scale = task_.scale;
+    operands.d_keys = task_.out.dk.matrix(b, kv);
+    operands.d_values = task_.out.dv.matrix(b, kv);
+    operands.accumulate = set_.accumulate;
+    return operands;
+  }
+
+  const SdpaBackwardTask<T>& task_;
+  SdpaShape shape_;
+  SdpaSet set_;
+  Trace trace_;
+  int threads_;
+  BackwardTask<T> head_;  // what all heads have in common
+  WorkspaceLayout layout_;
+  std::optional<DeltaPass<T>> delta_;
+  std::optional<row_stream::RowPass<T>> rows_;
+  std::optional<ColStream<T>> keys_;
+};
+
+}  // namespace
+
+template <class T>
+Status sdpa_forward(const SdpaForwardTask<T>& task) {
+  SdpaShape shape = task.shape;
+  if (task.o.data == nullptr) shape.dv = 0;  // no values, no sum of them
+  const Trace trace(task.observer);
+  const int threads = task.observer != nullptr ? 1 : task.threads;
+  WorkspaceLayout layout;
+  const row_stream::ForwardPass<T> pass(shape.head(), task.blocks, *task.kernels,
+                                        workers_for(shape.all_heads(), threads), &layout,
+                                        row_stream::ValueRows::copied);
+  WorkspaceMemory buffer;
+  const Status allocated = layout.allocate(task.memory, &buffer);
+  if (!allocated.is_ok()) return allocated;
+  void* memory = buffer.data();
+
+  trace.phase("row_stream");
+  for_each_block(
+      threads, shape.all_heads(), pass.block_count(),
+      [&](int worker) { pass.begin(worker, memory); },
+      [&](index_t head, index_t block, int worker) {
+        row_stream::ForwardOperands<T> operands;
+        operands.queries = query_head(task.in.q, shape, head);
+        operands.scale = task.scale;
+        operands.keys = key_head(task.in.k, shape, head);
+        operands.values = key_head(task.in.v, shape, head);
+        operands.values.cols = shape.dv;
+        operands.result = query_head(task.o, shape, head);
+        operands.lse = query_head(task.lse, shape, head).data;
+        pass.run_block(trace, operands, block, worker, memory);
+      });
+  return Status::ok();
+}
+
+template <class T>
+Status sdpa_backward(const SdpaBackwardTask<T>& task) {
+  return SdpaBackward<T>(task).run();
+}
+
+#define IOATTN_INSTANTIATE(T)                              \
+  template Status sdpa_forward(const SdpaForwardTask<T>&); \
+  template Status sdpa_backward(const SdpaBackwardTask<T>&)
+IOATTN_INSTANTIATE(float);
+IOATTN_INSTANTIATE(double);
+#undef IOATTN_INSTANTIATE
+
+}  // namespace ioattn::schedules

@@ -1,0 +1,56 @@
+#include "theory/sdpa_cost.hpp"
+
+#include "theory/block_costs.hpp"
+
+namespace ioattn::theory {
+namespace {
+
+IoCost times(index_t heads, const IoCost& one) {
+  return {heads * one.reads, heads * one.writes, heads * one.created, one.footprint};
+}
+
+}  // namespace
+
+ScheduleCost sdpa_forward_cost(const SdpaShape& shape, const Blocks& blocks, bool lse) {
+  IoCost head = row_stream_forward_pass(shape.head(), blocks);
+  if (!lse) head.writes -= shape.n;
+  ScheduleCost cost;
+  cost.add("row_stream", times(shape.all_heads(), head));
+  return cost;
+}
+
+ScheduleCost sdpa_backward_cost(const SdpaShape& shape, const SdpaSet& set,
+                                const SdpaBlocks& blocks) {
+  const LayerShape head = shape.head();
+  ScheduleCost cost;
+  if (set.delta()) cost.add("delta", times(shape.all_heads(), delta_cost(head, blocks.rows)));
+  if (set.dQ) {
+    IoCost rows = row_stream_backward_pass(head, blocks.rows);
+    if (set.accumulate) rows.reads += shape.n * shape.d;
+    cost.add("row_stream", times(shape.all_heads(), rows));
+  }
+  if (set.keys()) {
+    // The heads of a group pass by keys and gradients that stay.
+    IoCost keys = col_stream(head, blocks.keys, set.key_gradients(), shape.group());
+    if (set.accumulate) {
+      keys.reads += keys.writes;
+      keys.created -= keys.writes;
+    }
+    cost.add("col_stream", times(shape.all_kv_heads(), keys));
+  }
+  return cost;
+}
+
+index_t sdpa_forward_fma(const SdpaShape& shape) {
+  return shape.all_heads() * visible_pairs(shape.mask, shape.n, shape.m) * (shape.d + shape.dv);
+}
+
+index_t sdpa_backward_fma(const SdpaShape& shape, const SdpaSet& set) {
+  const LayerShape head = shape.head();
+  index_t fma = 0;
+  if (set.dQ) fma += visible_pairs(shape.mask, shape.n, shape.m) * (2 * shape.d + shape.dv);
+  if (set.keys()) fma += col_stream_fma(head, Form::h, set.key_gradients());
+  return shape.all_heads() * fma;
+}
+
+}  // namespace ioattn::theory

@@ -1,0 +1,408 @@
+// SDPA: every phase costs its formula, every subset of the outputs is the oracle's in every layout,
+// and neither threads nor the place of a head change a bit.
+
+#include "schedules/sdpa.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "instruments/io_counter.hpp"
+#include "kernels/registry.hpp"
+#include "machine/machine.hpp"
+#include "plan/sdpa_planner.hpp"
+#include "reference/gauge.hpp"
+#include "reference/strided_tensor.hpp"
+#include "schedules/odd_tile.hpp"
+#include "schedules/random_problem.hpp"
+#include "schedules/rounding_limit.hpp"
+#include "theory/sdpa_cost.hpp"
+
+namespace ioattn_test {
+namespace {
+
+using namespace ioattn;
+namespace ref = ioattn_reference;
+
+template <class T>
+using WideOf = std::conditional_t<std::is_same_v<T, float>, double, long double>;
+
+template <class T>
+double floor_of() {
+  return double(std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon());
+}
+
+template <class T, class Memory>
+TensorView<T> view(Memory& memory, index_t batch, index_t heads, index_t rows, index_t cols) {
+  const auto strides = memory.strides();
+  return {memory.data(), batch, heads, rows, cols, strides[0], strides[1], strides[2]};
+}
+
+// A problem in memory, O and LSE of which are the oracle's where the backward pass reads them.
+template <class T>
+class SdpaCase {
+ public:
+  using Wide = WideOf<T>;
+
+  SdpaCase(const SdpaShape& shape, ref::Layout layout, std::uint64_t seed, double scale = 0)
+      : SdpaCase(shape, layout, inputs_for(shape, seed, scale)) {}
+  SdpaCase(const SdpaShape& shape, ref::Layout layout, const ref::SdpaInputs<double>& inputs)
+      : inputs_(inputs),
+        expected_(ref::sdpa(ref::convert<Wide>(inputs), floor_of<T>())),
+        shape_(shape),
+        q_(inputs.Q, layout),
+        k_(inputs.K, layout),
+        v_(inputs.V, layout),
+        d_o_(inputs.dO, layout),
+        o_(like(expected_.O, layout)),
+        lse_(like(expected_.L, ref::Layout::bhsd)),
+        dq_(like(expected_.dQ, layout)),
+        dk_(like(expected_.dK, layout)),
+        dv_(like(expected_.dV, layout)) {}
+
+  struct Run {
+    const kernels::KernelTable<T>* kernels;
+    int threads = 1;
+    Observer* observer = nullptr;
+  };
+
+  Status forward(const Blocks& blocks, const Run& run, bool o = true, bool lse = true) {
+    schedules::SdpaForwardTask<T> task;
+    fill(run, &task);
+    if (o) task.o = queries(o_, shape_.dv);
+    if (lse) task.lse = rows_of_lse();
+    task.blocks = blocks;
+    return schedules::sdpa_forward(task);
+  }
+
+  Status backward(const SdpaSet& set, const SdpaBlocks& blocks, const Run& run) {
+    o_.set(expected_.O);
+    lse_.set(expected_.L);
+    for (ref::StridedTensor<T>* out : {&dq_, &dk_, &dv_}) out->poison();
+    if (set.accumulate) {
+      dq_.set(inputs_.Q);
+      dk_.set(inputs_.K);
+      dv_.set(inputs_.V);
+    }
+    schedules::SdpaBackwardTask<T> task;
+    fill(run, &task);
+    task.d_o = queries(d_o_, shape_.dv);
+    task.o = queries(o_, shape_.dv);
+    task.lse = rows_of_lse();
+    if (set.dQ) task.out.dq = queries(dq_, shape_.d);
+    if (set.dK) task.out.dk = keys(dk_, shape_.d);
+    if (set.dV) task.out.dv = keys(dv_, shape_.dv);
+    task.out.accumulate = set.accumulate;
+    task.blocks = blocks;
+    return schedules::sdpa_backward(task);
+  }
+
+  void check_forward(bool o, bool lse, double allowed) const {
+    check("O", o, o_, expected_.O, expected_.O_unit, allowed);
+    check("LSE", lse, lse_, expected_.L, expected_.L_unit, allowed);
+  }
+  void check_backward(const SdpaSet& set, double allowed) const {
+    const auto expect = [&](const char* name, bool wanted, const ref::StridedTensor<T>& out,
+                            ref::Tensor<Wide> value, ref::Tensor<double> unit,
+                            const ref::Tensor<double>& before) {
+      if (!wanted) {
+        EXPECT_EQ(out.numbers(), set.accumulate ? value.values.size() : 0) << name;
+        return;
+      }
+      for (std::size_t i = 0; set.accumulate && i < value.values.size(); ++i) {
+        value.values[i] += static_cast<Wide>(before.values[i]);
+        unit.values[i] += std::fabs(before.values[i]);
+      }
+      check(name, wanted, out, value, unit, allowed);
+    };
+    expect("dQ", set.dQ, dq_, expected_.dQ, expected_.dQ_unit, inputs_.Q);
+    expect("dK", set.dK, dk_, expected_.dK, expected_.dK_unit, inputs_.K);
+    expect("dV", set.dV, dv_, expected_.dV, expected_.dV_unit, inputs_.V);
+  }
+
+  // All outputs, head after head.
+  std::vector<T> outputs() const {
+    std::vector<T> all;
+    for (const ref::StridedTensor<T>* out : {&o_, &lse_, &dq_, &dk_, &dv_}) {
+      const std::vector<T> dense = out->dense().values;
+      all.insert(all.end(), dense.begin(), dense.end());
+    }
+    return all;
+  }
+  void poison() {
+    for (ref::StridedTensor<T>* out : {&o_, &lse_, &dq_, &dk_, &dv_}) out->poison();
+  }
+  const ref::StridedTensor<T>& o() const { return o_; }
+  const ref::StridedTensor<T>& dq() const { return dq_; }
+  const ref::StridedTensor<T>& dk() const { return dk_; }
+  const ref::StridedTensor<T>& dv() const { return dv_; }
+
+  static ref::SdpaInputs<double> inputs_for(const SdpaShape& s, std::uint64_t seed, double scale) {
+    const auto size = [](index_t x) { return std::size_t(x); };
+    ref::SdpaInputs<double> in =
+        ref::random_sdpa(size(s.batch), size(s.heads), size(s.kv_heads), size(s.n), size(s.m),
+                         size(s.d), size(s.dv), seed);
+    if (scale != 0) in.scale = scale;
+    if (s.mask.first > -Mask::unbounded) in.first_key = s.mask.first;
+    if (s.mask.last < Mask::unbounded) in.last_key = s.mask.last;
+    return in;
+  }
+
+ private:
+  static ref::StridedTensor<T> like(const ref::Tensor<Wide>& t, ref::Layout layout) {
+    return {t.batch, t.heads, t.rows, t.cols, layout};
+  }
+  TensorView<T> rows_of_lse() {
+    return dense_tensor(lse_.data(), shape_.batch, shape_.heads, 1, shape_.n);
+  }
+  template <class Memory>
+  auto queries(Memory& memory, index_t cols) {
+    return view<std::remove_pointer_t<decltype(memory.data())>>(memory, shape_.batch, shape_.heads,
+                                                                shape_.n, cols);
+  }
+  template <class Memory>
+  auto keys(Memory& memory, index_t cols) {
+    return view<std::remove_pointer_t<decltype(memory.data())>>(memory, shape_.batch,
+                                                                shape_.kv_heads, shape_.m, cols);
+  }
+  template <class Task>
+  void fill(const Run& run, Task* task) {
+    task->shape = shape_;
+    task->in = {queries(q_, shape_.d), keys(k_, shape_.d), keys(v_, shape_.dv)};
+    task->scale = static_cast<T>(inputs_.scale);
+    task->kernels = run.kernels;
+    task->threads = run.threads;
+    task->observer = run.observer;
+  }
+  void check(const char* name, bool wanted, const ref::StridedTensor<T>& out,
+             const ref::Tensor<Wide>& value, const ref::Tensor<double>& unit,
+             double allowed) const {
+    EXPECT_EQ(out.numbers(), wanted ? value.values.size() : 0) << name;
+    if (wanted) {
+      EXPECT_LE(ref::worst_ratio(out.dense(), value, unit), allowed) << name;
+    }
+  }
+
+  ref::SdpaInputs<double> inputs_;
+  ref::SdpaResults<Wide> expected_;
+  SdpaShape shape_;
+  ref::StridedTensor<T> q_, k_, v_, d_o_, o_, lse_, dq_, dk_, dv_;
+};
+
+SdpaShape random_shape(RandomProblem* random, index_t most_rows, index_t most_cols) {
+  const LayerShape sizes = random->shape(most_rows, most_cols);
+  SdpaShape shape;
+  shape.batch = random->uniform(1, 2);
+  shape.kv_heads = random->uniform(1, 2);
+  shape.heads = shape.kv_heads * random->uniform(1, 3);
+  shape.n = sizes.n;
+  shape.m = sizes.m;
+  shape.d = sizes.d;
+  shape.dv = sizes.dv;
+  if (random->uniform(0, 1) == 1) shape.mask = random->mask(shape.n, shape.m);
+  return shape;
+}
+
+SdpaSet random_set(RandomProblem* random) {
+  const index_t bits = random->uniform(1, 7);
+  return {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, random->uniform(0, 1) == 1};
+}
+
+SdpaBlocks any_blocks(RandomProblem* random) {
+  SdpaBlocks any;
+  any.rows.form = any.keys.form = Form::h;
+  any.rows.products = Products::stored;
+  for (index_t Blocks::*size : {&Blocks::r, &Blocks::c, &Blocks::rho, &Blocks::w, &Blocks::o})
+    any.rows.*size = random->logarithmic(1, 40);
+  any.rows.rho = std::min(any.rows.rho, any.rows.r);
+  any.rows.r = round_up(any.rows.r, any.rows.rho);
+  any.keys.c = random->logarithmic(1, 40);
+  any.keys.rho = random->logarithmic(1, 40);
+  return any;
+}
+
+void hold_to_formula(const instruments::IoCounter& counter, const theory::ScheduleCost& cost,
+                     const SdpaShape& shape) {
+  ASSERT_EQ(counter.violation(), "");
+  ASSERT_EQ(int(counter.phases().size()), cost.phase_count);
+  for (int i = 0; i < cost.phase_count; ++i) {
+    const auto& counted = counter.phases()[std::size_t(i)];
+    const theory::PhaseCost& formula = cost.phases[std::size_t(i)];
+    ASSERT_STREQ(counted.name, formula.name);
+    ASSERT_EQ(counted.count.reads, formula.cost.reads) << formula.name;
+    ASSERT_EQ(counted.count.writes, formula.cost.writes) << formula.name;
+    ASSERT_EQ(counted.count.created, formula.cost.created) << formula.name;
+    // Under a mask the formula of the footprint is an upper bound.
+    ASSERT_LE(counted.count.footprint, formula.cost.footprint) << formula.name;
+    if (!shape.mask.hides()) {
+      ASSERT_EQ(counted.count.footprint, formula.cost.footprint) << formula.name;
+    }
+  }
+}
+
+// The least M, from the refusal of one word.
+template <class Make>
+index_t least_M(plan::SdpaRequest request, const Make& make) {
+  request.M = 1;
+  const std::string message = make(request).message();
+  const std::string key = "the least is ";
+  const std::size_t at = message.find(key);
+  EXPECT_NE(at, std::string::npos) << message;
+  return at == std::string::npos ? 1 : std::stoll(message.substr(at + key.size()));
+}
+
+TEST(Sdpa, CountsAreTheSumsOverThePhases) {
+  RandomProblem random(70);
+  const auto& table = odd_tile<float>();
+  for (int trial = 0; trial < 1500 && !HasFailure(); ++trial) {
+    const SdpaShape shape = random_shape(&random, 30, 12);
+    const SdpaSet set = random_set(&random);
+    SdpaCase<float> problem(shape, ref::Layout::bhsd, std::uint64_t(trial));
+    plan::SdpaRequest request;
+    request.shape = shape;
+    request.level = "M";
+    request.tile = table.tile;
+    plan::SdpaPlan plan;
+    plan::SdpaEstimate estimate;
+    const bool o = random.uniform(0, 3) > 0, lse = !o || random.uniform(0, 3) > 0;
+    const auto make_forward = [&](const plan::SdpaRequest& r) {
+      return plan::make_sdpa_plan(r, &plan, &estimate);
+    };
+    const auto make_backward = [&](const plan::SdpaRequest& r) {
+      return plan::make_sdpa_plan(r, set, &plan, &estimate);
+    };
+    SdpaShape computed = shape;
+    if (!o) computed.dv = 0;
+    const auto forward = [&](const Blocks& blocks, index_t M) {
+      instruments::IoCounter counter;
+      ASSERT_TRUE(problem.forward(blocks, {&table, 1, &counter}, o, lse).is_ok());
+      hold_to_formula(counter, theory::sdpa_forward_cost(computed, blocks, lse), shape);
+      ASSERT_LE(counter.total().footprint, M);
+    };
+    const auto backward = [&](const SdpaBlocks& blocks, index_t M) {
+      instruments::IoCounter counter;
+      ASSERT_TRUE(problem.backward(set, blocks, {&table, 1, &counter}).is_ok());
+      hold_to_formula(counter, theory::sdpa_backward_cost(shape, set, blocks), shape);
+      ASSERT_LE(counter.total().footprint, M);
+    };
+    SCOPED_TRACE(to_text(SdpaProblem{shape}) + (set.dQ ? " dQ" : "") + (set.dK ? " dK" : "") +
+                 (set.dV ? " dV" : "") + (set.accumulate ? " accumulate" : ""));
+
+    const index_t least_forward = least_M(request, make_forward);
+    request.M = random.logarithmic(least_forward, 60 * least_forward);
+    ASSERT_TRUE(make_forward(request).is_ok());
+    ASSERT_EQ(estimate.cost.total(), theory::sdpa_forward_cost(shape, plan.blocks.rows).total());
+    forward(plan.blocks.rows, request.M);
+    request.M = least_forward - 1;
+    ASSERT_EQ(make_forward(request).code(), StatusCode::fast_memory_too_small);
+
+    const index_t least_backward = least_M(request, make_backward);
+    request.M = random.logarithmic(least_backward, 60 * least_backward);
+    ASSERT_TRUE(make_backward(request).is_ok());
+    backward(plan.blocks, request.M);
+
+    const SdpaBlocks any = any_blocks(&random);
+    forward(any.rows, index_t(1) << 40);
+    backward(any, index_t(1) << 40);
+  }
+}
+
+template <class T>
+class SdpaValues : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(SdpaValues, Types);
+
+TYPED_TEST(SdpaValues, AreTheOraclesForEveryNumberOfThreads) {
+  using T = TypeParam;
+  std::vector<const kernels::KernelTable<T>*> tables = {&odd_tile<T>()};
+  for (const kernels::Kernels* kernels : kernels::all_kernels())
+    if (machine::this_machine().isa.has(kernels->isa)) tables.push_back(&kernels->table<T>());
+  RandomProblem random(71);
+  for (std::uint64_t trial = 0; trial < 96 && !this->HasFailure(); ++trial) {
+    const bool large = trial % 8 == 7;
+    const SdpaShape shape = random_shape(&random, large ? 130 : 40, large ? 40 : 20);
+    const ref::Layout layout = ref::all_layouts[trial % 3];
+    SdpaCase<T> problem(shape, layout, trial, trial % 5 == 4 ? -0.7 : 0);
+    const SdpaSet set = random_set(&random);
+    const auto& table = *tables[std::size_t(random.uniform(0, index_t(tables.size()) - 1))];
+    SdpaBlocks blocks = any_blocks(&random);
+    blocks.rows.c = std::max<index_t>(blocks.rows.c, 8);
+    blocks.keys.rho = std::max<index_t>(blocks.keys.rho, 8);
+    SCOPED_TRACE(to_text(SdpaProblem{shape, dtype_of<T>::value}) + " layout " +
+                 std::to_string(int(layout)) + " r=" + std::to_string(blocks.rows.r) +
+                 " c=" + std::to_string(blocks.rows.c) + " rho=" + std::to_string(blocks.rows.rho) +
+                 " keys " + std::to_string(blocks.keys.c) + "x" + std::to_string(blocks.keys.rho));
+    const double allowed =
+        std::max(limit(shape.m, blocks.rows.c), limit(shape.group() * shape.n, blocks.keys.rho));
+    const bool o = trial % 7 != 5, lse = trial % 7 != 6;
+    std::vector<T> one;
+    for (const int threads : {1, 2, 3, 5}) {
+      ASSERT_TRUE(problem.forward(blocks.rows, {&table, threads}, o, lse).is_ok());
+      if (threads == 1) problem.check_forward(o, lse, allowed);
+      std::vector<T> all = problem.outputs();
+      ASSERT_TRUE(problem.backward(set, blocks, {&table, threads}).is_ok());
+      if (threads == 1) problem.check_backward(set, allowed);
+      const std::vector<T> gradients = problem.outputs();
+      all.insert(all.end(), gradients.begin(), gradients.end());
+      if (threads == 1) one = all;
+      ASSERT_EQ(std::memcmp(one.data(), all.data(), all.size() * sizeof(T)), 0)
+          << threads << " threads";
+      problem.poison();
+    }
+  }
+}
+
+// A head computed alone has the bits that it has in a batch.
+TYPED_TEST(SdpaValues, DoNotDependOnThePlaceOfAHead) {
+  using T = TypeParam;
+  SdpaShape shape;
+  shape.batch = 3;
+  shape.heads = shape.kv_heads = 2;
+  shape.n = 45;
+  shape.m = 70;
+  shape.d = 13;
+  shape.dv = 9;
+  shape.mask = causal_bottom_right(shape.n, shape.m);
+  SdpaShape alone = shape;
+  alone.batch = alone.heads = alone.kv_heads = 1;
+  const kernels::Kernels* kernels = nullptr;
+  ASSERT_TRUE(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels).is_ok());
+  RandomProblem random(72);
+  const SdpaBlocks blocks = any_blocks(&random);
+  const typename SdpaCase<T>::Run run = {&kernels->table<T>(), 2};
+  const SdpaSet set = {true, true, true, false};
+
+  // The inputs of the first head, everywhere.
+  ref::SdpaInputs<double> inputs = SdpaCase<T>::inputs_for(alone, 5, 0);
+  const auto repeated = [](const ref::Tensor<double>& head) {
+    ref::Tensor<double> all(3, 2, head.rows, head.cols);
+    for (std::size_t i = 0; i < all.values.size(); ++i)
+      all.values[i] = head.values[i % head.values.size()];
+    return all;
+  };
+  SdpaCase<T> one(alone, ref::Layout::bhsd, inputs);
+  inputs.Q = repeated(inputs.Q);
+  inputs.K = repeated(inputs.K);
+  inputs.V = repeated(inputs.V);
+  inputs.dO = repeated(inputs.dO);
+  SdpaCase<T> many(shape, ref::Layout::bshd, inputs);
+  for (SdpaCase<T>* problem : {&one, &many}) {
+    ASSERT_TRUE(problem->forward(blocks.rows, run).is_ok());
+  }
+  const auto expect_repeated = [](const ref::StridedTensor<T>& part,
+                                  const ref::StridedTensor<T>& whole) {
+    const std::vector<T> head = part.dense().values, all = whole.dense().values;
+    for (std::size_t i = 0; i < all.size(); i += head.size())
+      EXPECT_EQ(std::memcmp(&all[i], head.data(), head.size() * sizeof(T)), 0);
+  };
+  expect_repeated(one.o(), many.o());
+  for (SdpaCase<T>* problem : {&one, &many}) {
+    ASSERT_TRUE(problem->backward(set, blocks, run).is_ok());
+  }
+  expect_repeated(one.dq(), many.dq());
+  expect_repeated(one.dk(), many.dk());
+  expect_repeated(one.dv(), many.dv());
+}
+
+}  // namespace
+}  // namespace ioattn_test
