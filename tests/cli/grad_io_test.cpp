@@ -83,8 +83,8 @@ TEST(GradJson, HasTheseKeys) {
   make_layer_case({6, 9, 5, 4}, Ties::none, "f32", 1, &layer);
   const Json json = run_ioattn(layer.grad() + Arguments{"--json"}).json();
   EXPECT_EQ(keys(json),
-            (std::set<std::string>{"machine", "plan", "schedule", "isa", "dtype", "threads",
-                                   "seconds", "gflops", "peak_fraction", "io"}));
+            (std::set<std::string>{"machine", "plan", "schedule", "isa", "dtype", "batch", "scale",
+                                   "mask", "threads", "seconds", "gflops", "peak_fraction", "io"}));
   ASSERT_EQ(json["io"].size(), 2u);
   const std::set<std::string> entry_keys = {
       "pass",      "level",    "M",           "reads", "writes",  "created",
