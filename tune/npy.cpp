@@ -111,19 +111,24 @@ Matrix<T> read_npy(const std::string& path) {
 
 template <class T>
 void write_npy(const std::string& path, MatrixView<const T> matrix, int dimension) {
+  if (dimension == 1) {
+    write_npy(path, matrix.data, {matrix.rows * matrix.cols});
+  } else {
+    write_npy(path, matrix.data, {matrix.rows, matrix.cols});
+  }
+}
+
+template <class T>
+void write_npy(const std::string& path, const T* data, const std::vector<index_t>& shape) {
   const std::string temporary = path + ".tmp" + std::to_string(::getpid());
-  const auto size = [](index_t n) { return static_cast<std::size_t>(n); };
-  std::vector<std::size_t> shape = {size(matrix.rows), size(matrix.cols)};
-  if (dimension == 1) shape = {size(matrix.rows * matrix.cols)};
-  const std::size_t count = size(matrix.rows * matrix.cols);
+  const std::vector<std::size_t> sizes(shape.begin(), shape.end());
+  std::size_t count = 1;
+  for (const std::size_t size : sizes) count *= size;
   std::error_code error;
   try {
-    xt::dump_npy(temporary, xt::adapt(matrix.data, count, xt::no_ownership(), shape));
+    xt::dump_npy(temporary, xt::adapt(data, count, xt::no_ownership(), sizes));
     // dump_npy does not look whether its writes succeeded.
-    std::vector<index_t> written = read_npy_header(temporary).shape;
-    if (written != std::vector<index_t>(shape.begin(), shape.end())) {
-      throw RunError("other shape read back");
-    }
+    if (read_npy_header(temporary).shape != shape) throw RunError("other shape read back");
     fs::rename(temporary, path);
   } catch (const std::bad_alloc&) {
     fs::remove(temporary, error);
@@ -138,5 +143,7 @@ template Matrix<float> read_npy<float>(const std::string&);
 template Matrix<double> read_npy<double>(const std::string&);
 template void write_npy<float>(const std::string&, MatrixView<const float>, int);
 template void write_npy<double>(const std::string&, MatrixView<const double>, int);
+template void write_npy<float>(const std::string&, const float*, const std::vector<index_t>&);
+template void write_npy<double>(const std::string&, const double*, const std::vector<index_t>&);
 
 }  // namespace ioattn::tune

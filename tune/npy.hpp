@@ -36,5 +36,8 @@ Matrix<T> read_npy(const std::string& path);
 // writes the elements of the matrix as a vector. Throws RunError.
 template <class T>
 void write_npy(const std::string& path, MatrixView<const T> matrix, int dimension = 2);
+// The same for an array in C order.
+template <class T>
+void write_npy(const std::string& path, const T* data, const std::vector<index_t>& shape);
 
 }  // namespace ioattn::tune

@@ -1,6 +1,7 @@
 #include "tune/options.hpp"
 
 #include <charconv>
+#include <cmath>
 
 #include "api/validate.hpp"
 #include "tune/command_error.hpp"
@@ -102,6 +103,60 @@ CLI::Option* add_pass(CLI::App* app, Pass* pass) {
 
 CLI::Option* add_json(CLI::App* app, bool* json) {
   return app->add_flag("--json", *json, "print one JSON object in place of tables");
+}
+
+CLI::Option* add_scale(CLI::App* app, double* scale) {
+  const auto parse = [=](const std::string& text) {
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, *scale);
+    if (error != std::errc() || rest != end || !std::isfinite(*scale)) {
+      wrong("--scale", "\"" + text + "\" is not a finite number");
+    }
+  };
+  return app->add_option_function<std::string>("--scale", parse, "of the scores (default: 1)")
+      ->type_name("S");
+}
+
+void MaskOptions::add(CLI::App* app) {
+  const auto parse_causal = [this](const std::string& text) {
+    if (text != "top-left" && text != "bottom-right") {
+      wrong("--causal", "\"" + text + "\" is not top-left or bottom-right");
+    }
+    bottom_right = text == "bottom-right";
+  };
+  app->add_option_function<std::string>(
+         "--causal", parse_causal,
+         "top-left: query i sees the keys 0 ... i; bottom-right: 0 ... i + m - n")
+      ->type_name("CORNER");
+  const auto parse_window = [this](const std::string& text) {
+    index_t limits[2] = {-1, -1};
+    const char *next = text.data(), *end = next + text.size();
+    for (index_t& limit : limits) {
+      const auto [rest, error] = std::from_chars(next, end, limit);
+      const bool is_last = &limit == &limits[1];
+      if (error != std::errc() || limit < -1 || limit > largest_size ||
+          (is_last ? rest != end : rest == end || *rest != ',')) {
+        wrong("--window", "\"" + text + "\" is not L,R: two integers from -1 to " +
+                              std::to_string(largest_size));
+      }
+      next = rest + 1;
+    }
+    window = {limits[0], limits[1]};
+  };
+  app->add_option_function<std::string>(
+         "--window", parse_window,
+         "query i sees L keys before its own and R after it, of those that --causal shows; -1: all")
+      ->type_name("L,R");
+}
+
+Mask MaskOptions::of(index_t n, index_t m) const {
+  const index_t diagonal = bottom_right.value_or(false) ? m - n : 0;
+  auto [left, right] = window.value_or(std::pair<index_t, index_t>{-1, -1});
+  if (bottom_right) {
+    if (right > 0) throw UsageError("--causal shows no key after a query's own, --window some");
+    right = 0;
+  }
+  return ioattn::window(diagonal, left, right);
 }
 
 void ShapeOptions::add(CLI::App* app) {

@@ -24,6 +24,19 @@ CLI::Option* add_dtype(CLI::App* app, std::optional<DType>* dtype);
 CLI::Option* add_pass(CLI::App* app, Pass* pass);
 CLI::Option* add_json(CLI::App* app, bool* json);
 
+// --scale S, a finite number.
+CLI::Option* add_scale(CLI::App* app, double* scale);
+
+// --causal and --window.
+struct MaskOptions {
+  std::optional<bool> bottom_right;  // of --causal; without it windows are aligned at the top left
+  std::optional<std::pair<index_t, index_t>> window;  // left, right; -1: no limit
+
+  void add(CLI::App* app);
+  // Throws UsageError if the window reaches beyond what --causal shows.
+  Mask of(index_t n, index_t m) const;
+};
+
 // --n, --m, --d, --dv, --tie: m defaults to n, dv to d.
 struct ShapeOptions {
   LayerShape shape;
