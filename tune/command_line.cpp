@@ -30,6 +30,7 @@ int parse_and_run(int argc, const char* const* argv) {
   add_plan_command(&app);
   add_regimes_command(&app);
   add_grad_command(&app);
+  add_sdpa_command(&app);
   add_demo_command(&app);
   try {
     app.parse(argc, argv);

@@ -11,6 +11,7 @@ void add_bounds_command(CLI::App* app);
 void add_plan_command(CLI::App* app);
 void add_regimes_command(CLI::App* app);
 void add_grad_command(CLI::App* app);
+void add_sdpa_command(CLI::App* app);
 void add_demo_command(CLI::App* app);
 
 // Parses, runs, and returns the exit code: 0 done, 1 failed while doing, 2 wrong command line or

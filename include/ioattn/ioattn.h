@@ -17,6 +17,9 @@
  * A3 and O; X and Y are shared, dX and dY are sums over the entries. Matrices are row-major. ("On
  * Fine-Grained I/O Complexity of Attention Backward Passes", section 3.)
  *
+ * Scaled dot-product attention, the usual interface, has Q, K and V by batch entry and head:
+ * ioattn_sdpa_problem.
+ *
  * Every declaration: ioattn.h. */
 #ifndef IOATTN_IOATTN_H
 #define IOATTN_IOATTN_H

@@ -272,6 +272,168 @@ class Plan {
   ioattn_plan* plan_ = nullptr;
 };
 
+/** Matrices by batch entry and head, in memory of the caller's, with unit stride within a row. T is
+ * float or double, const for inputs. */
+template <class T>
+struct Tensor {
+  T* data = nullptr;                   /**< null: an output that is not wanted */
+  std::int64_t batch = 1;              /**< entries */
+  std::int64_t heads = 1;              /**< heads of an entry */
+  std::int64_t rows = 0;               /**< rows of a head */
+  std::int64_t cols = 0;               /**< elements of a row */
+  std::int64_t strides[3] = {0, 0, 0}; /**< of batch, head, row; 0: as in C order */
+
+  Tensor() = default;
+  /** In C order: [batch, heads, rows, cols]. */
+  Tensor(T* values, std::int64_t batch_size, std::int64_t head_count, std::int64_t row_count,
+         std::int64_t col_count)
+      : data(values), batch(batch_size), heads(head_count), rows(row_count), cols(col_count) {}
+  /** With strides of batch, head and row. */
+  Tensor(T* values, std::int64_t batch_size, std::int64_t head_count, std::int64_t row_count,
+         std::int64_t col_count, std::int64_t batch_stride, std::int64_t head_stride,
+         std::int64_t row_stride)
+      : Tensor(values, batch_size, head_count, row_count, col_count) {
+    strides[0] = batch_stride;
+    strides[1] = head_stride;
+    strides[2] = row_stride;
+  }
+  /** [batch, rows, heads, cols]: the heads of a row follow each other. */
+  static Tensor bshd(T* values, std::int64_t batch_size, std::int64_t row_count,
+                     std::int64_t head_count, std::int64_t col_count) {
+    return Tensor(values, batch_size, head_count, row_count, col_count,
+                  row_count * head_count * col_count, col_count, head_count * col_count);
+  }
+  /** A tensor to read from. */
+  operator Tensor<const T>() const {
+    return Tensor<const T>(data, batch, heads, rows, cols, strides[0], strides[1], strides[2]);
+  }
+};
+
+/** Inputs of scaled dot-product attention (ioattn_sdpa_problem). */
+template <class T>
+struct Sdpa {
+  static_assert(std::is_same<T, float>::value || std::is_same<T, double>::value, "float or double");
+  Tensor<const T> q;                   /**< [batch, heads, n, d] */
+  Tensor<const T> k;                   /**< [batch, kv_heads, m, d] */
+  Tensor<const T> v;                   /**< [batch, kv_heads, m, dv] */
+  double scale = 0;                    /**< of the scores; 0: 1 / sqrt(d) */
+  ioattn_mask mask = IOATTN_MASK_NONE; /**< which keys a query sees */
+  std::int64_t window_left = -1;       /**< of window masks: keys before a query's own; -1: all */
+  std::int64_t window_right = -1;      /**< keys after it; -1: all */
+  std::int64_t q_offset = 0;           /**< the mask takes query i for i + q_offset */
+  std::int64_t k_offset = 0;           /**< the mask takes key j for j + k_offset */
+
+  /** For the C functions. Throws std::invalid_argument if the shapes do not fit together. */
+  ioattn_sdpa_problem c() const {
+    ioattn_sdpa_problem p = {};
+    p.struct_size = sizeof p;
+    p.batch = q.batch;
+    p.heads = q.heads;
+    p.kv_heads = k.heads;
+    p.n = q.rows;
+    p.m = k.rows;
+    p.d = q.cols;
+    p.dv = v.cols;
+    if (k.batch != p.batch || v.batch != p.batch || v.heads != p.kv_heads || k.cols != p.d ||
+        v.rows != p.m) {
+      throw std::invalid_argument("ioattn::Sdpa: the shapes of the inputs do not fit together");
+    }
+    p.dtype = std::is_same<T, float>::value ? IOATTN_F32 : IOATTN_F64;
+    p.q = q.data;
+    p.k = k.data;
+    p.v = v.data;
+    for (int i = 0; i < 3; ++i) {
+      p.q_stride[i] = q.strides[i];
+      p.k_stride[i] = k.strides[i];
+      p.v_stride[i] = v.strides[i];
+    }
+    p.scale = scale;
+    p.mask = mask;
+    p.window_left = window_left;
+    p.window_right = window_right;
+    p.q_offset = q_offset;
+    p.k_offset = k_offset;
+    return p;
+  }
+};
+
+/** Gradients, any subset (ioattn_sdpa_gradients): outputs whose data are null are not wanted. */
+template <class T>
+struct SdpaGradients {
+  Tensor<T> dq;            /**< [batch, heads, n, d] */
+  Tensor<T> dk;            /**< [batch, kv_heads, m, d] */
+  Tensor<T> dv;            /**< [batch, kv_heads, m, dv] */
+  bool accumulate = false; /**< added to what the outputs hold */
+
+  /** For the C functions. */
+  ioattn_sdpa_gradients c() const {
+    ioattn_sdpa_gradients g = {};
+    g.struct_size = sizeof g;
+    g.dq = dq.data;
+    g.dk = dk.data;
+    g.dv = dv.data;
+    for (int i = 0; i < 3; ++i) {
+      g.dq_stride[i] = dq.strides[i];
+      g.dk_stride[i] = dk.strides[i];
+      g.dv_stride[i] = dv.strides[i];
+    }
+    g.accumulate = accumulate ? 1 : 0;
+    return g;
+  }
+};
+
+/** O [batch, heads, n, dv] and LSE [batch, heads, n], whose rows are columns 0 ... n - 1 of a
+ * tensor with one row a head; outputs whose data are null are not wanted. */
+template <class T>
+void forward(const Sdpa<T>& sdpa, Tensor<T> o, Tensor<T> lse, const Options& options = {}) {
+  const ioattn_sdpa_problem problem = sdpa.c();
+  const ioattn_options c_options = options.c();
+  check(ioattn_sdpa_forward(&problem, &c_options, o.data, o.strides, lse.data, lse.strides));
+}
+
+/** Gradients from dO, and O and LSE of the forward pass. */
+template <class T>
+void backward(const Sdpa<T>& sdpa, Tensor<const T> d_o, Tensor<const T> o, Tensor<const T> lse,
+              const SdpaGradients<T>& gradients, const Options& options = {}) {
+  const ioattn_sdpa_problem problem = sdpa.c();
+  const ioattn_options c_options = options.c();
+  const ioattn_sdpa_gradients c_gradients = gradients.c();
+  check(ioattn_sdpa_backward(&problem, &c_options, d_o.data, d_o.strides, o.data, o.strides,
+                             lse.data, lse.strides, &c_gradients));
+}
+
+/** O and LSE over some of the keys: [batch, heads, n, dv] and [batch, heads, 1, n]. */
+template <class T>
+struct Partial {
+  Tensor<const T> o;   /**< of these keys alone */
+  Tensor<const T> lse; /**< of these keys alone */
+};
+
+/** O and LSE over all keys from parts that have seen each key once (ioattn_merge). */
+template <class T>
+void merge(const std::vector<Partial<T>>& parts, Tensor<T> o, Tensor<T> lse,
+           const Options& options = {}) {
+  ioattn_merge_shape shape = {};
+  shape.struct_size = sizeof shape;
+  shape.batch = lse.batch;
+  shape.heads = lse.heads;
+  shape.n = lse.cols;
+  shape.dv = o.cols;
+  shape.dtype = std::is_same<T, float>::value ? IOATTN_F32 : IOATTN_F64;
+  std::vector<ioattn_partial> c_parts;
+  for (const Partial<T>& part : parts) {
+    ioattn_partial c_part = {};
+    c_part.o = part.o.data;
+    c_part.lse = part.lse.data;
+    for (int i = 0; i < 3; ++i) c_part.o_stride[i] = part.o.strides[i];
+    for (int i = 0; i < 2; ++i) c_part.lse_stride[i] = part.lse.strides[i];
+    c_parts.push_back(c_part);
+  }
+  const ioattn_options c_options = options.c();
+  check(ioattn_merge(&shape, &c_options, c_parts.data(), static_cast<std::int64_t>(c_parts.size()),
+                     o.data, o.strides, lse.data, lse.strides));
+}
+
 /** Of the library that runs: "0.1.0". */
 inline std::string version() { return ioattn_version(); }
 

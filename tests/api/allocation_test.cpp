@@ -8,6 +8,7 @@
 
 #include "api/batch_call.hpp"
 #include "api/failing_allocations.hpp"
+#include "api/sdpa_call.hpp"
 #include "machine/machine.hpp"
 
 namespace {
@@ -357,6 +358,53 @@ TEST(Allocations, UnwantedOutputs) {
   };
   EXPECT_GE(fail_each(Failing::once, only_o, untouched, right), 2);
   EXPECT_GE(fail_each(Failing::forever, only_o, untouched, right), 2);
+}
+
+TEST(Allocations, Sdpa) {
+  ioattn_options options = default_options();
+  options.threads = 1;
+  SdpaCall<double> call({2, 4, 2, 30, 40, 12, 5}, Layout::bshd);
+  ASSERT_EQ(call.forward(&options), IOATTN_OK);
+  const std::vector<double> o = call.o.dense().values, lse = call.lse.dense().values;
+  const ioattn_merge_shape shape = {sizeof shape, 1, 8, 30, 5, IOATTN_F64};
+  const ioattn_partial parts[] = {{o.data(), lse.data(), {}, {}}, {o.data(), lse.data(), {}, {}}};
+  std::vector<double> merged(o.size(), 0.5), merged_lse(lse.size(), 0.5);
+  const std::vector<double> before = merged;
+  for (const Failing how : {Failing::once, Failing::forever}) {
+    call.poison();
+    EXPECT_GE(
+        fail_each(
+            how, [&] { return call.forward(&options); }, [&] { EXPECT_TRUE(call.untouched()); },
+            [&] {
+              EXPECT_TRUE(same_bits(call.o.dense().values, o));
+              EXPECT_TRUE(same_bits(call.lse.dense().values, lse));
+              call.poison();
+            }),
+        1);
+    ASSERT_EQ(call.forward(&options), IOATTN_OK);
+    std::vector<double> right;
+    EXPECT_GE(fail_each(
+                  how, [&] { return call.backward(&options); },
+                  [&] { EXPECT_TRUE(call.gradients_untouched()); },
+                  [&] {
+                    if (right.empty()) right = call.values();
+                    EXPECT_TRUE(same_bits(call.values(), right));
+                    for (auto* gradient : call.gradient_tensors()) gradient->poison();
+                  }),
+              1);
+    EXPECT_GE(fail_each(
+                  how,
+                  [&] {
+                    return ioattn_merge(&shape, &options, parts, 2, merged.data(), nullptr,
+                                        merged_lse.data(), nullptr);
+                  },
+                  [&] { EXPECT_TRUE(same_bits(merged, before)); },
+                  [&] {
+                    EXPECT_NE(merged[0], 0.5);
+                    merged = before;
+                  }),
+              1);
+  }
 }
 
 // A caller that has no threads yet and gets no memory for them computes alone.

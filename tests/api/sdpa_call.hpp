@@ -7,6 +7,7 @@
 #include <string>
 #include <type_traits>
 
+#include "api/layer_call.hpp"
 #include "ioattn/ioattn.h"
 #include "reference/strided_tensor.hpp"
 
@@ -152,11 +153,5 @@ class SdpaCall {
     EXPECT_EQ(out.numbers(), value.values.size()) << name;
   }
 };
-
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
-}
 
 }  // namespace ioattn_test

@@ -2,6 +2,7 @@
 // results merge; nothing hidden leaks.
 
 #include "api/sdpa_call.hpp"
+#include "ioattn/ioattn.hpp"
 
 #include <cmath>
 
@@ -10,7 +11,6 @@ namespace {
 
 template <class T>
 class Sdpa : public testing::Test {};
-using BothTypes = testing::Types<float, double>;
 TYPED_TEST_SUITE(Sdpa, BothTypes);
 
 struct Case {
@@ -339,6 +339,50 @@ TYPED_TEST(Sdpa, MergeOfNothing) {
             IOATTN_OK);
   EXPECT_EQ(o, other_o);
   EXPECT_EQ(lse, other_lse);
+}
+
+// The C++ wrappers pass everything on.
+TYPED_TEST(Sdpa, Cpp) {
+  using T = TypeParam;
+  SdpaCall<T> expected({2, 4, 2, 12, 20, 6, 5}, Layout::bshd),
+      got({2, 4, 2, 12, 20, 6, 5}, Layout::bshd);
+  expected.problem.mask = IOATTN_MASK_WINDOW_BOTTOM_RIGHT;
+  expected.problem.window_left = 5;
+  expected.problem.window_right = 1;
+  expected.problem.q_offset = 3;
+  expected.problem.k_offset = 1;
+  expected.problem.scale = 0.4;
+  ASSERT_EQ(expected.forward(), IOATTN_OK);
+  ASSERT_EQ(expected.backward(), IOATTN_OK);
+
+  ioattn::Sdpa<T> sdpa;
+  sdpa.q = ioattn::Tensor<const T>::bshd(got.q.data(), 2, 12, 4, 6);
+  sdpa.k = ioattn::Tensor<const T>::bshd(got.k.data(), 2, 20, 2, 6);
+  sdpa.v = ioattn::Tensor<const T>::bshd(got.v.data(), 2, 20, 2, 5);
+  sdpa.mask = IOATTN_MASK_WINDOW_BOTTOM_RIGHT;
+  sdpa.window_left = 5;
+  sdpa.window_right = 1;
+  sdpa.q_offset = 3;
+  sdpa.k_offset = 1;
+  sdpa.scale = 0.4;
+  const auto o = ioattn::Tensor<T>::bshd(got.o.data(), 2, 12, 4, 5);
+  const ioattn::Tensor<T> lse(got.lse.data(), 2, 4, 1, 12);
+  ioattn::forward<T>(sdpa, o, lse);
+  ioattn::SdpaGradients<T> gradients;
+  gradients.dq = ioattn::Tensor<T>::bshd(got.dq.data(), 2, 12, 4, 6);
+  gradients.dk = ioattn::Tensor<T>::bshd(got.dk.data(), 2, 20, 2, 6);
+  gradients.dv = ioattn::Tensor<T>::bshd(got.dv.data(), 2, 20, 2, 5);
+  const auto d_o = ioattn::Tensor<const T>::bshd(got.d_o.data(), 2, 12, 4, 5);
+  ioattn::backward<T>(sdpa, d_o, o, lse, gradients);
+  EXPECT_TRUE(same_bits(expected.values(), got.values()));
+
+  SdpaCall<T> merged({2, 4, 2, 12, 20, 6, 5}, Layout::bshd);
+  ioattn::merge<T>({{o, lse}}, ioattn::Tensor<T>::bshd(merged.o.data(), 2, 12, 4, 5),
+                   ioattn::Tensor<T>(merged.lse.data(), 2, 4, 1, 12));
+  EXPECT_TRUE(same_bits(expected.o.dense().values, merged.o.dense().values));
+  EXPECT_TRUE(same_bits(expected.lse.dense().values, merged.lse.dense().values));
+  sdpa.v.rows = 19;
+  EXPECT_THROW(ioattn::forward<T>(sdpa, o, lse), std::invalid_argument);
 }
 
 }  // namespace

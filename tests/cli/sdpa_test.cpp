@@ -1,0 +1,193 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/support/command.hpp"
+#include "cli/support/npy_bytes.hpp"
+#include "cli/support/temporary_directory.hpp"
+#include "reference/sdpa_oracle.hpp"
+
+// `ioattn sdpa`: what it writes is the oracle's and, on real data, PyTorch's; what it tells adds
+// up.
+namespace {
+
+using namespace ioattn_cli_test;
+namespace ref = ioattn_reference;
+using Json = nlohmann::json;
+using Tensor = ref::Tensor<double>;
+
+std::string shape_text(const std::vector<std::size_t>& shape) {
+  std::string text = "(";
+  for (const std::size_t size : shape) text += std::to_string(size) + ", ";
+  return text + ")";
+}
+
+template <class T>
+std::string npy_of(const std::vector<double>& values, const std::vector<std::size_t>& shape,
+                   bool fortran_order = false) {
+  const std::vector<T> rounded(values.begin(), values.end());
+  return npy_header(
+             npy_dictionary(sizeof(T) == 4 ? "<f4" : "<f8", fortran_order, shape_text(shape))) +
+         std::string(reinterpret_cast<const char*>(rounded.data()), rounded.size() * sizeof(T));
+}
+
+double relative_error(const std::vector<double>& out, const std::vector<double>& expected) {
+  if (out.size() != expected.size()) return HUGE_VAL;
+  double worst = 0, largest = 0;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (out[i] == expected[i]) continue;  // -inf
+    const double error = std::fabs(out[i] - expected[i]);
+    if (!(error <= worst)) worst = error;
+    if (std::isnan(worst)) return worst;
+  }
+  for (const double value : expected)
+    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
+  return worst == 0 ? 0 : worst / largest;
+}
+
+class SdpaCommand : public testing::Test {
+ protected:
+  Arguments with_files(const std::string& directory) const {
+    return {"sdpa",
+            "--Q",
+            directory + "/Q.npy",
+            "--K",
+            directory + "/K.npy",
+            "--V",
+            directory + "/V.npy",
+            "--dO",
+            directory + "/dO.npy",
+            "--out",
+            out()};
+  }
+  std::string out() const { return directory_ / "out"; }
+  NpyArray output(const std::string& name) const {
+    return parse_npy(read_file(out() + "/" + name + ".npy"));
+  }
+  void write(const char* name, const Tensor& t, std::size_t rank) {
+    std::vector<std::size_t> shape = {t.batch, t.heads, t.rows, t.cols};
+    shape.erase(shape.begin(), shape.end() - std::ptrdiff_t(rank));
+    write_file(directory_ / (std::string(name) + ".npy"), npy_of<double>(t.values, shape));
+  }
+  void write_inputs(const ref::SdpaInputs<double>& inputs, std::size_t rank) {
+    write("Q", inputs.Q, rank);
+    write("K", inputs.K, rank);
+    write("V", inputs.V, rank);
+    write("dO", inputs.dO, rank);
+  }
+  void expect(const char* name, const Tensor& wanted, double limit) const {
+    EXPECT_LE(relative_error(output(name).values, wanted.values), limit) << name;
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(SdpaCommand, RealDataIsPyTorchs) {
+  const std::string data = std::string(IOATTN_TEST_DATA) + "/sdpa";
+  for (const auto& [dtype, limit] : {std::pair("f32", 2e-6), std::pair("f64", 1e-13)}) {
+    const RunResult result = run_ioattn(with_files(data) + Arguments{"--dtype", dtype});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    for (const char* name : {"O", "LSE", "dQ", "dK", "dV"}) {
+      const NpyArray golden = parse_npy(read_file(data + "/golden_" + name + ".npy"));
+      EXPECT_EQ(output(name).shape, golden.shape);
+      EXPECT_LE(relative_error(output(name).values, golden.values), limit) << name << " " << dtype;
+    }
+  }
+}
+
+TEST_F(SdpaCommand, GroupsMasksAndScale) {
+  ref::SdpaInputs<double> inputs = ref::random_sdpa(2, 4, 2, 20, 30, 9, 6, 3);
+  write_inputs(inputs, 4);
+  inputs.scale = 0.3;
+  inputs.last_key = 10;  // bottom-right
+  inputs.first_key = 10 - 7;
+  const RunResult result =
+      run_ioattn(with_files(directory_.path()) +
+                 Arguments{"--scale", "0.3", "--causal", "bottom-right", "--window", "7,0",
+                           "--threads", "2", "--M", "2000", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const ref::SdpaResults<double> expected = ref::sdpa(inputs, 0);
+  expect("O", expected.O, 1e-13);
+  expect("LSE", expected.L, 1e-13);
+  expect("dQ", expected.dQ, 1e-13);
+  expect("dK", expected.dK, 1e-13);
+  expect("dV", expected.dV, 1e-13);
+  EXPECT_EQ(output("LSE").shape, (std::vector<std::size_t>{2, 4, 20}));
+  EXPECT_EQ(output("dK").shape, (std::vector<std::size_t>{2, 2, 30, 9}));
+
+  const Json json = Json::parse(result.out);
+  EXPECT_EQ(json["problem"], "sdpa:b2,h4,kv2,n20,m30,d9,v6,f64,keys3:10,s0.3");
+  ASSERT_EQ(json["io"].size(), 2u);
+  for (const Json& io : json["io"]) {
+    long words = 0;
+    for (const Json& phase : io["phases"]) {
+      words += phase["reads"].get<long>() + phase["writes"].get<long>();
+      EXPECT_LE(phase["footprint"].get<long>(), 2000);
+    }
+    EXPECT_EQ(words, io["formula"].get<long>());
+    EXPECT_EQ(io["M"].get<long>(), 2000);
+  }
+  EXPECT_EQ(json["io"][0]["pass"], "forward");
+  EXPECT_EQ(json["io"][1]["phases"].size(), 3u);
+}
+
+// Heads or a matrix alone, rows in Fortran order, no gradients.
+TEST_F(SdpaCommand, LowerRanks) {
+  const ref::SdpaInputs<double> inputs = ref::random_sdpa(1, 1, 1, 7, 8, 5, 3, 4);
+  const ref::SdpaResults<double> expected = ref::sdpa(inputs, 0);
+  for (const std::size_t rank : {2u, 3u}) {
+    write_inputs(inputs, rank);
+    std::vector<double> columns;
+    for (std::size_t j = 0; j < 5; ++j)
+      for (std::size_t i = 0; i < 8; ++i) columns.push_back(inputs.K(0, 0, i, j));
+    const std::vector<std::size_t> shape =
+        rank == 2 ? std::vector<std::size_t>{8, 5} : std::vector<std::size_t>{1, 8, 5};
+    write_file(directory_ / "K.npy", npy_of<double>(columns, shape, true));
+    const RunResult result =
+        run_ioattn({"sdpa", "--Q", directory_ / "Q.npy", "--K", directory_ / "K.npy", "--V",
+                    directory_ / "V.npy", "--out", out()});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    expect("O", expected.O, 1e-13);
+    expect("LSE", expected.L, 1e-13);
+    EXPECT_EQ(output("O").shape.size(), rank);
+    EXPECT_EQ(output("LSE").shape.size(), rank - 1);
+    EXPECT_FALSE(std::filesystem::exists(out() + "/dQ.npy"));
+  }
+}
+
+TEST_F(SdpaCommand, WrongInputsAreUsageErrors) {
+  write_inputs(ref::random_sdpa(2, 4, 2, 6, 7, 5, 3, 4), 4);
+  const Arguments files = with_files(directory_.path());
+  const auto refused = [&](const Arguments& arguments, const char* message) {
+    const RunResult result = run_ioattn(arguments);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_TRUE(is_one_error_line(result.err)) << result.err;
+    EXPECT_NE(result.err.find(message), std::string::npos) << result.err;
+    EXPECT_FALSE(std::filesystem::exists(out()));
+  };
+  refused(files + Arguments{"--scale", "0"}, "--scale 0");
+  refused(files + Arguments{"--scale", "nan"}, "not a finite number");
+  refused(files + Arguments{"--causal", "middle"}, "top-left or bottom-right");
+  refused(files + Arguments{"--window", "3"}, "not L,R");
+  refused({"sdpa", "--Q", directory_ / "Q.npy"}, "--K");
+  write("V", Tensor(2, 2, 8, 3), 4);
+  refused(files, "V is [2, 2, 8, 3], not [2, 2, 7, 3]");
+  write("V", Tensor(2, 2, 7, 3), 4);
+  write("K", Tensor(2, 3, 7, 5), 4);
+  refused(files, "V is [2, 2, 7, 3], not [2, 3, 7, 3]");
+  write("V", Tensor(2, 3, 7, 3), 4);
+  refused(files, "4 query heads are no multiple of 3");
+  write("K", Tensor(1, 1, 5, 1), 2);
+  refused(files, "K is [1, 1, 5, 1], not [2, 1, 5, 5]");
+  write_file(directory_ / "Q.npy", npy_of<double>({1, 2}, {2}));
+  refused(files, "rank 1; rank 2 to 4 needed");
+  write("Q", Tensor(2, 4, 0, 5), 4);
+  write("K", Tensor(2, 2, 7, 5), 4);
+  write("V", Tensor(2, 2, 7, 3), 4);
+  write("dO", Tensor(2, 4, 0, 3), 4);
+  refused(files, "at least 1");
+}
+
+}  // namespace

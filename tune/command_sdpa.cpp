@@ -1,0 +1,245 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "kernels/registry.hpp"
+#include "tune/command_error.hpp"
+#include "tune/commands.hpp"
+#include "tune/measured_sdpa.hpp"
+#include "tune/npy.hpp"
+#include "tune/npy_tensor.hpp"
+#include "tune/options.hpp"
+#include "tune/table.hpp"
+
+namespace ioattn::tune {
+namespace {
+
+struct SdpaOptions {
+  std::string q, k, v, d_o, out;
+  std::optional<double> scale;
+  MaskOptions mask;
+  std::optional<DType> dtype;
+  index_t threads = 0;
+  api::RunOptions run;
+  bool json = false;
+};
+
+// The inputs in memory; d_o has no elements if it was not given.
+template <class T>
+struct SdpaFiles {
+  Tensor<T> q, k, v, d_o;
+  SdpaInputs<T> inputs() const { return {q.view(), k.view(), v.view()}; }
+};
+
+template <class T>
+std::string shape_text(const Tensor<T>& t) {
+  return fmt::format("[{}, {}, {}, {}]", t.batch, t.heads, t.rows, t.cols);
+}
+
+template <class T>
+void check_shape_of(const char* name, const std::string& path, const Tensor<T>& tensor,
+                    const std::array<index_t, 4>& wanted) {
+  const auto [batch, heads, rows, cols] = wanted;
+  if (tensor.batch == batch && tensor.heads == heads && tensor.rows == rows &&
+      tensor.cols == cols) {
+    return;
+  }
+  throw UsageError(fmt::format("{}: {} is {}, not [{}, {}, {}, {}] as the other inputs ask", path,
+                               name, shape_text(tensor), batch, heads, rows, cols));
+}
+
+template <class T>
+SdpaFiles<T> read_files(const SdpaOptions& options) {
+  SdpaFiles<T> files;
+  files.q = read_npy_tensor<T>(options.q);
+  files.k = read_npy_tensor<T>(options.k);
+  files.v = read_npy_tensor<T>(options.v);
+  const Tensor<T>&q = files.q, &k = files.k, &v = files.v;
+  check_shape_of("K", options.k, k, {q.batch, k.heads, k.rows, q.cols});
+  check_shape_of("V", options.v, v, {q.batch, k.heads, k.rows, v.cols});
+  if (!options.d_o.empty()) {
+    files.d_o = read_npy_tensor<T>(options.d_o);
+    check_shape_of("dO", options.d_o, files.d_o, {q.batch, q.heads, q.rows, v.cols});
+  }
+  for (const index_t size : {q.batch, q.heads, q.rows, q.cols, k.heads, k.rows, v.cols}) {
+    if (size < 1) throw UsageError("every size of Q, K and V must be at least 1");
+  }
+  return files;
+}
+
+template <class T>
+void warn_of_not_finite(const SdpaFiles<T>& files) {
+  std::string names;
+  const auto note = [&](const char* name, const Tensor<T>& tensor) {
+    const auto is_finite = [](T value) { return std::isfinite(value); };
+    if (std::all_of(tensor.data.begin(), tensor.data.end(), is_finite)) return;
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  };
+  note("Q", files.q);
+  note("K", files.k);
+  note("V", files.v);
+  note("dO", files.d_o);
+  if (!names.empty()) std::fprintf(stderr, "ioattn: warning: NaN or Inf in %s\n", names.c_str());
+}
+
+// The dimensions that the file of an input had, with other rows and columns.
+template <class T>
+std::vector<index_t> shape_like(const Tensor<T>& tensor, std::vector<index_t> last) {
+  std::vector<index_t> shape;
+  if (tensor.rank > 3) shape.push_back(tensor.batch);
+  if (tensor.rank > 2) shape.push_back(tensor.heads);
+  shape.insert(shape.end(), last.begin(), last.end());
+  return shape;
+}
+
+template <class T>
+void write_outputs(const SdpaOptions& options, const SdpaFiles<T>& files,
+                   const SdpaOutputs<T>& outputs) {
+  const Tensor<T>&q = files.q, &k = files.k, &v = files.v;
+  const auto write = [&](const char* name, const std::vector<T>& values,
+                         const std::vector<index_t>& shape) {
+    write_npy<T>(options.out + "/" + name + ".npy", values.data(), shape);
+  };
+  write("O", outputs.o, shape_like(q, {q.rows, v.cols}));
+  write("LSE", outputs.lse, shape_like(q, {q.rows}));
+  if (options.d_o.empty()) return;
+  write("dQ", outputs.dq, shape_like(q, {q.rows, q.cols}));
+  write("dK", outputs.dk, shape_like(k, {k.rows, k.cols}));
+  write("dV", outputs.dv, shape_like(v, {v.rows, v.cols}));
+}
+
+struct Outcome {
+  SdpaProblem problem;
+  std::vector<SdpaReport> passes;
+  double peak_flops = 0;  // measured, of all threads used
+  int threads = 1;
+
+  double peak_fraction(const SdpaReport& report) const { return report.gflops * 1e9 / peak_flops; }
+};
+
+template <class T>
+Outcome run(const SdpaOptions& options) {
+  const SdpaFiles<T> files = read_files<T>(options);
+  warn_of_not_finite(files);
+  Outcome outcome;
+  SdpaProblem& problem = outcome.problem;
+  SdpaShape& shape = problem.shape;
+  shape = {files.q.batch, files.q.heads, files.k.heads, files.q.rows,
+           files.k.rows,  files.q.cols,  files.v.cols,  {}};
+  shape.mask = options.mask.of(shape.n, shape.m);
+  problem.dtype = dtype_of<T>::value;
+  problem.scale = options.scale.value_or(0);
+  require(api::validate_problem(problem));
+  std::error_code error;
+  std::filesystem::create_directories(options.out, error);
+  if (!std::filesystem::is_directory(options.out, error)) {
+    throw RunError("cannot create " + options.out);
+  }
+  outcome.threads = api::granted_threads(options.run.threads);
+  const kernels::Kernels* kernels = nullptr;
+  // The machine's peak, whatever IOATTN_ISA makes the passes run on.
+  require(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels));
+  outcome.peak_flops = measure_fma_peak(*kernels, problem.dtype, 0.1) * outcome.threads;
+
+  SdpaOutputs<T> outputs;
+  outcome.passes.push_back(run_sdpa_forward(problem, files.inputs(), options.run, &outputs));
+  if (!options.d_o.empty()) {
+    outcome.passes.push_back(
+        run_sdpa_backward(problem, files.inputs(), files.d_o.view(), options.run, &outputs));
+  }
+  write_outputs(options, files, outputs);
+  return outcome;
+}
+
+void print_outcome_json(const Outcome& outcome) {
+  Json json;
+  json["machine"] = machine_json(machine::this_machine());
+  json["problem"] = to_text(outcome.problem);
+  json["isa"] = name_of(outcome.passes.front().isa);
+  json["dtype"] = name_of(outcome.problem.dtype);
+  json["threads"] = outcome.threads;
+  json["io"] = Json::array();
+  for (const SdpaReport& report : outcome.passes) {
+    json["io"].push_back(io_json(report));
+    json["io"].back()["peak_fraction"] = outcome.peak_fraction(report);
+  }
+  print_json(json);
+}
+
+void print_outcome(const SdpaOptions& options, const Outcome& outcome) {
+  const machine::Machine& machine = machine::this_machine();
+  fmt::print("machine: {}; {} of {} threads, {}\n{}\n", machine.model, outcome.threads,
+             machine.usable_threads, name_of(outcome.passes.front().isa), to_text(outcome.problem));
+  Table table({"words moved", "level", "M", "reads", "writes", "created", "footprint", "formula"});
+  for (const SdpaReport& report : outcome.passes) {
+    fmt::print("{}: {}\n  {}, {:.2f} Gflop/s = {:.0f}% of the FMA peak\n", name_of(report.pass),
+               report.plan_text, seconds_text(report.seconds), report.gflops,
+               100 * outcome.peak_fraction(report));
+    const auto add = [&](const std::string& name, const instruments::IoCount& count, bool is_pass) {
+      table.add({name, is_pass ? report.level : "", is_pass ? grouped(report.M) : "",
+                 grouped(count.reads), grouped(count.writes), grouped(count.created),
+                 grouped(count.footprint), is_pass ? grouped(report.formula) : ""});
+    };
+    add(name_of(report.pass), report.count, true);
+    for (const auto& phase : report.phases) {
+      if (report.phases.size() > 1) add(std::string("  phase ") + phase.name, phase.count, false);
+    }
+  }
+  fmt::print("{}wrote to {}\n", table.text(), options.out);
+}
+
+void run_sdpa(SdpaOptions options) {
+  if (options.scale == 0.0) throw UsageError("--scale 0 would make all scores equal");
+  options.run.threads = static_cast<int>(options.threads);
+  const DType dtype = options.dtype ? *options.dtype : read_npy_header(options.q).dtype;
+  const Outcome outcome = dtype == DType::f32 ? run<float>(options) : run<double>(options);
+  if (options.json) {
+    print_outcome_json(outcome);
+  } else {
+    print_outcome(options, outcome);
+  }
+}
+
+}  // namespace
+
+void add_sdpa_command(CLI::App* app) {
+  CLI::App* command = app->add_subcommand(
+      "sdpa",
+      "attention of Q, K and V in .npy files, and its gradients, with the words that moved");
+  const auto options = std::make_shared<SdpaOptions>();
+  const auto file = [&](const char* name, std::string* path, const char* help) {
+    return command->add_option(name, *path, help)->type_name("FILE");
+  };
+  file("--Q", &options->q, "queries, [batch, heads, n, d], [heads, n, d] or [n, d]")->required();
+  file("--K", &options->k, "keys, [batch, kv_heads, m, d] or less; kv_heads divides heads")
+      ->required();
+  file("--V", &options->v, "values, [batch, kv_heads, m, dv] or less")->required();
+  file("--dO", &options->d_o, "gradient of O, [batch, heads, n, dv] or less: dQ, dK and dV too");
+  command->add_option("--out", options->out, "directory for O.npy, LSE.npy, dQ.npy, ...")
+      ->required()
+      ->type_name("DIR");
+  const auto scale = std::make_shared<double>(0);
+  CLI::Option* given = add_scale(command, scale.get());
+  given->description("of the scores (default: 1 / sqrt(d))");
+  options->mask.add(command);
+  add_integer(command, "--M", &options->run.M, 1, largest_words,
+              "words of fast memory, exact (default: this machine's L2)");
+  add_dtype(command, &options->dtype)->description("f32 or f64 (default: that of Q)");
+  add_integer(command, "--threads", &options->threads, 1, 1 << 16,
+              "at most so many (default: all that this process may use)");
+  add_json(command, &options->json);
+  command->footer(
+      "seconds is the median of a few runs without a counter; the counted run gives the same "
+      "bits.\n"
+      "gflops counts 2 flops per multiply-add of a query and a key that it sees; peak_fraction\n"
+      "compares it with independent multiply-adds measured in the same run, times the threads.");
+  command->callback([options, scale, given] {
+    if (given->count() > 0) options->scale = *scale;
+    run_sdpa(*options);
+  });
+}
+
+}  // namespace ioattn::tune

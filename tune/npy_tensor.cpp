@@ -1,0 +1,73 @@
+#include "tune/npy_tensor.hpp"
+
+#include <cstring>
+#include <fstream>
+
+#include "tune/command_error.hpp"
+#include "tune/npy.hpp"
+
+namespace ioattn::tune {
+namespace {
+
+// The elements of the file one by one, in its order.
+template <class T, class Source>
+std::vector<T> elements(std::istream& file, std::size_t count) {
+  std::vector<T> values(count);
+  for (T& value : values) {
+    char bytes[sizeof(Source)];
+    Source source;
+    file.read(bytes, sizeof bytes);
+    std::memcpy(&source, bytes, sizeof source);
+    value = static_cast<T>(source);
+  }
+  return values;
+}
+
+// The same elements in C order.
+template <class T>
+std::vector<T> from_fortran_order(const std::vector<T>& values, const std::vector<index_t>& shape) {
+  std::vector<T> ordered(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::size_t rest = i, place = 0;
+    std::size_t stride = values.size();
+    for (const index_t size : shape) {
+      stride /= static_cast<std::size_t>(size);
+      place += rest % static_cast<std::size_t>(size) * stride;
+      rest /= static_cast<std::size_t>(size);
+    }
+    ordered[place] = values[i];
+  }
+  return ordered;
+}
+
+}  // namespace
+
+template <class T>
+Tensor<T> read_npy_tensor(const std::string& path) {
+  const NpyHeader header = read_npy_header(path);
+  const std::vector<index_t>& shape = header.shape;
+  if (shape.size() < 2 || shape.size() > 4) {
+    throw UsageError(path + ": an array of rank " + std::to_string(shape.size()) +
+                     "; rank 2 to 4 needed");
+  }
+  Tensor<T> tensor;
+  tensor.rank = shape.size();
+  tensor.cols = shape.back();
+  tensor.rows = shape[shape.size() - 2];
+  if (shape.size() > 2) tensor.heads = shape[shape.size() - 3];
+  if (shape.size() > 3) tensor.batch = shape[0];
+  const auto count =
+      static_cast<std::size_t>(tensor.batch * tensor.heads * tensor.rows * tensor.cols);
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(header.data_offset));
+  tensor.data = header.dtype == DType::f32 ? elements<T, float>(file, count)
+                                           : elements<T, double>(file, count);
+  if (!file) throw UsageError(path + ": cannot be read");
+  if (header.fortran_order) tensor.data = from_fortran_order(tensor.data, shape);
+  return tensor;
+}
+
+template Tensor<float> read_npy_tensor<float>(const std::string&);
+template Tensor<double> read_npy_tensor<double>(const std::string&);
+
+}  // namespace ioattn::tune
