@@ -146,6 +146,35 @@ TYPED_TEST(LayerOptions, WindowsBeyondTheEndsHideNothing) {
   }
 }
 
+// Of other empty problems too every entry of a gradient is 0.
+TYPED_TEST(LayerOptions, GradientsOfEmptyBatchesAreZero) {
+  for (const CaseShape& entry : {CaseShape{0, 5, 3, 2, Ties::none}, {5, 4, 3, 0, Ties::none}}) {
+    BatchCall<TypeParam> call({entry, 3, 0.5, mask_cases[2]}, 1);
+    ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
+    ASSERT_EQ(call.backward(), IOATTN_OK) << ioattn_last_error();
+    call.expect_forward();
+    for (std::size_t i = 0; i < batch_output_count; ++i)
+      for (const TypeParam value : call.out[i].dense())
+        EXPECT_EQ(value, 0) << batch_outputs[i].name;
+  }
+}
+
+// An output that is not wanted needs room for every entry all the same: an entry of this size too
+// little, and the heap does not survive it.
+TYPED_TEST(LayerOptions, NullOutputsOfABatch) {
+  BatchCall<TypeParam> call({{300, 20, 4, 200, Ties::none}, 4, 1, {}}, 0);
+  ASSERT_EQ(call.forward(), IOATTN_OK);
+  const auto o = call.o.dense(), lse = call.lse.dense();
+  call.reset();
+  ASSERT_EQ(ioattn_layer_forward(&call.problem, nullptr, call.o.data(), 0, nullptr), IOATTN_OK);
+  EXPECT_TRUE(same_bits(call.o.dense(), o));
+  EXPECT_TRUE(call.lse.untouched());
+  call.reset();
+  ASSERT_EQ(ioattn_layer_forward(&call.problem, nullptr, nullptr, 0, call.lse.data()), IOATTN_OK);
+  EXPECT_TRUE(same_bits(call.lse.dense(), lse));
+  EXPECT_TRUE(call.o.untouched());
+}
+
 TYPED_TEST(LayerOptions, NoVisibleKeyGivesZeros) {
   const auto expect_zeros = [](BatchCall<TypeParam>* call) {
     for (const TypeParam value : call->o.dense()) EXPECT_EQ(value, 0);
@@ -431,6 +460,22 @@ TEST_F(Overlaps, OutputsWithTheLastEntryOfAnInput) {
       reset();
     }
   }
+}
+
+// Tied, A3 is found as A2.
+TEST_F(Overlaps, OutputsWithTheLastEntryOfValuesOfTheirOwn) {
+  call.gradients.da = nullptr;
+  ioattn_layer_problem untied = call.problem;
+  untied.a3 = arena.data();
+  untied.a3_stride = 0;
+  const auto run = [&](float* dx) {
+    call.gradients.dx = dx;
+    return ioattn_layer_backward(&untied, nullptr, reads.d_o, 0, reads.o, 0, reads.lse,
+                                 &call.gradients);
+  };
+  expect_refused(run(arena.data() + 3 * 17 * 8 - 1), IOATTN_INVALID_ARGUMENT,
+                 {"A3", "dX", "overlap"});
+  EXPECT_EQ(run(arena.data() + 3 * 17 * 8), IOATTN_OK) << ioattn_last_error();
 }
 
 TEST_F(Overlaps, LastEntriesOfOutputsWithAnotherArray) {

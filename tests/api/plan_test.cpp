@@ -425,7 +425,10 @@ TEST(Plans, TextIsThePlan) {
   for (const std::string& wrong :
        {std::string(), std::string("L2:row_stream()"), text + " ", "L2:row_stream(form=g)" + tile,
         "L2:naive()" + tile, text.substr(0, text.find(" > reg:")) + " > reg:scalar(1x999)",
-        "L2:paper_small(r=2199023255552,c=1)" + tile}) {
+        "L2:paper_small(r=2199023255552,c=1)" + tile,
+        // Of the kernels' tile one side alone is another.
+        text.substr(0, text.size() - 1) + "9)",
+        text.substr(0, text.rfind('(') + 1) + "9" + text.substr(text.rfind('(') + 1)}) {
     ioattn_plan* none = nullptr;
     EXPECT_NE(
         ioattn_layer_plan_parse(IOATTN_FORWARD, &shape, nullptr, nullptr, wrong.c_str(), &none),
@@ -438,15 +441,28 @@ TEST(Plans, TextIsThePlan) {
 TEST(Plans, DescribeTellsWhatIsDone) {
   LayerCall<double> call({60, 45, 16, 10, Ties::none}, 0);
   const ioattn_layer_problem problem = call.problem;
+  ioattn_options options = default_options();
+  options.fast_memory_words = 400;  // another M than that of any level
+  options.threads = 1 << 20;
   for (const ioattn_pass pass : {IOATTN_FORWARD, IOATTN_BACKWARD}) {
-    const Plan plan = create(pass, problem, nullptr);
+    const Plan plan = create(pass, problem, &options);
     const auto json = nlohmann::json::parse(text_of(ioattn_plan_describe, plan));
     EXPECT_EQ(json["problem"], "layer:n60,m45,d16,v10,f64");
     EXPECT_EQ(json["pass"], pass == IOATTN_FORWARD ? "forward" : "backward");
     EXPECT_EQ(json["plan"], text_of(ioattn_plan_text, plan));
     EXPECT_EQ(json["words"], json["reads"].get<long>() + json["writes"].get<long>());
     EXPECT_LE(json["lower_bound"].get<double>(), json["words"].get<double>());
+    EXPECT_EQ(json["M"], 400);
     EXPECT_LE(json["footprint"], json["M"]);
+    EXPECT_EQ(json["threads"], ioattn_machine_threads());
+    // A text alone does not tell M: what the plan keeps, then.
+    ioattn_plan* parsed = nullptr;
+    const ioattn_layer_shape shape = shape_of(problem);
+    ASSERT_EQ(ioattn_layer_plan_parse(pass, &shape, nullptr, nullptr,
+                                      text_of(ioattn_plan_text, plan).c_str(), &parsed),
+              IOATTN_OK);
+    const Plan again(parsed);
+    EXPECT_EQ(nlohmann::json::parse(text_of(ioattn_plan_describe, again))["M"], json["footprint"]);
     EXPECT_EQ(json["flops"], 2 * json["fma"].get<long>());
     std::size_t bytes = 0;
     ASSERT_EQ(ioattn_plan_workspace_size(plan.get(), &bytes), IOATTN_OK);
@@ -455,6 +471,14 @@ TEST(Plans, DescribeTellsWhatIsDone) {
     for (const auto& phase : json["phases"]) reads += phase["reads"].get<long>();
     EXPECT_EQ(json["reads"], reads);
     EXPECT_GE(json["levels"].size(), 2u);
+    for (const auto& level : json["levels"]) {
+      double bound = 0;
+      ASSERT_EQ(
+          ioattn_layer_bound(pass, json["class"] == "P" ? IOATTN_CLASS_PEBBLE : IOATTN_CLASS_FMA,
+                             IOATTN_TIE_NONE, 60, 45, 16, 10, level["M"], &bound, nullptr),
+          IOATTN_OK);
+      EXPECT_EQ(level["lower_bound"], bound);
+    }
     EXPECT_FALSE(json["blocks"].empty());
   }
 }
@@ -495,7 +519,11 @@ TEST(Plans, WrongArgumentsAreRefused) {
   huge.dk = -1;
   EXPECT_EQ(ioattn_layer_plan_create(IOATTN_BACKWARD, &good, &huge, nullptr, &none),
             IOATTN_INVALID_ARGUMENT);
-  huge.dw_q = nullptr;  // none is wanted
+  std::swap(huge.dw_q, huge.dw_k);
+  huge.w_q = &weights;
+  EXPECT_EQ(ioattn_layer_plan_create(IOATTN_BACKWARD, &good, &huge, nullptr, &none),
+            IOATTN_INVALID_ARGUMENT);
+  huge.dw_k = nullptr;  // none is wanted
   EXPECT_EQ(ioattn_layer_plan_create(IOATTN_BACKWARD, &good, &huge, nullptr, &none),
             IOATTN_INVALID_ARGUMENT);
   EXPECT_EQ(ioattn_plan_workspace_size(nullptr, nullptr), IOATTN_INVALID_ARGUMENT);
@@ -516,6 +544,11 @@ TEST(Plans, WrongArgumentsAreRefused) {
   EXPECT_EQ(executes(nullptr, call.o.data(), call.lse.data()), IOATTN_INVALID_ARGUMENT);
   EXPECT_EQ(executes(&problem, nullptr, call.lse.data()), IOATTN_INVALID_ARGUMENT);
   EXPECT_EQ(executes(&problem, call.o.data(), nullptr), IOATTN_INVALID_ARGUMENT);
+  const Plan of_backward = create(IOATTN_BACKWARD, problem, nullptr);
+  EXPECT_EQ(ioattn_layer_execute_forward(of_backward.get(), &problem, call.o.data(),
+                                         call.o.stride(), call.lse.data(), nullptr, 0),
+            IOATTN_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(ioattn_last_error()).find("backward"), std::string::npos);
   ioattn_layer_gradients dx_alone = {};
   dx_alone.struct_size = sizeof dx_alone;
   dx_alone.dx = call.dx.data();
@@ -535,7 +568,52 @@ TEST(Plans, WrongArgumentsAreRefused) {
             IOATTN_INVALID_ARGUMENT);
 }
 
+// Parts of a plan of gradients that cannot be run, each in a text that reads back as it is.
+TEST(Plans, TextsOfGradientsThatCannotRunAreRefused) {
+  LayerCall<float> call({40, 33, 12, 9, Ties::none}, 0);
+  const ioattn_layer_problem problem = call.problem;
+  const ioattn_layer_shape shape = shape_of(problem);
+  float memory = 0;
+  ioattn_layer_gradients all = {};
+  all.struct_size = sizeof all;
+  all.dx = all.dy = all.da1 = all.da2 = all.da3 = &memory;
+  ioattn_options options = default_options();
+  options.fast_memory_words = 2000;
+  const Plan plan = create(IOATTN_BACKWARD, problem, &options, &all);
+  const std::string text = text_of(ioattn_plan_text, plan);
+  const auto changed = [&](const std::string& behind, const std::string& from,
+                           const std::string& to) {
+    const std::size_t at = text.find(from, text.find(behind));
+    EXPECT_NE(at, std::string::npos) << from << " in " << text;
+    return std::string(text).replace(at, from.size(), to);
+  };
+  const auto number_behind = [&](const std::string& key, const std::string& name) {
+    const std::size_t at = text.find(name, text.find(key)) + name.size();
+    return text.substr(at, text.find_first_not_of("0123456789", at) - at);
+  };
+  const std::string keys = " ; M:col_stream(";
+  std::vector<std::string> wrong = {changed(keys, "form=h", "form=g"),
+                                    changed(keys, "form=h,", "form=h,r=2199023255552,")};
+  for (const std::string name : {"dY=", "dA1=", "dA3="})
+    wrong.push_back(changed(" ; ", name + number_behind(" ; ", name), name + "0"));
+  wrong.push_back(changed(keys, "c=" + number_behind(keys, "c="), "c=0"));
+  wrong.push_back(changed(keys, "c=" + number_behind(keys, "c="), "c=2199023255552"));
+  for (const std::string& line : wrong) {
+    EXPECT_NE(line, text);
+    ioattn_plan* none = nullptr;
+    EXPECT_NE(ioattn_layer_plan_parse(IOATTN_BACKWARD, &shape, &all, &options, line.c_str(), &none),
+              IOATTN_OK)
+        << line;
+    EXPECT_EQ(none, nullptr);
+  }
+}
+
 TEST(Plans, OfEmptyProblemsTakeNoWorkspace) {
+  LayerCall<float> no_values({5, 4, 3, 0, Ties::none}, 0);
+  const Plan backward = create(IOATTN_BACKWARD, no_values.problem, nullptr);
+  std::size_t none = 1;
+  EXPECT_EQ(ioattn_plan_workspace_size(backward.get(), &none), IOATTN_OK);
+  EXPECT_EQ(none, 0u);
   for (const CaseShape& shape :
        {CaseShape{0, 5, 3, 2, Ties::none}, CaseShape{5, 0, 3, 2, Ties::none},
         CaseShape{5, 4, 0, 2, Ties::none}}) {

@@ -153,6 +153,24 @@ TYPED_TEST(Layer, BackwardComputesOAndLseIfNeeded) {
   EXPECT_TRUE(call.o.untouched() && call.lse.untouched());
 }
 
+// Whoever asks for stationary has room for scores in the forward pass too: it computes O and LSE.
+TYPED_TEST(Layer, StationaryComputesOAndLseItself) {
+  LayerCall<TypeParam> call(shapes[2], 1);
+  ioattn_options options = with_schedule("stationary");
+  options.fast_memory_words = 500;
+  ASSERT_EQ(call.forward(&options), IOATTN_OK);
+  const auto o = call.o.dense();
+  ASSERT_EQ(call.backward(&options), IOATTN_OK);
+  const auto expected = call.dx.dense();
+  options.schedule = nullptr;
+  ASSERT_EQ(call.forward(&options), IOATTN_OK);
+  ASSERT_FALSE(same_bits(call.o.dense(), o)) << "the planner's choice must be another";
+  options.schedule = "stationary";
+  call.reset();
+  ASSERT_EQ(call.whole_backward(&options), IOATTN_OK);
+  EXPECT_TRUE(same_bits(call.dx.dense(), expected));
+}
+
 // Every combination of empty and small sizes; arrays without elements may be null or not.
 TYPED_TEST(Layer, SizesOfZero) {
   std::size_t calls = 0;

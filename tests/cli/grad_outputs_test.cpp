@@ -80,6 +80,20 @@ TEST_F(GradOutputs, AreTheOraclesAndCountedByPhase) {
   }
 }
 
+// One of W_Q and W_K is enough for the gradient by the other.
+TEST_F(GradOutputs, OfOneWeightNeedTheOtherAlone) {
+  prepare(Ties::none);
+  const auto run_with = [&](const char* output, const char* option, const char* file) {
+    const RunResult result =
+        run_ioattn(layer_.grad() + Arguments{"--outputs", output, option, layer_.directory / file});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+  };
+  run_with("dW_Q", "--W_K", "W_K.npy");
+  expect("dW_Q", ref::multiply(backward_.dX, w_k_));
+  run_with("dW_K", "--W_Q", "W_Q.npy");
+  expect("dW_K", ref::multiply(ref::transpose(backward_.dX), w_q_));
+}
+
 TEST_F(GradOutputs, SumOverOneFile) {
   prepare(Ties::all);
   const RunResult result = run({"--outputs", "dA"});

@@ -206,6 +206,15 @@ TEST(PlanCommand, OptionsSayWhatTheProblemTextSays) {
   EXPECT_EQ(text["problem"], "layer:n96,m48,d24,v12,f64,tied");
 }
 
+// The candidates that were not asked for are shown beside the one that was.
+TEST(PlanCommand, ShowsEveryCandidateOfAGivenSchedule) {
+  const Arguments plan = {"plan", "--n", "64", "--d", "16", "--M", "2000", "--json"};
+  const Json any = done(plan).json(), given = done(plan + Arguments{"--schedule", "naive"}).json();
+  EXPECT_EQ(given["schedule"], "naive");
+  EXPECT_GT(any["candidates"].size(), 5u);
+  EXPECT_EQ(given["candidates"].size(), any["candidates"].size());
+}
+
 TEST(PlanCommand, StoresScoresOnlyIfTheMemoryLimitAllows) {
   // M is below what row_stream needs forward for this d.
   const Arguments plan = {"plan", "--n", "64", "--d", "64", "--M", "150", "--json"};
