@@ -11,9 +11,10 @@ struct TensorView {
   index_t batch = 0, heads = 0, rows = 0, cols = 0;
   index_t batch_stride = 0, head_stride = 0, row_stride = 0;
 
+  // Without memory all rows are null.
   MatrixView<T> matrix(index_t b, index_t h) const {
-    return {data == nullptr ? nullptr : data + b * batch_stride + h * head_stride, rows, cols,
-            row_stride};
+    if (data == nullptr) return {nullptr, rows, cols, 0};
+    return {data + b * batch_stride + h * head_stride, rows, cols, row_stride};
   }
   operator TensorView<const T>() const {
     return {data, batch, heads, rows, cols, batch_stride, head_stride, row_stride};

@@ -134,7 +134,7 @@ class SdpaBackward {
     operands.keys = task_.in.k.matrix(b, kv);
     operands.values = task_.in.v.matrix(b, kv);
     operands.queries = task_.in.q.matrix(b, first);
-    operands.queries_step = task_.in.q.head_stride;
+    operands.queries_step = task_.in.q.data != nullptr ? task_.in.q.head_stride : 0;
     operands.d_o = task_.d_o.matrix(b, first);
     operands.d_o_step = task_.d_o.head_stride;
     operands.lse = task_.lse.matrix(b, first).data;
