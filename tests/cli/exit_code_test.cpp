@@ -10,6 +10,7 @@
 #include "cli/support/layer_case.hpp"
 #include "cli/support/npy_bytes.hpp"
 #include "machine/machine.hpp"
+#include "tune/command_error.hpp"
 
 namespace {
 
@@ -39,6 +40,26 @@ TEST(ExitCode, HelpAndVersionAreZero) {
   const RunResult version = run_ioattn({"--version"});
   EXPECT_EQ(version.exit_code, 0);
   EXPECT_TRUE(std::regex_search(version.out, std::regex("^ioattn [0-9]+\\.[0-9]+\\.[0-9]+\n$")));
+}
+
+// What the library says, as an exit code: memory and our own mistakes are no usage errors.
+TEST(ExitCode, OfTheLibrarysStatuses) {
+  using ioattn::Status;
+  using ioattn::StatusCode;
+  EXPECT_NO_THROW(ioattn::tune::require(Status::ok()));
+  for (const StatusCode code :
+       {StatusCode::invalid_argument, StatusCode::size_overflow, StatusCode::fast_memory_too_small,
+        StatusCode::memory_limit, StatusCode::out_of_memory, StatusCode::unsupported,
+        StatusCode::internal}) {
+    const bool failed = code == StatusCode::out_of_memory || code == StatusCode::internal;
+    try {
+      ioattn::tune::require(Status::error(code, "why"));
+      ADD_FAILURE() << static_cast<int>(code) << " is no error";
+    } catch (const ioattn::tune::CommandError& error) {
+      EXPECT_EQ(error.exit_code(), failed ? 1 : 2) << static_cast<int>(code);
+      EXPECT_STREQ(error.what(), "why");
+    }
+  }
 }
 
 struct WrongLine {

@@ -236,6 +236,22 @@ TEST(GradIoOnModelData, LiteralFormAndNaiveReportTheirOverflow) {
   EXPECT_LT(exact["formula"], small["formula"]);
 }
 
+TEST(GradText, ListsPhasesAndWhatExceedsM) {
+  LayerCase layer;
+  make_layer_case({40, 30, 8, 6}, Ties::none, "f64", 3, &layer);
+  const auto text = [&](const Arguments& more) {
+    const RunResult result = run_ioattn(layer.grad() + more);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out;
+  };
+  const std::string gradients = text({"--outputs", "dX,dY,dA2", "--M", "600"});
+  for (const char* phase : {"  phase delta ", "  phase row_stream ", "  phase col_stream "})
+    EXPECT_NE(gradients.find(phase), std::string::npos) << gradients;
+  EXPECT_EQ(gradients.find("exceeds M"), std::string::npos) << gradients;
+  const std::string naive = text({"--schedule", "naive", "--outputs", "dX", "--M", "600"});
+  EXPECT_NE(naive.find("naive as printed in the paper exceeds M by "), std::string::npos) << naive;
+}
+
 TEST(GradIoTies, AreFoundByFile) {
   LayerCase layer;
   make_layer_case({24, 24, 10, 10}, Ties::all, "f32", 3, &layer);

@@ -204,6 +204,7 @@ TEST(NpyGuard, RefusesDamagedHeaders) {
   std::string magic = small_file(good);
   magic[1] = 'n';
   EXPECT_TRUE(contains(header_error(magic), "not a .npy file"));
+  EXPECT_TRUE(contains(header_error(npy_header(good, 2, 70000)), "header is too long"));
 }
 
 // Whatever is accepted after random damage describes exactly the bytes that are there.
