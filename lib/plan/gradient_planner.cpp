@@ -136,8 +136,10 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, Chosen* c
   bool found = false, limited = false;
   const auto consider = [&](Schedule schedule, Form form) {
     Chosen trial;
-    trial.estimate.scratch_bytes =
-        scratch_words(shape, set, schedule, form) * size_of(request.problem.dtype);
+    const bool dx = set.dX || set.dW_Q || set.dW_K;
+    trial.estimate.scratch_bytes = (scratch_words(shape, set, schedule, form) +
+                                    batch_scratch_words(request.problem, dx, set.dY)) *
+                                   size_of(request.problem.dtype);
     if (request.memory_limit_bytes >= 0 &&
         trial.estimate.scratch_bytes > request.memory_limit_bytes) {
       limited = true;

@@ -10,6 +10,13 @@ bool stores_scores(Schedule schedule) {
          schedule == Schedule::q_stored || schedule == Schedule::half_dim;
 }
 
+index_t batch_scratch_words(const LayerProblem& problem, bool dx, bool dy) {
+  const index_t d = problem.shape.d;
+  index_t words = problem.scale == 1 ? 0 : d * d;
+  if (problem.batch > 1) words += (dx ? d * d : 0) + (dy ? d * problem.shape.dv : 0);
+  return words;
+}
+
 namespace {
 
 // Words of intermediates that pass through slow memory.
@@ -52,7 +59,9 @@ Candidate outline(const PlanRequest& request, const Variant& variant) {
   const bool literal = request.literal && schedule == Schedule::paper_large;
   result.fits = literal || request.M >= result.least_M;
   result.scratch_bytes =
-      scratch_words(request.pass, schedule, shape, result.blocks) * size_of(request.problem.dtype);
+      (scratch_words(request.pass, schedule, shape, result.blocks) +
+       batch_scratch_words(request.problem, request.pass == Pass::backward, false)) *
+      size_of(request.problem.dtype);
   result.within_memory_limit = request.memory_limit_bytes < 0
                                    ? !stores_scores(schedule)
                                    : result.scratch_bytes <= request.memory_limit_bytes;

@@ -55,6 +55,29 @@ TEST(GradientPlanner, PhasesAreThoseThatASetNeeds) {
   EXPECT_EQ(phases({}), "");
 }
 
+// Below d^2 q_stored moves less than row_stream, if n x m words may pass through memory.
+TEST(GradientPlanner, TakesStoredScoresWhereThereIsRoom) {
+  const LayerShape shape = {2000, 2000, 256, 256, Tie::none};
+  GradientSet set;
+  set.dX = set.dA1 = true;
+  PlanRequest request = request_for(shape, 256 * 256 / 2);
+  GradientPlan plan;
+  GradientEstimate without, with;
+  ASSERT_TRUE(make_gradient_plan(request, set, &plan, &without).is_ok());
+  EXPECT_EQ(plan.blocks.schedule, Schedule::row_stream);
+  request.memory_limit_bytes = 4 * (2000 * 2000 + 4 * 2000 * 256 + 2000);
+  ASSERT_TRUE(make_gradient_plan(request, set, &plan, &with).is_ok());
+  EXPECT_EQ(plan.blocks.schedule, Schedule::q_stored);
+  EXPECT_LT(with.cost.total().words(), without.cost.total().words());
+  EXPECT_GE(with.scratch_bytes, index_t(4) * 2000 * 2000);
+
+  request.problem.shape.mask = causal_top_left();
+  ASSERT_TRUE(make_gradient_plan(request, set, &plan).is_ok());
+  EXPECT_EQ(plan.blocks.schedule, Schedule::row_stream);
+  request.schedule = Schedule::q_stored;
+  EXPECT_EQ(make_gradient_plan(request, set, &plan).code(), StatusCode::unsupported);
+}
+
 // Every product that a set executes, written out.
 TEST(GradientPlanner, MultiplyAddsAreThoseOfTheProducts) {
   const LayerShape shape = {50, 40, 12, 7, Tie::none};

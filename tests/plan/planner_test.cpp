@@ -76,6 +76,46 @@ TEST(Planner, KnowsWhichSchedulesStoreScores) {
   }
 }
 
+TEST(Planner, MasksAreForSchedulesThatTakeThem) {
+  LayerShape shape = {100, 90, 30, 20, Tie::none};
+  shape.mask = causal_top_left();
+  for (const Pass pass : passes) {
+    PlanRequest request = request_for(pass, shape, 4000);
+    request.memory_limit_bytes = index_t(1) << 40;
+    for (const Candidate& c : candidates(request)) {
+      EXPECT_TRUE(takes_masks(c.schedule)) << name_of(c.schedule);
+    }
+    Plan plan;
+    EXPECT_TRUE(make_plan(request, &plan).is_ok());
+    request.schedule = Schedule::stationary;
+    const Status refused = make_plan(request, &plan);
+    EXPECT_EQ(refused.code(), StatusCode::unsupported);
+    EXPECT_STREQ(refused.message(), "stationary takes no mask");
+  }
+}
+
+// Forms with nothing else in memory: a scaled X, and backward dX of one entry of a batch.
+TEST(Planner, ScalesAndBatchesTakeScratchMemory) {
+  const LayerShape shape = {100, 90, 30, 30, Tie::none};
+  for (const Pass pass : passes) {
+    for (const index_t batch : {1, 3}) {
+      for (const double scale : {1.0, 0.5}) {
+        PlanRequest request = request_for(pass, shape, 40000);
+        request.problem.batch = batch;
+        request.problem.scale = scale;
+        const index_t matrices =
+            (scale == 1 ? 0 : 1) + (pass == Pass::backward && batch > 1 ? 1 : 0);
+        request.memory_limit_bytes = matrices * 30 * 30 * size_of(request.problem.dtype);
+        Plan plan;
+        EXPECT_TRUE(make_plan(request, &plan).is_ok());
+        if (matrices == 0) continue;
+        request.memory_limit_bytes -= 1;
+        EXPECT_EQ(make_plan(request, &plan).code(), StatusCode::memory_limit);
+      }
+    }
+  }
+}
+
 TEST(Planner, CandidatesCarryTheExactCosts) {
   ioattn_test::RandomProblem random(30);
   int fitting = 0;
