@@ -61,9 +61,6 @@ struct ColStream<T>::Run {
   const bool of_values = pass.wanted_ != KeyGradients::keys;
   const bool summed = pass.wanted_ == KeyGradients::sum;
 
-  Block rows_of(Operand operand, const Range& rows, index_t cols) const {
-    return {operand, rows.begin, 0, rows.size(), cols};
-  }
   Block key_block(const Range& keys) const { return rows_of(Operand::A2, keys, pass.d_); }
   Block value_block(const Range& keys) const {
     return rows_of(pass.g_form_ ? Operand::A3 : Operand::h, keys, pass.v_);

@@ -53,9 +53,6 @@ class ForwardPass {
     index_t stride;
   };
 
-  Block rows_of(Operand operand, const Range& rows, index_t cols) const {
-    return {operand, rows.begin, 0, rows.size(), cols};
-  }
   Block accumulator(const Range& rows) const {
     return rows_of(h_form_ ? Operand::O : Operand::Z, rows, width_);
   }

@@ -59,10 +59,6 @@ class ResidentBackward {
   }
 
  private:
-  Block rows_of(Operand operand, const Range& rows, index_t cols) const {
-    return {operand, rows.begin, 0, rows.size(), cols};
-  }
-
   // h = A3 Y, and A2 with its rows padded.
   void make_values() const {
     const Range keys(m_, m_), inner(d_, d_);

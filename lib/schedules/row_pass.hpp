@@ -73,9 +73,6 @@ class RowPass {
     return all_workers_.in(workspace) + worker * workers_.bytes();
   }
 
-  Block rows_of(Operand operand, const Range& rows, index_t cols) const {
-    return {operand, rows.begin, 0, rows.size(), cols};
-  }
   Block inner_rows(Operand operand, const Range& rows) const {
     return {operand, rows.begin, kind_.first_col, rows.size(), width_};
   }

@@ -100,4 +100,9 @@ struct Range {
   void cut() { end = begin + step < limit ? begin + step : limit; }
 };
 
+// Whole rows of an operand with so many columns.
+inline Block rows_of(Operand operand, const Range& rows, index_t cols) {
+  return {operand, rows.begin, 0, rows.size(), cols};
+}
+
 }  // namespace ioattn::schedules

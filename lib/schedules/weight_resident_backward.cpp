@@ -77,9 +77,6 @@ class WeightResidentBackward {
   }
 
  private:
-  Block rows_of(Operand operand, const Range& rows, index_t cols) const {
-    return {operand, rows.begin, 0, rows.size(), cols};
-  }
   void* local(int worker) const {
     return all_workers_.in(buffer_.data()) + worker * workers_.bytes();
   }
