@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 
 #include "api/layer.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 #include "tune/layer_files.hpp"
+#include "tune/measure.hpp"
 #include "tune/measured_gradients.hpp"
 #include "tune/measured_pass.hpp"
 #include "tune/npy.hpp"
@@ -59,12 +59,6 @@ Wanted parse_outputs(const std::string& text) {
     *flag = true;
   }
   return wanted;
-}
-
-void make_directory(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (!std::filesystem::is_directory(path, error)) throw RunError("cannot create " + path);
 }
 
 // What the command did: the backward pass first.
@@ -127,10 +121,7 @@ Outcome run(const GradOptions& options) {
   Outcome outcome;
   outcome.problem = problem;
   outcome.threads = api::granted_threads(options.run.threads);
-  const kernels::Kernels* kernels = nullptr;
-  // The machine's peak, whatever IOATTN_ISA makes the passes run on.
-  require(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels));
-  outcome.peak_flops = measure_fma_peak(*kernels, problem.dtype, 0.1) * outcome.threads;
+  outcome.peak_flops = peak_flops(problem.dtype, outcome.threads);
 
   const RunMode mode = {outcome.threads, true};
   ForwardResult<T> results;

@@ -2,12 +2,11 @@
 
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 
-#include "kernels/registry.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
+#include "tune/measure.hpp"
 #include "tune/measured_sdpa.hpp"
 #include "tune/npy.hpp"
 #include "tune/npy_tensor.hpp"
@@ -133,16 +132,9 @@ Outcome run(const SdpaOptions& options) {
   problem.dtype = dtype_of<T>::value;
   problem.scale = options.scale.value_or(0);
   require(api::validate_problem(problem));
-  std::error_code error;
-  std::filesystem::create_directories(options.out, error);
-  if (!std::filesystem::is_directory(options.out, error)) {
-    throw RunError("cannot create " + options.out);
-  }
+  make_directory(options.out);
   outcome.threads = api::granted_threads(options.run.threads);
-  const kernels::Kernels* kernels = nullptr;
-  // The machine's peak, whatever IOATTN_ISA makes the passes run on.
-  require(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels));
-  outcome.peak_flops = measure_fma_peak(*kernels, problem.dtype, 0.1) * outcome.threads;
+  outcome.peak_flops = peak_flops(problem.dtype, outcome.threads);
 
   SdpaOutputs<T> outputs;
   outcome.passes.push_back(run_sdpa_forward(problem, files.inputs(), options.run, &outputs));

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/registry.hpp"
+#include "machine/machine.hpp"
 #include "tune/command_error.hpp"
 #include "tune/measured_pass.hpp"
 
@@ -31,6 +33,13 @@ bool same_bits(const std::vector<T>& p, const std::vector<T>& q) {
 inline constexpr double timing_budget_seconds = 0.3;
 inline constexpr std::size_t timing_repeats = 7;
 
+// Of so many threads, whatever IOATTN_ISA makes the passes run on.
+inline double peak_flops(DType dtype, int threads) {
+  const kernels::Kernels* kernels = nullptr;
+  require(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels));
+  return kernels::measure_fma_peak(*kernels, dtype, 0.1) * threads;
+}
+
 template <class Run>
 double median_seconds(const Run& run) {
   using clock = std::chrono::steady_clock;
@@ -47,17 +56,16 @@ double median_seconds(const Run& run) {
   return *middle;
 }
 
+// Throws RunError, about `who`, unless the count is that of the formula.
 inline void check_count(const instruments::IoCounter& counter, const theory::IoCost& formula,
-                        const PlannedPass& planned) {
+                        const Mask& mask, const std::string& who) {
   const instruments::IoCount& count = counter.total();
-  const std::string who = std::string(name_of(planned.plan.schedule)) + " (" +
-                          name_of(planned.pass) + ", M = " + std::to_string(planned.M) + ")";
   if (!counter.violation().empty()) {
     throw RunError("internal error: " + who + ": " + counter.violation());
   }
   // Under a mask no tile need be as large as the formula's.
-  const bool kept = planned.problem.shape.mask.hides() ? count.footprint <= formula.footprint
-                                                       : count.footprint == formula.footprint;
+  const bool kept =
+      mask.hides() ? count.footprint <= formula.footprint : count.footprint == formula.footprint;
   if (count.reads != formula.reads || count.writes != formula.writes ||
       count.created != formula.created || !kept) {
     throw RunError("internal error: " + who + " did not move the words of its formula");
@@ -88,7 +96,9 @@ PassReport measure_runs(const PlannedPass& planned, const theory::IoCost& formul
   }
   report.count = counter.total();
   report.phases = counter.phases();
-  check_count(counter, formula, planned);
+  check_count(counter, formula, planned.problem.shape.mask,
+              std::string(name_of(planned.plan.schedule)) + " (" + name_of(planned.pass) +
+                  ", M = " + std::to_string(planned.M) + ")");
   report.formula = formula.words();
   return report;
 }

@@ -146,29 +146,18 @@ void set_bound(bool partly_shared, PassReport* report) {
 }
 
 Json io_json(const PassReport& report) {
-  const instruments::IoCount& count = report.count;
   Json json;
   json["pass"] = name_of(report.planned.pass);
   json["level"] = report.planned.plan.level;
   json["M"] = report.planned.M;
-  json["reads"] = count.reads;
-  json["writes"] = count.writes;
-  json["created"] = count.created;
-  json["footprint"] = count.footprint;
+  add_count(report.count, &json);
   json["formula"] = report.formula;
   const bool bounded = report.has_bound;
   json["lower_bound"] = bounded ? Json(report.bound.words) : Json();
   json["bound"] = bounded ? Json(report.bound.name) : Json();
   json["reason"] = bounded ? Json() : Json(report.reason);
   json["regime"] = name_of(report.regime);
-  json["phases"] = Json::array();
-  for (const auto& phase : report.phases) {
-    json["phases"].push_back({{"name", phase.name},
-                              {"reads", phase.count.reads},
-                              {"writes", phase.count.writes},
-                              {"created", phase.count.created},
-                              {"footprint", phase.count.footprint}});
-  }
+  json["phases"] = phases_json(report.phases);
   json["overflow"] = report.overflow;
   json["schedule"] = name_of(report.planned.plan.schedule);
   json["plan"] = report.plan_text;

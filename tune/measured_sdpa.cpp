@@ -9,23 +9,7 @@ std::size_t words(index_t heads, index_t rows, index_t cols) {
   return static_cast<std::size_t>(heads * rows * cols);
 }
 
-void check_count(const instruments::IoCounter& counter, const theory::IoCost& formula,
-                 const SdpaProblem& problem, Pass pass) {
-  const instruments::IoCount& count = counter.total();
-  const std::string who = to_text(problem) + " (" + name_of(pass) + ")";
-  if (!counter.violation().empty()) {
-    throw RunError("internal error: " + who + ": " + counter.violation());
-  }
-  // Under a mask no tile need be as large as the formula's.
-  const bool kept = problem.shape.mask.hides() ? count.footprint <= formula.footprint
-                                               : count.footprint == formula.footprint;
-  if (count.reads != formula.reads || count.writes != formula.writes ||
-      count.created != formula.created || !kept) {
-    throw RunError("internal error: " + who + " did not move the words of its formula");
-  }
-}
-
-// run(observer, threads, outputs) fills some of the outputs; the timed runs first, then the counted
+// run(observer, outputs) fills some of the outputs; the timed runs first, then the counted
 // one.
 template <class T, class Run>
 SdpaReport measure(Pass pass, const SdpaProblem& problem, const plan::SdpaPlan& plan,
@@ -49,7 +33,7 @@ SdpaReport measure(Pass pass, const SdpaProblem& problem, const plan::SdpaPlan& 
   }
   const bool moves = !seen_keys(problem.shape.head()).is_empty();
   const theory::IoCost formula = moves ? estimate.cost.total() : theory::IoCost();
-  check_count(counter, formula, problem, pass);
+  check_count(counter, formula, problem.shape.mask, to_text(problem) + " (" + name_of(pass) + ")");
   report.count = counter.total();
   report.phases = counter.phases();
   report.formula = formula.words();
@@ -68,24 +52,13 @@ index_t words_of_M(const SdpaProblem& problem, const api::RunOptions& options) {
 }  // namespace
 
 Json io_json(const SdpaReport& report) {
-  const instruments::IoCount& count = report.count;
   Json json;
   json["pass"] = name_of(report.pass);
   json["level"] = report.level;
   json["M"] = report.M;
-  json["reads"] = count.reads;
-  json["writes"] = count.writes;
-  json["created"] = count.created;
-  json["footprint"] = count.footprint;
+  add_count(report.count, &json);
   json["formula"] = report.formula;
-  json["phases"] = Json::array();
-  for (const auto& phase : report.phases) {
-    json["phases"].push_back({{"name", phase.name},
-                              {"reads", phase.count.reads},
-                              {"writes", phase.count.writes},
-                              {"created", phase.count.created},
-                              {"footprint", phase.count.footprint}});
-  }
+  json["phases"] = phases_json(report.phases);
   json["plan"] = report.plan_text;
   json["seconds"] = report.seconds;
   json["gflops"] = report.gflops;

@@ -119,6 +119,12 @@ Matrix<T> read_npy(const std::string& path, std::optional<index_t>* batch) {
   });
 }
 
+void make_directory(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!fs::is_directory(path, error)) throw RunError("cannot create " + path);
+}
+
 template <class T>
 void write_npy(const std::string& path, const T* data, const std::vector<index_t>& shape) {
   const std::string temporary = path + ".tmp" + std::to_string(::getpid());

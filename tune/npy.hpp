@@ -34,6 +34,9 @@ NpyHeader read_npy_header(const std::string& path);
 template <class T>
 Matrix<T> read_npy(const std::string& path, std::optional<index_t>* batch = nullptr);
 
+// Makes a directory for output files unless it is there. Throws RunError.
+void make_directory(const std::string& path);
+
 // Writes an array in C order, whole or not at all: into a temporary beside `path` that is then
 // renamed. Throws RunError.
 template <class T>

@@ -49,6 +49,24 @@ Json machine_json(const machine::Machine& machine) {
   return json;
 }
 
+void add_count(const instruments::IoCount& count, Json* json) {
+  (*json)["reads"] = count.reads;
+  (*json)["writes"] = count.writes;
+  (*json)["created"] = count.created;
+  (*json)["footprint"] = count.footprint;
+}
+
+Json phases_json(const std::vector<instruments::IoCounter::Phase>& phases) {
+  Json list = Json::array();
+  for (const auto& phase : phases) {
+    Json item;
+    item["name"] = phase.name;
+    add_count(phase.count, &item);
+    list.push_back(item);
+  }
+  return list;
+}
+
 void print_json(const Json& json) {
   // Paths and model names need not be UTF-8.
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));

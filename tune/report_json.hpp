@@ -1,7 +1,9 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <vector>
 
+#include "instruments/io_counter.hpp"
 #include "machine/machine.hpp"
 #include "plan/planner.hpp"
 
@@ -11,6 +13,11 @@ using Json = nlohmann::ordered_json;
 
 Json machine_json(const machine::Machine& machine);
 void print_json(const Json& json);
+
+// Members reads, writes, created and footprint.
+void add_count(const instruments::IoCount& count, Json* json);
+// One object a phase: name and the members above.
+Json phases_json(const std::vector<instruments::IoCounter::Phase>& phases);
 
 // "1.50 MiB"
 std::string bytes_text(index_t bytes);
