@@ -42,10 +42,11 @@ enum class Operand : std::uint8_t {
   rescale,    // online softmax, one word per row
   A1_panels,  // second layout of rows of A1, queries as lanes
   scaled_X,
-  part,  // what one entry of a batch adds to dX or dY
-  dQ,    // scale * U
+  part,     // what one entry of a batch adds to dX or dY
+  dQ,       // scale * U
+  A2_rows,  // second layout of a block of A2, keys as rows
 };
-constexpr int operand_count = static_cast<int>(Operand::dQ) + 1;
+constexpr int operand_count = static_cast<int>(Operand::A2_rows) + 1;
 const char* name_of(Operand operand);
 
 // A block of an operand: `rows` x `cols` words from (row, col). Its key is (operand, row, col):

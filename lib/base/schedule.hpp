@@ -49,6 +49,20 @@ constexpr const char* name_of(KeyGradients wanted) {
          : wanted == KeyGradients::both   ? "both"
                                           : "sum";
 }
+// A pass over the keys, and whether U = p A2 is made on the way: in one pass the scores are made
+// once for all gradients, but rows of U pass through memory once per block of keys.
+struct KeyPassKind {
+  KeyGradients wanted = KeyGradients::both;
+  bool queries = false;
+  bool operator==(const KeyPassKind&) const = default;
+
+  constexpr KeyPassKind(KeyGradients gradients, bool of_queries = false)  // NOLINT: a kind of them
+      : wanted(gradients), queries(of_queries) {}
+  constexpr bool of_keys() const { return wanted != KeyGradients::values; }
+  constexpr bool of_values() const { return wanted != KeyGradients::keys; }
+  constexpr bool is_sum() const { return wanted == KeyGradients::sum; }
+  constexpr bool makes_p() const { return of_keys() || queries; }
+};
 // All that there is to compute.
 constexpr KeyGradients all_key_gradients(Form form, Tie tie) {
   return form == Form::g && tie != Tie::none ? KeyGradients::sum : KeyGradients::both;

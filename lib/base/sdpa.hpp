@@ -55,6 +55,9 @@ struct SdpaSet {
   bool is_empty() const { return !dQ && !dK && !dV; }
   bool keys() const { return dK || dV; }
   bool delta() const { return dQ || dK; }  // of dV alone it is no part
+  // dQ is made by a pass over the queries, or on the way of one over the keys.
+  bool query_pass(bool one_pass) const { return dQ && !(one_pass && keys()); }
+  KeyPassKind key_pass(bool one_pass) const { return {key_gradients(), one_pass && dQ}; }
   KeyGradients key_gradients() const {
     return dK && dV ? KeyGradients::both : dK ? KeyGradients::keys : KeyGradients::values;
   }
@@ -72,9 +75,10 @@ struct SdpaGradients {
 };
 
 // Block sizes of the phases: row_stream in the h-form with stored products, forward or backward,
-// and col_stream.
+// and col_stream. With `one_pass`, dQ is made by col_stream too.
 struct SdpaBlocks {
   Blocks rows, keys;
+  bool one_pass = false;
   bool operator==(const SdpaBlocks&) const = default;
 };
 

@@ -18,35 +18,39 @@ Blocks blocks_of(Form form, index_t c, index_t rho) {
   return blocks;
 }
 
-// Estimated time in multiply-adds. The sums over queries are as long as rho, the others as d or
-// the width of a value; keys are lanes of the score tiles, those beyond c are wasted.
-double time_of(const LayerShape& shape, const Blocks& blocks, KeyGradients wanted,
+// Estimated time in multiply-adds. The sums over queries are as long as rho, those over keys as c,
+// the others as d or the width of a value; keys are lanes of the score tiles, those beyond c are
+// wasted.
+double time_of(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                const TileShape& tile) {
   const double pairs = static_cast<double>(shape.n) * static_cast<double>(shape.m);
   const index_t v = blocks.form == Form::g ? shape.d : shape.dv;
-  const index_t scored = shape.d + (wanted == KeyGradients::values ? 0 : v);
-  const index_t summed =
-      theory::col_stream_fma({1, 1, shape.d, shape.dv, shape.tie}, blocks.form, wanted) - scored;
+  const index_t scored = shape.d + (kind.makes_p() ? v : 0);
+  const index_t over_keys = kind.queries ? shape.d : 0;
+  const index_t over_queries =
+      theory::col_stream_fma({1, 1, shape.d, shape.dv, shape.tie}, blocks.form, kind) - scored -
+      over_keys;
   const index_t used = std::min(blocks.c, shape.m);
-  return fma_per_word * static_cast<double>(theory::col_stream(shape, blocks, wanted).words()) +
+  return fma_per_word * static_cast<double>(theory::col_stream(shape, blocks, kind).words()) +
          pairs * (static_cast<double>(scored) * wasted_lanes(used, tile) +
-                  static_cast<double>(summed) / efficiency(std::min(blocks.rho, shape.n)));
+                  static_cast<double>(over_keys) / efficiency(used) +
+                  static_cast<double>(over_queries) / efficiency(std::min(blocks.rho, shape.n)));
 }
 
 }  // namespace
 
-index_t least_col_stream(const LayerShape& shape, Form form, KeyGradients wanted) {
-  return theory::col_stream(shape, blocks_of(form, 1, 1), wanted).footprint;
+index_t least_col_stream(const LayerShape& shape, Form form, KeyPassKind kind) {
+  return theory::col_stream(shape, blocks_of(form, 1, 1), kind).footprint;
 }
 
-Blocks choose_col_stream(const LayerShape& shape, Form form, KeyGradients wanted, index_t M,
+Blocks choose_col_stream(const LayerShape& shape, Form form, KeyPassKind kind, index_t M,
                          const TileShape& tile) {
-  const auto [query, key, sums] = theory::key_pass_widths(shape, form, wanted);
+  const theory::KeyPassWidths widths = theory::key_pass_widths(shape, form, kind);
   Blocks best = blocks_of(form, 1, 1);
   double least = std::numeric_limits<double>::infinity();
   const auto consider = [&](index_t c, index_t rho) {
     const Blocks blocks = blocks_of(form, c, rho);
-    const double time = time_of(shape, blocks, wanted, tile);
+    const double time = time_of(shape, blocks, kind, tile);
     if (time < least) {
       least = time;
       best = blocks;
@@ -54,7 +58,9 @@ Blocks choose_col_stream(const LayerShape& shape, Form form, KeyGradients wanted
   };
   for (index_t rho = 256; rho >= 1; rho /= 2) {
     const index_t cut = std::min(rho, shape.n);
-    const index_t most = std::min(shape.m, (M - cut * query) / (key + sums + cut));
+    const index_t most =
+        std::min(shape.m, (M - widths.footprint(0, cut)) /
+                              (widths.footprint(1, cut) - widths.footprint(0, cut)));
     if (most < 1) continue;
     // As few keys as make so many passes; whole panels where one more pass costs less.
     consider(ceil_div(shape.m, ceil_div(shape.m, most)), rho);

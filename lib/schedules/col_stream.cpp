@@ -21,20 +21,22 @@ index_t keys_per_block(index_t m, index_t c, index_t nr, int threads) {
 }  // namespace
 
 template <class T>
-ColStream<T>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyGradients wanted,
-                        index_t nr, const Workers& workers, WorkspaceLayout* layout,
-                        QueryRows query_rows)
+ColStream<T>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t nr,
+                        const Workers& workers, WorkspaceLayout* layout, QueryRows query_rows,
+                        index_t problems, index_t heads)
     : n_(shape.n),
       m_(shape.m),
       d_(shape.d),
       v_(blocks.form == Form::g ? shape.d : shape.dv),
       g_form_(blocks.form == Form::g),
       shared_(g_form_ && shape.tie != Tie::none),
-      wanted_(wanted),
-      c_(keys_per_block(shape.m, blocks.c, nr, workers.per_head)),
+      kind_(kind),
+      c_(keys_per_block(shape.m, blocks.c, nr, kind.queries ? 1 : workers.per_head)),
       rho_(std::min(blocks.rho, shape.n)),
       nr_(nr),
+      heads_(heads),
       threads_(workers.count),
+      mask_(shape.mask),
       seen_by_(shape.mask.transposed()),
       copies_queries_(query_rows == QueryRows::copied),
       tile_stride_(row_stream::padded_stride<T>(c_, nr)),
@@ -42,13 +44,18 @@ ColStream<T>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyGradie
       s_stride_(row_stream::padded_stride<T>(d_, nr)) {
   const index_t lanes = round_up(c_, nr);
   worker_.keys = worker_layout_.add<T>(lanes * d_);
-  const bool packs_values = wanted != KeyGradients::values && !shared_;
+  const bool packs_values = kind.makes_p() && !shared_;
   worker_.values = worker_layout_.add<T>(packs_values ? lanes * v_ : 0);
+  worker_.key_rows = worker_layout_.add<T>(kind.queries ? c_ * s_stride_ : 0);
   worker_.d_o = worker_layout_.add<T>(g_form_ ? 0 : rho_ * d_o_stride_);
   worker_.s = worker_layout_.add<T>(copies_queries_ ? rho_ * s_stride_ : 0);
   worker_.tile = worker_layout_.add<T>(rho_ * tile_stride_);
   const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
   workers_ = layout->add<std::byte>(bytes.value());
+  const bool is_shared = kind.queries && workers.per_head > 1;
+  const CheckedSize gates =
+      CheckedSize(problems) * CheckedSize(heads) * CheckedSize(ceil_div(n_, rho_));
+  gates_ = layout->add<parallel::OrderedGate>(is_shared ? gates.value() : 0);
 }
 
 template <class T>
@@ -57,19 +64,22 @@ struct ColStream<T>::Run {
   const kernels::KernelTable<T>& kernels;
   const Trace& trace;
   const KeyPassOperands<T>& operands;
-  const bool of_keys = pass.wanted_ != KeyGradients::values;
-  const bool of_values = pass.wanted_ != KeyGradients::keys;
-  const bool summed = pass.wanted_ == KeyGradients::sum;
+  index_t problem, turn;
+  void* workspace;
+  const bool of_keys = pass.kind_.of_keys();
+  const bool of_values = pass.kind_.of_values();
+  const bool summed = pass.kind_.is_sum();
 
   Block key_block(const Range& keys) const { return rows_of(Operand::A2, keys, pass.d_); }
   Block value_block(const Range& keys) const {
     return rows_of(pass.g_form_ ? Operand::A3 : Operand::h, keys, pass.v_);
   }
   Block key_sums(const Range& keys) const { return rows_of(operands.d_keys_name, keys, pass.d_); }
+  Block rows_of_keys(const Range& keys) const { return rows_of(Operand::A2_rows, keys, pass.d_); }
   Block value_sums(const Range& keys) const {
     return rows_of(pass.g_form_ ? Operand::dA3 : Operand::W, keys, pass.v_);
   }
-  bool reads_values() const { return of_keys && !pass.shared_; }
+  bool reads_values() const { return pass.kind_.makes_p() && !pass.shared_; }
 
   void stream_queries(const Range& keys, void* memory) const {
     T* key_panels = pass.worker_.keys.in(memory);
@@ -81,6 +91,10 @@ struct ColStream<T>::Run {
       trace.read(value_block(keys));
       kernels.pack(operands.values.row(keys.begin), operands.values.stride, 1, keys.size(), pass.v_,
                    value_panels);
+    }
+    if (pass.kind_.queries) {
+      trace.create(rows_of_keys(keys));
+      copy_scaled(operands.keys, keys, pass.worker_.key_rows.in(memory));
     }
     if (of_keys) begin_sums(key_sums(keys), operands.d_keys, keys);
     if (of_values && !summed) begin_sums(value_sums(keys), operands.d_values, keys);
@@ -95,6 +109,7 @@ struct ColStream<T>::Run {
     if (of_values && !summed) trace.write_and_remove(value_sums(keys));
     trace.remove(key_block(keys));
     if (reads_values()) trace.remove(value_block(keys));
+    if (pass.kind_.queries) trace.remove(rows_of_keys(keys));
   }
 
   // The gradients of the keys, to which terms are added.
@@ -115,7 +130,7 @@ struct ColStream<T>::Run {
     const Block streamed[] = {rows_of(Operand::S, rows, pass.d_),
                               rows_of(pass.g_form_ ? Operand::G : Operand::dO, rows, pass.v_),
                               rows_of(Operand::LSE, rows, 1), rows_of(Operand::delta, rows, 1)};
-    const int count = of_keys ? 4 : 3;
+    const int count = pass.kind_.makes_p() ? 4 : 3;
     for (int i = 0; i < count; ++i) trace.read(streamed[i]);
     const Block tile = {Operand::p, rows.begin, keys.begin, rows.size(), keys.size()};
     trace.create(tile);
@@ -130,11 +145,12 @@ struct ColStream<T>::Run {
     if (of_values) {
       add(weights, d_o, rows, keys, summed ? operands.d_keys : operands.d_values, begun);
     }
-    if (of_keys) {
+    if (pass.kind_.makes_p()) {
       score(d_o, value_panels, keys.size(), kernels::Epilogue::gradient,
             operands.delta + head * operands.delta_step + rows.begin, weights);
-      add(weights, s, rows, keys, operands.d_keys, summed || begun);
     }
+    if (of_keys) add(weights, s, rows, keys, operands.d_keys, summed || begun);
+    if (pass.kind_.queries) add_to_queries(head, rows, keys, weights, memory);
     trace.remove(tile);
     for (int i = 0; i < count; ++i) trace.remove(streamed[i]);
   }
@@ -145,10 +161,14 @@ struct ColStream<T>::Run {
     const T* first = s.row(rows.begin) + head * operands.queries_step;
     if (!pass.copies_queries_) return {first, rows.size(), pass.d_, s.stride};
     T* copy = pass.worker_.s.in(memory);
-    for (index_t i = 0; i < rows.size(); ++i)
-      for (index_t k = 0; k < pass.d_; ++k)
-        copy[i * pass.s_stride_ + k] = operands.scale * first[i * s.stride + k];
+    copy_scaled({first, rows.size(), pass.d_, s.stride}, Range(rows.size(), rows.size()), copy);
     return {copy, rows.size(), pass.d_, pass.s_stride_};
+  }
+  void copy_scaled(const MatrixView<const T>& from, const Range& rows, T* to) const {
+    for (index_t i = 0; i < rows.size(); ++i) {
+      const T* row = from.row(rows.begin + i);
+      for (index_t k = 0; k < pass.d_; ++k) to[i * pass.s_stride_ + k] = operands.scale * row[k];
+    }
   }
   MatrixView<const T> padded_d_o(index_t head, const Range& rows, void* memory) const {
     const MatrixView<const T>& d_o = operands.d_o;
@@ -182,6 +202,37 @@ struct ColStream<T>::Run {
     kernels.product(p);
   }
 
+  // U_I += p A2_J when all earlier blocks of keys have been added.
+  void add_to_queries(index_t head, const Range& rows, const Range& keys, const T* weights,
+                      void* memory) const {
+    const Block sums = rows_of(operands.d_queries_name, rows, pass.d_);
+    const bool begun = operands.accumulate || pass.mask_.hides() || keys.begin > 0;
+    kernels::Product<T> p;
+    p.rows = rows.size();
+    p.cols = pass.d_;
+    p.depth = keys.size();
+    p.a = weights;
+    p.a_row = pass.tile_stride_;
+    p.a_depth = 1;
+    p.b = pass.worker_.key_rows.in(memory);
+    p.b_panel = pass.nr_;
+    p.b_row = pass.s_stride_;
+    p.c = operands.d_queries.row(rows.begin) + head * operands.d_queries_step;
+    p.c_panel = pass.nr_;
+    p.c_row = operands.d_queries.stride;
+    p.accumulate = begun;
+    parallel::OrderedGate* gate = pass.gate(problem, head, rows.begin, workspace);
+    if (gate != nullptr) gate->wait_for(turn);
+    if (begun) {
+      trace.read(sums);
+    } else {
+      trace.create(sums);
+    }
+    masked_product(kernels, p, pass.mask_, rows, keys);
+    trace.write_and_remove(sums);
+    if (gate != nullptr) gate->pass(turn);
+  }
+
   // sums[key] (+)= the sum over queries of tile[query][key] terms[query].
   void add(const T* tile, const MatrixView<const T>& terms, const Range& rows, const Range& keys,
            const MatrixView<T>& sums, bool accumulate) const {
@@ -207,28 +258,57 @@ template <class T>
 void ColStream<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
                        const KeyPassOperands<T>& operands, void* workspace) const {
   trace.phase("col_stream");
+  prepare(trace, operands, 0, workspace);
   parallel::Dispenser blocks;
   const index_t count = block_count();
   auto body = [&](int worker) {
     begin(worker, workspace);
     for (index_t block = blocks.take(); block < count; block = blocks.take())
-      run_block(kernels, trace, operands, block, worker, workspace);
+      run_block(kernels, trace, operands, 0, block, worker, workspace);
   };
   parallel::run(threads_, body);
 }
 
 template <class T>
+parallel::OrderedGate* ColStream<T>::gate(index_t problem, index_t head, index_t row,
+                                          void* workspace) const {
+  if (gates_.count == 0) return nullptr;
+  return gates_.in(workspace) + (problem * heads_ + head) * ceil_div(n_, rho_) + row / rho_;
+}
+
+template <class T>
+void ColStream<T>::prepare(const Trace& trace, const KeyPassOperands<T>& operands, index_t problem,
+                           void* workspace) const {
+  if (!kind_.queries) return;
+  for (index_t head = 0; head < operands.heads; ++head) {
+    for (Range rows(n_, rho_); rows && gates_.count > 0; rows.next()) {
+      const Interval seen = mask_.of_any(interval_of(rows), m_);
+      auto* opened = new (gate(problem, head, rows.begin, workspace)) parallel::OrderedGate;
+      opened->pass(seen.begin / c_ - 1);
+    }
+    if (!mask_.hides() || operands.accumulate) continue;
+    // The first block of keys that a row of U sees need not see it all.
+    for (Range row(n_, 1); row; row.next()) {
+      const Block zeros = rows_of(operands.d_queries_name, row, d_);
+      trace.create(zeros);
+      std::fill_n(operands.d_queries.row(row.begin) + head * operands.d_queries_step, d_, T(0));
+      trace.write_and_remove(zeros);
+    }
+  }
+}
+
+template <class T>
 void ColStream<T>::begin(int worker, void* workspace) const {
   // The padding of the rows is read as lanes.
-  for (const Slot<T>& rows : {worker_.d_o, worker_.s})
+  for (const Slot<T>& rows : {worker_.d_o, worker_.s, worker_.key_rows})
     std::fill_n(rows.in(local(worker, workspace)), rows.count, T(0));
 }
 
 template <class T>
 void ColStream<T>::run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                             const KeyPassOperands<T>& operands, index_t block, int worker,
-                             void* workspace) const {
-  const Run run = {*this, kernels, trace, operands};
+                             const KeyPassOperands<T>& operands, index_t problem, index_t block,
+                             int worker, void* workspace) const {
+  const Run run = {*this, kernels, trace, operands, problem, block, workspace};
   run.stream_queries(Range(block * c_, m_, c_), local(worker, workspace));
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/problem.hpp"
 #include "base/schedule.hpp"
+#include "parallel/parallel.hpp"
 #include "schedules/task.hpp"
 #include "schedules/workspace.hpp"
 
@@ -19,6 +20,8 @@ struct KeyPassOperands {
   const T* delta = nullptr;     // [n]
   MatrixView<T> d_keys;         // dA2 [m, d]; sum: dA2 + dA3
   Operand d_keys_name = Operand::dA2;
+  MatrixView<T> d_queries;  // U [n, d], with a kind that makes it; SDPA: dQ
+  Operand d_queries_name = Operand::U;
   MatrixView<T> d_values;   // W = f^T dO [m, dv]; g-form: dA3 [m, d]
   bool accumulate = false;  // gradients are added to what memory holds
 
@@ -27,56 +30,70 @@ struct KeyPassOperands {
   T scale = 1;
   index_t heads = 1;
   index_t queries_step = 0, d_o_step = 0, lse_step = 0, delta_step = 0;
+  index_t d_queries_step = 0;
 };
 
 // Whether rows of queries can be read as whole panels of lanes, or have to be copied for that.
 enum class QueryRows : std::uint8_t { padded, copied };
 
-// c keys, their values and their gradients stay, queries stream in blocks of rho rows: dA2 = p^T S
-// and W = f^T dO. Score tiles are query-major with keys as SIMD lanes, as the queries are then read
-// in one layout by both products and the keys are packed once. Threads own keys, and every sum over
-// queries is taken in ascending blocks of rho, so that no result depends on their number. Cost:
-// theory::col_stream.
+// c keys, their values and their gradients stay, queries stream in blocks of rho rows: dA2 = p^T S,
+// W = f^T dO, and where it is wanted U += p A2. Score tiles are query-major with keys as SIMD
+// lanes, as the queries are then read in one layout by both products and the keys are packed once.
+// Threads own keys, and every sum over queries is taken in ascending blocks of rho; to rows of U
+// they add in the order of the blocks of keys, whose c then is the plan's: no result depends on
+// their number. Cost: theory::col_stream.
 template <class T>
 class ColStream {
  public:
   ColStream() = default;
-  ColStream(const LayerShape& shape, const Blocks& blocks, KeyGradients wanted, index_t nr,
+  // `problems`: sets of keys that it will run over at once, and heads of queries that see each.
+  ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t nr,
             const Workers& workers, WorkspaceLayout* layout,
-            QueryRows query_rows = QueryRows::padded);
+            QueryRows query_rows = QueryRows::padded, index_t problems = 1, index_t heads = 1);
 
   // Phase "col_stream".
   void run(const kernels::KernelTable<T>& kernels, const Trace& trace,
            const KeyPassOperands<T>& operands, void* workspace) const;
 
-  // Block of keys by block of keys: what passes over several heads are made of. A worker calls
-  // `begin` before its first block.
+  // Block of keys by block of keys: what passes over several sets of keys are made of. `prepare` is
+  // called for each set, then a worker calls `begin` before its first block. Blocks are taken in
+  // ascending order; of a set whose workers do not wait for each other, by one worker.
   index_t block_count() const { return ceil_div(m_, c_); }
+  bool takes_whole_problems() const { return kind_.queries && gates_.count == 0; }
+  void prepare(const Trace& trace, const KeyPassOperands<T>& operands, index_t problem,
+               void* workspace) const;
   void begin(int worker, void* workspace) const;
   void run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                 const KeyPassOperands<T>& operands, index_t block, int worker,
+                 const KeyPassOperands<T>& operands, index_t problem, index_t block, int worker,
                  void* workspace) const;
 
  private:
   struct Run;  // one block of keys
 
+  // Where rows of U from `row` on are added to; null if one worker alone does.
+  parallel::OrderedGate* gate(index_t problem, index_t head, index_t row, void* workspace) const;
   void* local(int worker, void* workspace) const {
     return workers_.in(workspace) + worker * worker_layout_.bytes();
   }
 
   index_t n_ = 0, m_ = 0, d_ = 0, v_ = 0;  // v: width of a value
   bool g_form_ = false, shared_ = false;   // shared: values are the keys
-  KeyGradients wanted_ = KeyGradients::both;
+  KeyPassKind kind_ = KeyGradients::both;
   index_t c_ = 0, rho_ = 0, nr_ = 0;
+  index_t heads_ = 1;
   int threads_ = 1;
-  Mask seen_by_;  // which queries see a key
+  Mask mask_, seen_by_;  // which keys a query sees, which queries see a key
   bool copies_queries_ = false;
   index_t tile_stride_ = 0, d_o_stride_ = 0, s_stride_ = 0;
 
   WorkspaceLayout worker_layout_;
   Slot<std::byte> workers_;
+  // Of rows of U that several workers add to: [problem][head][block of queries], turns are blocks
+  // of keys.
+  Slot<parallel::OrderedGate> gates_;
   struct {
     Slot<T> keys, values;  // panels [c][d], [c][v]
+    Slot<T> key_rows;      // [c][d], scaled
     Slot<T> d_o;           // [rho][v], h-form
     Slot<T> s;             // [rho][d], copied
     Slot<T> tile;          // [rho][c], f and then p

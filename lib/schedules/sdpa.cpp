@@ -57,15 +57,16 @@ class SdpaBackward {
     head_.shape = shape_.head();
     head_.blocks = task.blocks.rows;
     head_.kernels = task.kernels;
-    if (set_.dQ) {
+    if (set_.query_pass(task.blocks.one_pass)) {
       row_stream::RowPassKind kind;
       kind.values = row_stream::RowPassKind::Values::h;
       kind.stored_s = kind.stored_delta = kind.stored_u = true;
       rows_.emplace(head_, kind, of_queries, &layout_);
     }
     if (set_.keys()) {
-      keys_.emplace(shape_.head(), task.blocks.keys, set_.key_gradients(), task.kernels->tile.cols,
-                    workers_for(shape_.all_kv_heads(), threads_), &layout_, QueryRows::copied);
+      keys_.emplace(shape_.head(), task.blocks.keys, set_.key_pass(task.blocks.one_pass),
+                    task.kernels->tile.cols, workers_for(shape_.all_kv_heads(), threads_), &layout_,
+                    QueryRows::copied, shape_.all_kv_heads(), shape_.group());
     }
   }
   SdpaBackward(const SdpaBackward&) = delete;
@@ -118,12 +119,24 @@ class SdpaBackward {
   void run_keys(void* memory) const {
     trace_.phase("col_stream");
     for_each_block(
-        threads_, shape_.all_kv_heads(), keys_->block_count(),
-        [&](int worker) { keys_->begin(worker, memory); },
-        [&](index_t head, index_t block, int worker) {
-          keys_->run_block(*task_.kernels, trace_, operands_of(head, memory), block, worker,
-                           memory);
+        threads_, shape_.all_kv_heads(), 1, [](int) {},
+        [&](index_t head, index_t, int) {
+          keys_->prepare(trace_, operands_of(head, memory), head, memory);
         });
+    const auto begin = [&](int worker) { keys_->begin(worker, memory); };
+    const auto run_block = [&](index_t head, index_t block, int worker) {
+      keys_->run_block(*task_.kernels, trace_, operands_of(head, memory), head, block, worker,
+                       memory);
+    };
+    if (!keys_->takes_whole_problems()) {
+      for_each_block(threads_, shape_.all_kv_heads(), keys_->block_count(), begin, run_block);
+      return;
+    }
+    for_each_block(threads_, shape_.all_kv_heads(), 1, begin,
+                   [&](index_t head, index_t, int worker) {
+                     for (index_t block = 0; block < keys_->block_count(); ++block)
+                       run_block(head, block, worker);
+                   });
   }
 
   // Of a head of keys and the group of query heads that see it.
@@ -145,6 +158,9 @@ class SdpaBackward {
     operands.scale = task_.scale;
     operands.d_keys = task_.out.dk.matrix(b, kv);
     operands.d_values = task_.out.dv.matrix(b, kv);
+    operands.d_queries = task_.out.dq.matrix(b, first);
+    operands.d_queries_name = Operand::dQ;
+    operands.d_queries_step = task_.out.dq.data != nullptr ? task_.out.dq.head_stride : 0;
     operands.accumulate = set_.accumulate;
     return operands;
   }

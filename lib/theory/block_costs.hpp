@@ -68,16 +68,23 @@ ScheduleCost weight_resident_backward(const LayerShape& shape, const Blocks& blo
 ScheduleCost resident_backward(const LayerShape& shape, const Blocks& blocks);
 
 // Words of a pass over the keys per query (S, dO or G, LSE; delta where p is formed), per key (A2;
-// its value where q is formed, unless it is the same memory) and per key of gradients.
+// its value where q is formed, unless it is the same memory), per key of gradients, and per query
+// (U) and key (A2 as rows) where U is made as well.
 struct KeyPassWidths {
   index_t query = 0, key = 0, sums = 0;
+  index_t u = 0;
+
+  // Of fast memory, for c keys and rho queries.
+  index_t footprint(index_t c, index_t rho) const {
+    return c * (key + sums + u) + rho * (query + u) + rho * c;
+  }
 };
-KeyPassWidths key_pass_widths(const LayerShape& shape, Form form, KeyGradients wanted);
+KeyPassWidths key_pass_widths(const LayerShape& shape, Form form, KeyPassKind kind);
 
 // The pass alone: S, h or G and delta are there. `sum` is for tied operands in the g-form. `heads`
-// of queries share the keys.
-IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyGradients wanted,
-                  index_t heads = 1);
-index_t col_stream_fma(const LayerShape& shape, Form form, KeyGradients wanted);
+// of queries share the keys. `accumulate`: gradients are added to what memory holds.
+IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
+                  index_t heads = 1, bool accumulate = false);
+index_t col_stream_fma(const LayerShape& shape, Form form, KeyPassKind kind);
 
 }  // namespace ioattn::theory

@@ -5,22 +5,23 @@
 // col_stream: T = ceil(m / c) passes over the queries.
 namespace ioattn::theory {
 
-KeyPassWidths key_pass_widths(const LayerShape& shape, Form form, KeyGradients wanted) {
+KeyPassWidths key_pass_widths(const LayerShape& shape, Form form, KeyPassKind kind) {
   const index_t d = shape.d, v = form == Form::g ? d : shape.dv;
-  const bool of_keys = wanted != KeyGradients::values;
   const bool own_values = form == Form::h || shape.tie == Tie::none;
+  const bool sums_keys = kind.of_keys(), sums_values = kind.of_values() && !kind.is_sum();
   KeyPassWidths widths;
-  widths.query = d + v + (of_keys ? 2 : 1);
-  widths.key = d + (of_keys && own_values ? v : 0);
-  widths.sums = wanted == KeyGradients::both ? d + v : wanted == KeyGradients::values ? v : d;
+  widths.query = d + v + (kind.makes_p() ? 2 : 1);
+  widths.key = d + (kind.makes_p() && own_values ? v : 0);
+  widths.sums = (sums_keys ? d : 0) + (sums_values ? v : 0);
+  widths.u = kind.queries ? d : 0;
   return widths;
 }
 
-IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyGradients wanted,
-                  index_t heads) {
+IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t heads,
+                  bool accumulate) {
   const index_t n = shape.n, m = shape.m;
   const index_t c = std::min(blocks.c, m), rho = std::min(blocks.rho, n);
-  const auto [query, key, sums] = key_pass_widths(shape, blocks.form, wanted);
+  const KeyPassWidths widths = key_pass_widths(shape, blocks.form, kind);
   index_t queries = ceil_div(m, c) * n, pairs = n * m;
   if (shape.mask.hides()) {
     queries = pairs = 0;
@@ -31,19 +32,33 @@ IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyGradients wa
       pairs += seeing * keys.size();
     }
   }
+  const index_t key_sums = m * widths.sums, u = heads * n * widths.u;
   IoCost cost;
-  cost.reads = m * key + heads * queries * query;
-  cost.writes = m * sums;
-  cost.created = m * sums + heads * pairs;
-  cost.footprint = c * (key + sums) + rho * query + rho * c;
+  cost.reads = m * widths.key + heads * queries * (widths.query + widths.u);
+  cost.writes = key_sums + heads * queries * widths.u;
+  cost.created = m * widths.u + heads * pairs;
+  cost.footprint = widths.footprint(c, rho);
+  if (accumulate) {
+    cost.reads += key_sums;
+    return cost;
+  }
+  cost.created += key_sums + u;
+  if (shape.mask.hides()) {
+    cost.writes += u;  // zeros: the first block of keys that a query sees need not see it all
+  } else {
+    cost.reads -= u;
+  }
   return cost;
 }
 
-index_t col_stream_fma(const LayerShape& shape, Form form, KeyGradients wanted) {
+index_t col_stream_fma(const LayerShape& shape, Form form, KeyPassKind kind) {
   const index_t d = shape.d, v = form == Form::g ? d : shape.dv;
-  const index_t of_keys = wanted == KeyGradients::values ? 0 : v + d;  // q, p^T S
-  const index_t of_values = wanted == KeyGradients::keys ? 0 : v;      // f^T dO
-  return visible_pairs(shape.mask, shape.n, shape.m) * (d + of_keys + of_values);
+  index_t depth = d;                 // scores
+  if (kind.makes_p()) depth += v;    // q
+  if (kind.of_keys()) depth += d;    // p^T S
+  if (kind.of_values()) depth += v;  // f^T dO
+  if (kind.queries) depth += d;      // p A2
+  return visible_pairs(shape.mask, shape.n, shape.m) * depth;
 }
 
 }  // namespace ioattn::theory

@@ -150,12 +150,14 @@ double bound_c(Pass pass, const LayerShape& shape, index_t M) {
   return positive(2 * multiply_adds / std::sqrt(s.M) - 2 * s.M - created);
 }
 
-Bound key_gradients_bound(const LayerShape& shape, Form form, KeyGradients wanted) {
-  const auto [query, key, sums] = key_pass_widths(shape, form, wanted);
+Bound key_gradients_bound(const LayerShape& shape, Form form, KeyPassKind kind) {
+  const KeyPassWidths widths = key_pass_widths(shape, form, kind);
   const auto [n, m, d, e, tie, mask] = visible_part(shape);
-  return {double(n) * double(query) + double(m) * double(key + sums), "compulsory",
-          "S, dO or G, LSE, delta and the keys and values that are used are read and the outputs "
-          "written at least once; nothing more is proved for this pass"};
+  return {
+      double(n) * double(widths.query + widths.u) + double(m) * double(widths.key + widths.sums),
+      "compulsory",
+      "S, dO or G, LSE, delta and the keys and values that are used are read and the outputs "
+      "written at least once; nothing more is proved for this pass"};
 }
 
 Bound lower_bound(Pass pass, AlgorithmClass algorithms, const LayerShape& shape, index_t M,

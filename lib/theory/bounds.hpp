@@ -35,7 +35,7 @@ Bound lower_bound(Pass pass, AlgorithmClass algorithms, const LayerShape& shape,
 
 // The same for a pass over the keys in one of its forms, which fixes its inputs: S, LSE, delta, A2
 // and h and dO, or A3 and G. Only the compulsory bound is proved.
-Bound key_gradients_bound(const LayerShape& shape, Form form, KeyGradients wanted);
+Bound key_gradients_bound(const LayerShape& shape, Form form, KeyPassKind kind);
 
 // The single bounds, for tables and tests; 0 where one is not proved or not positive.
 double compulsory_bound(Pass pass, const LayerShape& shape, index_t batch = 1);  // class P

@@ -24,18 +24,15 @@ ScheduleCost sdpa_backward_cost(const SdpaShape& shape, const SdpaSet& set,
   const LayerShape head = shape.head();
   ScheduleCost cost;
   if (set.delta()) cost.add("delta", times(shape.all_heads(), delta_cost(head, blocks.rows)));
-  if (set.dQ) {
+  if (set.query_pass(blocks.one_pass)) {
     IoCost rows = row_stream_backward_pass(head, blocks.rows);
     if (set.accumulate) rows.reads += shape.n * shape.d;
     cost.add("row_stream", times(shape.all_heads(), rows));
   }
   if (set.keys()) {
     // The heads of a group pass by keys and gradients that stay.
-    IoCost keys = col_stream(head, blocks.keys, set.key_gradients(), shape.group());
-    if (set.accumulate) {
-      keys.reads += keys.writes;
-      keys.created -= keys.writes;
-    }
+    const IoCost keys =
+        col_stream(head, blocks.keys, set.key_pass(blocks.one_pass), shape.group(), set.accumulate);
     cost.add("col_stream", times(shape.all_kv_heads(), keys));
   }
   return cost;
@@ -45,11 +42,13 @@ index_t sdpa_forward_fma(const SdpaShape& shape) {
   return shape.all_heads() * visible_pairs(shape.mask, shape.n, shape.m) * (shape.d + shape.dv);
 }
 
-index_t sdpa_backward_fma(const SdpaShape& shape, const SdpaSet& set) {
+index_t sdpa_backward_fma(const SdpaShape& shape, const SdpaSet& set, bool one_pass) {
   const LayerShape head = shape.head();
   index_t fma = 0;
-  if (set.dQ) fma += visible_pairs(shape.mask, shape.n, shape.m) * (2 * shape.d + shape.dv);
-  if (set.keys()) fma += col_stream_fma(head, Form::h, set.key_gradients());
+  if (set.query_pass(one_pass)) {
+    fma += visible_pairs(shape.mask, shape.n, shape.m) * (2 * shape.d + shape.dv);
+  }
+  if (set.keys()) fma += col_stream_fma(head, Form::h, set.key_pass(one_pass));
   return shape.all_heads() * fma;
 }
 

@@ -90,10 +90,10 @@ Gauge make_gauge(const LayerInputs<T>& in, const Forward<T>& fwd) {
   scale_rows(f, weight);
   scale_rows(p, weight);
 
-  const Matrix<double> U = product(p, A2);
-  gauge.dX = product(transpose(A1), U);
+  gauge.U = product(p, A2);
+  gauge.dX = product(transpose(A1), gauge.U);
   for (double& value : gauge.dX.values) value *= std::fabs(in.scale);
-  gauge.dA1 = product(U, transpose(X));
+  gauge.dA1 = product(gauge.U, transpose(X));
   gauge.dA2 = product(transpose(p), A1_X);
   gauge.W = product(transpose(f), dO);
   gauge.dA3 = product(gauge.W, transpose(Y));

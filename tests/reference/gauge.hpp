@@ -43,7 +43,7 @@ namespace ioattn_reference {
 
 struct Gauge {
   Matrix<double> S;  // [n,1], S_i
-  Matrix<double> O, L, W, dX, dY, dA1, dA2, dA3;
+  Matrix<double> O, L, U, W, dX, dY, dA1, dA2, dA3;
 };
 
 // The units for outputs of type Out (float or double); T is the type of the reference, which must

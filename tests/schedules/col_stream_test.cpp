@@ -28,21 +28,24 @@ namespace ref = ioattn_reference;
 
 struct Choice {
   Form form;
-  KeyGradients wanted;
+  KeyPassKind wanted;
 };
 std::vector<Choice> choices(Tie tie) {
   std::vector<Choice> list;
   for (const Form form : {Form::g, Form::h})
     for (const KeyGradients wanted : {KeyGradients::keys, KeyGradients::values, KeyGradients::both})
-      list.push_back({form, wanted});
-  if (tie != Tie::none) list.push_back({Form::g, KeyGradients::sum});
+      for (const bool queries : {false, true}) list.push_back({form, {wanted, queries}});
+  if (tie != Tie::none) {
+    for (const bool queries : {false, true})
+      list.push_back({Form::g, {KeyGradients::sum, queries}});
+  }
   return list;
 }
 
 std::string describe(const LayerShape& shape, const Choice& choice, const Blocks& blocks) {
   return to_text(LayerProblem{shape, DType::f32, 0}) + " form " + name_of(choice.form) + " " +
-         name_of(choice.wanted) + " c=" + std::to_string(blocks.c) +
-         " rho=" + std::to_string(blocks.rho);
+         name_of(choice.wanted.wanted) + (choice.wanted.queries ? " U" : "") +
+         " c=" + std::to_string(blocks.c) + " rho=" + std::to_string(blocks.rho);
 }
 
 // A case with what the pass is given, rounded to T, and outputs of NaN. What is not wanted is null.
@@ -65,32 +68,34 @@ class KeyPass {
     g_ = ref::multiply(wide.dO, ref::transpose(wide.Y));
   }
 
-  // Runs the pass and returns dA2 (or the sum) and W or dA3.
-  std::array<Padded<T>, 2> run(const Choice& choice, const Blocks& blocks,
-                               const kernels::KernelTable<T>& kernels, int threads,
-                               Observer* observer) const {
+  using Results = std::array<Padded<T>, 3>;
+  // Runs the pass and returns dA2 (or the sum), W or dA3, and U.
+  Results run(const Choice& choice, const Blocks& blocks, const kernels::KernelTable<T>& kernels,
+              int threads, Observer* observer) const {
     const bool g_form = choice.form == Form::g;
-    const bool keys = choice.wanted != KeyGradients::values;
-    const bool values =
-        choice.wanted == KeyGradients::values || choice.wanted == KeyGradients::both;
+    const bool keys = choice.wanted.of_keys();
+    const bool values = choice.wanted.of_values() && !choice.wanted.is_sum();
+    const bool makes_p = choice.wanted.makes_p();
     const Padded<T> a2(inputs_.A2, padding_), a3(inputs_.A3, padding_), h(wide(fwd_.h), padding_);
     const Padded<T> s(with_row(wide(fwd_.S)), kernels.tile.cols);
     const Padded<T> g(with_row(wide(g_)), kernels.tile.cols), d_o(inputs_.dO, padding_);
     const Padded<T> lse(wide(fwd_.L), 0), delta(wide(bwd_.v), 0);
-    std::array<Padded<T>, 2> out = {Padded<T>(shape_.m, shape_.d, padding_),
-                                    Padded<T>(shape_.m, g_form ? shape_.d : shape_.dv, padding_)};
+    Results out = {Padded<T>(shape_.m, shape_.d, padding_),
+                   Padded<T>(shape_.m, g_form ? shape_.d : shape_.dv, padding_),
+                   Padded<T>(shape_.n, shape_.d, padding_)};
     schedules::KeyPassOperands<T> operands;
     operands.keys = a2.view();
     const bool tied = shape_.tie != Tie::none;
-    if (keys && g_form && !tied) operands.values = a3.view();
-    if (keys && !g_form) operands.values = h.view();
+    if (makes_p && g_form && !tied) operands.values = a3.view();
+    if (makes_p && !g_form) operands.values = h.view();
     operands.queries = {s.values.data(), shape_.n, shape_.d, s.stride};
     operands.d_o =
         g_form ? MatrixView<const T>{g.values.data(), shape_.n, shape_.d, g.stride} : d_o.view();
     operands.lse = lse.values.data();
-    if (keys) operands.delta = delta.values.data();
+    if (makes_p) operands.delta = delta.values.data();
     if (keys) operands.d_keys = out[0].view();
     if (values) operands.d_values = out[1].view();
+    if (choice.wanted.queries) operands.d_queries = out[2].view();
 
     schedules::WorkspaceLayout layout;
     const schedules::ColStream<T> pass(shape_, blocks, choice.wanted, kernels.tile.cols, threads,
@@ -103,19 +108,23 @@ class KeyPass {
     return out;
   }
 
-  void check(const Choice& choice, const std::array<Padded<T>, 2>& out, double allowed) const {
+  void check(const Choice& choice, const Results& out, const Blocks& blocks) const {
+    const double allowed = limit(shape_.n, blocks.rho);
     const bool g_form = choice.form == Form::g;
     ref::Matrix<Wide> keys = bwd_.dA2;
     ref::Matrix<double> keys_unit = gauge_.dA2;
-    if (choice.wanted == KeyGradients::sum) {
+    if (choice.wanted.is_sum()) {
       for (std::size_t i = 0; i < keys.values.size(); ++i) {
         keys.values[i] += bwd_.dA3.values[i];
         keys_unit.values[i] += gauge_.dA3.values[i];
       }
     }
-    if (choice.wanted != KeyGradients::values) expect(out[0], keys, keys_unit, allowed);
-    if (choice.wanted == KeyGradients::values || choice.wanted == KeyGradients::both) {
+    if (choice.wanted.of_keys()) expect(out[0], keys, keys_unit, allowed);
+    if (choice.wanted.of_values() && !choice.wanted.is_sum()) {
       expect(out[1], g_form ? bwd_.dA3 : bwd_.W, g_form ? gauge_.dA3 : gauge_.W, allowed);
+    }
+    if (choice.wanted.queries) {
+      expect(out[2], bwd_.U, gauge_.U, std::max(allowed, limit(shape_.m, blocks.c)));
     }
   }
 
@@ -161,7 +170,7 @@ void check_counts(const KeyPass<float>& pass, const LayerShape& shape, const Cho
   ASSERT_LE(cost.footprint, M);
   const theory::Bound bound = theory::key_gradients_bound(shape, choice.form, choice.wanted);
   ASSERT_LE(bound.words, static_cast<double>(cost.words()));
-  pass.check(choice, out, limit(shape.n, blocks.rho));
+  pass.check(choice, out, blocks);
 }
 
 TEST(ColStream, CountsAreTheFormula) {
@@ -248,24 +257,25 @@ TYPED_TEST(ColStreamValues, AreTheOraclesForEveryNumberOfThreads) {
         SCOPED_TRACE(describe(shape, choice, blocks) + " " + ref::name_of(kind) +
                      " isa=" + name_of(table.tile.isa));
         const auto one = pass.run(choice, blocks, table, 1, nullptr);
-        pass.check(choice, one, limit(shape.n, blocks.rho));
-        const auto same = [&](const std::array<Padded<T>, 2>& other) {
-          for (std::size_t i = 0; i < 2; ++i) {
+        pass.check(choice, one, blocks);
+        const auto same = [&](const auto& other, bool and_u) {
+          for (std::size_t i = 0; i < (and_u ? 3 : 2); ++i) {
             ASSERT_EQ(std::memcmp(one[i].values.data(), other[i].values.data(),
                                   one[i].values.size() * sizeof(T)),
                       0);
           }
         };
-        for (const int threads : {2, 3}) same(pass.run(choice, blocks, table, threads, nullptr));
-        // The keys of a block do not change the sums either.
+        for (const int threads : {2, 3, 7})
+          same(pass.run(choice, blocks, table, threads, nullptr), true);
+        // The keys of a block do not change the other sums either.
         Blocks other = blocks;
         other.c = 1 + index_t(cases % 50);
-        same(pass.run(choice, other, table, 1, nullptr));
+        same(pass.run(choice, other, table, 1, nullptr), false);
         if (this->HasFailure()) return;
       }
     }
   }
-  EXPECT_GE(cases, 198u);
+  EXPECT_GE(cases, 396u);
 }
 
 }  // namespace

@@ -218,6 +218,7 @@ SdpaBlocks any_blocks(RandomProblem* random) {
   any.rows.r = round_up(any.rows.r, any.rows.rho);
   any.keys.c = random->logarithmic(1, 40);
   any.keys.rho = random->logarithmic(1, 40);
+  any.one_pass = random->uniform(0, 1) == 1;
   return any;
 }
 
@@ -254,6 +255,7 @@ index_t least_M(plan::SdpaRequest request, const Make& make) {
 TEST(Sdpa, CountsAreTheSumsOverThePhases) {
   RandomProblem random(70);
   const auto& table = odd_tile<float>();
+  int in_one_pass = 0;
   for (int trial = 0; trial < 1500 && !HasFailure(); ++trial) {
     const SdpaShape shape = random_shape(&random, 30, 12);
     const SdpaSet set = random_set(&random);
@@ -300,11 +302,13 @@ TEST(Sdpa, CountsAreTheSumsOverThePhases) {
     request.M = random.logarithmic(least_backward, 60 * least_backward);
     ASSERT_TRUE(make_backward(request).is_ok());
     backward(plan.blocks, request.M);
+    if (plan.blocks.one_pass) ++in_one_pass;
 
     const SdpaBlocks any = any_blocks(&random);
     forward(any.rows, index_t(1) << 40);
     backward(any, index_t(1) << 40);
   }
+  EXPECT_GT(in_one_pass, 300);
 }
 
 template <class T>
@@ -331,9 +335,11 @@ TYPED_TEST(SdpaValues, AreTheOraclesForEveryNumberOfThreads) {
     SCOPED_TRACE(to_text(SdpaProblem{shape, dtype_of<T>::value}) + " layout " +
                  std::to_string(int(layout)) + " r=" + std::to_string(blocks.rows.r) +
                  " c=" + std::to_string(blocks.rows.c) + " rho=" + std::to_string(blocks.rows.rho) +
-                 " keys " + std::to_string(blocks.keys.c) + "x" + std::to_string(blocks.keys.rho));
+                 " keys " + std::to_string(blocks.keys.c) + "x" + std::to_string(blocks.keys.rho) +
+                 (blocks.one_pass ? " in one pass" : ""));
     const double allowed =
-        std::max(limit(shape.m, blocks.rows.c), limit(shape.group() * shape.n, blocks.keys.rho));
+        std::max({limit(shape.m, blocks.rows.c), limit(shape.group() * shape.n, blocks.keys.rho),
+                  limit(shape.m, blocks.one_pass ? blocks.keys.c : blocks.rows.c)});
     const bool o = trial % 7 != 5, lse = trial % 7 != 6;
     std::vector<T> one;
     for (const int threads : {1, 2, 3, 5}) {
