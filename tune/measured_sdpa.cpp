@@ -17,6 +17,7 @@ SdpaReport measure(Pass pass, const SdpaProblem& problem, const plan::SdpaPlan& 
   SdpaReport report;
   report.pass = pass;
   report.level = plan.level;
+  report.M = estimate.M;
   report.plan_text = to_text(plan);
   report.isa = plan.isa;
   report.seconds = median_seconds([&] { require(run(nullptr, outputs)); });
@@ -40,13 +41,6 @@ SdpaReport measure(Pass pass, const SdpaProblem& problem, const plan::SdpaPlan& 
   report.gflops =
       report.seconds > 0 ? 2 * static_cast<double>(estimate.fma) / report.seconds / 1e9 : 0;
   return report;
-}
-
-index_t words_of_M(const SdpaProblem& problem, const api::RunOptions& options) {
-  plan::PlanRequest request;
-  require(api::plan_request(Pass::forward, {{1, 1, 1, 1, Tie::none, {}}, problem.dtype, 0, 1, 1},
-                            options, &request));
-  return request.M;
 }
 
 }  // namespace
@@ -82,7 +76,6 @@ SdpaReport run_sdpa_forward(const SdpaProblem& problem, const SdpaInputs<T>& inp
                                     dense_tensor(out->o.data(), s.batch, s.heads, s.n, s.dv),
                                     dense_tensor(out->lse.data(), s.batch, s.heads, 1, s.n));
                               });
-  report.M = words_of_M(problem, options);
   return report;
 }
 
@@ -110,7 +103,6 @@ SdpaReport run_sdpa_backward(const SdpaProblem& problem, const SdpaInputs<T>& in
         gradients.dv = dense_tensor(out->dv.data(), s.batch, s.kv_heads, s.m, s.dv);
         return api::sdpa_backward<T>(problem, inputs, forward, plan, threads, observer, gradients);
       });
-  report.M = words_of_M(problem, options);
   return report;
 }
 

@@ -53,6 +53,16 @@ Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
   return Status::ok();
 }
 
+index_t outer_fast_memory(const plan::PlanRequest& request) {
+  const machine::Machine& machine = machine::this_machine();
+  const machine::CacheLevel* cache = machine.cache(3);
+  if (request.level != "L2" || cache == nullptr) return 0;
+  const index_t words = machine::fast_memory(*cache, request.problem.dtype).words;
+  // Virtual machines tell the size of an L3 of which they have a part.
+  if (!machine.virtual_machine || cache->source == machine::Source::override_variable) return words;
+  return std::min(words, untrusted_outer_bytes / size_of(request.problem.dtype));
+}
+
 Status plan_pass(Pass pass, const LayerProblem& problem, const RunOptions& options,
                  plan::Plan* plan, plan::PlanRequest* request, plan::Candidate* chosen) {
   plan::PlanRequest own;

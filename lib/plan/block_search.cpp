@@ -42,7 +42,7 @@ Blocks unit_blocks(const Variant& variant) {
 }
 
 Blocks search_rows(const Variant& variant, const LayerShape& shape, index_t M,
-                   const TileShape& tile, const Blocks& smallest, EstimatedTime time) {
+                   const TileShape& tile, const Blocks& smallest, const EstimatedTime& time) {
   Blocks best = smallest;
   double least = std::numeric_limits<double>::infinity();
   const auto most_rows = [&](Blocks trial, index_t rho, index_t guess) {
@@ -67,7 +67,7 @@ Blocks search_rows(const Variant& variant, const LayerShape& shape, index_t M,
       const index_t passes = ceil_div(shape.n, most);
       trial.rho = rho;
       trial.r = std::min(most, round_up(ceil_div(shape.n, passes), rho));
-      const double estimate = time(variant, shape, trial, tile);
+      const double estimate = time(trial);
       if (estimate < least) {
         least = estimate;
         best = trial;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 
 #include "plan/blocking.hpp"
 
@@ -63,10 +64,9 @@ constexpr index_t whole_tiles(index_t size, index_t tile) {
 
 // The r, c and rho, none below those of `smallest`, that take the least estimated time; `smallest`
 // if nothing larger fits.
-using EstimatedTime = double (*)(const Variant& variant, const LayerShape& shape,
-                                 const Blocks& blocks, const TileShape& tile);
+using EstimatedTime = std::function<double(const Blocks&)>;
 Blocks search_rows(const Variant& variant, const LayerShape& shape, index_t M,
-                   const TileShape& tile, const Blocks& smallest, EstimatedTime time);
+                   const TileShape& tile, const Blocks& smallest, const EstimatedTime& time);
 
 // Makes a streamed block as long as fits, up to `limit`, in multiples of the register tile.
 void widen(const Variant& variant, const LayerShape& shape, index_t M, index_t limit,

@@ -10,6 +10,10 @@
 namespace ioattn::plan {
 namespace {
 
+// Blocks of keys that threads share, and keys from which on a block is worth dividing.
+constexpr index_t least_shares = 8;
+constexpr index_t shortest_share = 64;
+
 Blocks blocks_of(Form form, index_t c, index_t rho) {
   Blocks blocks;
   blocks.form = form;
@@ -18,11 +22,16 @@ Blocks blocks_of(Form form, index_t c, index_t rho) {
   return blocks;
 }
 
-// Estimated time in multiply-adds. The sums over queries are as long as rho, those over keys as c,
-// the others as d or the width of a value; keys are lanes of the score tiles, those beyond c are
-// wasted.
-double time_of(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
-               const TileShape& tile) {
+}  // namespace
+
+index_t least_col_stream(const LayerShape& shape, Form form, KeyPassKind kind) {
+  return theory::col_stream(shape, blocks_of(form, 1, 1), kind).footprint;
+}
+
+// The sums over queries are as long as rho, those over keys as c, the others as d or the width of a
+// value; keys are lanes of the score tiles, those beyond c are wasted.
+double col_stream_time(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
+                       const FastMemory& memory, const TileShape& tile) {
   const double pairs = static_cast<double>(shape.n) * static_cast<double>(shape.m);
   const index_t v = blocks.form == Form::g ? shape.d : shape.dv;
   const index_t scored = shape.d + (kind.makes_p() ? v : 0);
@@ -32,25 +41,24 @@ double time_of(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
       over_keys;
   const index_t used = std::min(blocks.c, shape.m);
   return fma_per_word * static_cast<double>(theory::col_stream(shape, blocks, kind).words()) +
+         fma_per_inner_word * inner_words_of_keys(shape, blocks, kind, memory, tile) +
          pairs * (static_cast<double>(scored) * wasted_lanes(used, tile) +
                   static_cast<double>(over_keys) / efficiency(used) +
                   static_cast<double>(over_queries) / efficiency(std::min(blocks.rho, shape.n)));
 }
 
-}  // namespace
-
-index_t least_col_stream(const LayerShape& shape, Form form, KeyPassKind kind) {
-  return theory::col_stream(shape, blocks_of(form, 1, 1), kind).footprint;
-}
-
-Blocks choose_col_stream(const LayerShape& shape, Form form, KeyPassKind kind, index_t M,
-                         const TileShape& tile) {
+Blocks choose_col_stream(const LayerShape& shape, Form form, KeyPassKind kind,
+                         const FastMemory& memory, const TileShape& tile) {
   const theory::KeyPassWidths widths = theory::key_pass_widths(shape, form, kind);
   Blocks best = blocks_of(form, 1, 1);
   double least = std::numeric_limits<double>::infinity();
+  // Where U is made c is the same for every number of threads: blocks have to be enough for many.
+  const index_t longest =
+      kind.queries ? std::min(shape.m, std::max(ceil_div(shape.m, least_shares), shortest_share))
+                   : shape.m;
   const auto consider = [&](index_t c, index_t rho) {
     const Blocks blocks = blocks_of(form, c, rho);
-    const double time = time_of(shape, blocks, kind, tile);
+    const double time = col_stream_time(shape, blocks, kind, memory, tile);
     if (time < least) {
       least = time;
       best = blocks;
@@ -59,12 +67,16 @@ Blocks choose_col_stream(const LayerShape& shape, Form form, KeyPassKind kind, i
   for (index_t rho = 256; rho >= 1; rho /= 2) {
     const index_t cut = std::min(rho, shape.n);
     const index_t most =
-        std::min(shape.m, (M - widths.footprint(0, cut)) /
+        std::min(longest, (memory.M - widths.footprint(0, cut)) /
                               (widths.footprint(1, cut) - widths.footprint(0, cut)));
     if (most < 1) continue;
     // As few keys as make so many passes; whole panels where one more pass costs less.
     consider(ceil_div(shape.m, ceil_div(shape.m, most)), rho);
     if (most > tile.cols) consider(round_down(most, tile.cols), rho);
+    // Of an outer cache fewer may be faster.
+    if (!memory.is_outer()) continue;
+    for (index_t c = most; c >= 4 * tile.cols; c = round_down(3 * c / 4, index_t(tile.cols)))
+      consider(c, rho);
   }
   return best;
 }

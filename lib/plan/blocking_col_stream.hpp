@@ -1,6 +1,7 @@
 #pragma once
 
 #include "plan/blocking.hpp"
+#include "plan/fast_memory.hpp"
 
 namespace ioattn::plan {
 
@@ -8,7 +9,11 @@ namespace ioattn::plan {
 index_t least_col_stream(const LayerShape& shape, Form form, KeyPassKind kind);
 
 // c and rho that take the least estimated time with M >= least_col_stream words.
-Blocks choose_col_stream(const LayerShape& shape, Form form, KeyPassKind kind, index_t M,
-                         const TileShape& tile);
+Blocks choose_col_stream(const LayerShape& shape, Form form, KeyPassKind kind,
+                         const FastMemory& memory, const TileShape& tile);
+
+// Its estimated time in multiply-adds.
+double col_stream_time(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
+                       const FastMemory& memory, const TileShape& tile);
 
 }  // namespace ioattn::plan

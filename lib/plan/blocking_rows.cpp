@@ -4,6 +4,7 @@
 
 #include "plan/block_search.hpp"
 #include "plan/product_blocks.hpp"
+#include "theory/block_costs.hpp"
 #include "theory/io_cost.hpp"
 
 namespace ioattn::plan {
@@ -30,27 +31,6 @@ void choose_products(const Variant& variant, const LayerShape& shape, index_t M,
   choose("u", &Blocks::u, {n, m, first});
 }
 
-// Estimated time in multiply-adds. The products whose sums are as long as a block are U (or Z, O)
-// over c keys and dX over rho rows; the others sum over d. Columns of a tile beyond its queries
-// are wasted lanes.
-double estimated_time(const Variant& variant, const LayerShape& shape, const Blocks& blocks,
-                      const TileShape& tile) {
-  const index_t words =
-      theory::io_cost(variant.pass, variant.schedule, shape, blocks).total().words();
-  const double n = static_cast<double>(shape.n), m = static_cast<double>(shape.m);
-  const double d = static_cast<double>(shape.d);
-  const bool halved = variant.schedule == Schedule::half_dim;
-  const double width = halved ? static_cast<double>(shape.d - shape.d / 2) : d;
-  const double score_products = variant.schedule == Schedule::row_stream ? 2 : 1;
-  const index_t used = std::min(blocks.rho, shape.n);
-  const double dx = variant.products == Products::fused ? n * d * d / efficiency(used) : 0;
-  return fma_per_word * static_cast<double>(words) +
-         n * m * width *
-             (1 / efficiency(std::min(blocks.c, shape.m)) +
-              score_products * wasted_lanes(used, tile)) +
-         dx;
-}
-
 // The streamed blocks, which live beside the resident rows in phases that are not the largest.
 void widen_streams(const Variant& variant, const LayerShape& shape, index_t M,
                    const TileShape& tile, Blocks* blocks) {
@@ -68,13 +48,46 @@ void widen_streams(const Variant& variant, const LayerShape& shape, index_t M,
   widen(variant, shape, M, shape.d, tile.rows, &Blocks::a, blocks);
 }
 
+// Without thin products that are phases of their own, which row_stream alone may do without.
+index_t words_of_pass(const Variant& variant, const LayerShape& shape, const Blocks& blocks) {
+  if (variant.schedule != Schedule::row_stream || variant.products == Products::fused) {
+    return theory::io_cost(variant.pass, variant.schedule, shape, blocks).total().words();
+  }
+  return (variant.pass == Pass::forward ? theory::row_stream_forward_pass(shape, blocks)
+                                        : theory::row_stream_backward_pass(shape, blocks))
+      .words();
+}
+
 }  // namespace
 
-Blocks choose_row_blocks(const Variant& variant, const LayerShape& shape, index_t M,
+// The products whose sums are as long as a block are U (or Z, O) over c keys and dX over rho rows;
+// the others sum over d. Columns of a tile beyond its queries are wasted lanes.
+double row_pass_time(const Variant& variant, const LayerShape& shape, const Blocks& blocks,
+                     const FastMemory& memory, const TileShape& tile) {
+  const index_t words = words_of_pass(variant, shape, blocks);
+  const double n = static_cast<double>(shape.n), m = static_cast<double>(shape.m);
+  const double d = static_cast<double>(shape.d);
+  const bool halved = variant.schedule == Schedule::half_dim;
+  const double width = halved ? static_cast<double>(shape.d - shape.d / 2) : d;
+  const double score_products = variant.schedule == Schedule::row_stream ? 2 : 1;
+  const index_t used = std::min(blocks.rho, shape.n);
+  const double dx = variant.products == Products::fused ? n * d * d / efficiency(used) : 0;
+  return fma_per_word * static_cast<double>(words) +
+         fma_per_inner_word * inner_words_of_rows(shape, variant, blocks, memory) +
+         n * m * width *
+             (1 / efficiency(std::min(blocks.c, shape.m)) +
+              score_products * wasted_lanes(used, tile)) +
+         dx;
+}
+
+Blocks choose_row_blocks(const Variant& variant, const LayerShape& shape, const FastMemory& memory,
                          const TileShape& tile) {
+  const index_t M = memory.M;
   Blocks smallest = unit_blocks(variant);
   choose_products(variant, shape, M, tile, &smallest);
-  Blocks blocks = search_rows(variant, shape, M, tile, smallest, estimated_time);
+  Blocks blocks = search_rows(variant, shape, M, tile, smallest, [&](const Blocks& trial) {
+    return row_pass_time(variant, shape, trial, memory, tile);
+  });
   widen_streams(variant, shape, M, tile, &blocks);
   return blocks;
 }

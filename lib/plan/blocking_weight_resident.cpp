@@ -42,7 +42,9 @@ Blocks choose_weight_resident(const Variant& variant, const LayerShape& shape, i
                               const TileShape& tile) {
   Blocks smallest = smallest_weight_resident(variant, shape);
   if (variant.form == Form::h) smallest.h = choose_product({shape.m, shape.d, shape.dv}, M);
-  Blocks blocks = search_rows(variant, shape, M, tile, smallest, estimated_time);
+  Blocks blocks = search_rows(variant, shape, M, tile, smallest, [&](const Blocks& trial) {
+    return estimated_time(variant, shape, trial, tile);
+  });
   if (variant.form == Form::g) {
     widen(variant, shape, M, shape.d, tile.rows, &Blocks::w, &blocks);
   }

@@ -20,9 +20,9 @@ constexpr Variant row_variant(Pass pass) {
   return {pass, Schedule::row_stream, Form::h, Products::stored};
 }
 
-Blocks row_blocks(Pass pass, const SdpaRequest& request) {
-  Blocks blocks =
-      choose_row_blocks(row_variant(pass), unmasked_head(request.shape), request.M, request.tile);
+Blocks row_blocks(Pass pass, const LayerShape& head, const FastMemory& memory,
+                  const TileShape& tile) {
+  Blocks blocks = choose_row_blocks(row_variant(pass), head, memory, tile);
   blocks.s = blocks.h = blocks.x = {};  // products that the layer problem has around the pass
   return blocks;
 }
@@ -35,22 +35,55 @@ Status check_memory(const SdpaRequest& request, Pass pass, index_t least) {
                        static_cast<long long>(least));
 }
 
-SdpaPlan plan_of(const SdpaRequest& request, const SdpaBlocks& blocks) {
-  return {request.level, blocks, request.tile.isa, request.tile.rows, request.tile.cols};
+// Blocks at a level, and their estimated time in multiply-adds.
+struct Trial {
+  SdpaBlocks blocks;
+  double time = 0;  // 0: none
+};
+
+// The outer level has to save this much, as caches that are shared are less sure.
+constexpr double outer_gain = 0.05;
+
+// The better of two levels.
+template <class Choose>
+Trial best_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* plan,
+                 SdpaEstimate* estimate) {
+  Trial best = choose(FastMemory(request.M));
+  plan->level = request.level;
+  index_t M = request.M;
+  if (request.outer_M > request.M) {
+    const Trial outer = choose(FastMemory(request.outer_M, request.M));
+    if (outer.time < (1 - outer_gain) * best.time) {
+      best = outer;
+      plan->level = "L3";
+      M = request.outer_M;
+    }
+  }
+  plan->blocks = best.blocks;
+  plan->isa = request.tile.isa;
+  plan->tile_rows = request.tile.rows;
+  plan->tile_cols = request.tile.cols;
+  if (estimate != nullptr) estimate->M = M;
+  return best;
 }
 
 }  // namespace
 
 Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* estimate) {
   const LayerShape head = unmasked_head(request.shape);
-  const Status fits =
-      check_memory(request, Pass::forward, least_fast_memory(row_variant(Pass::forward), head));
+  const Variant variant = row_variant(Pass::forward);
+  const Status fits = check_memory(request, Pass::forward, least_fast_memory(variant, head));
   if (!fits.is_ok()) return fits;
-  const SdpaBlocks blocks = {row_blocks(Pass::forward, request), {}};
-  *plan = plan_of(request, blocks);
+  const auto choose = [&](const FastMemory& memory) {
+    Trial trial;
+    trial.blocks.rows = row_blocks(Pass::forward, head, memory, request.tile);
+    trial.time = row_pass_time(variant, head, trial.blocks.rows, memory, request.tile);
+    return trial;
+  };
+  best_level(request, choose, plan, estimate);
   if (estimate != nullptr) {
-    *estimate = {theory::sdpa_forward_cost(request.shape, blocks.rows),
-                 theory::sdpa_forward_fma(request.shape), 0};
+    estimate->cost = theory::sdpa_forward_cost(request.shape, plan->blocks.rows);
+    estimate->fma = theory::sdpa_forward_fma(request.shape);
   }
   return Status::ok();
 }
@@ -65,42 +98,40 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
         StatusCode::memory_limit, "the gradients need %lld bytes of scratch memory, more than %lld",
         static_cast<long long>(scratch), static_cast<long long>(request.memory_limit_bytes));
   }
-  // Of one head without a mask, on which blocks do not depend.
-  SdpaShape one_head = request.shape;
-  one_head.batch = one_head.heads = one_head.kv_heads = 1;
-  one_head.mask = {};
-  const index_t least_for_rows = least_fast_memory(row_variant(Pass::backward), head);
-  index_t least_M = 0;
-  double least_time = 0;
-  SdpaBlocks blocks;
-  const auto consider = [&](bool one_pass) {
-    index_t least = least_for_rows;
-    if (set.keys())
-      least = std::max(least, least_col_stream(head, Form::h, set.key_pass(one_pass)));
-    if (least_M == 0 || least < least_M) least_M = least;
-    if (request.M < least) return;
-    SdpaBlocks trial;
-    trial.one_pass = one_pass;
-    trial.rows = row_blocks(Pass::backward, request);
-    if (set.keys()) {
-      trial.keys =
-          choose_col_stream(head, Form::h, set.key_pass(one_pass), request.M, request.tile);
-    }
-    const theory::IoCost cost = theory::sdpa_backward_cost(one_head, set, trial).total();
-    const double time = static_cast<double>(theory::sdpa_backward_fma(one_head, set, one_pass)) +
-                        fma_per_word * static_cast<double>(cost.words());
-    if (least_time > 0 && time >= least_time) return;
-    least_time = time;
-    blocks = trial;
+  const Variant variant = row_variant(Pass::backward);
+  const auto least_for = [&](bool one_pass) {
+    const index_t rows = least_fast_memory(variant, head);
+    return set.keys() ? std::max(rows, least_col_stream(head, Form::h, set.key_pass(one_pass)))
+                      : rows;
   };
-  consider(false);
-  if (set.dQ && set.keys()) consider(true);
-  const Status fits = check_memory(request, Pass::backward, least_M);
+  const Status fits = check_memory(request, Pass::backward, least_for(false));
   if (!fits.is_ok()) return fits;
-  *plan = plan_of(request, blocks);
+
+  const auto choose = [&](const FastMemory& memory) {
+    Trial best;
+    for (const bool one_pass : {false, true}) {
+      if (one_pass && (!set.dQ || !set.keys() || memory.M < least_for(true))) continue;
+      Trial trial;
+      trial.blocks.one_pass = one_pass;
+      Blocks& rows = trial.blocks.rows;
+      rows = row_blocks(Pass::backward, head, memory, request.tile);
+      if (set.query_pass(one_pass)) {
+        trial.time += row_pass_time(variant, head, rows, memory, request.tile);
+      }
+      if (set.keys()) {
+        const KeyPassKind kind = set.key_pass(one_pass);
+        trial.blocks.keys = choose_col_stream(head, Form::h, kind, memory, request.tile);
+        trial.time += col_stream_time(head, trial.blocks.keys, kind, memory, request.tile);
+      }
+      if (best.time == 0 || trial.time < best.time) best = trial;
+    }
+    return best;
+  };
+  best_level(request, choose, plan, estimate);
   if (estimate != nullptr) {
-    *estimate = {theory::sdpa_backward_cost(request.shape, set, blocks),
-                 theory::sdpa_backward_fma(request.shape, set, blocks.one_pass), scratch};
+    estimate->cost = theory::sdpa_backward_cost(request.shape, set, plan->blocks);
+    estimate->fma = theory::sdpa_backward_fma(request.shape, set, plan->blocks.one_pass);
+    estimate->scratch_bytes = scratch;
   }
   return Status::ok();
 }

@@ -10,6 +10,7 @@
 
 #include "api/layer.hpp"
 #include "api/layer_call.hpp"
+#include "reference/sanitizer.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -102,6 +103,7 @@ TEST(Fork, FromAnotherThread) {
 
 // The pool that ends before a fork is that of the thread that forks.
 TEST(Fork, WhileAnotherThreadComputes) {
+  if (IOATTN_SANITIZER_OWNS_MALLOC) GTEST_SKIP() << "the sanitizer's allocator takes no such fork";
   std::atomic<bool> done{false};
   std::atomic<int> wrong{0}, rounds{0};
   const std::vector<float> right = expected();

@@ -8,18 +8,12 @@
 
 #include "api/failing_allocations.hpp"
 #include "api/layer_call.hpp"
+#include "reference/sanitizer.hpp"
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IOATTN_OWN_MALLOC 0
-#endif
-#endif
-#if !defined(IOATTN_OWN_MALLOC)
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#if IOATTN_SANITIZER_OWNS_MALLOC || !defined(__GLIBC__)
 #define IOATTN_OWN_MALLOC 0
 #else
 #define IOATTN_OWN_MALLOC 1
-#endif
 #endif
 
 #if IOATTN_OWN_MALLOC

@@ -10,6 +10,7 @@
 #include "cli/support/layer_case.hpp"
 #include "cli/support/npy_bytes.hpp"
 #include "machine/machine.hpp"
+#include "reference/sanitizer.hpp"
 #include "tune/command_error.hpp"
 
 namespace {
@@ -268,7 +269,7 @@ TEST_F(GradExitCode, FullStdoutIsOne) {
   }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !IOATTN_SANITIZER_OWNS_MALLOC
 TEST_F(GradExitCode, TooLittleMemoryIsOne) {
   // 8 GiB of zeros that take no room on disk.
   write_file(path("A1"), npy_header(npy_dictionary("<f4", false, "(65536, 32768)")));

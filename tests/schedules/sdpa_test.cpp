@@ -255,7 +255,7 @@ index_t least_M(plan::SdpaRequest request, const Make& make) {
 TEST(Sdpa, CountsAreTheSumsOverThePhases) {
   RandomProblem random(70);
   const auto& table = odd_tile<float>();
-  int in_one_pass = 0;
+  int in_one_pass = 0, outer = 0;
   for (int trial = 0; trial < 1500 && !HasFailure(); ++trial) {
     const SdpaShape shape = random_shape(&random, 30, 12);
     const SdpaSet set = random_set(&random);
@@ -292,16 +292,20 @@ TEST(Sdpa, CountsAreTheSumsOverThePhases) {
 
     const index_t least_forward = least_M(request, make_forward);
     request.M = random.logarithmic(least_forward, 60 * least_forward);
+    request.outer_M = random.uniform(0, 1) * random.logarithmic(1, 20) * request.M;
     ASSERT_TRUE(make_forward(request).is_ok());
+    outer += plan.level == "L3";
+    ASSERT_EQ(estimate.M, plan.level == "L3" ? request.outer_M : request.M);
     ASSERT_EQ(estimate.cost.total(), theory::sdpa_forward_cost(shape, plan.blocks.rows).total());
-    forward(plan.blocks.rows, request.M);
+    forward(plan.blocks.rows, estimate.M);
     request.M = least_forward - 1;
     ASSERT_EQ(make_forward(request).code(), StatusCode::fast_memory_too_small);
 
     const index_t least_backward = least_M(request, make_backward);
     request.M = random.logarithmic(least_backward, 60 * least_backward);
     ASSERT_TRUE(make_backward(request).is_ok());
-    backward(plan.blocks, request.M);
+    outer += plan.level == "L3";
+    backward(plan.blocks, estimate.M);
     if (plan.blocks.one_pass) ++in_one_pass;
 
     const SdpaBlocks any = any_blocks(&random);
@@ -309,6 +313,7 @@ TEST(Sdpa, CountsAreTheSumsOverThePhases) {
     backward(any, index_t(1) << 40);
   }
   EXPECT_GT(in_one_pass, 300);
+  EXPECT_GT(outer, 300);  // of L3, by blocks that L2 is too small for
 }
 
 template <class T>

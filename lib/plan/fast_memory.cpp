@@ -1,0 +1,54 @@
+#include "plan/fast_memory.hpp"
+
+#include <algorithm>
+
+namespace ioattn::plan {
+namespace {
+
+double product(index_t x, index_t y) { return static_cast<double>(x) * static_cast<double>(y); }
+
+}  // namespace
+
+double inner_words_of_rows(const LayerShape& shape, const Variant& variant, const Blocks& blocks,
+                           const FastMemory& memory) {
+  if (!memory.is_outer()) return 0;
+  const index_t d = shape.d, v = variant.form == Form::h ? shape.dv : d;
+  const index_t r = std::min(blocks.r, shape.n), c = std::min(blocks.c, shape.m);
+  const index_t rho = std::min(blocks.rho, r);
+  const bool backward = variant.pass == Pass::backward;
+  // Keys and values; panels of queries (and dO), sums that are read and written.
+  const index_t streamed = c * (d + v);
+  const index_t times = 2 * streamed <= memory.inner_M ? 1 : ceil_div(r, rho);
+  const index_t resident = backward ? d + v + 2 * d : d + 2 * v;
+  const double pairs = product(ceil_div(shape.n, r), ceil_div(shape.m, c));
+  return pairs * (product(times, streamed) + product(r, resident));
+}
+
+double inner_words_of_keys(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
+                           const FastMemory& memory, const TileShape& tile) {
+  if (!memory.is_outer()) return 0;
+  const index_t d = shape.d, v = blocks.form == Form::h ? shape.dv : d;
+  const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
+  const bool tile_stays = 2 * rho * c <= memory.inner_M;
+  const auto panels = [&](index_t cols) { return ceil_div(cols, index_t(tile.cols)); };
+  const auto reread = [&](index_t words, index_t cols) {
+    return product(words, 2 * words <= memory.inner_M ? 1 : panels(cols));
+  };
+  // Scores of a depth: rows of queries, panels of keys, the tile.
+  const auto score = [&](index_t depth) {
+    return reread(rho * depth, c) + product(c, depth) + (tile_stays ? 0 : product(rho, c));
+  };
+  // A sum over the tile, of a width, for `rows` rows, over `terms` terms.
+  const auto sum = [&](index_t rows, index_t terms, index_t width) {
+    return (tile_stays ? 0 : product(panels(width), rho * c)) + product(terms, width) +
+           2 * product(rows, width);
+  };
+  double words = score(d);
+  if (kind.makes_p()) words += score(v);
+  if (kind.of_keys()) words += sum(c, rho, d);
+  if (kind.of_values()) words += sum(c, rho, v);
+  if (kind.queries) words += sum(rho, c, d);
+  return product(ceil_div(shape.n, rho), ceil_div(shape.m, c)) * words;
+}
+
+}  // namespace ioattn::plan

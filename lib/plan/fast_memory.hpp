@@ -1,0 +1,31 @@
+#pragma once
+
+#include "base/problem.hpp"
+#include "base/schedule.hpp"
+#include "plan/product_blocks.hpp"
+
+namespace ioattn::plan {
+
+// What blocks have to fit: M words. Where these are an outer cache's, because blocks that fit the
+// inner one are too short for fast kernels, its words count besides; else inner_M is 0.
+struct FastMemory {
+  index_t M = 0;
+  index_t inner_M = 0;
+
+  FastMemory(index_t words, index_t inner_words = 0) : M(words), inner_M(inner_words) {}  // NOLINT
+  bool is_outer() const { return inner_M > 0; }
+};
+
+// Multiply-adds that take as long as one word from the outer cache to the inner one: 4 words and 16
+// to 32 multiply-adds per cycle, and the hardware prefetches.
+constexpr double fma_per_inner_word = 4;
+
+// About how many words pass between the two levels while the kernels run over all pairs of blocks:
+// what of a product's operands is too large for half of inner_M is read again for every panel of
+// lanes. 0 where M is the inner level's.
+double inner_words_of_rows(const LayerShape& shape, const Variant& variant, const Blocks& blocks,
+                           const FastMemory& memory);
+double inner_words_of_keys(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
+                           const FastMemory& memory, const TileShape& tile);
+
+}  // namespace ioattn::plan
