@@ -54,13 +54,15 @@ PlannedGradients plan_gradients(const LayerProblem& problem, const GradientSet& 
   const plan::PlanRequest request = request_for(Pass::backward, problem, options);
   PlannedGradients result;
   result.set = set;
-  require(plan::make_gradient_plan(request, set, &result.plan));
+  plan::GradientEstimate estimate;
+  require(plan::make_gradient_plan(request, set, &result.plan, &estimate));
   const plan::GradientPlan& plan = result.plan;
-  result.pass = {Pass::backward,
-                 problem,
-                 request.M,
-                 {plan.level, plan.blocks.schedule, plan.blocks.rows, plan.isa, plan.tile_rows,
-                  plan.tile_cols}};
+  result.pass = {
+      Pass::backward,
+      problem,
+      estimate.M,
+      {plan.level, plan.blocks.keys.one_pass ? Schedule::col_stream : plan.blocks.schedule,
+       plan.blocks.rows, plan.isa, plan.tile_rows, plan.tile_cols}};
   return result;
 }
 

@@ -41,11 +41,12 @@ Status LayerPlan::create(const Goal& goal, const RunOptions& options, LayerPlan*
   plan::PlanRequest request;
   Status status = plan_request(goal.pass, goal.problem, options, &request);
   if (!status.is_ok()) return status;
+  plan::GradientEstimate estimate;
   status = result->is_forward()
                ? plan::make_plan(request, &result->forward_)
-               : plan::make_gradient_plan(request, goal.gradients, &result->backward_);
+               : plan::make_gradient_plan(request, goal.gradients, &result->backward_, &estimate);
   if (!status.is_ok()) return status;
-  result->M_ = request.M;
+  result->M_ = result->is_forward() ? request.M : estimate.M;
   return result->finish(options);
 }
 

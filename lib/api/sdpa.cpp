@@ -38,7 +38,7 @@ Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
                         options, &layer);
   request->level = layer.level;
   request->M = layer.M;
-  if (status.is_ok()) request->outer_M = outer_fast_memory(layer);
+  request->outer_M = layer.outer_M;
   request->tile = layer.tile;
   return status;
 }

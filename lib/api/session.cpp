@@ -25,6 +25,15 @@ LayerShape shape_to_plan(LayerShape shape) {
   return shape;
 }
 
+index_t outer_fast_memory(DType dtype) {
+  const machine::Machine& machine = machine::this_machine();
+  const machine::CacheLevel* cache = machine.cache(3);
+  if (cache == nullptr) return 0;
+  const index_t words = machine::fast_memory(*cache, dtype).words;
+  if (!machine.virtual_machine || cache->source == machine::Source::override_variable) return words;
+  return std::min(words, untrusted_outer_bytes / size_of(dtype));
+}
+
 Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
                     plan::PlanRequest* request) {
   const Status valid = validate_problem(problem);
@@ -50,17 +59,8 @@ Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
   }
   request->level = {'L', static_cast<char>('0' + options.cache_level)};
   request->M = machine::fast_memory(*cache, problem.dtype).words;
+  if (options.cache_level == 2) request->outer_M = outer_fast_memory(problem.dtype);
   return Status::ok();
-}
-
-index_t outer_fast_memory(const plan::PlanRequest& request) {
-  const machine::Machine& machine = machine::this_machine();
-  const machine::CacheLevel* cache = machine.cache(3);
-  if (request.level != "L2" || cache == nullptr) return 0;
-  const index_t words = machine::fast_memory(*cache, request.problem.dtype).words;
-  // Virtual machines tell the size of an L3 of which they have a part.
-  if (!machine.virtual_machine || cache->source == machine::Source::override_variable) return words;
-  return std::min(words, untrusted_outer_bytes / size_of(request.problem.dtype));
 }
 
 Status plan_pass(Pass pass, const LayerProblem& problem, const RunOptions& options,

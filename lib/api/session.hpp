@@ -29,15 +29,15 @@ int granted_threads(int requested);
 // Sizes of 0 cost nothing: blocks are chosen, and costs told, for at least 1.
 LayerShape shape_to_plan(LayerShape shape);
 
+// Words of L3 that blocks may be held in where L2 decides and is too small for the fastest ones; 0
+// without L3. At most untrusted_outer_bytes in a virtual machine, which may tell the size of an L3
+// of which it has a part.
+inline constexpr index_t untrusted_outer_bytes = index_t(4) << 20;
+index_t outer_fast_memory(DType dtype);
+
 // What the planner is asked, for shape_to_plan: M and the register tile are filled in.
 Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
                     plan::PlanRequest* request);
-
-// Words of L3 that blocks may be held in where L2 decides and is too small for the fastest ones; 0
-// if there is no L3 or the caller chose another level or M. In a virtual machine at most
-// untrusted_outer_bytes.
-inline constexpr index_t untrusted_outer_bytes = index_t(4) << 20;
-index_t outer_fast_memory(const plan::PlanRequest& request);
 
 // The plan of one pass; *request and *chosen, if not null, tell how it came about.
 Status plan_pass(Pass pass, const LayerProblem& problem, const RunOptions& options,

@@ -163,6 +163,11 @@ Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie
       (steps.keys && blocks.keys.form != blocks.rows.form)) {
     return Status::error(StatusCode::unsupported, "the plan's form does not give these gradients");
   }
+  if (blocks.keys.one_pass &&
+      (!steps.rows || !steps.keys || blocks.schedule != Schedule::row_stream)) {
+    return Status::error(StatusCode::unsupported,
+                         "one pass is of col_stream, for gradients of queries and of keys");
+  }
   if (steps.keys) {
     pass.schedule = Schedule::col_stream;
     pass.blocks = blocks.keys;

@@ -41,7 +41,8 @@ struct LayerGradients {
 };
 
 // Block sizes of all phases. `rows` is a backward pass: alone it is any, with other gradients than
-// dX one that leaves U and stores its thin products; its form is that of the pass over the keys.
+// dX one that leaves U and stores its thin products; its form is that of the pass over the keys,
+// which makes U itself where it is `one_pass`.
 struct GradientBlocks {
   Schedule schedule = Schedule::row_stream;
   Blocks rows;
@@ -73,6 +74,13 @@ struct GradientSteps {
   bool parts = false;    // some parts of dA are wanted as well: it is their sum, taken at the end
 };
 GradientSteps steps_of(const GradientSet& set, Tie tie, Form form);
+// `rows` is on the way of `keys` where their blocks say so.
+constexpr bool has_row_pass(const GradientSteps& steps, const GradientBlocks& blocks) {
+  return steps.rows && !blocks.keys.one_pass;
+}
+constexpr KeyPassKind key_pass(const GradientSteps& steps, const GradientBlocks& blocks) {
+  return {steps.key_gradients, blocks.keys.one_pass};
+}
 
 // Whether a set can be computed in a form: dY needs W = f^T dO, which the g-form never has.
 constexpr bool has_gradients(const GradientSet& set, Form form) {

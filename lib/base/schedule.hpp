@@ -94,7 +94,8 @@ struct Blocks {
   index_t a = 0, b = 0;  // tile of dX
   Form form = Form::g;
   Products products = Products::fused;
-  bool literal = false;  // as printed in the paper, although it does not fit in M
+  bool literal = false;   // as printed in the paper, although it does not fit in M
+  bool one_pass = false;  // col_stream: U is made on the way
   // Products whose results pass through slow memory.
   ProductBlocks s;  // S = A1 X
   ProductBlocks g;  // G = dO Y^T

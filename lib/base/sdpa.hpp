@@ -75,10 +75,9 @@ struct SdpaGradients {
 };
 
 // Block sizes of the phases: row_stream in the h-form with stored products, forward or backward,
-// and col_stream. With `one_pass`, dQ is made by col_stream too.
+// and col_stream; dQ is made by either.
 struct SdpaBlocks {
   Blocks rows, keys;
-  bool one_pass = false;
   bool operator==(const SdpaBlocks&) const = default;
 };
 

@@ -51,13 +51,15 @@ Blocks choose_col_stream(const LayerShape& shape, Form form, KeyPassKind kind,
                          const FastMemory& memory, const TileShape& tile) {
   const theory::KeyPassWidths widths = theory::key_pass_widths(shape, form, kind);
   Blocks best = blocks_of(form, 1, 1);
+  best.one_pass = kind.queries;
   double least = std::numeric_limits<double>::infinity();
   // Where U is made c is the same for every number of threads: blocks have to be enough for many.
   const index_t longest =
       kind.queries ? std::min(shape.m, std::max(ceil_div(shape.m, least_shares), shortest_share))
                    : shape.m;
   const auto consider = [&](index_t c, index_t rho) {
-    const Blocks blocks = blocks_of(form, c, rho);
+    Blocks blocks = blocks_of(form, c, rho);
+    blocks.one_pass = kind.queries;
     const double time = col_stream_time(shape, blocks, kind, memory, tile);
     if (time < least) {
       least = time;

@@ -20,6 +20,9 @@ struct FastMemory {
 // to 32 multiply-adds per cycle, and the hardware prefetches.
 constexpr double fma_per_inner_word = 4;
 
+// Blocks in the outer cache have to save this much: it is shared, and its size is less sure.
+constexpr double outer_gain = 0.05;
+
 // About how many words pass between the two levels while the kernels run over all pairs of blocks:
 // what of a product's operands is too large for half of inner_M is read again for every panel of
 // lanes. 0 where M is the inner level's.

@@ -6,18 +6,27 @@
 #include "plan/blocking_col_stream.hpp"
 #include "plan/blocking_rows.hpp"
 #include "plan/product_blocks.hpp"
+#include "theory/block_costs.hpp"
 
 namespace ioattn::plan {
 namespace {
 
+// How a set of gradients may be computed.
+struct Way {
+  Schedule schedule = Schedule::row_stream;  // of the pass over the queries
+  Form form = Form::g;
+  bool one_pass = false;
+};
+
 struct Chosen {
   GradientBlocks blocks;
   GradientEstimate estimate;
+  double time = 0;  // 0: nothing is chosen yet
+  bool outer = false;
 };
 
-double estimated_time(const GradientEstimate& estimate) {
-  return static_cast<double>(estimate.fma) +
-         fma_per_word * static_cast<double>(estimate.cost.total().words());
+double time_of(index_t fma, const theory::IoCost& cost) {
+  return static_cast<double>(fma) + fma_per_word * static_cast<double>(cost.words());
 }
 
 Variant row_variant(Schedule schedule, Form form) {
@@ -49,37 +58,51 @@ index_t scratch_words(const LayerShape& shape, const GradientSet& set, Schedule 
 }
 
 // Blocks of one word in every phase: where the least fast memory is needed.
-GradientBlocks least_blocks(Schedule schedule, Form form) {
+GradientBlocks least_blocks(const Way& way) {
   GradientBlocks blocks;
-  blocks.schedule = schedule;
-  blocks.rows = unit_blocks(row_variant(schedule, form));
-  blocks.keys = unit_blocks({Pass::backward_keys, Schedule::col_stream, form});
+  blocks.schedule = way.schedule;
+  blocks.rows = unit_blocks(row_variant(way.schedule, way.form));
+  blocks.keys = unit_blocks({Pass::backward_keys, Schedule::col_stream, way.form});
+  blocks.keys.one_pass = way.one_pass;
   blocks.da1 = blocks.da3 = blocks.dy = blocks.dw = {1, 1, 1};
   blocks.sum = 1;
   return blocks;
 }
 
-// Blocks of the phases of a set at M words, which each has for itself.
-GradientBlocks choose(const LayerShape& shape, const GradientSet& set, Schedule schedule, Form form,
-                      index_t M, const TileShape& tile) {
+// Blocks of the phases of a set, which each has the memory for itself. The thin products stay in
+// the inner one.
+GradientBlocks choose(const LayerShape& shape, const GradientSet& set, const Way& way,
+                      const FastMemory& memory, const TileShape& tile) {
   const auto [n, m, d, e, tie, mask] = shape;
+  const Form form = way.form;
+  const index_t M = memory.is_outer() ? memory.inner_M : memory.M;
   const GradientSteps steps = steps_of(set, tie, form);
-  GradientBlocks blocks = least_blocks(schedule, form);
+  GradientBlocks blocks = least_blocks(way);
   // All their results are row-major: SIMD lanes are columns.
   const auto product = [&](const ProductShape& size) {
     return choose_product(size, M, {.step = {tile.rows, tile.cols}});
   };
-  if (steps.rows) {
-    blocks.rows = choose_row_blocks(row_variant(schedule, form), shape, M, tile);
+  if (has_row_pass(steps, blocks)) {
+    const Variant variant = row_variant(way.schedule, form);
+    blocks.rows = choose_row_blocks(variant, shape, M, tile);
+    if (memory.is_outer()) {
+      const Blocks outer = choose_row_blocks(variant, shape, memory, tile);
+      blocks.rows.r = outer.r;
+      blocks.rows.c = outer.c;
+      blocks.rows.rho = outer.rho;
+    }
   } else {
-    // The thin products of a pass over keys alone.
+    // The thin products alone.
     blocks.rows.s = product({n, d, d});
     if (form == Form::h && steps.values) blocks.rows.h = product({m, d, e});
     if (form == Form::g) blocks.rows.g = product({n, e, d});
+    if (steps.dx) blocks.rows.x = product({d, n, d});
     blocks.rows.w = std::min(e, (M - 1) / 2);
     blocks.rows.o = std::clamp<index_t>(M / (2 * blocks.rows.w + 1), 1, n);
   }
-  if (steps.keys) blocks.keys = choose_col_stream(shape, form, steps.key_gradients, M, tile);
+  if (steps.keys) {
+    blocks.keys = choose_col_stream(shape, form, key_pass(steps, blocks), memory, tile);
+  }
   if (steps.da3) blocks.da3 = product({m, e, d});
   if (steps.dy) blocks.dy = product({d, m, e});
   if (steps.da1) blocks.da1 = product({n, d, d});
@@ -88,7 +111,32 @@ GradientBlocks choose(const LayerShape& shape, const GradientSet& set, Schedule 
   return blocks;
 }
 
+// Multiply-adds and words at one weight each, but for the passes that outer memory makes faster.
+double estimated_time(const LayerShape& shape, const GradientSet& set, const Chosen& chosen,
+                      const FastMemory& memory, const TileShape& tile) {
+  const GradientBlocks& blocks = chosen.blocks;
+  const GradientSteps steps = steps_of(set, shape.tie, blocks.rows.form);
+  double time = time_of(chosen.estimate.fma, chosen.estimate.cost.total());
+  if (blocks.schedule != Schedule::row_stream) return time;
+  const LayerShape unmasked = {shape.n, shape.m, shape.d, shape.dv, shape.tie, {}};
+  const index_t v = blocks.rows.form == Form::h ? shape.dv : shape.d;
+  if (has_row_pass(steps, blocks)) {
+    time += row_pass_time(row_variant(Schedule::row_stream, blocks.rows.form), unmasked,
+                          blocks.rows, memory, tile) -
+            time_of(shape.n * shape.m * (2 * shape.d + v),
+                    theory::row_stream_backward_pass(unmasked, blocks.rows));
+  }
+  if (steps.keys) {
+    const KeyPassKind kind = key_pass(steps, blocks);
+    time += col_stream_time(unmasked, blocks.keys, kind, memory, tile) -
+            time_of(theory::col_stream_fma(unmasked, blocks.rows.form, kind),
+                    theory::col_stream(unmasked, blocks.keys, kind));
+  }
+  return time;
+}
+
 Status plan_alone(const PlanRequest& request, const GradientSet& set, Chosen* chosen) {
+  chosen->estimate.M = request.M;
   const LayerShape& shape = request.problem.shape;
   Plan plan;
   Candidate candidate;
@@ -101,7 +149,7 @@ Status plan_alone(const PlanRequest& request, const GradientSet& set, Chosen* ch
   }
   const Status status = make_plan(backward, &plan, &candidate);
   if (!status.is_ok()) return status;
-  chosen->blocks = least_blocks(Schedule::row_stream, plan.blocks.form);
+  chosen->blocks = least_blocks({Schedule::row_stream, plan.blocks.form});
   chosen->blocks.schedule = plan.schedule;
   chosen->blocks.rows = plan.blocks;
   const index_t d = shape.d;
@@ -133,11 +181,23 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, Chosen* c
     return Status::error(StatusCode::unsupported, "%s takes no mask", name_of(*request.schedule));
   }
   index_t least_M = 0;
-  bool found = false, limited = false;
-  const auto consider = [&](Schedule schedule, Form form) {
+  bool limited = false;
+  const auto consider_at = [&](const Way& way, const FastMemory& memory, Chosen trial) {
+    trial.blocks = choose(shape, set, way, memory, request.tile);
+    trial.estimate.cost = theory::gradients_cost(shape, set, trial.blocks);
+    trial.estimate.fma = theory::gradients_fma(shape, set, trial.blocks);
+    trial.estimate.M = memory.M;
+    trial.outer = memory.is_outer();
+    trial.time = estimated_time(shape, set, trial, memory, request.tile);
+    const double counts_as = trial.outer == chosen->outer ? trial.time
+                             : trial.outer                ? trial.time / (1 - outer_gain)
+                                                          : trial.time * (1 - outer_gain);
+    if (chosen->time == 0 || counts_as < chosen->time) *chosen = trial;
+  };
+  const auto consider = [&](const Way& way) {
     Chosen trial;
     const bool dx = set.dX || set.dW_Q || set.dW_K;
-    trial.estimate.scratch_bytes = (scratch_words(shape, set, schedule, form) +
+    trial.estimate.scratch_bytes = (scratch_words(shape, set, way.schedule, way.form) +
                                     batch_scratch_words(request.problem, dx, set.dY)) *
                                    size_of(request.problem.dtype);
     if (request.memory_limit_bytes >= 0 &&
@@ -145,23 +205,26 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, Chosen* c
       limited = true;
       return;
     }
-    const index_t least =
-        theory::gradients_cost(shape, set, least_blocks(schedule, form)).total().footprint;
+    const index_t least = theory::gradients_cost(shape, set, least_blocks(way)).total().footprint;
     least_M = least_M == 0 ? least : std::min(least_M, least);
     if (request.M < least) return;
-    trial.blocks = choose(shape, set, schedule, form, request.M, request.tile);
-    trial.estimate.cost = theory::gradients_cost(shape, set, trial.blocks);
-    trial.estimate.fma = theory::gradients_fma(shape, set, trial.blocks);
-    if (!found || estimated_time(trial.estimate) < estimated_time(chosen->estimate))
-      *chosen = trial;
-    found = true;
+    consider_at(way, request.M, trial);
+    if (request.outer_M > request.M && way.schedule == Schedule::row_stream) {
+      consider_at(way, {request.outer_M, request.M}, trial);
+    }
   };
   for (const Schedule schedule : {Schedule::row_stream, Schedule::q_stored, Schedule::half_dim}) {
     if (!is_candidate(request, set, schedule)) continue;
     for (const Form form : {Form::g, Form::h}) {
-      if (has_gradients(set, form)) consider(schedule, form);
+      if (!has_gradients(set, form)) continue;
+      consider({schedule, form});
+      const GradientSteps steps = steps_of(set, shape.tie, form);
+      if (schedule == Schedule::row_stream && steps.rows && steps.keys && !request.schedule) {
+        consider({schedule, form, true});
+      }
     }
   }
+  const bool found = chosen->time > 0;
   if (found) return Status::ok();
   if (limited) {
     return Status::error(StatusCode::memory_limit,
@@ -189,7 +252,8 @@ Status make_gradient_plan(const PlanRequest& request, const GradientSet& set, Gr
   if (!status.is_ok()) return status;
   chosen.estimate.cost = theory::gradients_cost(shape, set, chosen.blocks);
   chosen.estimate.fma = theory::gradients_fma(shape, set, chosen.blocks);
-  *plan = {request.level, chosen.blocks, request.tile.isa, request.tile.rows, request.tile.cols};
+  *plan = {chosen.outer ? "L3" : request.level, chosen.blocks, request.tile.isa, request.tile.rows,
+           request.tile.cols};
   if (estimate != nullptr) *estimate = chosen.estimate;
   return Status::ok();
 }

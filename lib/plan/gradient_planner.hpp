@@ -8,6 +8,7 @@ namespace ioattn::plan {
 
 // What a plan costs.
 struct GradientEstimate {
+  index_t M = 0;  // of the plan's level
   theory::ScheduleCost cost;
   index_t fma = 0;
   index_t scratch_bytes = 0;

@@ -21,8 +21,9 @@ index_t batch_scratch_words(const LayerProblem& problem, bool dx, bool dy);
 struct PlanRequest {
   Pass pass = Pass::backward;
   LayerProblem problem;
-  std::string level = "L2";          // deciding level; "M" when M was given by the user
-  index_t M = 0;                     // words of fast memory
+  std::string level = "L2";  // deciding level; "M" when M was given by the user
+  index_t M = 0;             // words of fast memory
+  index_t outer_M = 0;  // of L3, for blocks of sets of gradients that L2 is too small for; 0: none
   std::optional<Schedule> schedule;  // nullopt = auto
   bool literal = false;              // paper_large as printed, although it does not fit
   index_t memory_limit_bytes = -1;   // scratch that the plan may allocate; -1 = O(n d), never n x m

@@ -41,9 +41,6 @@ struct Trial {
   double time = 0;  // 0: none
 };
 
-// The outer level has to save this much, as caches that are shared are less sure.
-constexpr double outer_gain = 0.05;
-
 // The better of two levels.
 template <class Choose>
 Trial best_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* plan,
@@ -112,7 +109,6 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
     for (const bool one_pass : {false, true}) {
       if (one_pass && (!set.dQ || !set.keys() || memory.M < least_for(true))) continue;
       Trial trial;
-      trial.blocks.one_pass = one_pass;
       Blocks& rows = trial.blocks.rows;
       rows = row_blocks(Pass::backward, head, memory, request.tile);
       if (set.query_pass(one_pass)) {
@@ -130,7 +126,7 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
   best_level(request, choose, plan, estimate);
   if (estimate != nullptr) {
     estimate->cost = theory::sdpa_backward_cost(request.shape, set, plan->blocks);
-    estimate->fma = theory::sdpa_backward_fma(request.shape, set, plan->blocks.one_pass);
+    estimate->fma = theory::sdpa_backward_fma(request.shape, set, plan->blocks.keys.one_pass);
     estimate->scratch_bytes = scratch;
   }
   return Status::ok();
@@ -141,7 +137,7 @@ std::string to_text(const SdpaPlan& plan) {
     return to_text(Plan{plan.level, schedule, blocks, plan.isa, plan.tile_rows, plan.tile_cols});
   };
   std::string text;
-  if (!plan.blocks.one_pass) text = pass(Schedule::row_stream, plan.blocks.rows);
+  if (!plan.blocks.keys.one_pass) text = pass(Schedule::row_stream, plan.blocks.rows);
   if (plan.blocks.keys.c > 0) {
     text += (text.empty() ? "" : " ; ") + pass(Schedule::col_stream, plan.blocks.keys);
   }

@@ -123,7 +123,6 @@ class GradientPhases {
   Status run_passes(const ProductPass<T>& dx, const ProductPass<T>& da3, const ProductPass<T>& dy,
                     const ProductPass<T>& da1) {
     const index_t nr = task_.kernels->tile.cols;
-    const bool h_form = task_.blocks.rows.form == Form::h;
     const BackwardTask<T> rows = backward_task();
     StoredNeeds needs;
     needs.delta = steps_.delta;
@@ -131,11 +130,13 @@ class GradientPhases {
     needs.u = steps_.rows;
     const StoredProducts<T> thin(rows, threads_, &layout_, needs);
     std::optional<UPass<T>> pass;
-    if (steps_.rows) pass.emplace(task_.blocks.schedule, rows, threads_, &layout_);
+    if (has_row_pass(steps_, task_.blocks)) {
+      pass.emplace(task_.blocks.schedule, rows, threads_, &layout_);
+    }
     ColStream<T> keys;
     if (steps_.keys) {
-      keys = ColStream<T>(task_.shape, task_.blocks.keys, steps_.key_gradients, nr, threads_,
-                          &layout_);
+      keys = ColStream<T>(task_.shape, task_.blocks.keys, key_pass(steps_, task_.blocks), nr,
+                          threads_, &layout_);
     }
     const Status allocated = layout_.allocate(task_.memory, &memory_);
     if (!allocated.is_ok()) return allocated;
@@ -143,32 +144,15 @@ class GradientPhases {
 
     thin.run(trace_, memory);
     if (pass) pass->run(trace_, thin, memory);
+    if (task_.blocks.keys.one_pass) run_keys(keys, thin);
     if (steps_.dx) {
       multiply("dX", dx, transposed(part_from(factor(Operand::A1, task_.in.a1), seeing_.begin, 0)),
                part_from(factor_of(Operand::U, thin.u(memory)), seeing_.begin, 0),
                result_of(Operand::dX, task_.out.dx));
     }
+    if (!task_.blocks.keys.one_pass) run_keys(keys, thin);
 
     const MatrixView<T> w = w_.in(memory), da3_result = da3_.in(memory);
-    if (steps_.keys) {
-      KeyPassOperands<T> operands;
-      operands.keys = task_.in.a2;
-      if (h_form) {
-        if (steps_.values) operands.values = thin.h(memory);
-        operands.d_o = task_.d_o;
-        operands.d_values = w;
-      } else {
-        operands.values = task_.in.a3;
-        operands.d_o = thin.g(memory);
-        operands.d_values = da3_result;
-      }
-      operands.queries = thin.s(memory);
-      operands.lse = task_.lse;
-      operands.delta = steps_.delta ? thin.delta(memory) : nullptr;
-      operands.d_keys = da2_.in(memory);
-      operands.d_keys_name = steps_.one_sum ? Operand::dA : Operand::dA2;
-      keys.run(*task_.kernels, trace_, operands, memory);
-    }
     if (steps_.da3) {
       multiply("dA3", da3, factor_of(Operand::W, w), transposed(factor(Operand::Y, task_.in.y)),
                result_of(steps_.one_sum ? Operand::dA : Operand::dA3, da3_result), steps_.one_sum);
@@ -185,6 +169,30 @@ class GradientPhases {
                result_of(onto_sum ? Operand::dA : Operand::dA1, da1_.in(memory)), onto_sum);
     }
     return Status::ok();
+  }
+
+  // dA2, the gradient of the values, and U on the way.
+  void run_keys(const ColStream<T>& keys, const StoredProducts<T>& thin) const {
+    if (!steps_.keys) return;
+    void* memory = memory_.data();
+    KeyPassOperands<T> operands;
+    operands.keys = task_.in.a2;
+    if (task_.blocks.rows.form == Form::h) {
+      if (steps_.values) operands.values = thin.h(memory);
+      operands.d_o = task_.d_o;
+      operands.d_values = w_.in(memory);
+    } else {
+      operands.values = task_.in.a3;
+      operands.d_o = thin.g(memory);
+      operands.d_values = da3_.in(memory);
+    }
+    operands.queries = thin.s(memory);
+    operands.lse = task_.lse;
+    operands.delta = steps_.delta ? thin.delta(memory) : nullptr;
+    operands.d_keys = da2_.in(memory);
+    operands.d_keys_name = steps_.one_sum ? Operand::dA : Operand::dA2;
+    if (task_.blocks.keys.one_pass) operands.d_queries = thin.u(memory);
+    keys.run(*task_.kernels, trace_, operands, memory);
   }
 
   // dA = dA2 + dA3 (+ dA1), of which some are results themselves.

@@ -57,14 +57,14 @@ class SdpaBackward {
     head_.shape = shape_.head();
     head_.blocks = task.blocks.rows;
     head_.kernels = task.kernels;
-    if (set_.query_pass(task.blocks.one_pass)) {
+    if (set_.query_pass(task.blocks.keys.one_pass)) {
       row_stream::RowPassKind kind;
       kind.values = row_stream::RowPassKind::Values::h;
       kind.stored_s = kind.stored_delta = kind.stored_u = true;
       rows_.emplace(head_, kind, of_queries, &layout_);
     }
     if (set_.keys()) {
-      keys_.emplace(shape_.head(), task.blocks.keys, set_.key_pass(task.blocks.one_pass),
+      keys_.emplace(shape_.head(), task.blocks.keys, set_.key_pass(task.blocks.keys.one_pass),
                     task.kernels->tile.cols, workers_for(shape_.all_kv_heads(), threads_), &layout_,
                     QueryRows::copied, shape_.all_kv_heads(), shape_.group());
     }

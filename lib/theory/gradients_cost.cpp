@@ -36,10 +36,16 @@ ScheduleCost cost_of_entry(const LayerShape& shape, const GradientSet& set,
     copy(steps.delta, "delta");
     copy(steps.s, "S");
     copy(steps.values, form == Form::h ? "h" : "G");
-    for (const char* name : {"q", "scores", name_of(blocks.schedule), "U"}) copy(steps.rows, name);
+    for (const char* name : {"q", "scores", name_of(blocks.schedule), "U"})
+      copy(has_row_pass(steps, blocks), name);
+    const auto add_keys = [&] {
+      if (!steps.keys) return;
+      cost.add("col_stream", col_stream(shape, blocks.keys, key_pass(steps, blocks)));
+    };
+    if (blocks.keys.one_pass) add_keys();
     copy(steps.dx, "dX");
+    if (!blocks.keys.one_pass) add_keys();
   }
-  if (steps.keys) cost.add("col_stream", col_stream(shape, blocks.keys, steps.key_gradients));
   if (steps.da3) cost.add("dA3", product_cost(m, e, d, blocks.da3, steps.one_sum));
   if (steps.dy) cost.add("dY", product_cost(d, seen_keys(shape).size(), e, blocks.dy));
   if (steps.da1) {
@@ -84,9 +90,9 @@ index_t gradients_fma(const LayerShape& shape, const GradientSet& set, const Gra
   index_t fma = 0;
   if (steps.s) fma += n * d * d;
   if (steps.values) fma += h_form ? m * d * e : n * d * e;
-  if (steps.rows) fma += visible_pairs(mask, n, m) * (2 * d + v);
+  if (has_row_pass(steps, blocks)) fma += visible_pairs(mask, n, m) * (2 * d + v);
   if (steps.dx) fma += seeing_queries(shape).size() * d * d;
-  if (steps.keys) fma += col_stream_fma(shape, blocks.rows.form, steps.key_gradients);
+  if (steps.keys) fma += col_stream_fma(shape, blocks.rows.form, key_pass(steps, blocks));
   if (steps.da3) fma += m * d * e;
   if (steps.dy) fma += seen_keys(shape).size() * d * e;
   if (steps.da1) fma += n * d * d;

@@ -24,15 +24,15 @@ ScheduleCost sdpa_backward_cost(const SdpaShape& shape, const SdpaSet& set,
   const LayerShape head = shape.head();
   ScheduleCost cost;
   if (set.delta()) cost.add("delta", times(shape.all_heads(), delta_cost(head, blocks.rows)));
-  if (set.query_pass(blocks.one_pass)) {
+  if (set.query_pass(blocks.keys.one_pass)) {
     IoCost rows = row_stream_backward_pass(head, blocks.rows);
     if (set.accumulate) rows.reads += shape.n * shape.d;
     cost.add("row_stream", times(shape.all_heads(), rows));
   }
   if (set.keys()) {
     // The heads of a group pass by keys and gradients that stay.
-    const IoCost keys =
-        col_stream(head, blocks.keys, set.key_pass(blocks.one_pass), shape.group(), set.accumulate);
+    const IoCost keys = col_stream(head, blocks.keys, set.key_pass(blocks.keys.one_pass),
+                                   shape.group(), set.accumulate);
     cost.add("col_stream", times(shape.all_kv_heads(), keys));
   }
   return cost;

@@ -245,7 +245,7 @@ TEST(GradText, ListsPhasesAndWhatExceedsM) {
     return result.out;
   };
   const std::string gradients = text({"--outputs", "dX,dY,dA2", "--M", "600"});
-  for (const char* phase : {"  phase delta ", "  phase row_stream ", "  phase col_stream "})
+  for (const char* phase : {"  phase delta ", "  phase h ", "  phase col_stream "})
     EXPECT_NE(gradients.find(phase), std::string::npos) << gradients;
   EXPECT_EQ(gradients.find("exceeds M"), std::string::npos) << gradients;
   const std::string naive = text({"--schedule", "naive", "--outputs", "dX", "--M", "600"});

@@ -51,7 +51,7 @@ TEST(GradientPlanner, PhasesAreThoseThatASetNeeds) {
   set = {};
   set.dA1 = true;
   set.dY = true;
-  EXPECT_EQ(phases(set), "delta S h row_stream col_stream dY dA1");
+  EXPECT_EQ(phases(set), "delta S h col_stream dY dA1");
   EXPECT_EQ(phases({}), "");
 }
 

@@ -44,7 +44,7 @@ inline double limit(const ioattn::LayerShape& shape, const ioattn::GradientSet& 
     if (runs && block > 0) most = std::max(most, limit(terms, block));
   };
   const ioattn::Blocks& rows = blocks.rows;
-  include(steps.alone || steps.rows, m, rows.c);
+  include(steps.alone || steps.rows, m, blocks.keys.one_pass ? blocks.keys.c : rows.c);
   include(steps.alone, n, rows.rho);
   include(steps.alone || steps.values, d, rows.h.depth);
   include(true, e, rows.g.depth);

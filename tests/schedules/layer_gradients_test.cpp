@@ -110,7 +110,7 @@ ProductBlocks any_product(RandomProblem* random) {
 
 TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
   RandomProblem random(60);
-  int planned = 0, alone = 0, sums = 0;
+  int planned = 0, alone = 0, sums = 0, outer = 0, one_pass = 0;
   std::array<int, 2> forms = {};
   std::map<Schedule, int> schedules;
   while (planned < 2400 && !testing::Test::HasFailure()) {
@@ -131,12 +131,15 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
       if (random.uniform(0, 1) == 1) request.memory_limit_bytes = index_t(1) << 40;
       const index_t least = least_M(request, set);
       request.M = random.uniform(0, 3) == 0 ? least : random.logarithmic(least, 60 * least);
+      request.outer_M = random.uniform(0, 1) * random.logarithmic(1, 20) * request.M;
       SCOPED_TRACE(to_text(LayerProblem{shape, DType::f32, 0}) + " " + describe(set) +
                    " M=" + std::to_string(request.M));
       plan::GradientPlan plan;
       plan::GradientEstimate estimate;
       ASSERT_TRUE(plan::make_gradient_plan(request, set, &plan, &estimate).is_ok());
-      check_counts(problem, set, plan.blocks, request.M);
+      const bool is_outer = plan.level == "L3";
+      ASSERT_EQ(estimate.M, is_outer ? request.outer_M : request.M);
+      check_counts(problem, set, plan.blocks, estimate.M);
       ASSERT_EQ(estimate.cost.total(), theory::gradients_cost(shape, set, plan.blocks).total());
       request.M = least - 1;
       plan::GradientPlan none;
@@ -147,7 +150,9 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
       sums += steps.one_sum;
       ++forms[std::size_t(plan.blocks.rows.form)];
       if (steps.alone) continue;
-      if (steps.rows) ++schedules[plan.blocks.schedule];
+      outer += is_outer;
+      one_pass += plan.blocks.keys.one_pass;
+      if (has_row_pass(steps, plan.blocks)) ++schedules[plan.blocks.schedule];
 
       // Blocks of any size, in either form, of any schedule.
       GradientBlocks any;
@@ -167,6 +172,8 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
         any.rows.*product = any_product(&random);
       any.keys.c = random.logarithmic(1, 40);
       any.keys.rho = random.logarithmic(1, 40);
+      any.keys.one_pass = steps.rows && steps.keys && any.schedule == Schedule::row_stream &&
+                          random.uniform(0, 1) == 1;
       for (ProductBlocks* product : {&any.da1, &any.da3, &any.dy, &any.dw})
         *product = any_product(&random);
       any.sum = random.logarithmic(1, 20);
@@ -175,6 +182,8 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
   }
   EXPECT_GT(alone, 100);
   EXPECT_GT(sums, 100);
+  EXPECT_GT(outer, 100);
+  EXPECT_GT(one_pass, 200);
   EXPECT_GT(forms[0], 100);
   EXPECT_GT(forms[1], 100);
   EXPECT_GT(schedules[Schedule::row_stream], 200);
@@ -210,7 +219,7 @@ TYPED_TEST(LayerGradientValues, AreTheOraclesForEveryNumberOfThreads) {
         const kernels::KernelTable<T>& table = *tables[(++cases + seed) % tables.size()];
         const GradientSet set = random_set(&random, shape.tie, dk);
         plan::PlanRequest request = request_for(shape, 1, table.tile);
-        request.schedule = Schedule::row_stream;
+        if (trial > 0) request.schedule = Schedule::row_stream;
         if (!shape.mask.hides() && trial > 1) {
           request.schedule = trial == 2 ? Schedule::q_stored : Schedule::half_dim;
         }

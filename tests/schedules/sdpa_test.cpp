@@ -218,7 +218,7 @@ SdpaBlocks any_blocks(RandomProblem* random) {
   any.rows.r = round_up(any.rows.r, any.rows.rho);
   any.keys.c = random->logarithmic(1, 40);
   any.keys.rho = random->logarithmic(1, 40);
-  any.one_pass = random->uniform(0, 1) == 1;
+  any.keys.one_pass = random->uniform(0, 1) == 1;
   return any;
 }
 
@@ -306,7 +306,7 @@ TEST(Sdpa, CountsAreTheSumsOverThePhases) {
     ASSERT_TRUE(make_backward(request).is_ok());
     outer += plan.level == "L3";
     backward(plan.blocks, estimate.M);
-    if (plan.blocks.one_pass) ++in_one_pass;
+    if (plan.blocks.keys.one_pass) ++in_one_pass;
 
     const SdpaBlocks any = any_blocks(&random);
     forward(any.rows, index_t(1) << 40);
@@ -341,10 +341,10 @@ TYPED_TEST(SdpaValues, AreTheOraclesForEveryNumberOfThreads) {
                  std::to_string(int(layout)) + " r=" + std::to_string(blocks.rows.r) +
                  " c=" + std::to_string(blocks.rows.c) + " rho=" + std::to_string(blocks.rows.rho) +
                  " keys " + std::to_string(blocks.keys.c) + "x" + std::to_string(blocks.keys.rho) +
-                 (blocks.one_pass ? " in one pass" : ""));
+                 (blocks.keys.one_pass ? " in one pass" : ""));
     const double allowed =
         std::max({limit(shape.m, blocks.rows.c), limit(shape.group() * shape.n, blocks.keys.rho),
-                  limit(shape.m, blocks.one_pass ? blocks.keys.c : blocks.rows.c)});
+                  limit(shape.m, blocks.keys.one_pass ? blocks.keys.c : blocks.rows.c)});
     const bool o = trial % 7 != 5, lse = trial % 7 != 6;
     std::vector<T> one;
     for (const int threads : {1, 2, 3, 5}) {
