@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::AddCustomContext("cpu", ioattn::machine::this_machine().model);
   if (!ioattn::bench::add_layer_benchmarks()) return 1;
+  ioattn::bench::add_sdpa_benchmarks();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;

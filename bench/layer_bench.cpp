@@ -94,7 +94,7 @@ void run_openblas(benchmark::State& state, const LayerProblem& problem, Work wor
     }
     return Status::ok();
   });
-  state.SetLabel(std::string("n x m matrices in memory, OpenBLAS ") + openblas_core());
+  state.SetLabel(openblas_label());
 }
 #endif
 

@@ -43,6 +43,8 @@ void force_best_openblas_core(char** argv) {
   execv("/proc/self/exe", argv);  // OpenBLAS looked before main; if this fails, so be it
 }
 
-const char* openblas_core() { return openblas_get_corename(); }
+std::string openblas_label() {
+  return std::string("n x m matrices in memory, OpenBLAS ") + openblas_get_corename();
+}
 
 }  // namespace ioattn::bench

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "base/types.hpp"
 
 namespace ioattn::bench {
@@ -18,6 +20,7 @@ void set_openblas_threads(int threads);
 // OpenBLAS 0.3.21 takes newer CPUs for older ones: sets OPENBLAS_CORETYPE to the best core whose
 // instructions this CPU has, unless it is set, and starts the program again.
 void force_best_openblas_core(char** argv);
-const char* openblas_core();
+// What a benchmark of it is labelled with: the core.
+std::string openblas_label();
 
 }  // namespace ioattn::bench
