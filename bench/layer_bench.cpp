@@ -4,15 +4,16 @@
 
 #include <benchmark/benchmark.h>
 
-#include <chrono>
 #include <cstdio>
 
 #include "api/layer.hpp"
 #include "api/session.hpp"
+#include "bench/benchmarks.hpp"
 #include "bench/layer_case.hpp"
-#include "machine/machine.hpp"
+#include "bench/measure.hpp"
 #ifdef IOATTN_BENCH_OPENBLAS
 #include "bench/naive_layer.hpp"
+#include "bench/openblas.hpp"
 #endif
 
 namespace ioattn::bench {
@@ -28,33 +29,6 @@ const char* const problems[] = {
 enum class Work { forward, dx, gradients };
 constexpr const char* name_of(Work work) {
   return work == Work::forward ? "forward" : work == Work::dx ? "dX" : "gradients";
-}
-
-// Calls `run` once per iteration and reports its rate beside the peak measured between the calls,
-// whatever IOATTN_ISA makes the calls run on.
-template <class Run>
-void measure(benchmark::State& state, DType dtype, int threads, index_t fma, const Run& run) {
-  const kernels::Kernels* kernels = nullptr;
-  Status status = kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels);
-  double seconds = 0, peak = 0;
-  for (auto _ : state) {
-    if (status.is_ok()) {
-      state.PauseTiming();
-      peak = std::max(peak, kernels::measure_fma_peak(*kernels, dtype, 0.02));
-      state.ResumeTiming();
-      const auto start = std::chrono::steady_clock::now();
-      status = run();
-      seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    }
-    if (!status.is_ok()) {
-      state.SkipWithError(status.message());
-      break;
-    }
-  }
-  const double flops =
-      2 * static_cast<double>(fma) * static_cast<double>(state.iterations()) / seconds;
-  state.counters["GFlops"] = flops * 1e-9;
-  state.counters["of_peak"] = flops / (peak * threads);
 }
 
 template <class T>
@@ -81,12 +55,12 @@ void run_ioattn(benchmark::State& state, const LayerProblem& problem, Work work,
     return;
   }
   if (work == Work::forward) {
-    measure(state, problem.dtype, threads, chosen.fma, run_forward);
+    measure(state, problem.dtype, threads, flops_of(chosen.fma), run_forward);
     state.counters["words_L2"] = static_cast<double>(chosen.cost.total().words());
     state.SetLabel(plan::to_text(forward));
     return;
   }
-  measure(state, problem.dtype, threads, estimate.fma, [&] {
+  measure(state, problem.dtype, threads, flops_of(estimate.fma), [&] {
     return api::layer_gradients<T>(in, {data.d_o.data(), n, e, e}, {data.o.data(), n, e, e},
                                    data.lse.data(), backward, threads, nullptr, out);
   });
@@ -112,7 +86,7 @@ void run_openblas(benchmark::State& state, const LayerProblem& problem, Work wor
   const bool forward = work == Work::forward;
   const index_t fma =
       forward ? NaiveLayer<T>::forward_fma(problem.shape) : NaiveLayer<T>::fma(problem.shape, out);
-  measure(state, problem.dtype, threads, fma, [&] {
+  measure(state, problem.dtype, threads, flops_of(fma), [&] {
     if (forward) {
       naive.forward(in, data.o.data(), data.lse.data());
     } else {
@@ -120,7 +94,7 @@ void run_openblas(benchmark::State& state, const LayerProblem& problem, Work wor
     }
     return Status::ok();
   });
-  state.SetLabel(std::string("n x m matrices in memory, OpenBLAS ") + openblas_core());
+  state.SetLabel(openblas_label());
 }
 #endif
 
@@ -137,19 +111,15 @@ void add(const char* who, Run of_float, Run of_double, const LayerProblem& probl
       ->UseRealTime();
 }
 
-int run_all(int argc, char** argv) {
-#ifdef IOATTN_BENCH_OPENBLAS
-  force_best_openblas_core(argv);
-#endif
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::AddCustomContext("cpu", machine::this_machine().model);
+}  // namespace
+
+bool add_layer_benchmarks() {
   for (const char* text : problems) {
     LayerProblem problem;
     std::string error;
     if (!parse_problem(text, &problem, &error)) {
       std::fprintf(stderr, "%s\n", error.c_str());
-      return 1;
+      return false;
     }
     for (const Work work : {Work::forward, Work::dx, Work::gradients}) {
       for (int threads = 1; threads <= machine::this_machine().usable_threads; threads *= 2) {
@@ -160,12 +130,7 @@ int run_all(int argc, char** argv) {
       }
     }
   }
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+  return true;
 }
 
-}  // namespace
 }  // namespace ioattn::bench
-
-int main(int argc, char** argv) { return ioattn::bench::run_all(argc, argv); }

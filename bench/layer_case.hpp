@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cmath>
-#include <random>
 #include <vector>
 
 #include "base/gradients.hpp"
 #include "base/layer_inputs.hpp"
+#include "bench/normal_values.hpp"
 
 namespace ioattn::bench {
 
@@ -16,6 +16,7 @@ class LayerCase {
  public:
   explicit LayerCase(const LayerShape& shape) : shape_(shape) {
     const auto [n, m, d, e, tie, mask] = shape;
+    NormalValues<T> random;
     const double scale = 1 / std::sqrt(static_cast<double>(d));
     a1_ = random(n * d, 1);
     a2_ = random(m * d, 1);
@@ -61,15 +62,7 @@ class LayerCase {
   std::vector<T> d_o, o, lse, dx, dy, da1, da2, da3;
 
  private:
-  std::vector<T> random(index_t count, double deviation) {
-    std::normal_distribution<double> normal(0, deviation);
-    std::vector<T> values(static_cast<std::size_t>(count));
-    for (T& value : values) value = static_cast<T>(normal(engine_));
-    return values;
-  }
-
   LayerShape shape_;
-  std::mt19937 engine_{1};
   std::vector<T> a1_, a2_, a3_, x_, y_;
 };
 

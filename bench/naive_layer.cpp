@@ -1,27 +1,9 @@
 #include "bench/naive_layer.hpp"
 
-#include <cblas.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdlib>
+#include "bench/openblas.hpp"
 
 namespace ioattn::bench {
 namespace {
-
-void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, index_t rows, index_t cols, index_t depth,
-          const float* a, index_t lda, const float* b, index_t ldb, float* c, index_t ldc) {
-  cblas_sgemm(CblasRowMajor, ta, tb, int(rows), int(cols), int(depth), 1, a, int(lda), b, int(ldb),
-              0, c, int(ldc));
-}
-void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, index_t rows, index_t cols, index_t depth,
-          const double* a, index_t lda, const double* b, index_t ldb, double* c, index_t ldc) {
-  cblas_dgemm(CblasRowMajor, ta, tb, int(rows), int(cols), int(depth), 1, a, int(lda), b, int(ldb),
-              0, c, int(ldc));
-}
-
-constexpr CBLAS_TRANSPOSE plain = CblasNoTrans, transposed = CblasTrans;
 
 template <class T>
 std::vector<T> matrix(index_t rows, index_t cols) {
@@ -33,72 +15,37 @@ std::vector<T> matrix(index_t rows, index_t cols) {
 template <class T>
 NaiveLayer<T>::NaiveLayer(const LayerShape& shape, int threads)
     : shape_(shape),
+      attention_(shape, 1, threads),
       s_(matrix<T>(shape.n, shape.d)),
       h_(matrix<T>(shape.m, shape.dv)),
-      f_(matrix<T>(shape.n, shape.m)),
-      p_(matrix<T>(shape.n, shape.m)),
       u_(matrix<T>(shape.n, shape.d)),
-      w_(matrix<T>(shape.m, shape.dv)) {
-  openblas_set_num_threads(threads);
+      w_(matrix<T>(shape.m, shape.dv)) {}
+
+template <class T>
+void NaiveLayer<T>::project(const LayerInputs<T>& in) {
+  const auto [n, m, d, e, tie, mask] = shape_;
+  gemm(Op::plain, Op::plain, n, d, d, 1, in.a1.data, in.x.data, s_.data());
+  gemm(Op::plain, Op::plain, m, e, d, 1, in.a3.data, in.y.data, h_.data());
 }
 
 template <class T>
 void NaiveLayer<T>::forward(const LayerInputs<T>& in, T* o, T* lse) {
-  const auto [n, m, d, e, tie, mask] = shape_;
-  gemm(plain, plain, n, d, d, in.a1.data, d, in.x.data, d, s_.data(), d);
-  gemm(plain, plain, m, e, d, in.a3.data, d, in.y.data, e, h_.data(), e);
-  gemm(plain, transposed, n, m, d, s_.data(), d, in.a2.data, d, f_.data(), m);
-  for (index_t i = 0; i < n; ++i) {
-    T* row = f_.data() + i * m;
-    T largest = row[0], sum = 0;
-    for (index_t j = 1; j < m; ++j) largest = std::max(largest, row[j]);
-    for (index_t j = 0; j < m; ++j) {
-      row[j] = std::exp(row[j] - largest);
-      sum += row[j];
-    }
-    for (index_t j = 0; j < m; ++j) row[j] /= sum;
-    lse[i] = largest + std::log(sum);
-  }
-  gemm(plain, plain, n, e, m, f_.data(), m, h_.data(), e, o, e);
+  project(in);
+  attention_.forward(s_.data(), in.a2.data, h_.data(), o, lse);
 }
 
 template <class T>
 void NaiveLayer<T>::backward(const LayerInputs<T>& in, const T* d_o, const T* o, const T* lse,
                              const Gradients& out) {
   const auto [n, m, d, e, tie, mask] = shape_;
-  gemm(plain, plain, n, d, d, in.a1.data, d, in.x.data, d, s_.data(), d);
-  gemm(plain, plain, m, e, d, in.a3.data, d, in.y.data, e, h_.data(), e);
-  gemm(plain, transposed, n, m, d, s_.data(), d, in.a2.data, d, f_.data(), m);
-  gemm(plain, transposed, n, m, e, d_o, e, h_.data(), e, p_.data(), m);
-  for (index_t i = 0; i < n; ++i) {
-    T delta = 0;
-    for (index_t k = 0; k < e; ++k) delta += o[i * e + k] * d_o[i * e + k];
-    T *f = f_.data() + i * m, *p = p_.data() + i * m;
-    for (index_t j = 0; j < m; ++j) {
-      f[j] = std::exp(f[j] - lse[i]);
-      p[j] = f[j] * (p[j] - delta);
-    }
-  }
-  if (out.dx != nullptr || out.da1 != nullptr) {
-    gemm(plain, plain, n, d, m, p_.data(), m, in.a2.data, d, u_.data(), d);
-  }
-  if (out.dx != nullptr) {
-    gemm(transposed, plain, d, d, n, in.a1.data, d, u_.data(), d, out.dx, d);
-  }
-  if (out.da1 != nullptr) {
-    gemm(plain, transposed, n, d, d, u_.data(), d, in.x.data, d, out.da1, d);
-  }
-  if (out.da2 != nullptr) {
-    gemm(transposed, plain, m, d, n, p_.data(), m, s_.data(), d, out.da2, d);
-  }
-  if (out.da3 == nullptr && out.dy == nullptr) return;
-  gemm(transposed, plain, m, e, n, f_.data(), m, d_o, e, w_.data(), e);
-  if (out.da3 != nullptr) {
-    gemm(plain, transposed, m, d, e, w_.data(), e, in.y.data, e, out.da3, d);
-  }
-  if (out.dy != nullptr) {
-    gemm(transposed, plain, d, e, m, in.a3.data, d, w_.data(), e, out.dy, e);
-  }
+  T* u = out.dx != nullptr || out.da1 != nullptr ? u_.data() : nullptr;
+  T* w = out.da3 != nullptr || out.dy != nullptr ? w_.data() : nullptr;
+  project(in);
+  attention_.backward(s_.data(), in.a2.data, h_.data(), d_o, o, lse, {u, out.da2, w});
+  if (out.dx != nullptr) gemm(Op::transposed, Op::plain, d, d, n, 1, in.a1.data, u, out.dx);
+  if (out.da1 != nullptr) gemm(Op::plain, Op::transposed, n, d, d, 1, u, in.x.data, out.da1);
+  if (out.da3 != nullptr) gemm(Op::plain, Op::transposed, m, d, e, 1, w, in.y.data, out.da3);
+  if (out.dy != nullptr) gemm(Op::transposed, Op::plain, d, e, m, 1, in.a3.data, w, out.dy);
 }
 
 template <class T>
@@ -117,23 +64,6 @@ index_t NaiveLayer<T>::fma(const LayerShape& shape, const Gradients& out) {
          (out.da2 != nullptr ? n * m * d : 0) + (of_w ? n * m * e : 0) +
          (out.da3 != nullptr ? m * d * e : 0) + (out.dy != nullptr ? m * d * e : 0);
 }
-
-void force_best_openblas_core(char** argv) {
-  if (getenv("OPENBLAS_CORETYPE") != nullptr) return;
-  __builtin_cpu_init();
-  const char* core = nullptr;
-  if (__builtin_cpu_supports("avx512bf16")) {
-    core = "Cooperlake";
-  } else if (__builtin_cpu_supports("avx512f")) {
-    core = "SkylakeX";
-  } else {
-    return;  // without AVX-512 it knows the CPU
-  }
-  setenv("OPENBLAS_CORETYPE", core, 1);
-  execv("/proc/self/exe", argv);  // OpenBLAS looked before main; if this fails, so be it
-}
-
-const char* openblas_core() { return openblas_get_corename(); }
 
 template class NaiveLayer<float>;
 template class NaiveLayer<double>;

@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "base/layer_inputs.hpp"
+#include "bench/naive_sdpa.hpp"
 
 namespace ioattn::bench {
 
-// The layer problem as it is written down: n x m matrices in memory, every product by OpenBLAS,
-// element-wise loops vectorised by the compiler. What a careful user has without this library.
+// The layer problem as it is written down: S = A1 X and H = A3 Y, then NaiveSdpa of S, A2 and H.
 template <class T>
 class NaiveLayer {
  public:
@@ -28,13 +28,11 @@ class NaiveLayer {
   static index_t fma(const LayerShape& shape, const Gradients& out);
 
  private:
-  LayerShape shape_;
-  std::vector<T> s_, h_, f_, p_, u_, w_;
-};
+  void project(const LayerInputs<T>& in);
 
-// OpenBLAS 0.3.21 takes newer CPUs for older ones: sets OPENBLAS_CORETYPE to the best core whose
-// instructions this CPU has, unless it is set, and starts the program again.
-void force_best_openblas_core(char** argv);
-const char* openblas_core();
+  LayerShape shape_;
+  NaiveSdpa<T> attention_;
+  std::vector<T> s_, h_, u_, w_;
+};
 
 }  // namespace ioattn::bench

@@ -1,0 +1,9 @@
+#pragma once
+
+namespace ioattn::bench {
+
+// Register what ioattn-bench runs. False, and a message, if a problem's text is wrong.
+bool add_layer_benchmarks();
+void add_sdpa_benchmarks();
+
+}  // namespace ioattn::bench

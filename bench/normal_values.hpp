@@ -1,0 +1,25 @@
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "base/types.hpp"
+
+namespace ioattn::bench {
+
+// Independent normal values around 0, the same in every run.
+template <class T>
+class NormalValues {
+ public:
+  std::vector<T> operator()(index_t count, double deviation) {
+    std::normal_distribution<double> normal(0, deviation);
+    std::vector<T> values(static_cast<std::size_t>(count));
+    for (T& value : values) value = static_cast<T>(normal(engine_));
+    return values;
+  }
+
+ private:
+  std::mt19937 engine_{1};
+};
+
+}  // namespace ioattn::bench

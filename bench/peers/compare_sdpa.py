@@ -1,0 +1,197 @@
+"""Scaled dot-product attention by ioattn and by PyTorch's flash attention on this CPU: milliseconds of both,
+measured in turns on the same inputs with as many threads, and errors against float64."""
+
+import argparse
+import itertools
+import json
+import os
+import pathlib
+import statistics
+import time
+from typing import NamedTuple
+
+# Threads of one library that spin after a call would take CPUs from the other.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+import torch  # noqa: E402
+from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
+
+from ioattn_sdpa import Library, Sdpa  # noqa: E402
+
+MOST_FLOPS = 2**37  # forward; what `all` leaves out takes minutes a shape
+SAMPLE_SECONDS = 0.02  # shorter calls are timed several at once
+
+
+class Shape(NamedTuple):
+    batch: int
+    heads: int
+    n: int
+    d: int
+    causal: bool = False
+
+    def __str__(self):
+        return f"b{self.batch} h{self.heads} n{self.n} d{self.d}" + (" causal" if self.causal else "")
+
+    def forward_flops(self):
+        return 4 * self.batch * self.heads * self.n**2 * self.d
+
+
+ACCURACY_SHAPE = Shape(1, 4, 1024, 64)
+QUICK = [
+    Shape(4, 16, 256, 64), ACCURACY_SHAPE, ACCURACY_SHAPE._replace(causal=True), Shape(1, 8, 1024, 128),
+    Shape(1, 1, 4096, 64), Shape(1, 1, 4096, 128), Shape(1, 1, 2048, 256), Shape(1, 1, 2048, 512)]
+# B x H = 1, 4, 16, 64
+GRID = [Shape(*leading, n, d) for leading, n, d in itertools.product(
+    [(1, 1), (1, 4), (2, 8), (4, 16)], [64, 256, 1024, 4096, 8192], [64, 128, 256, 512, 1024])]
+
+
+class Inputs:
+    def __init__(self, shape):
+        torch.manual_seed(1)
+        size = shape[:4]
+        self.q, self.k, self.v, self.d_o = (torch.randn(size) for _ in range(4))
+        self.causal = shape.causal
+
+
+class TorchFlash:
+    def __init__(self, inputs):
+        self.inputs = inputs
+        self.leaves = [x.clone().requires_grad_() for x in (inputs.q, inputs.k, inputs.v)]
+        self.o = self.attention(*self.leaves)
+
+    def attention(self, q, k, v):
+        return scaled_dot_product_attention(q, k, v, is_causal=self.inputs.causal)
+
+    def forward(self):
+        with torch.no_grad():
+            return self.attention(self.inputs.q, self.inputs.k, self.inputs.v)
+
+    def backward(self):
+        return torch.autograd.grad(self.o, self.leaves, self.inputs.d_o, retain_graph=True)
+
+
+class Ioattn:
+    def __init__(self, library, inputs):
+        self.sdpa = Sdpa(library, torch.get_num_threads(), inputs.q, inputs.k, inputs.v, inputs.causal)
+        self.d_o = inputs.d_o
+        self.results = self.sdpa.forward()
+
+    def forward(self):
+        return self.sdpa.forward()[0]
+
+    def backward(self):
+        return self.sdpa.backward(self.d_o, *self.results)
+
+
+def seconds_per_call(run, calls):
+    start = time.perf_counter()
+    for _ in range(calls):
+        run()
+    return (time.perf_counter() - start) / calls
+
+
+def medians(runs):
+    """Seconds per call of each of `runs`, which take turns."""
+    for run in runs:
+        run()
+    longest = max(seconds_per_call(run, 1) for run in runs)
+    repeats = 3 if longest > 1 else 5 if longest > 0.1 else 11
+    calls = max(1, round(SAMPLE_SECONDS / longest))
+    samples = [[] for _ in runs]
+    for repeat in range(repeats):
+        order = list(zip(runs, samples))
+        for run, into in order if repeat % 2 == 0 else reversed(order):
+            into.append(seconds_per_call(run, calls))
+    return [statistics.median(of_run) for of_run in samples]
+
+
+def measure(shape, library):
+    inputs = Inputs(shape)
+    peer, ours = TorchFlash(inputs), Ioattn(library, inputs)
+    row = shape._asdict()
+    for name in ("forward", "backward"):
+        of_peer, of_ours = medians([getattr(peer, name), getattr(ours, name)])
+        row[name] = {"torch_ms": 1e3 * of_peer, "ioattn_ms": 1e3 * of_ours, "ratio": of_peer / of_ours}
+    return row
+
+
+def float64_results(inputs):
+    q, k, v = (x.double().requires_grad_() for x in (inputs.q, inputs.k, inputs.v))
+    scores = q @ k.transpose(-2, -1) / q.shape[-1]**0.5
+    if inputs.causal:
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(hidden, -torch.inf)
+    o = torch.softmax(scores, -1) @ v
+    return [o.detach(), *torch.autograd.grad(o, (q, k, v), inputs.d_o.double())]
+
+
+def errors(shape, library):
+    """max |x - ref| / max |ref| of both for O, dQ, dK and dV."""
+    inputs = Inputs(shape)
+    references = float64_results(inputs)
+    found = {}
+    for who, runs in (("torch", TorchFlash(inputs)), ("ioattn", Ioattn(library, inputs))):
+        results = [runs.forward(), *runs.backward()]
+        found[who] = {
+            name: ((x.double() - ref).abs().max() / ref.abs().max()).item()
+            for name, x, ref in zip(("O", "dQ", "dK", "dV"), results, references)}
+    return found
+
+
+def default_library():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    found = sorted(root.glob("build/release/lib*/**/libioattn.so*"))
+    return found[0] if found else None
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--library", default=default_library(), help="libioattn.so; that of build/release")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of both; all CPUs")
+    parser.add_argument("--shapes", choices=["quick", "all"], default="quick")
+    parser.add_argument("--json", metavar="FILE", help="write the figures here too")
+    args = parser.parse_args()
+    if args.library is None:
+        parser.error("no libioattn.so in build/release: build the target ioattn, or name one by --library")
+    return args
+
+
+def compare(grid, library):
+    """Prints a table and returns what JSON shall hold."""
+    shapes = [shape for shape in grid if shape.forward_flops() <= MOST_FLOPS]
+    if len(shapes) < len(grid):
+        print(f"{len(grid) - len(shapes)} shapes of {len(grid)} left out: more than {MOST_FLOPS:.2g} flops forward")
+    print(f"{'':24}{'forward, ms':^28}  {'backward, ms':^28}".rstrip())
+    print((f"{'shape':24}" + 2 * f"{'torch':>10}{'ioattn':>10}{'ratio':>8}  ").rstrip())
+    rows = []
+    for shape in shapes:
+        row = measure(shape, library)
+        rows.append(row)
+        columns = ("{torch_ms:10.3f}{ioattn_ms:10.3f}{ratio:8.2f}".format(**row[name])
+                   for name in ("forward", "backward"))
+        print(f"{str(shape):24}" + "  ".join(columns), flush=True)
+    for name in ("forward", "backward"):
+        mean = statistics.geometric_mean(row[name]["ratio"] for row in rows)
+        print(f"geometric mean of the ratios, {name}: {mean:.2f}")
+
+    accuracy = errors(ACCURACY_SHAPE, library)
+    print(f"\nmax |x - ref| / max |ref| against float64, {ACCURACY_SHAPE}")
+    for who, of_who in accuracy.items():
+        print(f"{who:10}" + "".join(f"  {name} {error:.1e}" for name, error in of_who.items()))
+    return {"shapes": rows, "errors": {"shape": ACCURACY_SHAPE._asdict(), **accuracy}}
+
+
+def main():
+    args = arguments()
+    torch.set_num_threads(args.threads)
+    print(f"torch {torch.__version__}, f32, threads: {args.threads}; ms are medians, ratio is torch / ioattn")
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # an error where it does not apply
+        report = compare(QUICK if args.shapes == "quick" else GRID, Library(str(args.library)))
+    if args.json:
+        report = {"torch": torch.__version__, "dtype": "f32", "threads": args.threads, **report}
+        pathlib.Path(args.json).write_text(json.dumps(report, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
