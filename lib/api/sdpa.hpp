@@ -11,6 +11,10 @@ namespace ioattn::api {
 // Sizes are not negative, heads fit, the scale is finite, and products of sizes fit in 64 bits.
 Status validate_problem(const SdpaProblem& problem);
 
+// Threads that a call takes: those granted, but none for so few multiply-adds that it would start
+// later than others could have ended.
+int threads_for(const SdpaProblem& problem, const RunOptions& options);
+
 // Plans the forward pass, or a set of gradients, for a valid problem.
 Status plan_sdpa(const SdpaProblem& problem, const RunOptions& options, plan::SdpaPlan* plan,
                  plan::SdpaEstimate* estimate = nullptr);

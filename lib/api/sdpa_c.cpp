@@ -159,7 +159,7 @@ ioattn_status ioattn_sdpa_forward(const ioattn_sdpa_problem* problem, const ioat
     const SdpaShape& s = planned.shape;
     const auto forward = [&](auto zero) {
       using T = decltype(zero);
-      return sdpa_forward<T>(planned, inputs_of<T>(*problem), plan, granted_threads(run.threads),
+      return sdpa_forward<T>(planned, inputs_of<T>(*problem), plan, threads_for(planned, run),
                              nullptr,
                              tensor(static_cast<T*>(o), s.batch, s.heads, s.n, s.dv, o_stride),
                              vectors(static_cast<T*>(lse), s.batch, s.heads, s.n, lse_stride));
@@ -193,7 +193,7 @@ ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
           tensor(static_cast<const T*>(o), s.batch, s.heads, s.n, s.dv, o_stride),
           vectors(static_cast<const T*>(lse), s.batch, s.heads, s.n, lse_stride)};
       return sdpa_backward<T>(planned, inputs_of<T>(*problem), results, plan,
-                              granted_threads(run.threads), nullptr, out);
+                              threads_for(planned, run), nullptr, out);
     };
     return planned.dtype == DType::f32 ? backward(float()) : backward(double());
   });
