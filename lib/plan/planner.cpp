@@ -1,6 +1,7 @@
 #include "plan/planner.hpp"
 
 #include "plan/blocking.hpp"
+#include "plan/blocking_rows.hpp"
 
 namespace ioattn::plan {
 
@@ -92,6 +93,29 @@ double estimated_time(const Candidate& c) {
   return static_cast<double>(c.fma) + fma_per_word * static_cast<double>(c.cost.total().words());
 }
 
+// Longer blocks of row_stream with stored products, in L3. The products stay in M.
+void hold_in_outer(const PlanRequest& request, Candidate* c) {
+  const LayerShape& shape = request.problem.shape;
+  const Variant variant = variant_of(request.pass, c->schedule, c->blocks);
+  if (request.outer_M <= request.M || c->schedule != Schedule::row_stream ||
+      c->blocks.products == Products::fused) {
+    return;
+  }
+  const FastMemory outer = {request.outer_M, request.M};
+  const Blocks longer = choose_row_blocks(variant, shape, outer, request.tile);
+  Blocks blocks = c->blocks;
+  blocks.r = longer.r;
+  blocks.c = longer.c;
+  blocks.rho = longer.rho;
+  if (row_pass_time(variant, shape, blocks, outer, request.tile) >=
+      (1 - outer_gain) * row_pass_time(variant, shape, c->blocks, request.M, request.tile)) {
+    return;
+  }
+  c->blocks = blocks;
+  c->is_outer = true;
+  c->cost = theory::io_cost(request.pass, c->schedule, shape, blocks);
+}
+
 Status too_small(const PlanRequest& request, const char* what, index_t least) {
   return Status::error(StatusCode::fast_memory_too_small,
                        "M = %lld words is too small for %s (%s pass): the least is %lld",
@@ -145,9 +169,15 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
     return too_small(request, request.schedule ? name_of(*request.schedule) : any,
                      smallest->least_M);
   }
-  *plan = {request.level,    best->schedule,    best->blocks,
-           request.tile.isa, request.tile.rows, request.tile.cols};
-  if (chosen != nullptr) *chosen = *best;
+  Candidate taken = *best;
+  hold_in_outer(request, &taken);
+  *plan = {taken.is_outer ? "L3" : request.level,
+           taken.schedule,
+           taken.blocks,
+           request.tile.isa,
+           request.tile.rows,
+           request.tile.cols};
+  if (chosen != nullptr) *chosen = taken;
   return Status::ok();
 }
 
