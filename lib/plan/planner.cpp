@@ -2,6 +2,7 @@
 
 #include "plan/blocking.hpp"
 #include "plan/blocking_rows.hpp"
+#include "theory/block_costs.hpp"
 
 namespace ioattn::plan {
 
@@ -93,27 +94,62 @@ double estimated_time(const Candidate& c) {
   return static_cast<double>(c.fma) + fma_per_word * static_cast<double>(c.cost.total().words());
 }
 
-// Longer blocks of row_stream with stored products, in L3. The products stay in M.
-void hold_in_outer(const PlanRequest& request, Candidate* c) {
+// In multiply-adds, of a candidate that is row_stream. Longer blocks make the pass faster, not the
+// thin products around it.
+double row_stream_time(const PlanRequest& request, const Candidate& c, const FastMemory& memory) {
   const LayerShape& shape = request.problem.shape;
-  const Variant variant = variant_of(request.pass, c->schedule, c->blocks);
-  if (request.outer_M <= request.M || c->schedule != Schedule::row_stream ||
-      c->blocks.products == Products::fused) {
-    return;
+  const auto [n, m, d, e, tie, mask] = shape;
+  const Variant variant = variant_of(request.pass, c.schedule, c.blocks);
+  const bool forward = request.pass == Pass::forward, fused = variant.products == Products::fused;
+  const index_t v = variant.form == Form::h ? e : d;
+  index_t pass_fma = visible_pairs(mask, n, m) * (forward ? d + v : 2 * d + v);
+  index_t pass_words = c.cost.total().words();
+  if (!fused) {
+    pass_words = (forward ? theory::row_stream_forward_pass(shape, c.blocks)
+                          : theory::row_stream_backward_pass(shape, c.blocks))
+                     .words();
+  } else if (!forward) {
+    pass_fma += n * d * d;  // dX
   }
-  const FastMemory outer = {request.outer_M, request.M};
-  const Blocks longer = choose_row_blocks(variant, shape, outer, request.tile);
-  Blocks blocks = c->blocks;
-  blocks.r = longer.r;
-  blocks.c = longer.c;
-  blocks.rho = longer.rho;
-  if (row_pass_time(variant, shape, blocks, outer, request.tile) >=
-      (1 - outer_gain) * row_pass_time(variant, shape, c->blocks, request.M, request.tile)) {
-    return;
+  return row_pass_time(variant, shape, c.blocks, memory, request.tile) +
+         static_cast<double>(c.fma - pass_fma) +
+         fma_per_word * static_cast<double>(c.cost.total().words() - pass_words);
+}
+
+// The same with blocks of row_stream that only L3 holds; the products stay in M.
+Candidate held_in_outer(const PlanRequest& request, const Candidate& inner) {
+  const LayerShape& shape = request.problem.shape;
+  const Variant variant = variant_of(request.pass, inner.schedule, inner.blocks);
+  const Blocks longer =
+      choose_row_blocks(variant, shape, {request.outer_M, request.M}, request.tile);
+  Candidate outer = inner;
+  outer.blocks.r = longer.r;
+  outer.blocks.c = longer.c;
+  outer.blocks.rho = longer.rho;
+  outer.is_outer = true;
+  outer.cost = theory::io_cost(request.pass, outer.schedule, shape, outer.blocks);
+  return outer;
+}
+
+// Where row_stream is best, whether it is much better in L3.
+Candidate with_outer(const PlanRequest& request, const Candidate& best,
+                     const std::vector<Candidate>& all) {
+  Candidate taken = best;
+  if (request.outer_M <= request.M || request.literal || best.schedule != Schedule::row_stream) {
+    return taken;
   }
-  c->blocks = blocks;
-  c->is_outer = true;
-  c->cost = theory::io_cost(request.pass, c->schedule, shape, blocks);
+  double least = (1 - outer_gain) * row_stream_time(request, best, request.M);
+  for (const Candidate& c : all) {
+    const bool offered = c.schedule == Schedule::row_stream && c.fits && c.within_memory_limit &&
+                         c.blocks.products == Products::stored;
+    if (!offered) continue;
+    const Candidate outer = held_in_outer(request, c);
+    const double time = row_stream_time(request, outer, {request.outer_M, request.M});
+    if (time >= least) continue;
+    least = time;
+    taken = outer;
+  }
+  return taken;
 }
 
 Status too_small(const PlanRequest& request, const char* what, index_t least) {
@@ -169,8 +205,7 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
     return too_small(request, request.schedule ? name_of(*request.schedule) : any,
                      smallest->least_M);
   }
-  Candidate taken = *best;
-  hold_in_outer(request, &taken);
+  const Candidate taken = with_outer(request, *best, list);
   *plan = {taken.is_outer ? "L3" : request.level,
            taken.schedule,
            taken.blocks,
