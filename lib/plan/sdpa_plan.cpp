@@ -1,0 +1,116 @@
+#include "plan/sdpa_plan.hpp"
+
+#include "plan/plan_items.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+constexpr std::string_view delta_name = "delta=";
+
+struct Phases {
+  bool delta, rows, keys;
+};
+
+SdpaBlocks cut(const SdpaBlocks& blocks, const Phases& runs) {
+  SdpaBlocks taken;
+  taken.rows.form = Form::h;
+  taken.rows.products = Products::stored;
+  if (runs.rows) {
+    taken.rows.r = blocks.rows.r;
+    taken.rows.c = blocks.rows.c;
+    taken.rows.rho = blocks.rows.rho;
+  }
+  if (runs.delta) {
+    taken.rows.o = blocks.rows.o;
+    taken.rows.w = blocks.rows.w;
+  }
+  if (runs.keys) {
+    taken.keys.form = Form::h;
+    taken.keys.c = blocks.keys.c;
+    taken.keys.rho = blocks.keys.rho;
+    taken.keys.one_pass = blocks.keys.one_pass;
+  }
+  return taken;
+}
+
+// One item of the text; what no phase takes is left behind, so that the text is not canonical.
+bool parse_item(std::string_view item, SdpaPlan* plan) {
+  SdpaBlocks& blocks = plan->blocks;
+  if (item.starts_with(delta_name)) {
+    // As if of a product that sums over one column.
+    ProductBlocks delta;
+    if (!parse_product(std::string(item.substr(delta_name.size())) + "x1", &delta)) return false;
+    blocks.rows.o = delta.rows;
+    blocks.rows.w = delta.cols;
+    return true;
+  }
+  Plan pass;
+  if (!is_pass(item) || !parse_pass(item, &pass, plan)) return false;
+  if (pass.schedule == Schedule::col_stream) {
+    blocks.keys = pass.blocks;
+  } else {
+    blocks.rows.r = pass.blocks.r;
+    blocks.rows.c = pass.blocks.c;
+    blocks.rows.rho = pass.blocks.rho;
+  }
+  return true;
+}
+
+template <class Cut>
+bool parse(std::string_view text, const char* what, const Cut& taken, SdpaPlan* plan,
+           std::string* error) {
+  SdpaPlan parsed;
+  const auto canonical = [&] {
+    parsed.blocks = taken(parsed.blocks);
+    return to_text(parsed);
+  };
+  if (!parse_items(
+          text, what, [&](std::string_view item) { return parse_item(item, &parsed); }, canonical,
+          error)) {
+    return false;
+  }
+  *plan = parsed;
+  return true;
+}
+
+}  // namespace
+
+SdpaBlocks blocks_taken(const SdpaBlocks& blocks) { return cut(blocks, {false, true, false}); }
+
+SdpaBlocks blocks_taken(const SdpaBlocks& blocks, const SdpaSet& set) {
+  const bool one_pass = blocks.keys.one_pass;
+  SdpaBlocks taken = cut(blocks, {set.delta(), set.query_pass(one_pass), set.keys()});
+  taken.keys.one_pass = taken.keys.one_pass && set.dQ;
+  return taken;
+}
+
+std::string to_text(const SdpaPlan& plan) {
+  std::string text;
+  Blocks rows = plan.blocks.rows;
+  rows.o = rows.w = 0;
+  if (rows.r > 0) add_item(pass_text(plan, Schedule::row_stream, rows), &text);
+  if (plan.blocks.keys.c > 0) {
+    add_item(pass_text(plan, Schedule::col_stream, plan.blocks.keys), &text);
+  }
+  if (plan.blocks.rows.o > 0) {
+    add_item(std::string(delta_name) + std::to_string(plan.blocks.rows.o) + "x" +
+                 std::to_string(plan.blocks.rows.w),
+             &text);
+  }
+  return text;
+}
+
+bool parse_sdpa_plan(std::string_view text, SdpaPlan* plan, std::string* error) {
+  return parse(
+      text, "the forward pass of SDPA",
+      [](const SdpaBlocks& blocks) { return blocks_taken(blocks); }, plan, error);
+}
+
+bool parse_sdpa_plan(std::string_view text, const SdpaSet& set, SdpaPlan* plan,
+                     std::string* error) {
+  return parse(
+      text, "these gradients of SDPA",
+      [&](const SdpaBlocks& blocks) { return blocks_taken(blocks, set); }, plan, error);
+}
+
+}  // namespace ioattn::plan
