@@ -35,20 +35,13 @@ Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
   return status;
 }
 
-// Blocks of what runs.
-Status check_blocks(const SdpaBlocks& blocks, bool rows, bool delta, bool keys) {
-  const auto within = [](bool runs, std::initializer_list<index_t> sizes) {
-    return !runs || (std::min(sizes) > 0 && std::max(sizes) <= largest_block);
-  };
-  const bool valid =
-      within(rows, {blocks.rows.r, blocks.rows.c, blocks.rows.rho}) &&
-      within(delta, {blocks.rows.o, blocks.rows.w}) &&
-      within(keys, {blocks.keys.c, blocks.keys.rho}) &&
-      (!rows || (blocks.rows.form == Form::h && blocks.rows.products == Products::stored)) &&
-      (!keys || blocks.keys.form == Form::h);
-  return valid ? Status::ok()
-               : invalid_size(
-                     "the plan is none of this SDPA pass, or a block size is not from 1 to 2^40");
+Status check_blocks(const SdpaBlocks& blocks, bool complete) {
+  index_t largest = 0;
+  for (const Blocks* of : {&blocks.rows, &blocks.keys})
+    for (const SizeField& field : size_fields()) largest = std::max(largest, of->*field.size);
+  if (complete && largest <= largest_block) return Status::ok();
+  return invalid_size(complete ? "a block size of the plan exceeds 2^40"
+                               : "the plan is none of this SDPA pass");
 }
 
 }  // namespace
@@ -85,12 +78,11 @@ Status validate_problem(const SdpaProblem& problem) {
 }
 
 Status validate_plan(const plan::SdpaPlan& plan) {
-  return check_blocks(plan.blocks, true, false, false);
+  return check_blocks(plan.blocks, plan::has_blocks(plan.blocks));
 }
 
 Status validate_plan(const plan::SdpaPlan& plan, const SdpaSet& set) {
-  return check_blocks(plan.blocks, set.query_pass(plan.blocks.keys.one_pass), set.delta(),
-                      set.keys());
+  return check_blocks(plan.blocks, plan::has_blocks(plan.blocks, set));
 }
 
 Status plan_sdpa(const SdpaProblem& problem, const RunOptions& options, plan::SdpaPlan* plan,

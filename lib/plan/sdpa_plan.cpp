@@ -11,6 +11,19 @@ struct Phases {
   bool delta, rows, keys;
 };
 
+Phases phases_of(const SdpaBlocks& blocks, const SdpaSet& set) {
+  return {set.delta(), set.query_pass(blocks.keys.one_pass), set.keys()};
+}
+constexpr Phases forward_phases = {false, true, false};
+
+bool has(const SdpaBlocks& blocks, const Phases& runs) {
+  const Blocks &rows = blocks.rows, &keys = blocks.keys;
+  return (!runs.rows || (rows.r > 0 && rows.c > 0 && rows.rho > 0 && rows.form == Form::h &&
+                         rows.products == Products::stored)) &&
+         (!runs.delta || (rows.o > 0 && rows.w > 0)) &&
+         (!runs.keys || (keys.c > 0 && keys.rho > 0 && keys.form == Form::h));
+}
+
 SdpaBlocks cut(const SdpaBlocks& blocks, const Phases& runs) {
   SdpaBlocks taken;
   taken.rows.form = Form::h;
@@ -56,17 +69,19 @@ bool parse_item(std::string_view item, SdpaPlan* plan) {
   return true;
 }
 
-template <class Cut>
-bool parse(std::string_view text, const char* what, const Cut& taken, SdpaPlan* plan,
-           std::string* error) {
+// The set, or none: the forward pass.
+template <class... Set>
+bool parse(std::string_view text, const char* what, SdpaPlan* plan, std::string* error,
+           const Set&... set) {
   SdpaPlan parsed;
   const auto canonical = [&] {
-    parsed.blocks = taken(parsed.blocks);
+    parsed.blocks = blocks_taken(parsed.blocks, set...);
     return to_text(parsed);
   };
-  if (!parse_items(
-          text, what, [&](std::string_view item) { return parse_item(item, &parsed); }, canonical,
-          error)) {
+  const auto item = [&](std::string_view of) { return parse_item(of, &parsed); };
+  if (!parse_items(text, what, item, canonical, error)) return false;
+  if (!has_blocks(parsed.blocks, set...)) {
+    *error = std::string("not a plan of ") + what + ": " + std::string(text) + " (it lacks blocks)";
     return false;
   }
   *plan = parsed;
@@ -75,13 +90,18 @@ bool parse(std::string_view text, const char* what, const Cut& taken, SdpaPlan* 
 
 }  // namespace
 
-SdpaBlocks blocks_taken(const SdpaBlocks& blocks) { return cut(blocks, {false, true, false}); }
+SdpaBlocks blocks_taken(const SdpaBlocks& blocks) { return cut(blocks, forward_phases); }
 
 SdpaBlocks blocks_taken(const SdpaBlocks& blocks, const SdpaSet& set) {
-  const bool one_pass = blocks.keys.one_pass;
-  SdpaBlocks taken = cut(blocks, {set.delta(), set.query_pass(one_pass), set.keys()});
+  SdpaBlocks taken = cut(blocks, phases_of(blocks, set));
   taken.keys.one_pass = taken.keys.one_pass && set.dQ;
   return taken;
+}
+
+bool has_blocks(const SdpaBlocks& blocks) { return has(blocks, forward_phases); }
+
+bool has_blocks(const SdpaBlocks& blocks, const SdpaSet& set) {
+  return has(blocks, phases_of(blocks, set));
 }
 
 std::string to_text(const SdpaPlan& plan) {
@@ -101,16 +121,12 @@ std::string to_text(const SdpaPlan& plan) {
 }
 
 bool parse_sdpa_plan(std::string_view text, SdpaPlan* plan, std::string* error) {
-  return parse(
-      text, "the forward pass of SDPA",
-      [](const SdpaBlocks& blocks) { return blocks_taken(blocks); }, plan, error);
+  return parse(text, "the forward pass of SDPA", plan, error);
 }
 
 bool parse_sdpa_plan(std::string_view text, const SdpaSet& set, SdpaPlan* plan,
                      std::string* error) {
-  return parse(
-      text, "these gradients of SDPA",
-      [&](const SdpaBlocks& blocks) { return blocks_taken(blocks, set); }, plan, error);
+  return parse(text, "these gradients of SDPA", plan, error, set);
 }
 
 }  // namespace ioattn::plan

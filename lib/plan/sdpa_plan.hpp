@@ -24,6 +24,10 @@ struct SdpaPlan {
 SdpaBlocks blocks_taken(const SdpaBlocks& blocks);
 SdpaBlocks blocks_taken(const SdpaBlocks& blocks, const SdpaSet& set);
 
+// Whether these are all there: positive, in the form that SDPA takes.
+bool has_blocks(const SdpaBlocks& blocks);
+bool has_blocks(const SdpaBlocks& blocks, const SdpaSet& set);
+
 // The passes as plans (plan.hpp), and rows x columns of O and dO that phase "delta" reads at once:
 // "L2:row_stream(...) > reg:avx2(6x16) ; L2:col_stream(...) > ... ; delta=512x64".
 std::string to_text(const SdpaPlan& plan);
