@@ -85,7 +85,7 @@ Status run_backward(const Run& run, const SdpaInputs<T>& inputs,
   drop_empty(&out.dv);
   if (out.set().is_empty()) return Status::ok();
   const SdpaShape& shape = run.problem.shape;
-  if (shape.n == 0 || shape.dv == 0 || seen_keys(shape.head()).is_empty()) {
+  if (shape.heads == 0 || shape.n == 0 || shape.dv == 0 || seen_keys(shape.head()).is_empty()) {
     if (out.accumulate || run.only_tells()) return Status::ok();
     for (const TensorView<T>& view : {out.dq, out.dk, out.dv}) fill_heads(view, T(0));
     return Status::ok();

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "api/plan_call.hpp"
+#include "api/raw_values.h"
 #include "api/sdpa.hpp"
 #include "api/sdpa_call.hpp"
 #include "schedules/random_sdpa.hpp"
@@ -320,6 +321,348 @@ TEST(SdpaPlanWorkspace, IsWhatAPassTakes) {
     EXPECT_TRUE(call.gradients_untouched());
     EXPECT_EQ(run(bytes), ioattn::StatusCode::ok);
   }
+}
+
+const SdpaSizes small = {2, 4, 2, 29, 34, 10, 7};
+
+void expect_refused(ioattn_status got, ioattn_status wanted, const std::string& word) {
+  EXPECT_EQ(got, wanted) << ioattn_last_error();
+  EXPECT_NE(std::string(ioattn_last_error()).find(word), std::string::npos)
+      << ioattn_last_error() << " for " << word;
+}
+
+TEST(SdpaPlanStatus, WhatCannotBePlanned) {
+  SdpaCall<float> call(small);
+  ioattn_plan* none = nullptr;
+  const auto refused = [&](const std::function<void(ioattn_sdpa_problem*)>& change,
+                           ioattn_status wanted, const char* word) {
+    ioattn_sdpa_problem problem = call.problem;
+    change(&problem);
+    for (const ioattn_pass pass : {IOATTN_FORWARD, IOATTN_BACKWARD}) {
+      expect_refused(ioattn_sdpa_plan_create(pass, &problem, nullptr, nullptr, &none), wanted,
+                     word);
+      expect_refused(ioattn_sdpa_plan_parse(pass, &problem, nullptr, nullptr, "text", &none),
+                     wanted, word);
+      EXPECT_EQ(none, nullptr);
+    }
+  };
+  const ioattn_status invalid = IOATTN_INVALID_ARGUMENT;
+  refused([](auto* p) { p->struct_size = 3; }, invalid, "struct_size");
+  refused([](auto* p) { p->n = -1; }, invalid, "negative");
+  refused([](auto* p) { p->kv_heads = 3; }, invalid, "multiple");
+  refused([](auto* p) { p->scale = HUGE_VAL; }, invalid, "scale");
+  refused([](auto* p) { raw_set_sdpa_mask(p, 7); }, invalid, "mask");
+  refused([](auto* p) { p->q_offset = INT64_MAX; }, invalid, "q_offset");
+  refused([](auto* p) { p->n = INT64_MAX; }, IOATTN_SIZE_OVERFLOW, "64 bits");
+
+  const auto create_with = [&](ioattn_pass pass, const ioattn_sdpa_gradients* gradients,
+                               const ioattn_options* options) {
+    return ioattn_sdpa_plan_create(pass, &call.problem, gradients, options, &none);
+  };
+  expect_refused(ioattn_sdpa_plan_create(IOATTN_FORWARD, nullptr, nullptr, nullptr, &none), invalid,
+                 "problem is null");
+  expect_refused(ioattn_sdpa_plan_create(IOATTN_FORWARD, &call.problem, nullptr, nullptr, nullptr),
+                 invalid, "plan is null");
+  expect_refused(
+      ioattn_sdpa_plan_parse(IOATTN_FORWARD, &call.problem, nullptr, nullptr, nullptr, &none),
+      invalid, "text is null");
+  expect_refused(raw_sdpa_plan_create(3, &call.problem, &none), invalid, "pass is unknown");
+  ioattn_sdpa_gradients gradients = {};
+  expect_refused(create_with(IOATTN_BACKWARD, &gradients, nullptr), invalid, "struct_size");
+  gradients.struct_size = sizeof gradients;
+  expect_refused(create_with(IOATTN_BACKWARD, &gradients, nullptr), invalid, "none is wanted");
+  ioattn_options options = default_options();
+  options.fast_memory_words = 5;
+  expect_refused(create_with(IOATTN_FORWARD, nullptr, &options), IOATTN_FAST_MEMORY_TOO_SMALL,
+                 "the least is");
+  expect_refused(create_with(IOATTN_BACKWARD, nullptr, &options), IOATTN_FAST_MEMORY_TOO_SMALL,
+                 "the least is");
+  options = with_schedule("stationary");
+  expect_refused(create_with(IOATTN_FORWARD, nullptr, &options), IOATTN_UNSUPPORTED, "row_stream");
+  options = default_options();
+  options.memory_limit = 40;
+  expect_refused(create_with(IOATTN_BACKWARD, nullptr, &options), IOATTN_MEMORY_LIMIT, "scratch");
+  options.struct_size = 1;
+  expect_refused(create_with(IOATTN_FORWARD, nullptr, &options), invalid, "struct_size");
+  EXPECT_EQ(none, nullptr);
+}
+
+TEST(SdpaPlanStatus, TextsThatCannotRun) {
+  SdpaCall<float> call(small);
+  ioattn_options options = default_options();
+  options.fast_memory_words = 2000;
+  const std::string forward =
+      text_of(ioattn_plan_text, create(IOATTN_FORWARD, call.problem, &options));
+  const std::string tile = forward.substr(forward.find(" > reg:"));
+  const std::string delta = " ; delta=8x8";
+  const auto refused = [&](ioattn_pass pass, const std::string& text, const char* word,
+                           ioattn_status wanted = IOATTN_INVALID_ARGUMENT) {
+    SCOPED_TRACE(text);
+    ioattn_plan* none = nullptr;
+    expect_refused(
+        ioattn_sdpa_plan_parse(pass, &call.problem, nullptr, &options, text.c_str(), &none), wanted,
+        word);
+    EXPECT_EQ(none, nullptr);
+  };
+  const std::string backward = "M:col_stream(form=h,c=8,rho=8,one_pass)" + tile + delta;
+  ioattn_plan* good = nullptr;
+  ASSERT_EQ(ioattn_sdpa_plan_parse(IOATTN_BACKWARD, &call.problem, nullptr, &options,
+                                   backward.c_str(), &good),
+            IOATTN_OK)
+      << ioattn_last_error();
+  const Plan parsed(good);
+
+  for (const std::string& text : {std::string(), std::string("M:row_stream()"), forward + " ",
+                                  "M:row_stream(form=h,stored)" + tile, backward})
+    refused(IOATTN_FORWARD, text, "not a plan of the forward pass of SDPA");
+  for (const std::string& text : {forward, backward.substr(0, backward.find(" ; "))})
+    refused(IOATTN_BACKWARD, text, "not a plan of these gradients of SDPA");
+  refused(IOATTN_FORWARD, "M:row_stream(form=h,r=2199023255552,c=1,rho=1,stored)" + tile,
+          "exceeds 2^40");
+  refused(IOATTN_BACKWARD, "M:col_stream(form=h,c=8,rho=2199023255552,one_pass)" + tile + delta,
+          "exceeds 2^40");
+  refused(IOATTN_BACKWARD,
+          "M:col_stream(form=h,c=8,rho=8,one_pass)" + tile + " ; delta=8x2199023255552",
+          "exceeds 2^40");
+  refused(IOATTN_FORWARD, forward.substr(0, forward.find(" > reg:")) + " > reg:scalar(1x999)",
+          "register tile");
+  // Of the kernels' tile one side alone is another.
+  refused(IOATTN_FORWARD, forward.substr(0, forward.size() - 1) + "9)", "register tile");
+  refused(IOATTN_FORWARD,
+          forward.substr(0, forward.rfind('(') + 1) + "9" + forward.substr(forward.rfind('(') + 1),
+          "register tile");
+}
+
+// Blocks that no planner chooses give other sums, but right ones.
+TEST(SdpaPlanStatus, AnyBlocksAreRight) {
+  SdpaCall<double> call(small, Layout::padded);
+  const std::string made = text_of(ioattn_plan_text, create(IOATTN_FORWARD, call.problem, nullptr));
+  const std::string tile = made.substr(made.find(" > reg:"));
+  const auto parsed = [&](ioattn_pass pass, const std::string& text) {
+    ioattn_plan* plan = nullptr;
+    EXPECT_EQ(ioattn_sdpa_plan_parse(pass, &call.problem, nullptr, nullptr, text.c_str(), &plan),
+              IOATTN_OK)
+        << ioattn_last_error();
+    return Plan(plan);
+  };
+  for (const char* blocks : {"r=7,c=3,rho=4", "r=1,c=1,rho=9", "r=1000,c=1000,rho=1000"}) {
+    const std::string rows = std::string("M:row_stream(form=h,") + blocks + ",stored)" + tile;
+    for (const char* keys : {"c=5,rho=3", "c=1000,rho=1000"}) {
+      for (const char* delta : {"1x1", "5x3", "1000x1000"}) {
+        SCOPED_TRACE(rows + keys + delta);
+        const Plan forward = parsed(IOATTN_FORWARD, rows);
+        const Plan backward = parsed(IOATTN_BACKWARD, rows + " ; M:col_stream(form=h," + keys +
+                                                          ")" + tile + " ; delta=" + delta);
+        const Plan one_pass =
+            parsed(IOATTN_BACKWARD, std::string("M:col_stream(form=h,") + keys + ",one_pass)" +
+                                        tile + " ; delta=" + delta);
+        call.poison();
+        EXPECT_EQ(execute_forward(forward, &call, nullptr, 0), IOATTN_OK);
+        call.expect_forward();
+        for (const Plan* plan : {&backward, &one_pass}) {
+          Workspace workspace(*plan, 3);
+          EXPECT_EQ(execute_backward(*plan, &call, workspace.data(), workspace.size()), IOATTN_OK);
+          call.expect_backward();
+          EXPECT_TRUE(workspace.stayed_inside());
+        }
+      }
+    }
+  }
+}
+
+TEST(SdpaPlanStatus, AreForOneProblem) {
+  SdpaCall<float> call(small);
+  call.problem.mask = IOATTN_MASK_WINDOW_TOP_LEFT;
+  call.problem.window_left = 4;
+  call.problem.window_right = 1;
+  call.problem.scale = 0.5;
+  const Plan forward = create(IOATTN_FORWARD, call.problem, nullptr);
+  const Plan backward = create(IOATTN_BACKWARD, call.problem, nullptr, &call.gradients);
+  const auto both_refused = [&](const char* word) {
+    expect_refused(execute_forward(forward, &call, nullptr, 0), IOATTN_INVALID_ARGUMENT, word);
+    expect_refused(execute_backward(backward, &call, nullptr, 0), IOATTN_INVALID_ARGUMENT, word);
+  };
+  const std::function<void(ioattn_sdpa_problem*)> changes[] = {
+      [](auto* p) { p->batch = 1; },
+      [](auto* p) { p->kv_heads = 4; },
+      [](auto* p) { p->heads = 2; },
+      [](auto* p) { p->n -= 1; },
+      [](auto* p) { p->m -= 1; },
+      [](auto* p) { p->d -= 1; },
+      [](auto* p) { p->dv -= 1; },
+      [](auto* p) { p->dtype = IOATTN_F64; },
+      [](auto* p) { p->scale = 0; },
+      [](auto* p) { p->mask = IOATTN_MASK_NONE; },
+      [](auto* p) { p->mask = IOATTN_MASK_WINDOW_BOTTOM_RIGHT; },
+      [](auto* p) { p->window_left = 3; },
+      [](auto* p) { p->window_right = -1; },
+      [](auto* p) { p->k_offset = 1; }};
+  const ioattn_sdpa_problem good = call.problem;
+  for (const auto& change : changes) {
+    change(&call.problem);
+    both_refused("the plan is for sdpa:b2,h4,kv2,n29,m34,d10,v7,f32,keys-4:1,s0.5, the inputs are");
+    call.problem = good;
+  }
+  call.problem.struct_size = 1;
+  both_refused("struct_size");
+  call.problem = good;
+  call.problem.q = nullptr;
+  both_refused("Q is null");
+  call.problem = good;
+  call.problem.k_stride[2] = 4;
+  both_refused("K: a row stride of 4 is below");
+  call.problem = good;
+  // The same mask and scale said in another way.
+  call.problem.q_offset = call.problem.k_offset = 5;
+  EXPECT_TRUE(call.untouched());
+  EXPECT_EQ(execute_forward(forward, &call, nullptr, 0), IOATTN_OK) << ioattn_last_error();
+  EXPECT_EQ(execute_backward(backward, &call, nullptr, 0), IOATTN_OK) << ioattn_last_error();
+}
+
+TEST(SdpaPlanStatus, AreForOnePassSetAndKind) {
+  SdpaCall<float> call(small);
+  const ioattn_status invalid = IOATTN_INVALID_ARGUMENT;
+  const Plan forward = create(IOATTN_FORWARD, call.problem, nullptr);
+  const Plan all = create(IOATTN_BACKWARD, call.problem, nullptr);  // null: all three
+  expect_refused(execute_forward(all, &call, nullptr, 0), invalid, "a backward pass");
+  expect_refused(execute_backward(forward, &call, nullptr, 0), invalid, "a forward pass");
+  const ioattn_sdpa_gradients good = call.gradients;
+  for (void* ioattn_sdpa_gradients::*unwanted :
+       {&ioattn_sdpa_gradients::dq, &ioattn_sdpa_gradients::dk, &ioattn_sdpa_gradients::dv}) {
+    call.gradients.*unwanted = nullptr;
+    const Plan fewer = create(IOATTN_BACKWARD, call.problem, nullptr, &call.gradients);
+    expect_refused(execute_backward(all, &call, nullptr, 0), invalid, "gradients");
+    call.gradients = good;
+    expect_refused(execute_backward(fewer, &call, nullptr, 0), invalid, "gradients");
+  }
+  call.gradients.accumulate = 1;
+  expect_refused(execute_backward(all, &call, nullptr, 0), invalid, "accumulate");
+  call.gradients = good;
+  call.gradients.struct_size = 0;
+  expect_refused(execute_backward(all, &call, nullptr, 0), invalid, "struct_size");
+  call.gradients = good;
+
+  const Plan null;
+  expect_refused(execute_forward(null, &call, nullptr, 0), invalid, "plan is null");
+  expect_refused(execute_backward(null, &call, nullptr, 0), invalid, "plan is null");
+  expect_refused(ioattn_sdpa_execute_forward(forward.get(), nullptr, call.o.data(), nullptr,
+                                             nullptr, nullptr, nullptr, 0),
+                 invalid, "problem is null");
+  const auto backward = [&](const void* d_o, const void* o, const void* lse,
+                            const ioattn_sdpa_gradients* gradients) {
+    return ioattn_sdpa_execute_backward(all.get(), &call.problem, d_o, nullptr, o, nullptr, lse,
+                                        nullptr, gradients, nullptr, 0);
+  };
+  const void *d_o = call.d_o.data(), *o = call.o.data(), *lse = call.lse.data();
+  expect_refused(backward(nullptr, o, lse, &good), invalid, "dO is null");
+  expect_refused(backward(d_o, nullptr, lse, &good), invalid, "O is null");
+  expect_refused(backward(d_o, o, nullptr, &good), invalid, "LSE is null");
+  expect_refused(backward(d_o, o, lse, nullptr), invalid, "gradients is null");
+
+  // Plans of the layer problem, and of SDPA for a layer.
+  ioattn_layer_shape shape = {};
+  shape.struct_size = sizeof shape;
+  shape.n = shape.m = shape.d = shape.dv = 4;
+  ioattn_plan* made = nullptr;
+  ASSERT_EQ(ioattn_layer_plan_create(IOATTN_FORWARD, &shape, nullptr, nullptr, &made), IOATTN_OK);
+  const Plan of_layer(made);
+  expect_refused(execute_forward(of_layer, &call, nullptr, 0), invalid,
+                 "the plan is of the layer problem, not of SDPA");
+  expect_refused(execute_backward(of_layer, &call, nullptr, 0), invalid, "not of SDPA");
+  LayerCall<float> layer({4, 4, 4, 4, Ties::none}, 0);
+  expect_refused(ioattn_layer_execute_forward(forward.get(), &layer.problem, layer.o.data(), 0,
+                                              layer.lse.data(), nullptr, 0),
+                 invalid, "the plan is of SDPA, not of the layer problem");
+  ioattn_layer_gradients dx = {};
+  dx.struct_size = sizeof dx;
+  dx.dx = layer.dx.data();
+  expect_refused(
+      ioattn_layer_execute_backward(all.get(), &layer.problem, layer.d_o.data(), 0, layer.o.data(),
+                                    0, layer.lse.data(), &dx, nullptr, 0),
+      invalid, "not of the layer problem");
+  EXPECT_TRUE(layer.untouched());
+  EXPECT_TRUE(call.untouched());
+
+  // One output of the forward pass.
+  SdpaCall<float> expected(small);
+  ASSERT_EQ(expected.forward(), IOATTN_OK);
+  Workspace workspace(forward, 1);
+  ASSERT_EQ(
+      ioattn_sdpa_execute_forward(forward.get(), &call.problem, nullptr, nullptr, call.lse.data(),
+                                  nullptr, workspace.data(), workspace.size()),
+      IOATTN_OK);
+  EXPECT_TRUE(same_bits(call.lse.dense().values, expected.lse.dense().values));
+  ASSERT_EQ(ioattn_sdpa_execute_forward(forward.get(), &call.problem, call.o.data(), nullptr,
+                                        nullptr, nullptr, workspace.data(), workspace.size()),
+            IOATTN_OK);
+  EXPECT_TRUE(same_bits(call.o.dense().values, expected.o.dense().values));
+  EXPECT_TRUE(workspace.stayed_inside());
+}
+
+// Without keys, queries, columns or heads; what the one call does, in no workspace.
+TEST(SdpaPlanExecution, OfEmptyProblems) {
+  for (const SdpaSizes& sizes : {SdpaSizes{0, 2, 1, 5, 4, 3, 2}, SdpaSizes{2, 0, 1, 5, 4, 3, 2},
+                                 SdpaSizes{1, 0, 0, 5, 4, 3, 2}, SdpaSizes{1, 2, 1, 0, 4, 3, 2},
+                                 SdpaSizes{1, 2, 1, 5, 0, 3, 2}, SdpaSizes{1, 2, 1, 5, 4, 0, 2},
+                                 SdpaSizes{1, 2, 1, 5, 4, 3, 0}}) {
+    SdpaCall<double> call(sizes), expected(sizes);
+    SCOPED_TRACE(std::to_string(sizes.batch) + " " + std::to_string(sizes.heads) + " " +
+                 std::to_string(sizes.n) + " " + std::to_string(sizes.m) + " " +
+                 std::to_string(sizes.d) + " " + std::to_string(sizes.dv));
+    double some = 0;
+    for (SdpaCall<double>* of : {&call, &expected}) {  // an array without elements may be null
+      for (void** output : {&of->gradients.dq, &of->gradients.dk, &of->gradients.dv})
+        if (*output == nullptr) *output = &some;
+    }
+    const Plan forward = read_back(create(IOATTN_FORWARD, call.problem, nullptr), IOATTN_FORWARD,
+                                   call.problem, nullptr);
+    const Plan backward = read_back(create(IOATTN_BACKWARD, call.problem, nullptr), IOATTN_BACKWARD,
+                                    call.problem, nullptr);
+    ASSERT_EQ(expected.forward(), IOATTN_OK) << ioattn_last_error();
+    ASSERT_EQ(expected.backward(), IOATTN_OK) << ioattn_last_error();
+    Workspace first(forward, 1), second(backward, 1);
+    EXPECT_EQ(execute_forward(forward, &call, first.data(), first.size()), IOATTN_OK)
+        << ioattn_last_error();
+    EXPECT_EQ(execute_backward(backward, &call, second.data(), second.size()), IOATTN_OK)
+        << ioattn_last_error();
+    EXPECT_TRUE(same_bits(call.values(), expected.values()));
+    EXPECT_TRUE(first.stayed_inside() && second.stayed_inside());
+    const bool computes = sizes.d == 0 && sizes.heads > 0;  // exp(0) for every key
+    const bool only_lse = sizes.dv == 0;
+    EXPECT_EQ(first.size() > 0, computes || only_lse);
+    EXPECT_EQ(second.size() > 0, computes);
+  }
+}
+
+// One plan, several threads, each with its own workspace, outputs and strides.
+TEST(SdpaPlanExecution, AreReentrant) {
+  const SdpaSizes sizes = {2, 4, 2, 60, 70, 16, 12};
+  SdpaCall<float> expected(sizes);
+  ASSERT_EQ(expected.forward(), IOATTN_OK);
+  ASSERT_EQ(expected.backward(), IOATTN_OK);
+  const std::vector<float> values = expected.values();
+  const Plan forward = create(IOATTN_FORWARD, expected.problem, nullptr);
+  const Plan backward = create(IOATTN_BACKWARD, expected.problem, nullptr);
+  std::vector<std::thread> threads;
+  std::atomic<int> right{0}, waiting{4};
+  for (std::size_t i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      SdpaCall<float> call(sizes, reference::all_layouts[i % 3]);
+      Workspace first(forward, i), second(backward, i);
+      --waiting;
+      while (waiting > 0) std::this_thread::yield();
+      bool same = true;
+      for (int repeat = 0; repeat < 5; ++repeat) {
+        call.poison();
+        same = same && execute_forward(forward, &call, first.data(), first.size()) == IOATTN_OK &&
+               execute_backward(backward, &call, second.data(), second.size()) == IOATTN_OK &&
+               same_bits(call.values(), values);
+      }
+      right += same && first.stayed_inside() && second.stayed_inside() ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 4);
 }
 
 }  // namespace
