@@ -634,6 +634,33 @@ TEST(SdpaPlanExecution, OfEmptyProblems) {
   }
 }
 
+// Only planned, so they may be as large as no array here.
+TEST(SdpaPlanExecution, OfLargeProblems) {
+  SdpaCall<float> call(small);
+  ioattn_sdpa_problem problem = call.problem;
+  ioattn_options options = default_options();
+  problem.n = problem.m = 4096;
+  for (const std::int64_t d : {32, 64, 128, 256, 512}) {
+    problem.d = problem.dv = d;
+    // On the way a level is chosen, or held in L3: a text is read back with its M.
+    for (const int level : {2, 3}) {
+      options.cache_level = level;
+      read_back(create(IOATTN_FORWARD, problem, &options), IOATTN_FORWARD, problem, &options);
+      read_back(create(IOATTN_BACKWARD, problem, &options), IOATTN_BACKWARD, problem, &options);
+    }
+  }
+  // Nothing is filled by asking for a workspace.
+  problem.n = 1;
+  problem.m = 0;
+  problem.d = problem.dv = std::int64_t{1} << 26;
+  options.fast_memory_words = std::int64_t{1} << 40;
+  for (const ioattn_pass pass : {IOATTN_FORWARD, IOATTN_BACKWARD}) {
+    std::size_t bytes = 1;
+    EXPECT_EQ(ioattn_plan_workspace_size(create(pass, problem, &options).get(), &bytes), IOATTN_OK);
+    EXPECT_EQ(bytes, 0u);
+  }
+}
+
 // One plan, several threads, each with its own workspace, outputs and strides.
 TEST(SdpaPlanExecution, AreReentrant) {
   const SdpaSizes sizes = {2, 4, 2, 60, 70, 16, 12};
