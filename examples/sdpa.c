@@ -82,9 +82,20 @@ int main(void) {
   problem.k_offset = 0;
   const ioattn_sdpa_gradients whole = {.struct_size = sizeof whole, .dq = whole_dq};
   status = ioattn_sdpa_forward(&problem, NULL, whole_o, NULL, lse, NULL);
-  if (status == IOATTN_OK) {
-    status = ioattn_sdpa_backward(&problem, NULL, d_o, NULL, whole_o, NULL, lse, NULL, &whole);
+  if (status != IOATTN_OK) return fail(status);
+  // [plan]
+  ioattn_plan* plan = NULL; /* of these sizes and this mask, whatever the memory */
+  size_t bytes = 0;
+  status = ioattn_sdpa_plan_create(IOATTN_BACKWARD, &problem, &whole, NULL, &plan);
+  if (status == IOATTN_OK) status = ioattn_plan_workspace_size(plan, &bytes);
+  void* workspace = malloc(bytes); /* null: every execution takes its own from the heap */
+  for (int step = 0; step < 2 && status == IOATTN_OK; ++step) {
+    status = ioattn_sdpa_execute_backward(plan, &problem, d_o, NULL, whole_o, NULL, lse, NULL,
+                                          &whole, workspace, bytes);
   }
+  free(workspace);
+  ioattn_plan_destroy(plan);
+  // [plan]
   if (status != IOATTN_OK) return fail(status);
   double worst = 0;
   for (size_t i = 0; i < queries * dv; ++i) {

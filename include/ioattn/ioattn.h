@@ -277,7 +277,7 @@ IOATTN_API ioattn_status ioattn_merge(const ioattn_merge_shape* shape,
 /** @name Ring 2: plan once, execute often
  * @{ */
 
-/** A pass of the layer problem. */
+/** A pass of the layer problem or of SDPA. */
 typedef enum ioattn_pass {
   IOATTN_FORWARD = 0, /**< O and LSE */
   IOATTN_BACKWARD = 1 /**< gradients */
@@ -306,8 +306,9 @@ typedef struct ioattn_layer_shape {
       batch;           /**< as in the problem */
 } ioattn_layer_shape;
 
-/** A pass planned for one shape and a number of threads. It never changes: several threads may
- * execute one plan at once, each with a workspace of its own. */
+/** A pass of the layer problem or of SDPA, planned for one shape and a number of threads. It never
+ * changes: several threads may execute one plan at once, each with a workspace of its own. To
+ * execute it as a pass of the other kind, or of the other problem, is IOATTN_INVALID_ARGUMENT. */
 typedef struct ioattn_plan ioattn_plan;
 
 /** Plans a pass as the one-call functions do. Of the gradients only matters which are not null, and
@@ -318,8 +319,9 @@ IOATTN_API ioattn_status ioattn_layer_plan_create(ioattn_pass pass, const ioattn
                                                   ioattn_plan** plan);
 
 /** The plan of a text that ioattn_plan_text() printed, on this machine or another. Its instruction
- * set must be available here. Of the options only threads and, for a plan of level "M",
- * fast_memory_words count. */
+ * set must be available here. Of the options only threads count and, for the M that
+ * ioattn_plan_describe() tells, fast_memory_words for a plan of level "M", cache_level for one of
+ * level "L3". */
 IOATTN_API ioattn_status ioattn_layer_plan_parse(ioattn_pass pass, const ioattn_layer_shape* shape,
                                                  const ioattn_layer_gradients* gradients,
                                                  const ioattn_options* options, const char* text,
@@ -339,7 +341,9 @@ IOATTN_API ioattn_status ioattn_plan_text(const ioattn_plan* plan, char* buffer,
                                           size_t* needed);
 
 /** What the plan does, as one JSON object: schedule, blocks, kernel, threads, M, predicted words by
- * phase, lower bound, multiply-adds and flops, workspace. The buffer as in ioattn_plan_text(). */
+ * phase, lower bound, multiply-adds and flops, workspace. Of SDPA the blocks are told with each
+ * phase, there is no lower bound, and "stored" lists what is kept in memory between phases:
+ * "delta", rowsum(O o dO) [batch, heads, n]. The buffer as in ioattn_plan_text(). */
 IOATTN_API ioattn_status ioattn_plan_describe(const ioattn_plan* plan, char* buffer, size_t size,
                                               size_t* needed);
 
@@ -356,6 +360,48 @@ IOATTN_API ioattn_status ioattn_layer_execute_backward(
     const ioattn_plan* plan, const ioattn_layer_problem* problem, const void* d_o,
     int64_t d_o_stride, const void* o, int64_t o_stride, const void* lse,
     const ioattn_layer_gradients* gradients, void* workspace, size_t workspace_size);
+
+/** Plans a pass of SDPA as the one-call functions do, for the sizes, dtype, scale, mask, window and
+ * offsets of the problem; its pointers and strides are not looked at. Of the gradients only matters
+ * which are not null, and accumulate; forward they are ignored, backward null means dQ, dK and dV,
+ * not accumulated. *plan is to be destroyed. Errors as for ioattn_sdpa_forward() and
+ * ioattn_sdpa_backward(); *plan is then untouched. */
+IOATTN_API ioattn_status ioattn_sdpa_plan_create(ioattn_pass pass,
+                                                 const ioattn_sdpa_problem* problem,
+                                                 const ioattn_sdpa_gradients* gradients,
+                                                 const ioattn_options* options, ioattn_plan** plan);
+
+/** The plan of a text that ioattn_plan_text() printed for the same pass and the same set of
+ * gradients, as for ioattn_layer_plan_parse(). Any other text is IOATTN_INVALID_ARGUMENT,
+ * an instruction set or a cache level that is not here IOATTN_UNSUPPORTED. */
+IOATTN_API ioattn_status ioattn_sdpa_plan_parse(ioattn_pass pass,
+                                                const ioattn_sdpa_problem* problem,
+                                                const ioattn_sdpa_gradients* gradients,
+                                                const ioattn_options* options, const char* text,
+                                                ioattn_plan** plan);
+
+/** The planned forward pass: O [batch, heads, n, dv] and LSE [batch, heads, n], with outputs and
+ * strides as for ioattn_sdpa_forward(): a null output is not wanted. The problem has the planned
+ * sizes, dtype, scale and mask; its pointers and strides may be others each time. A null workspace:
+ * the heap; else it has the bytes that ioattn_plan_workspace_size() tells, at any alignment.
+ *
+ * Errors: IOATTN_INVALID_ARGUMENT, IOATTN_SIZE_OVERFLOW, IOATTN_OUT_OF_MEMORY; outputs are then
+ * untouched. */
+IOATTN_API ioattn_status ioattn_sdpa_execute_forward(const ioattn_plan* plan,
+                                                     const ioattn_sdpa_problem* problem, void* o,
+                                                     const int64_t* o_stride, void* lse,
+                                                     const int64_t* lse_stride, void* workspace,
+                                                     size_t workspace_size);
+
+/** The planned gradients, neither more nor fewer, added to what is there if that was planned, from
+ * dO, O and LSE as for ioattn_sdpa_backward(). Problem, workspace and errors as above. */
+IOATTN_API ioattn_status ioattn_sdpa_execute_backward(const ioattn_plan* plan,
+                                                      const ioattn_sdpa_problem* problem,
+                                                      const void* d_o, const int64_t* d_o_stride,
+                                                      const void* o, const int64_t* o_stride,
+                                                      const void* lse, const int64_t* lse_stride,
+                                                      const ioattn_sdpa_gradients* gradients,
+                                                      void* workspace, size_t workspace_size);
 
 /** @} */
 

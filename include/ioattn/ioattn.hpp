@@ -183,9 +183,50 @@ void backward(const Layer<T>& layer, Matrix<const T> d_o, Matrix<const T> o, con
                               &c_gradients));
 }
 
+/** What plans have in common. */
+class PlanHandle {
+ public:
+  /** Bytes of workspace that an execution takes. */
+  std::size_t workspace_size() const {
+    std::size_t bytes = 0;
+    check(ioattn_plan_workspace_size(plan_, &bytes));
+    return bytes;
+  }
+  /** The plan as one line. */
+  std::string text() const { return string_of(ioattn_plan_text); }
+  /** What the plan does, as a JSON object. */
+  std::string describe() const { return string_of(ioattn_plan_describe); }
+
+ protected:
+  PlanHandle() = default;
+  ~PlanHandle() { ioattn_plan_destroy(plan_); }
+  PlanHandle(PlanHandle&& other) noexcept
+      : plan_(std::exchange(other.plan_, nullptr)) {} /**< Moves. */
+  /** Moves. */
+  PlanHandle& operator=(PlanHandle&& other) noexcept {
+    std::swap(plan_, other.plan_);
+    return *this;
+  }
+  PlanHandle(const PlanHandle&) = delete;
+  PlanHandle& operator=(const PlanHandle&) = delete;
+
+  ioattn_plan* plan_ = nullptr; /**< owned */
+
+ private:
+  std::string string_of(ioattn_status (*function)(const ioattn_plan*, char*, std::size_t,
+                                                  std::size_t*)) const {
+    std::size_t needed = 0;
+    check(function(plan_, nullptr, 0, &needed));
+    std::string text(needed, '\0');
+    check(function(plan_, &text[0], text.size(), nullptr));
+    text.pop_back();  // the final 0
+    return text;
+  }
+};
+
 /** A plan for layers of one shape, which several threads may execute at once. */
 template <class T>
-class Plan {
+class Plan : public PlanHandle {
  public:
   /** The forward pass of layers of this shape; which operands are one memory matters too. */
   static Plan forward(const Layer<T>& layer, const Options& options = {}) {
@@ -197,26 +238,6 @@ class Plan {
     const ioattn_layer_gradients wanted = gradients.c();
     return Plan(IOATTN_BACKWARD, layer, &wanted, options);
   }
-  ~Plan() { ioattn_plan_destroy(plan_); }
-  Plan(Plan&& other) noexcept : plan_(std::exchange(other.plan_, nullptr)) {} /**< Moves. */
-  /** Moves. */
-  Plan& operator=(Plan&& other) noexcept {
-    std::swap(plan_, other.plan_);
-    return *this;
-  }
-  Plan(const Plan&) = delete;
-  Plan& operator=(const Plan&) = delete;
-
-  /** Bytes of workspace that an execution takes. */
-  std::size_t workspace_size() const {
-    std::size_t bytes = 0;
-    check(ioattn_plan_workspace_size(plan_, &bytes));
-    return bytes;
-  }
-  /** The plan as one line. */
-  std::string text() const { return string_of(ioattn_plan_text); }
-  /** What the plan does, as a JSON object. */
-  std::string describe() const { return string_of(ioattn_plan_describe); }
 
   /** The forward pass. Without a workspace the heap serves. */
   void execute_forward(const Layer<T>& layer, Matrix<T> o, T* lse, void* workspace = nullptr,
@@ -259,17 +280,6 @@ class Plan {
     const ioattn_options c_options = options.c();
     check(ioattn_layer_plan_create(pass, &shape, gradients, &c_options, &plan_));
   }
-  std::string string_of(ioattn_status (*function)(const ioattn_plan*, char*, std::size_t,
-                                                  std::size_t*)) const {
-    std::size_t needed = 0;
-    check(function(plan_, nullptr, 0, &needed));
-    std::string text(needed, '\0');
-    check(function(plan_, &text[0], text.size(), nullptr));
-    text.pop_back();  // the final 0
-    return text;
-  }
-
-  ioattn_plan* plan_ = nullptr;
 };
 
 /** Matrices by batch entry and head, in memory of the caller's, with unit stride within a row. T is
@@ -401,6 +411,48 @@ void backward(const Sdpa<T>& sdpa, Tensor<const T> d_o, Tensor<const T> o, Tenso
   check(ioattn_sdpa_backward(&problem, &c_options, d_o.data, d_o.strides, o.data, o.strides,
                              lse.data, lse.strides, &c_gradients));
 }
+
+/** A plan of scaled dot-product attention, which several threads may execute at once. */
+template <class T>
+class SdpaPlan : public PlanHandle {
+ public:
+  /** The forward pass of problems like this; its data and strides are not looked at. */
+  static SdpaPlan forward(const Sdpa<T>& sdpa, const Options& options = {}) {
+    return SdpaPlan(IOATTN_FORWARD, sdpa, nullptr, options);
+  }
+  /** These gradients: of the tensors only matters whether their data are null, and accumulate. */
+  static SdpaPlan backward(const Sdpa<T>& sdpa, const SdpaGradients<T>& gradients,
+                           const Options& options = {}) {
+    const ioattn_sdpa_gradients wanted = gradients.c();
+    return SdpaPlan(IOATTN_BACKWARD, sdpa, &wanted, options);
+  }
+
+  /** The forward pass. Without a workspace the heap serves. */
+  void execute_forward(const Sdpa<T>& sdpa, Tensor<T> o, Tensor<T> lse, void* workspace = nullptr,
+                       std::size_t workspace_size = 0) const {
+    const ioattn_sdpa_problem problem = sdpa.c();
+    check(ioattn_sdpa_execute_forward(plan_, &problem, o.data, o.strides, lse.data, lse.strides,
+                                      workspace, workspace_size));
+  }
+  /** The planned gradients. */
+  void execute_backward(const Sdpa<T>& sdpa, Tensor<const T> d_o, Tensor<const T> o,
+                        Tensor<const T> lse, const SdpaGradients<T>& gradients,
+                        void* workspace = nullptr, std::size_t workspace_size = 0) const {
+    const ioattn_sdpa_problem problem = sdpa.c();
+    const ioattn_sdpa_gradients c_gradients = gradients.c();
+    check(ioattn_sdpa_execute_backward(plan_, &problem, d_o.data, d_o.strides, o.data, o.strides,
+                                       lse.data, lse.strides, &c_gradients, workspace,
+                                       workspace_size));
+  }
+
+ private:
+  SdpaPlan(ioattn_pass pass, const Sdpa<T>& sdpa, const ioattn_sdpa_gradients* gradients,
+           const Options& options) {
+    const ioattn_sdpa_problem problem = sdpa.c();
+    const ioattn_options c_options = options.c();
+    check(ioattn_sdpa_plan_create(pass, &problem, gradients, &c_options, &plan_));
+  }
+};
 
 /** O and LSE over some of the keys: [batch, heads, n, dv] and [batch, heads, 1, n]. */
 template <class T>

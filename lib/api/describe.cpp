@@ -1,41 +1,26 @@
+#include "api/describe.hpp"
+
 #include <cstdio>
 
-#include "api/layer_plan.hpp"
-#include "machine/machine.hpp"
-#include "theory/bounds.hpp"
-#include "theory/gradients_cost.hpp"
-#include "theory/io_cost.hpp"
-
-// JSON is written by hand: numbers, and strings of our own that need no escapes.
 namespace ioattn::api {
-namespace {
 
-class JsonObject {
- public:
-  void add(const char* key, index_t value) { member(key, std::to_string(value)); }
-  void add(const char* key, bool value) { member(key, value ? "true" : "false"); }
-  void add(const char* key, const char* value) { member(key, quoted(value)); }
-  void add(const char* key, const std::string& value) { member(key, quoted(value)); }
-  void add_number(const char* key, double value) {
-    char text[40];
-    std::snprintf(text, sizeof text, "%.17g", value);
-    member(key, text);
-  }
-  void add_json(const char* key, const std::string& json) { member(key, json); }
-  std::string text() const { return "{" + members_ + "}"; }
+void JsonObject::add_number(const char* key, double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  member(key, text);
+}
 
- private:
-  static std::string quoted(const std::string& value) { return "\"" + value + "\""; }
-  void member(const char* key, const std::string& value) {
-    members_ += (members_.empty() ? "" : ",") + quoted(key) + ":" + value;
-  }
-  std::string members_;
-};
-
-std::string list(const std::vector<std::string>& items) {
+std::string json_list(const std::vector<std::string>& items) {
   std::string text;
   for (const std::string& item : items) text += (text.empty() ? "" : ",") + item;
   return "[" + text + "]";
+}
+
+std::string json_names(const std::vector<NamedFlag>& flags) {
+  std::vector<std::string> names;
+  for (const NamedFlag& flag : flags)
+    if (flag.wanted) names.push_back(std::string("\"") + flag.name + "\"");
+  return json_list(names);
 }
 
 void add_cost(const theory::IoCost& cost, JsonObject* json) {
@@ -45,116 +30,15 @@ void add_cost(const theory::IoCost& cost, JsonObject* json) {
   json->add("footprint", cost.footprint);
 }
 
-std::string blocks_json(const Variant& variant, const Blocks& blocks) {
-  JsonObject json;
-  for (const SizeField& field : size_fields()) {
-    if (uses(variant, field.name)) json.add(field.name, blocks.*field.size);
-  }
-  for (const ProductField& field : product_fields()) {
-    if (!uses(variant, field.name)) continue;
-    const ProductBlocks& product = blocks.*field.product;
-    JsonObject tile;
-    tile.add("rows", product.rows);
-    tile.add("cols", product.cols);
-    tile.add("depth", product.depth);
-    tile.add("keep_a", product.keep_a);
-    json.add_json(field.name, tile.text());
-  }
-  return json.text();
+void add_totals(const theory::IoCost& total, JsonObject* json) {
+  add_cost(total, json);
+  json->add("words", total.words());
 }
 
-void add_bound(Pass pass, Schedule schedule, const LayerShape& shape, index_t batch, index_t M,
-               JsonObject* json) {
-  const theory::AlgorithmClass algorithms = theory::class_of(pass, schedule);
-  const theory::Bound bound = theory::lower_bound(pass, algorithms, shape, M, batch);
-  json->add("class", theory::name_of(algorithms));
-  json->add_number("lower_bound", bound.words);
-  json->add("bound", bound.name);
-}
-
-std::vector<std::string> names_of(const GradientSet& set) {
-  std::vector<std::string> names;
-  const auto add = [&](bool wanted, const char* name) {
-    if (wanted) names.push_back(std::string("\"") + name + "\"");
-  };
-  add(set.dX, "dX");
-  add(set.dY, "dY");
-  add(set.dA1, "dA1");
-  add(set.dA2, "dA2");
-  add(set.dA3, "dA3");
-  add(set.dA, "dA");
-  add(set.dW_Q, "dW_Q");
-  add(set.dW_K, "dW_K");
-  return names;
-}
-
-}  // namespace
-
-std::string LayerPlan::describe() const {
-  const LayerShape shape = shape_to_plan(goal_.problem.shape);
-  const GradientSet& set = goal_.gradients;
-  const Schedule schedule = is_forward() ? forward_.schedule : backward_.blocks.schedule;
-  const Blocks& blocks = is_forward() ? forward_.blocks : backward_.blocks.rows;
-  const theory::Batch batch = theory::batch_of(goal_.problem);
-  const theory::ScheduleCost cost =
-      is_forward() ? theory::forward_cost(schedule, shape, blocks, batch)
-                   : theory::gradients_cost(shape, set, backward_.blocks, batch);
-  const index_t fma =
-      is_forward() ? batch.entries * theory::fma_count(Pass::forward, schedule, shape, blocks)
-                   : theory::gradients_fma(shape, set, backward_.blocks, batch.entries);
-  const theory::IoCost total = cost.total();
-  const index_t M = M_ > 0 ? M_ : total.footprint;
-  const Variant variant = variant_of(goal_.pass, schedule, blocks);
-  // Bounds are proved for a pass that makes dX alone.
-  GradientSet dx_alone;
-  dx_alone.dX = true;
-  const bool bounded = is_forward() || set == dx_alone;
-
-  JsonObject json;
-  json.add("problem", to_text(goal_.problem));
-  json.add("pass", name_of(goal_.pass));
-  if (!is_forward()) json.add_json("gradients", list(names_of(set)));
-  json.add("plan", text());
-  json.add("schedule", name_of(schedule));
-  json.add("variant", to_text(variant));
-  json.add_json("blocks", blocks_json(variant, blocks));
-  json.add("isa", name_of(is_forward() ? forward_.isa : backward_.isa));
-  json.add("tile_rows", index_t(is_forward() ? forward_.tile_rows : backward_.tile_rows));
-  json.add("tile_cols", index_t(is_forward() ? forward_.tile_cols : backward_.tile_cols));
-  json.add("threads", index_t(threads_));
-  json.add("level", is_forward() ? forward_.level : backward_.level);
-  json.add("M", M);
-  add_cost(total, &json);
-  json.add("words", total.words());
-  if (bounded) add_bound(goal_.pass, schedule, shape, batch.entries, M, &json);
-  json.add("fma", fma);
-  json.add("flops", 2 * fma);
-  json.add("workspace_bytes", workspace_bytes_);
-
-  std::vector<std::string> phases;
-  for (int i = 0; i < cost.phase_count; ++i) {
-    const theory::PhaseCost& phase = cost.phases[std::size_t(i)];
-    JsonObject item;
-    item.add("name", phase.name);
-    add_cost(phase.cost, &item);
-    phases.push_back(item.text());
-  }
-  json.add_json("phases", list(phases));
-
-  // What no schedule of the same class can beat at the cache levels of this machine.
-  std::vector<std::string> levels;
-  for (const machine::CacheLevel& cache : machine::this_machine().caches) {
-    const machine::FastMemory memory = machine::fast_memory(cache, goal_.problem.dtype);
-    if (memory.words < 1) continue;
-    JsonObject item;
-    item.add("level", "L" + std::to_string(cache.level));
-    item.add("M", memory.words);
-    item.add("regime", theory::name_of(theory::regime(shape, memory.words)));
-    if (bounded) add_bound(goal_.pass, schedule, shape, batch.entries, memory.words, &item);
-    levels.push_back(item.text());
-  }
-  json.add_json("levels", list(levels));
-  return json.text();
+void add_work(index_t fma, index_t workspace_bytes, JsonObject* json) {
+  json->add("fma", fma);
+  json->add("flops", 2 * fma);
+  json->add("workspace_bytes", workspace_bytes);
 }
 
 }  // namespace ioattn::api

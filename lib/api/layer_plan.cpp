@@ -1,41 +1,11 @@
 #include "api/layer_plan.hpp"
 
-#include <cstdint>
-
 #include "api/layer.hpp"
-#include "api/layer_checks.hpp"
+#include "api/lent_memory.hpp"
+#include "api/parsed_plan.hpp"
 #include "api/validate.hpp"
-#include "kernels/registry.hpp"
-#include "machine/machine.hpp"
 
 namespace ioattn::api {
-namespace {
-
-// Lent memory starts at any address, slots at multiples of the alignment.
-constexpr index_t alignment = index_t(AlignedBuffer::alignment);
-
-index_t with_slack(index_t bytes) { return bytes == 0 ? 0 : bytes + alignment - 1; }
-
-// The aligned part of lent memory, or null where none is lent.
-class Lent {
- public:
-  Lent(void* memory, index_t bytes) {
-    if (memory == nullptr) return;
-    const auto address = reinterpret_cast<std::uintptr_t>(memory);
-    const index_t skipped = index_t((std::uintptr_t(alignment) - address) % alignment);
-    memory_ = schedules::CallerMemory(static_cast<std::byte*>(memory) + skipped,
-                                      std::max<index_t>(bytes - skipped, 0));
-    lent_ = true;
-  }
-  schedules::CallerMemory* get() { return lent_ ? &memory_ : nullptr; }
-
- private:
-  schedules::CallerMemory memory_;
-  bool lent_ = false;
-};
-
-}  // namespace
-
 Status LayerPlan::create(const Goal& goal, const RunOptions& options, LayerPlan* result) {
   result->goal_ = goal;
   plan::PlanRequest request;
@@ -56,7 +26,6 @@ Status LayerPlan::parse(const Goal& goal, const RunOptions& options, std::string
   result->goal_ = goal;
   plan::Plan& forward = result->forward_;
   plan::GradientPlan& backward = result->backward_;
-  const DType dtype = goal.problem.dtype;
   const LayerShape& shape = goal.problem.shape;
   std::string error;
   if (!(result->is_forward()
@@ -72,26 +41,11 @@ Status LayerPlan::parse(const Goal& goal, const RunOptions& options, std::string
   if (!status.is_ok()) return status;
   const Isa isa = result->is_forward() ? forward.isa : backward.isa;
   const std::string& level = result->is_forward() ? forward.level : backward.level;
-  const TileShape wanted = result->is_forward()
-                               ? TileShape{isa, forward.tile_rows, forward.tile_cols}
-                               : TileShape{isa, backward.tile_rows, backward.tile_cols};
-  const kernels::Kernels* kernels = nullptr;
-  if (status = kernels_of(isa, &kernels); !status.is_ok()) return status;
-  const TileShape tile = kernels->tile(dtype);
-  if (tile.rows != wanted.rows || tile.cols != wanted.cols) {
-    return Status::error(StatusCode::invalid_argument,
-                         "the plan's register tile is %dx%d, but that of %s is %dx%d", wanted.rows,
-                         wanted.cols, name_of(isa), tile.rows, tile.cols);
-  }
-  if (level == "M") {
-    result->M_ = options.M;  // 0: what the plan itself needs
-  } else {
-    const machine::CacheLevel* cache = machine::this_machine().cache(level[1] - '0');
-    if (cache == nullptr) {
-      return Status::error(StatusCode::unsupported, "no %s cache was found", level.c_str());
-    }
-    result->M_ = machine::fast_memory(*cache, dtype).words;
-  }
+  const TileShape tile = result->is_forward()
+                             ? TileShape{isa, forward.tile_rows, forward.tile_cols}
+                             : TileShape{isa, backward.tile_rows, backward.tile_cols};
+  status = adopt_parsed(level, tile, goal.problem.dtype, options, &result->M_);
+  if (!status.is_ok()) return status;
   return result->finish(options);
 }
 

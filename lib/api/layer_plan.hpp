@@ -13,6 +13,8 @@ namespace ioattn::api {
 // that never changes: several threads may execute it at once.
 class LayerPlan {
  public:
+  static constexpr const char* kind = "the layer problem";
+
   // What is planned: gradients, at least one, for Pass::backward alone.
   struct Goal {
     Pass pass = Pass::forward;
@@ -21,8 +23,9 @@ class LayerPlan {
   };
   // Plans as the one-call functions do.
   static Status create(const Goal& goal, const RunOptions& options, LayerPlan* result);
-  // From the text of a plan (plan::to_text); the options give threads and, for a plan of level "M",
-  // M. The text's instruction set and register tile must be those of this CPU's kernels.
+  // From the text of a plan (plan::to_text); the options give threads and, for what describe()
+  // says, the M of level "M" and which L3 is meant (adopt_parsed). The text's instruction set and
+  // register tile must be those of this CPU's kernels.
   static Status parse(const Goal& goal, const RunOptions& options, std::string_view text,
                       LayerPlan* result);
 
@@ -33,7 +36,7 @@ class LayerPlan {
   index_t workspace_bytes() const { return workspace_bytes_; }
 
   std::string text() const;
-  // One JSON object: schedule, blocks, kernel, words, bound, flops (lib/api/README.md).
+  // One JSON object: schedule, blocks, kernel, words, bound, flops.
   std::string describe() const;
 
   // As api::layer_forward and layer_gradients. Inputs must be the planned problem, operands planned

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "api/layer_checks.hpp"
 #include "api/sdpa_plan_cache.hpp"
-#include "api/tensor_check.hpp"
+#include "api/validate.hpp"
 #include "base/checked_size.hpp"
-#include "schedules/sdpa.hpp"
 
 namespace ioattn::api {
 namespace {
@@ -17,7 +14,6 @@ Status invalid_size(const char* message) {
   return Status::error(StatusCode::invalid_argument, "%s", message);
 }
 
-// Sizes of 0 cost nothing: blocks are chosen for at least 1.
 Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
                     plan::SdpaRequest* request) {
   Status status = validate_problem(problem);
@@ -26,11 +22,7 @@ Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
     return Status::error(StatusCode::unsupported, "SDPA is computed by row_stream, not by %s",
                          name_of(*options.schedule));
   }
-  request->shape = problem.shape;
-  for (index_t SdpaShape::*size : {&SdpaShape::batch, &SdpaShape::heads, &SdpaShape::kv_heads,
-                                   &SdpaShape::n, &SdpaShape::m, &SdpaShape::d, &SdpaShape::dv}) {
-    request->shape.*size = std::max<index_t>(request->shape.*size, 1);
-  }
+  request->shape = shape_to_plan(problem.shape);
   request->dtype = problem.dtype;
   request->memory_limit_bytes = options.memory_limit_bytes;
   // The level, M and the register tile are those of a layer problem.
@@ -44,33 +36,13 @@ Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
   return status;
 }
 
-// Nothing is computed for a view without elements.
-template <class T>
-void drop_empty(TensorView<T>* view) {
-  if (view->batch * view->heads * view->rows * view->cols == 0) view->data = nullptr;
-}
-
-template <class T>
-void fill_heads(const TensorView<T>& view, T value) {
-  if (view.data == nullptr) return;
-  for (index_t b = 0; b < view.batch; ++b)
-    for (index_t h = 0; h < view.heads; ++h) fill(view.matrix(b, h), value);
-}
-
-template <class T>
-void check_inputs(const SdpaInputs<T>& in, TensorCheck* check) {
-  check->input<T>("Q", in.q);
-  check->input<T>("K", in.k);
-  check->input<T>("V", in.v);
-}
-
-// Blocks positive where the passes use them.
-Status check_blocks(const SdpaBlocks& blocks, bool keys) {
-  const Blocks& rows = blocks.rows;
-  const bool valid = rows.r > 0 && rows.c > 0 && rows.rho > 0 && rows.form == Form::h &&
-                     rows.products == Products::stored &&
-                     (!keys || (blocks.keys.c > 0 && blocks.keys.rho > 0));
-  return valid ? Status::ok() : invalid_size("the plan is none of this SDPA pass");
+Status check_blocks(const SdpaBlocks& blocks, bool complete) {
+  index_t largest = 0;
+  for (const Blocks* of : {&blocks.rows, &blocks.keys})
+    for (const SizeField& field : size_fields()) largest = std::max(largest, of->*field.size);
+  if (complete && largest <= largest_block) return Status::ok();
+  return invalid_size(complete ? "a block size of the plan exceeds 2^40"
+                               : "the plan is none of this SDPA pass");
 }
 
 // What is estimated besides is not kept.
@@ -87,6 +59,15 @@ Status plan_any(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
 }
 
 }  // namespace
+
+SdpaShape shape_to_plan(SdpaShape shape) {
+  for (index_t SdpaShape::*size : {&SdpaShape::batch, &SdpaShape::kv_heads, &SdpaShape::n,
+                                   &SdpaShape::m, &SdpaShape::d, &SdpaShape::dv}) {
+    shape.*size = std::max<index_t>(shape.*size, 1);
+  }
+  shape.heads = std::max(shape.heads, shape.kv_heads);
+  return shape;
+}
 
 Status validate_problem(const SdpaProblem& problem) {
   const SdpaShape& s = problem.shape;
@@ -118,6 +99,14 @@ int threads_for(const SdpaProblem& problem, const RunOptions& options) {
       std::min<index_t>(granted_threads(options.threads), 1 + fma / fma_worth_a_thread));
 }
 
+Status validate_plan(const plan::SdpaPlan& plan) {
+  return check_blocks(plan.blocks, plan::has_blocks(plan.blocks));
+}
+
+Status validate_plan(const plan::SdpaPlan& plan, const SdpaSet& set) {
+  return check_blocks(plan.blocks, plan::has_blocks(plan.blocks, set));
+}
+
 Status plan_sdpa(const SdpaProblem& problem, const RunOptions& options, plan::SdpaPlan* plan,
                  plan::SdpaEstimate* estimate) {
   return plan_any(problem, std::nullopt, options, plan, estimate);
@@ -127,97 +116,5 @@ Status plan_sdpa(const SdpaProblem& problem, const SdpaSet& set, const RunOption
                  plan::SdpaPlan* plan, plan::SdpaEstimate* estimate) {
   return plan_any(problem, set, options, plan, estimate);
 }
-
-template <class T>
-Status sdpa_forward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
-                    const plan::SdpaPlan& plan, int threads, Observer* observer, TensorView<T> o,
-                    TensorView<T> lse) {
-  const SdpaShape& shape = problem.shape;
-  Status status = validate_problem(problem);
-  if (!status.is_ok()) return status;
-  TensorCheck check;
-  check_inputs(inputs, &check);
-  if (o.data != nullptr) check.output<T>("O", o);
-  if (lse.data != nullptr) check.output<T>("LSE", lse);
-  if (!check.status().is_ok()) return check.status();
-  if (status = check_blocks(plan.blocks, false); !status.is_ok()) return status;
-  const kernels::Kernels* kernels = nullptr;
-  if (status = kernels_of(plan.isa, &kernels); !status.is_ok()) return status;
-
-  drop_empty(&o);
-  drop_empty(&lse);
-  if (o.data == nullptr && lse.data == nullptr) return Status::ok();
-  if (seen_keys(shape.head()).is_empty()) {
-    fill_heads(o, T(0));
-    fill_heads(lse, -std::numeric_limits<T>::infinity());
-    return Status::ok();
-  }
-  schedules::SdpaForwardTask<T> task;
-  task.shape = shape;
-  task.in = inputs;
-  task.scale = static_cast<T>(scale_of(problem));
-  task.o = o;
-  task.lse = lse;
-  task.blocks = plan.blocks.rows;
-  task.kernels = &kernels->table<T>();
-  task.threads = std::max(threads, 1);
-  task.observer = observer;
-  return schedules::sdpa_forward(task);
-}
-
-template <class T>
-Status sdpa_backward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
-                     const SdpaForwardResults<T>& forward, const plan::SdpaPlan& plan, int threads,
-                     Observer* observer, const SdpaGradients<T>& gradients) {
-  const SdpaShape& shape = problem.shape;
-  Status status = validate_problem(problem);
-  if (!status.is_ok()) return status;
-  SdpaGradients<T> out = gradients;
-  TensorCheck check;
-  check_inputs(inputs, &check);
-  check.input<T>("dO", forward.d_o);
-  if (forward.o.data != nullptr || out.set().delta()) check.input<T>("O", forward.o);
-  if (forward.lse.data != nullptr || !out.set().is_empty()) check.input<T>("LSE", forward.lse);
-  if (out.dq.data != nullptr) check.output<T>("dQ", out.dq);
-  if (out.dk.data != nullptr) check.output<T>("dK", out.dk);
-  if (out.dv.data != nullptr) check.output<T>("dV", out.dv);
-  if (!check.status().is_ok()) return check.status();
-  drop_empty(&out.dq);
-  drop_empty(&out.dk);
-  drop_empty(&out.dv);
-  if (out.set().is_empty()) return Status::ok();
-  if (status = check_blocks(plan.blocks, out.set().keys()); !status.is_ok()) return status;
-  const kernels::Kernels* kernels = nullptr;
-  if (status = kernels_of(plan.isa, &kernels); !status.is_ok()) return status;
-
-  if (shape.n == 0 || shape.dv == 0 || seen_keys(shape.head()).is_empty()) {
-    if (out.accumulate) return Status::ok();
-    for (const TensorView<T>& view : {out.dq, out.dk, out.dv}) fill_heads(view, T(0));
-    return Status::ok();
-  }
-  schedules::SdpaBackwardTask<T> task;
-  task.shape = shape;
-  task.in = inputs;
-  task.scale = static_cast<T>(scale_of(problem));
-  task.d_o = forward.d_o;
-  task.o = forward.o;
-  task.lse = forward.lse;
-  task.out = out;
-  task.blocks = plan.blocks;
-  task.kernels = &kernels->table<T>();
-  task.threads = std::max(threads, 1);
-  task.observer = observer;
-  return schedules::sdpa_backward(task);
-}
-
-#define IOATTN_INSTANTIATE(T)                                                                   \
-  template Status sdpa_forward(const SdpaProblem&, const SdpaInputs<T>&, const plan::SdpaPlan&, \
-                               int, Observer*, TensorView<T>, TensorView<T>);                   \
-  template Status sdpa_backward(const SdpaProblem&, const SdpaInputs<T>&,                       \
-                                const SdpaForwardResults<T>&, const plan::SdpaPlan&, int,       \
-                                Observer*, const SdpaGradients<T>&)
-IOATTN_INSTANTIATE(float);
-IOATTN_INSTANTIATE(double);
-#undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::api

@@ -4,6 +4,7 @@
 #include "base/observer.hpp"
 #include "base/sdpa.hpp"
 #include "plan/sdpa_planner.hpp"
+#include "schedules/workspace.hpp"
 
 // The SDPA problem for C++ callers inside the project: the C functions, the command, tests, bench.
 namespace ioattn::api {
@@ -15,6 +16,20 @@ Status validate_problem(const SdpaProblem& problem);
 // later than others could have ended.
 int threads_for(const SdpaProblem& problem, const RunOptions& options);
 
+// Sizes of 0 cost nothing: blocks are chosen, and costs told, for at least 1.
+SdpaShape shape_to_plan(SdpaShape shape);
+
+// The blocks are positive where the forward pass, or a set of gradients, takes them.
+Status validate_plan(const plan::SdpaPlan& plan);
+Status validate_plan(const plan::SdpaPlan& plan, const SdpaSet& set);
+
+// Bytes of workspace that the forward pass, or a set of gradients, takes, exactly; 0 for empty
+// problems.
+Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, int threads,
+                    index_t* bytes);
+Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, const SdpaSet& set,
+                    int threads, index_t* bytes);
+
 // Plans the forward pass, or a set of gradients, for a valid problem.
 Status plan_sdpa(const SdpaProblem& problem, const RunOptions& options, plan::SdpaPlan* plan,
                  plan::SdpaEstimate* estimate = nullptr);
@@ -23,11 +38,12 @@ Status plan_sdpa(const SdpaProblem& problem, const SdpaSet& set, const RunOption
 
 // Runs a pass as planned. Checks pointers, strides and overlaps first; on any failure the outputs
 // are untouched. An observer makes the run sequential. o [batch, heads, n, dv] or lse [batch,
-// heads, 1, n] may be null: not wanted. The result does not depend on the number of threads.
+// heads, 1, n] may be null: not wanted. The result does not depend on the number of threads. Null
+// memory: the workspace is from the heap.
 template <class T>
 Status sdpa_forward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
                     const plan::SdpaPlan& plan, int threads, Observer* observer, TensorView<T> o,
-                    TensorView<T> lse);
+                    TensorView<T> lse, schedules::CallerMemory* memory = nullptr);
 
 // o and lse are those of the forward pass; o is not read for dV alone.
 template <class T>
@@ -37,6 +53,7 @@ struct SdpaForwardResults {
 template <class T>
 Status sdpa_backward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
                      const SdpaForwardResults<T>& forward, const plan::SdpaPlan& plan, int threads,
-                     Observer* observer, const SdpaGradients<T>& gradients);
+                     Observer* observer, const SdpaGradients<T>& gradients,
+                     schedules::CallerMemory* memory = nullptr);
 
 }  // namespace ioattn::api

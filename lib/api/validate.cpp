@@ -116,13 +116,11 @@ Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask) {
     return Status::error(StatusCode::unsupported, "there is no %s pass of %s", name_of(pass),
                          to_text(variant).c_str());
   }
-  // Sizes may exceed the problem's, but begin + size must not overflow.
-  constexpr index_t largest = index_t(1) << 40;
   bool positive = true, huge = false;
   for (const SizeField& field : size_fields()) {
     const index_t size = plan.blocks.*field.size;
     positive = positive && (!uses(variant, field.name) || size > 0);
-    huge = huge || size > largest;
+    huge = huge || size > largest_block;
   }
   for (const ProductField& field : product_fields()) {
     const ProductBlocks& tile = plan.blocks.*field.product;

@@ -45,6 +45,9 @@ Status validate_problem(const LayerProblem& problem);
 // The same for the products with W_Q or W_K [d, dk].
 Status validate_weights(index_t d, index_t dk);
 
+// Block sizes may exceed the problem's, but begin + size must not overflow.
+constexpr index_t largest_block = index_t(1) << 40;
+
 // The plan's schedule exists for the pass, takes the mask if there is one, and its blocks are
 // positive where the schedule uses them.
 Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask);

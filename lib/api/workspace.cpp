@@ -1,19 +1,14 @@
 #include "api/layer.hpp"
 #include "api/layer_checks.hpp"
+#include "api/lent_memory.hpp"
 #include "schedules/layer_gradients.hpp"
 #include "schedules/schedules.hpp"
 
-// A pass is asked for its workspace without any: it refuses before it touches an operand.
 namespace ioattn::api {
 namespace {
 
 bool is_empty(const LayerShape& shape, bool forward) {
   return shape.n == 0 || shape.d == 0 || (!forward && shape.dv == 0) || seen_keys(shape).is_empty();
-}
-
-Status answer(const Status& refusal, const schedules::CallerMemory& memory, index_t* bytes) {
-  *bytes = memory.needed();
-  return refusal.code() == StatusCode::out_of_memory ? Status::ok() : refusal;
 }
 
 template <class T, class Task>
@@ -36,7 +31,7 @@ Status of_forward(const LayerProblem& problem, const plan::Plan& plan,
   schedules::ForwardTask<T> task;
   fill<T>(problem, kernels, threads, &memory, &task);
   task.blocks = plan.blocks;
-  return answer(schedules::run_forward(plan.schedule, task), memory, bytes);
+  return workspace_told(schedules::run_forward(plan.schedule, task), memory, bytes);
 }
 
 template <class T>
@@ -61,7 +56,7 @@ Status of_gradients(const LayerProblem& problem, const plan::GradientPlan& plan,
   task.out.da = output(set.dA, m, d);
   task.out.dw_q = output(set.dW_Q, d, set.dk);
   task.out.dw_k = output(set.dW_K, d, set.dk);
-  return answer(schedules::layer_gradients(task), memory, bytes);
+  return workspace_told(schedules::layer_gradients(task), memory, bytes);
 }
 
 }  // namespace

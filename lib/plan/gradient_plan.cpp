@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "plan/plan_items.hpp"
+
 namespace ioattn::plan {
 namespace {
 
@@ -17,20 +19,15 @@ constexpr ProductItem product_items[] = {{"dA3", &GradientBlocks::da3},
 
 // One item of the text: a plan of a pass, or name=value.
 bool parse_item(std::string_view item, GradientPlan* plan) {
-  if (item.find(':') != std::string_view::npos) {
+  if (is_pass(item)) {
     Plan pass;
-    std::string error;
-    if (!parse_plan(item, &pass, &error)) return false;
+    if (!parse_pass(item, &pass, plan)) return false;
     if (pass.schedule == Schedule::col_stream) {
       plan->blocks.keys = pass.blocks;
     } else {
       plan->blocks.schedule = pass.schedule;
       plan->blocks.rows = pass.blocks;
     }
-    plan->level = pass.level;
-    plan->isa = pass.isa;
-    plan->tile_rows = pass.tile_rows;
-    plan->tile_cols = pass.tile_cols;
     return true;
   }
   const std::size_t equals = item.find('=');
@@ -54,13 +51,10 @@ std::string to_text(const GradientPlan& plan, const GradientSet& set, Tie tie) {
   const GradientSteps steps = steps_of(set, tie, blocks.rows.form);
   std::string text;
   const auto add = [&](bool runs, const std::string& item) {
-    if (runs) text += (text.empty() ? "" : " ; ") + item;
+    if (runs) add_item(item, &text);
   };
-  const auto pass = [&](Schedule schedule, const Blocks& of) {
-    return to_text(Plan{plan.level, schedule, of, plan.isa, plan.tile_rows, plan.tile_cols});
-  };
-  add(!steps.alone || steps.dx, pass(blocks.schedule, blocks.rows));
-  add(steps.keys, pass(Schedule::col_stream, blocks.keys));
+  add(!steps.alone || steps.dx, pass_text(plan, blocks.schedule, blocks.rows));
+  add(steps.keys, pass_text(plan, Schedule::col_stream, blocks.keys));
   add(steps.da3, "dA3=" + to_text(blocks.da3));
   add(steps.dy, "dY=" + to_text(blocks.dy));
   add(steps.da1, "dA1=" + to_text(blocks.da1));
@@ -72,27 +66,11 @@ std::string to_text(const GradientPlan& plan, const GradientSet& set, Tie tie) {
 
 bool parse_gradient_plan(std::string_view text, const GradientSet& set, Tie tie, GradientPlan* plan,
                          std::string* error) {
-  constexpr std::string_view separator = " ; ";
   GradientPlan parsed;
-  std::string_view rest = text;
-  bool understood = true;
-  while (understood) {
-    const std::size_t end = rest.find(separator);
-    understood = parse_item(rest.substr(0, end), &parsed);
-    if (end == std::string_view::npos) break;
-    rest.remove_prefix(end + separator.size());
-  }
-  if (!understood) {
-    *error = "not a plan of gradients: " + std::string(text);
-    return false;
-  }
-  // One plan, one text; phases that the set does not take, or lacks, show here.
-  const std::string canonical = to_text(parsed, set, tie);
-  if (canonical != text) {
-    *error = "not a plan of these gradients: " + std::string(text) + " (did you mean " + canonical +
-             "?)";
-    return false;
-  }
+  const bool understood = parse_items(
+      text, "these gradients", [&](std::string_view item) { return parse_item(item, &parsed); },
+      [&] { return to_text(parsed, set, tie); }, error);
+  if (!understood) return false;
   *plan = parsed;
   return true;
 }

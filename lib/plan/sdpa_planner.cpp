@@ -4,7 +4,6 @@
 
 #include "plan/blocking_col_stream.hpp"
 #include "plan/blocking_rows.hpp"
-#include "plan/plan.hpp"
 #include "theory/sdpa_cost.hpp"
 
 namespace ioattn::plan {
@@ -18,13 +17,6 @@ LayerShape unmasked_head(const SdpaShape& shape) {
 
 constexpr Variant row_variant(Pass pass) {
   return {pass, Schedule::row_stream, Form::h, Products::stored};
-}
-
-Blocks row_blocks(Pass pass, const LayerShape& head, const FastMemory& memory,
-                  const TileShape& tile) {
-  Blocks blocks = choose_row_blocks(row_variant(pass), head, memory, tile);
-  blocks.s = blocks.h = blocks.x = {};  // products that the layer problem has around the pass
-  return blocks;
 }
 
 Status check_memory(const SdpaRequest& request, Pass pass, index_t least) {
@@ -73,11 +65,12 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* 
   if (!fits.is_ok()) return fits;
   const auto choose = [&](const FastMemory& memory) {
     Trial trial;
-    trial.blocks.rows = row_blocks(Pass::forward, head, memory, request.tile);
+    trial.blocks.rows = choose_row_blocks(variant, head, memory, request.tile);
     trial.time = row_pass_time(variant, head, trial.blocks.rows, memory, request.tile);
     return trial;
   };
   best_level(request, choose, plan, estimate);
+  plan->blocks = blocks_taken(plan->blocks);
   if (estimate != nullptr) {
     estimate->cost = theory::sdpa_forward_cost(request.shape, plan->blocks.rows);
     estimate->fma = theory::sdpa_forward_fma(request.shape);
@@ -110,7 +103,7 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
       if (one_pass && (!set.dQ || !set.keys() || memory.M < least_for(true))) continue;
       Trial trial;
       Blocks& rows = trial.blocks.rows;
-      rows = row_blocks(Pass::backward, head, memory, request.tile);
+      rows = choose_row_blocks(variant, head, memory, request.tile);
       if (set.query_pass(one_pass)) {
         trial.time += row_pass_time(variant, head, rows, memory, request.tile);
       }
@@ -124,24 +117,13 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
     return best;
   };
   best_level(request, choose, plan, estimate);
+  plan->blocks = blocks_taken(plan->blocks, set);
   if (estimate != nullptr) {
     estimate->cost = theory::sdpa_backward_cost(request.shape, set, plan->blocks);
     estimate->fma = theory::sdpa_backward_fma(request.shape, set, plan->blocks.keys.one_pass);
     estimate->scratch_bytes = scratch;
   }
   return Status::ok();
-}
-
-std::string to_text(const SdpaPlan& plan) {
-  const auto pass = [&](Schedule schedule, const Blocks& blocks) {
-    return to_text(Plan{plan.level, schedule, blocks, plan.isa, plan.tile_rows, plan.tile_cols});
-  };
-  std::string text;
-  if (!plan.blocks.keys.one_pass) text = pass(Schedule::row_stream, plan.blocks.rows);
-  if (plan.blocks.keys.c > 0) {
-    text += (text.empty() ? "" : " ; ") + pass(Schedule::col_stream, plan.blocks.keys);
-  }
-  return text;
 }
 
 }  // namespace ioattn::plan

@@ -5,19 +5,10 @@
 #include "base/isa.hpp"
 #include "base/sdpa.hpp"
 #include "base/status.hpp"
+#include "plan/sdpa_plan.hpp"
 #include "theory/io_cost.hpp"
 
 namespace ioattn::plan {
-
-// What is executed for an SDPA problem: block sizes at the deciding level.
-struct SdpaPlan {
-  std::string level = "L2";
-  SdpaBlocks blocks;
-  Isa isa = Isa::scalar;
-  int tile_rows = 0, tile_cols = 0;  // register tile
-
-  bool operator==(const SdpaPlan&) const = default;
-};
 
 struct SdpaRequest {
   SdpaShape shape;  // sizes at least 1
@@ -45,8 +36,5 @@ struct SdpaEstimate {
 Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* estimate = nullptr);
 Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* plan,
                       SdpaEstimate* estimate = nullptr);
-
-// The passes as plans (plan.hpp), separated by " ; ".
-std::string to_text(const SdpaPlan& plan);
 
 }  // namespace ioattn::plan

@@ -407,6 +407,111 @@ TEST(Allocations, Sdpa) {
   }
 }
 
+std::size_t gradient_count(SdpaCall<double>* call) {
+  std::size_t count = 0;
+  for (auto* gradient : call->gradient_tensors()) count += gradient->dense().values.size();
+  return count;
+}
+
+// Planning, reading a plan's text, and telling text and description, executing.
+TEST(Allocations, SdpaPlans) {
+  ioattn_options options = default_options();
+  options.threads = 1;
+  SdpaCall<double> call({2, 4, 2, 30, 40, 12, 5}, Layout::bshd);
+  ASSERT_EQ(call.forward(&options), IOATTN_OK);
+  ASSERT_EQ(call.backward(&options), IOATTN_OK);
+  const std::vector<double> right = call.values();
+  for (const ioattn_pass pass : {IOATTN_FORWARD, IOATTN_BACKWARD}) {
+    for (const Failing how : {Failing::once, Failing::forever}) {
+      ioattn_plan* plan = nullptr;
+      const auto none = [&] { EXPECT_EQ(plan, nullptr); };
+      const auto destroyed = [&] {
+        EXPECT_NE(plan, nullptr);
+        ioattn_plan_destroy(plan);
+        plan = nullptr;
+      };
+      // What is made is destroyed within the call, which then leaks nothing.
+      std::string text;
+      const auto make = [&](const char* from) {
+        const ioattn_status status =
+            from == nullptr
+                ? ioattn_sdpa_plan_create(pass, &call.problem, nullptr, &options, &plan)
+                : ioattn_sdpa_plan_parse(pass, &call.problem, nullptr, &options, from, &plan);
+        if (status != IOATTN_OK) return status;
+        destroyed();
+        return status;
+      };
+      EXPECT_GE(fail_each(
+                    how, [&] { return make(nullptr); }, none, none),
+                2);
+
+      ASSERT_EQ(ioattn_sdpa_plan_create(pass, &call.problem, nullptr, &options, &plan), IOATTN_OK);
+      ioattn_plan* const made = plan;
+      plan = nullptr;
+      std::vector<char> buffer(8000);
+      ASSERT_EQ(ioattn_plan_text(made, buffer.data(), buffer.size(), nullptr), IOATTN_OK);
+      text = buffer.data();
+      EXPECT_GE(fail_each(
+                    how, [&] { return make(text.c_str()); }, none, none),
+                2);
+      buffer.assign(buffer.size(), 'x');
+      const auto written = [&] {
+        EXPECT_NE(buffer[0], 'x');
+        buffer[0] = 'x';
+      };
+      const auto unwritten = [&] { EXPECT_EQ(buffer[0], 'x'); };
+      for (const auto tell : {ioattn_plan_text, ioattn_plan_describe}) {
+        EXPECT_GE(fail_each(
+                      how, [&] { return tell(made, buffer.data(), buffer.size(), nullptr); },
+                      unwritten, written),
+                  1);
+      }
+
+      // An execution from the heap, and in a workspace of the caller's.
+      std::size_t bytes = 0;
+      ASSERT_EQ(ioattn_plan_workspace_size(made, &bytes), IOATTN_OK);
+      std::vector<char> workspace(bytes);
+      const auto unwanted = [&] {
+        for (auto* output : call.gradient_tensors()) output->poison();
+        if (pass == IOATTN_FORWARD) call.poison();
+      };
+      for (void* memory : {static_cast<void*>(nullptr), static_cast<void*>(workspace.data())}) {
+        unwanted();
+        EXPECT_GE(
+            fail_each(
+                how,
+                [&] {
+                  return pass == IOATTN_FORWARD
+                             ? ioattn_sdpa_execute_forward(made, &call.problem, call.o.data(),
+                                                           call.o.strides().data(), call.lse.data(),
+                                                           call.lse.strides().data(), memory, bytes)
+                             : ioattn_sdpa_execute_backward(
+                                   made, &call.problem, call.d_o.data(), call.d_o.strides().data(),
+                                   call.o.data(), call.o.strides().data(), call.lse.data(),
+                                   call.lse.strides().data(), &call.gradients, memory, bytes);
+                },
+                [&] {
+                  EXPECT_TRUE(pass == IOATTN_FORWARD ? call.untouched()
+                                                     : call.gradients_untouched());
+                },
+                [&] {
+                  const std::vector<double> got = call.values();
+                  const std::size_t first =
+                      pass == IOATTN_FORWARD ? 0 : got.size() - gradient_count(&call);
+                  const std::size_t last =
+                      pass == IOATTN_FORWARD ? got.size() - gradient_count(&call) : got.size();
+                  EXPECT_TRUE(std::equal(got.begin() + long(first), got.begin() + long(last),
+                                         right.begin() + long(first)));
+                  unwanted();
+                }),
+            memory == nullptr ? 1 : 0);
+      }
+      ioattn_plan_destroy(made);
+    }
+    ASSERT_EQ(call.forward(&options), IOATTN_OK);  // for the backward pass
+  }
+}
+
 // A caller that has no threads yet and gets no memory for them computes alone.
 TEST(Allocations, Threads) {
   LayerCall<float> call({60, 40, 12, 5, Ties::none}, 0);

@@ -3,20 +3,15 @@
 
 #include <atomic>
 #include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
 #include "api/batch_call.hpp"
+#include "api/plan_call.hpp"
 
 namespace ioattn_test {
 namespace {
-
-struct Destroy {
-  void operator()(ioattn_plan* plan) const { ioattn_plan_destroy(plan); }
-};
-using Plan = std::unique_ptr<ioattn_plan, Destroy>;
 
 ioattn_layer_shape shape_of(const ioattn_layer_problem& problem) {
   ioattn_layer_shape shape = {};
@@ -40,43 +35,6 @@ Plan create(ioattn_pass pass, const ioattn_layer_problem& problem, const ioattn_
       << ioattn_last_error();
   return Plan(plan);
 }
-
-std::string text_of(ioattn_status (*function)(const ioattn_plan*, char*, size_t, size_t*),
-                    const Plan& plan) {
-  size_t needed = 0;
-  EXPECT_EQ(function(plan.get(), nullptr, 0, &needed), IOATTN_OK);
-  std::vector<char> buffer(needed + 1, 'x');
-  EXPECT_EQ(function(plan.get(), buffer.data(), needed - 1, nullptr), IOATTN_INVALID_ARGUMENT);
-  EXPECT_EQ(buffer[0], 'x');
-  EXPECT_EQ(function(plan.get(), buffer.data(), needed, nullptr), IOATTN_OK);
-  EXPECT_EQ(buffer[needed - 1], '\0');
-  EXPECT_EQ(buffer[needed], 'x');
-  return std::string(buffer.data());
-}
-
-// Memory that ends where an inaccessible page would: a canary stands behind the workspace.
-class Workspace {
- public:
-  Workspace(const Plan& plan, std::size_t offset) : offset_(offset) {
-    EXPECT_EQ(ioattn_plan_workspace_size(plan.get(), &size_), IOATTN_OK);
-    bytes_.assign(offset + size_ + guard, pattern);
-  }
-  void* data() { return bytes_.data() + offset_; }
-  std::size_t size() const { return size_; }
-  bool stayed_inside() const {
-    for (std::size_t i = 0; i < offset_; ++i)
-      if (bytes_[i] != pattern) return false;
-    for (std::size_t i = offset_ + size_; i < bytes_.size(); ++i)
-      if (bytes_[i] != pattern) return false;
-    return true;
-  }
-
- private:
-  static constexpr std::size_t guard = 256;
-  static constexpr unsigned char pattern = 0xa5;
-  std::size_t offset_, size_ = 0;
-  std::vector<unsigned char> bytes_;
-};
 
 template <class T>
 class PlanExecute : public testing::Test {};

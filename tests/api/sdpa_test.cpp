@@ -376,6 +376,19 @@ TYPED_TEST(Sdpa, Cpp) {
   ioattn::backward<T>(sdpa, d_o, o, lse, gradients);
   EXPECT_TRUE(same_bits(expected.values(), got.values()));
 
+  got.poison();
+  const auto forward = ioattn::SdpaPlan<T>::forward(sdpa);
+  auto backward = ioattn::SdpaPlan<T>::backward(sdpa, gradients);
+  std::vector<char> workspace(std::max(forward.workspace_size(), backward.workspace_size()));
+  forward.execute_forward(sdpa, o, lse, workspace.data(), workspace.size());
+  EXPECT_NE(backward.text(), forward.text());
+  EXPECT_NE(backward.describe().find("\"plan\":\"" + backward.text()), std::string::npos);
+  const ioattn::SdpaPlan<T> moved = std::move(backward);
+  moved.execute_backward(sdpa, d_o, o, lse, gradients);
+  EXPECT_TRUE(same_bits(expected.values(), got.values()));
+  gradients.accumulate = true;
+  EXPECT_THROW(moved.execute_backward(sdpa, d_o, o, lse, gradients), ioattn::Error);
+
   SdpaCall<T> merged({2, 4, 2, 12, 20, 6, 5}, Layout::bshd);
   ioattn::merge<T>({{o, lse}}, ioattn::Tensor<T>::bshd(merged.o.data(), 2, 12, 4, 5),
                    ioattn::Tensor<T>(merged.lse.data(), 2, 4, 1, 12));

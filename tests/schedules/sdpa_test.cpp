@@ -14,7 +14,7 @@
 #include "reference/gauge.hpp"
 #include "reference/strided_tensor.hpp"
 #include "schedules/odd_tile.hpp"
-#include "schedules/random_problem.hpp"
+#include "schedules/random_sdpa.hpp"
 #include "schedules/rounding_limit.hpp"
 #include "theory/sdpa_cost.hpp"
 
@@ -188,25 +188,6 @@ class SdpaCase {
   SdpaShape shape_;
   ref::StridedTensor<T> q_, k_, v_, d_o_, o_, lse_, dq_, dk_, dv_;
 };
-
-SdpaShape random_shape(RandomProblem* random, index_t most_rows, index_t most_cols) {
-  const LayerShape sizes = random->shape(most_rows, most_cols);
-  SdpaShape shape;
-  shape.batch = random->uniform(1, 2);
-  shape.kv_heads = random->uniform(1, 2);
-  shape.heads = shape.kv_heads * random->uniform(1, 3);
-  shape.n = sizes.n;
-  shape.m = sizes.m;
-  shape.d = sizes.d;
-  shape.dv = sizes.dv;
-  if (random->uniform(0, 1) == 1) shape.mask = random->mask(shape.n, shape.m);
-  return shape;
-}
-
-SdpaSet random_set(RandomProblem* random) {
-  const index_t bits = random->uniform(1, 7);
-  return {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, random->uniform(0, 1) == 1};
-}
 
 SdpaBlocks any_blocks(RandomProblem* random) {
   SdpaBlocks any;

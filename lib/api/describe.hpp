@@ -1,0 +1,51 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/isa.hpp"
+#include "theory/io_cost.hpp"
+
+// JSON is written by hand: numbers, and strings of our own that need no escapes.
+namespace ioattn::api {
+
+class JsonObject {
+ public:
+  void add(const char* key, index_t value) { member(key, std::to_string(value)); }
+  void add(const char* key, bool value) { member(key, value ? "true" : "false"); }
+  void add(const char* key, const char* value) { member(key, quoted(value)); }
+  void add(const char* key, const std::string& value) { member(key, quoted(value)); }
+  void add_number(const char* key, double value);
+  void add_json(const char* key, const std::string& json) { member(key, json); }
+  std::string text() const { return "{" + members_ + "}"; }
+
+ private:
+  static std::string quoted(const std::string& value) { return "\"" + value + "\""; }
+  void member(const char* key, const std::string& value) {
+    members_ += (members_.empty() ? "" : ",") + quoted(key) + ":" + value;
+  }
+  std::string members_;
+};
+
+// "[1,2]".
+std::string json_list(const std::vector<std::string>& items);
+
+// Names of what is wanted, as a list of strings.
+struct NamedFlag {
+  bool wanted;
+  const char* name;
+};
+std::string json_names(const std::vector<NamedFlag>& flags);
+
+// What is described of every plan: kernel, words and footprint, work.
+void add_cost(const theory::IoCost& cost, JsonObject* json);
+template <class PlanOfPasses>
+void add_kernel(const PlanOfPasses& plan, JsonObject* json) {
+  json->add("isa", name_of(plan.isa));
+  json->add("tile_rows", index_t(plan.tile_rows));
+  json->add("tile_cols", index_t(plan.tile_cols));
+}
+void add_totals(const theory::IoCost& total, JsonObject* json);
+void add_work(index_t fma, index_t workspace_bytes, JsonObject* json);
+
+}  // namespace ioattn::api

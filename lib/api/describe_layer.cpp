@@ -1,0 +1,116 @@
+#include "api/describe.hpp"
+#include "api/layer_plan.hpp"
+#include "machine/machine.hpp"
+#include "theory/bounds.hpp"
+#include "theory/gradients_cost.hpp"
+
+namespace ioattn::api {
+namespace {
+
+std::string blocks_json(const Variant& variant, const Blocks& blocks) {
+  JsonObject json;
+  for (const SizeField& field : size_fields()) {
+    if (uses(variant, field.name)) json.add(field.name, blocks.*field.size);
+  }
+  for (const ProductField& field : product_fields()) {
+    if (!uses(variant, field.name)) continue;
+    const ProductBlocks& product = blocks.*field.product;
+    JsonObject tile;
+    tile.add("rows", product.rows);
+    tile.add("cols", product.cols);
+    tile.add("depth", product.depth);
+    tile.add("keep_a", product.keep_a);
+    json.add_json(field.name, tile.text());
+  }
+  return json.text();
+}
+
+void add_bound(Pass pass, Schedule schedule, const LayerShape& shape, index_t batch, index_t M,
+               JsonObject* json) {
+  const theory::AlgorithmClass algorithms = theory::class_of(pass, schedule);
+  const theory::Bound bound = theory::lower_bound(pass, algorithms, shape, M, batch);
+  json->add("class", theory::name_of(algorithms));
+  json->add_number("lower_bound", bound.words);
+  json->add("bound", bound.name);
+}
+
+std::string names_of(const GradientSet& set) {
+  return json_names({{set.dX, "dX"},
+                     {set.dY, "dY"},
+                     {set.dA1, "dA1"},
+                     {set.dA2, "dA2"},
+                     {set.dA3, "dA3"},
+                     {set.dA, "dA"},
+                     {set.dW_Q, "dW_Q"},
+                     {set.dW_K, "dW_K"}});
+}
+
+}  // namespace
+
+std::string LayerPlan::describe() const {
+  const LayerShape shape = shape_to_plan(goal_.problem.shape);
+  const GradientSet& set = goal_.gradients;
+  const Schedule schedule = is_forward() ? forward_.schedule : backward_.blocks.schedule;
+  const Blocks& blocks = is_forward() ? forward_.blocks : backward_.blocks.rows;
+  const theory::Batch batch = theory::batch_of(goal_.problem);
+  const theory::ScheduleCost cost =
+      is_forward() ? theory::forward_cost(schedule, shape, blocks, batch)
+                   : theory::gradients_cost(shape, set, backward_.blocks, batch);
+  const index_t fma =
+      is_forward() ? batch.entries * theory::fma_count(Pass::forward, schedule, shape, blocks)
+                   : theory::gradients_fma(shape, set, backward_.blocks, batch.entries);
+  const theory::IoCost total = cost.total();
+  const index_t M = M_ > 0 ? M_ : total.footprint;
+  const Variant variant = variant_of(goal_.pass, schedule, blocks);
+  // Bounds are proved for a pass that makes dX alone.
+  GradientSet dx_alone;
+  dx_alone.dX = true;
+  const bool bounded = is_forward() || set == dx_alone;
+
+  JsonObject json;
+  json.add("problem", to_text(goal_.problem));
+  json.add("pass", name_of(goal_.pass));
+  if (!is_forward()) json.add_json("gradients", names_of(set));
+  json.add("plan", text());
+  json.add("schedule", name_of(schedule));
+  json.add("variant", to_text(variant));
+  json.add_json("blocks", blocks_json(variant, blocks));
+  if (is_forward()) {
+    add_kernel(forward_, &json);
+  } else {
+    add_kernel(backward_, &json);
+  }
+  json.add("threads", index_t(threads_));
+  json.add("level", is_forward() ? forward_.level : backward_.level);
+  json.add("M", M);
+  add_totals(total, &json);
+  if (bounded) add_bound(goal_.pass, schedule, shape, batch.entries, M, &json);
+  add_work(fma, workspace_bytes_, &json);
+
+  std::vector<std::string> phases;
+  for (int i = 0; i < cost.phase_count; ++i) {
+    const theory::PhaseCost& phase = cost.phases[std::size_t(i)];
+    JsonObject item;
+    item.add("name", phase.name);
+    add_cost(phase.cost, &item);
+    phases.push_back(item.text());
+  }
+  json.add_json("phases", json_list(phases));
+
+  // What no schedule of the same class can beat at the cache levels of this machine.
+  std::vector<std::string> levels;
+  for (const machine::CacheLevel& cache : machine::this_machine().caches) {
+    const machine::FastMemory memory = machine::fast_memory(cache, goal_.problem.dtype);
+    if (memory.words < 1) continue;
+    JsonObject item;
+    item.add("level", "L" + std::to_string(cache.level));
+    item.add("M", memory.words);
+    item.add("regime", theory::name_of(theory::regime(shape, memory.words)));
+    if (bounded) add_bound(goal_.pass, schedule, shape, batch.entries, memory.words, &item);
+    levels.push_back(item.text());
+  }
+  json.add_json("levels", json_list(levels));
+  return json.text();
+}
+
+}  // namespace ioattn::api

@@ -1,0 +1,115 @@
+#include "api/plan_handle.hpp"
+
+namespace {
+
+using namespace ioattn;
+using namespace ioattn::api;
+
+Status goal_of(ioattn_pass pass, const ioattn_layer_shape* shape,
+               const ioattn_layer_gradients* gradients, LayerPlan::Goal* goal) {
+  if (shape == nullptr) return invalid("shape is null");
+  if (shape->struct_size != sizeof *shape) {
+    return invalid("shape: struct_size is not sizeof(ioattn_layer_shape)");
+  }
+  if (const Status known = pass_of(pass, &goal->pass); !known.is_ok()) return known;
+  const int dtype = number_of(shape->dtype), tie = number_of(shape->tie);
+  if (dtype != IOATTN_F32 && dtype != IOATTN_F64) {
+    return invalid("shape: dtype is neither IOATTN_F32 nor IOATTN_F64");
+  }
+  if (tie < IOATTN_TIE_NONE || tie > IOATTN_TIE_ALL) return invalid("shape: tie is unknown");
+  if (tie == IOATTN_TIE_ALL && shape->n != shape->m) return invalid("A1 = A2 needs n = m");
+  if (shape->n < 0 || shape->m < 0) return invalid("shape: a size is negative");
+  if (const Status valid = check_mask(*shape); !valid.is_ok()) return valid;
+  goal->problem.shape = {shape->n,       shape->m, shape->d, shape->dv, static_cast<Tie>(tie),
+                         mask_of(*shape)};
+  goal->problem.scale = shape->scale == 0 ? 1 : shape->scale;
+  goal->problem.batch = shape->batch == 0 ? 1 : shape->batch;
+  goal->problem.dtype = dtype == IOATTN_F32 ? DType::f32 : DType::f64;
+  if (goal->pass == Pass::forward) return Status::ok();
+  if (gradients == nullptr) {
+    goal->gradients.dX = true;
+    return Status::ok();
+  }
+  const Status status = check_gradients(gradients, shape->d);
+  if (!status.is_ok()) return status;
+  goal->gradients = set_of(*gradients);
+  return goal->gradients == GradientSet{} ? invalid("gradients: none is wanted") : Status::ok();
+}
+
+// The part of an execution that does not depend on the type of the elements.
+Status check_execution(const ioattn_plan* plan, Pass pass, const ioattn_layer_problem* problem,
+                       const void* workspace, size_t workspace_size, const LayerPlan** planned) {
+  Status status = find_plan(plan, pass, planned);
+  if (status.is_ok()) status = check_problem(problem);
+  if (!status.is_ok()) return status;
+  const DType dtype = (*planned)->goal().problem.dtype;
+  if ((problem->dtype == IOATTN_F32) != (dtype == DType::f32)) {
+    return Status::error(StatusCode::invalid_argument, "the plan is for %s", name_of(dtype));
+  }
+  return check_workspace(**planned, workspace, workspace_size);
+}
+
+}  // namespace
+
+ioattn_status ioattn_layer_plan_create(ioattn_pass pass, const ioattn_layer_shape* shape,
+                                       const ioattn_layer_gradients* gradients,
+                                       const ioattn_options* options, ioattn_plan** plan) {
+  return guarded([&] {
+    return new_plan<LayerPlan>(
+        [&](LayerPlan::Goal* goal) { return goal_of(pass, shape, gradients, goal); }, options, plan,
+        LayerPlan::create);
+  });
+}
+
+ioattn_status ioattn_layer_plan_parse(ioattn_pass pass, const ioattn_layer_shape* shape,
+                                      const ioattn_layer_gradients* gradients,
+                                      const ioattn_options* options, const char* text,
+                                      ioattn_plan** plan) {
+  return guarded([&] {
+    return parsed_plan<LayerPlan>(
+        [&](LayerPlan::Goal* goal) { return goal_of(pass, shape, gradients, goal); }, options, text,
+        plan);
+  });
+}
+
+ioattn_status ioattn_layer_execute_forward(const ioattn_plan* plan,
+                                           const ioattn_layer_problem* problem, void* o,
+                                           int64_t o_stride, void* lse, void* workspace,
+                                           size_t workspace_size) {
+  return guarded([&] {
+    const LayerPlan* planned = nullptr;
+    const Status status =
+        check_execution(plan, Pass::forward, problem, workspace, workspace_size, &planned);
+    if (!status.is_ok()) return status;
+    const auto run = [&](auto zero) {
+      using T = decltype(zero);
+      return planned->forward<T>(
+          inputs_of<T>(*problem), output<T>(o, problem->n, problem->dv, o_stride),
+          static_cast<T*>(lse), workspace, static_cast<index_t>(workspace_size));
+    };
+    return problem->dtype == IOATTN_F32 ? run(float()) : run(double());
+  });
+}
+
+ioattn_status ioattn_layer_execute_backward(const ioattn_plan* plan,
+                                            const ioattn_layer_problem* problem, const void* d_o,
+                                            int64_t d_o_stride, const void* o, int64_t o_stride,
+                                            const void* lse,
+                                            const ioattn_layer_gradients* gradients,
+                                            void* workspace, size_t workspace_size) {
+  return guarded([&] {
+    const LayerPlan* planned = nullptr;
+    Status status =
+        check_execution(plan, Pass::backward, problem, workspace, workspace_size, &planned);
+    if (status.is_ok()) status = check_gradients(gradients, problem->d);
+    if (!status.is_ok()) return status;
+    const auto run = [&](auto zero) {
+      using T = decltype(zero);
+      return planned->backward<T>(
+          inputs_of<T>(*problem), input<T>(d_o, problem->n, problem->dv, d_o_stride),
+          input<T>(o, problem->n, problem->dv, o_stride), static_cast<const T*>(lse),
+          gradients_of<T>(*problem, *gradients), workspace, static_cast<index_t>(workspace_size));
+    };
+    return problem->dtype == IOATTN_F32 ? run(float()) : run(double());
+  });
+}

@@ -1,0 +1,85 @@
+#pragma once
+
+#include "api/c_boundary.hpp"
+#include "api/sdpa.hpp"
+
+// c_boundary.hpp for the structures of SDPA.
+namespace ioattn::api {
+
+// The stride given, or count * inner for 0.
+index_t stride_or(index_t given, index_t count, index_t inner);
+
+// Heads of rows x cols in C order, where strides are null or 0.
+template <class T>
+TensorView<T> tensor(T* data, index_t batch, index_t heads, index_t rows, index_t cols,
+                     const int64_t* stride) {
+  TensorView<T> view = {data, batch, heads, rows, cols, 0, 0, 0};
+  view.row_stride = stride_or(stride != nullptr ? stride[2] : 0, 1, cols);
+  view.head_stride = stride_or(stride != nullptr ? stride[1] : 0, rows, view.row_stride);
+  view.batch_stride = stride_or(stride != nullptr ? stride[0] : 0, heads, view.head_stride);
+  return view;
+}
+
+// LSE: a head is one row.
+template <class T>
+TensorView<T> vectors(T* data, index_t batch, index_t heads, index_t n, const int64_t* stride) {
+  const int64_t strides[3] = {stride != nullptr ? stride[0] : 0, stride != nullptr ? stride[1] : 0,
+                              n};
+  return tensor(data, batch, heads, 1, n, strides);
+}
+
+Status check_dtype(const ioattn_dtype& dtype);
+DType dtype_of_number(const ioattn_dtype& dtype);
+
+Status problem_of(const ioattn_sdpa_problem* p, SdpaProblem* problem);
+Status check_gradients(const ioattn_sdpa_gradients* gradients);
+
+template <class T>
+SdpaInputs<T> inputs_of(const ioattn_sdpa_problem& p) {
+  const auto head = [&](const void* data, index_t heads, index_t rows, index_t cols,
+                        const int64_t* stride) {
+    return tensor(static_cast<const T*>(data), p.batch, heads, rows, cols, stride);
+  };
+  return {head(p.q, p.heads, p.n, p.d, p.q_stride), head(p.k, p.kv_heads, p.m, p.d, p.k_stride),
+          head(p.v, p.kv_heads, p.m, p.dv, p.v_stride)};
+}
+
+template <class T>
+TensorView<T> o_of(const ioattn_sdpa_problem& p, void* o, const int64_t* stride) {
+  return tensor(static_cast<T*>(o), p.batch, p.heads, p.n, p.dv, stride);
+}
+template <class T>
+TensorView<T> lse_of(const ioattn_sdpa_problem& p, void* lse, const int64_t* stride) {
+  return vectors(static_cast<T*>(lse), p.batch, p.heads, p.n, stride);
+}
+
+// An array of the caller's.
+struct StridedInput {
+  const void* data;
+  const int64_t* stride;
+};
+template <class T>
+SdpaForwardResults<T> results_of(const ioattn_sdpa_problem& p, StridedInput d_o, StridedInput o,
+                                 StridedInput lse) {
+  const auto rows = [&](const StridedInput& in) {
+    return tensor(static_cast<const T*>(in.data), p.batch, p.heads, p.n, p.dv, in.stride);
+  };
+  return {rows(d_o), rows(o),
+          vectors(static_cast<const T*>(lse.data), p.batch, p.heads, p.n, lse.stride)};
+}
+
+// Which gradients there is memory for: gradients_of(...).set() without the types.
+inline SdpaSet set_of(const ioattn_sdpa_gradients& g) {
+  return {g.dq != nullptr, g.dk != nullptr, g.dv != nullptr, g.accumulate != 0};
+}
+template <class T>
+SdpaGradients<T> gradients_of(const ioattn_sdpa_problem& p, const ioattn_sdpa_gradients& g) {
+  SdpaGradients<T> out;
+  out.dq = tensor(static_cast<T*>(g.dq), p.batch, p.heads, p.n, p.d, g.dq_stride);
+  out.dk = tensor(static_cast<T*>(g.dk), p.batch, p.kv_heads, p.m, p.d, g.dk_stride);
+  out.dv = tensor(static_cast<T*>(g.dv), p.batch, p.kv_heads, p.m, p.dv, g.dv_stride);
+  out.accumulate = g.accumulate != 0;
+  return out;
+}
+
+}  // namespace ioattn::api

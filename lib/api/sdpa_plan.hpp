@@ -1,0 +1,59 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "api/sdpa.hpp"
+
+namespace ioattn::api {
+
+// LayerPlan's counterpart for SDPA: the forward pass, or a set of gradients, planned for one
+// problem and a number of threads. Several threads may execute it at once.
+class SdpaPlan {
+ public:
+  static constexpr const char* kind = "SDPA";
+
+  // What is planned: gradients, at least one, for Pass::backward alone.
+  struct Goal {
+    Pass pass = Pass::forward;
+    SdpaProblem problem;
+    SdpaSet gradients;
+  };
+  // Plans as the one-call functions do.
+  static Status create(const Goal& goal, const RunOptions& options, SdpaPlan* result);
+  // From the text of a plan, as LayerPlan::parse.
+  static Status parse(const Goal& goal, const RunOptions& options, std::string_view text,
+                      SdpaPlan* result);
+
+  const Goal& goal() const { return goal_; }
+
+  // As LayerPlan::workspace_bytes.
+  index_t workspace_bytes() const { return workspace_bytes_; }
+
+  std::string text() const { return plan::to_text(plan_); }
+  // One JSON object: phases with their blocks and words, kernel, work, what is stored.
+  std::string describe() const;
+
+  // As api::sdpa_forward and sdpa_backward. The problem must be the planned one, the gradients
+  // those planned. `workspace` is null or holds workspace_bytes().
+  template <class T>
+  Status forward(const SdpaProblem& problem, const SdpaInputs<T>& inputs, TensorView<T> o,
+                 TensorView<T> lse, void* workspace, index_t bytes) const;
+  template <class T>
+  Status backward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
+                  const SdpaForwardResults<T>& forward, const SdpaGradients<T>& gradients,
+                  void* workspace, index_t bytes) const;
+
+ private:
+  bool is_forward() const { return goal_.pass == Pass::forward; }
+  Status finish(const RunOptions& options);
+  Status check_problem(const SdpaProblem& given) const;
+
+  Goal goal_;
+  plan::SdpaPlan plan_;
+  index_t M_ = 0;
+  int threads_ = 1;
+  index_t workspace_bytes_ = 0;
+};
+
+}  // namespace ioattn::api

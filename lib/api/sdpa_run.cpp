@@ -1,0 +1,196 @@
+#include <limits>
+
+#include "api/layer_checks.hpp"
+#include "api/lent_memory.hpp"
+#include "api/sdpa.hpp"
+#include "api/tensor_check.hpp"
+#include "schedules/sdpa.hpp"
+
+namespace ioattn::api {
+namespace {
+
+// How a pass is run, its operands checked.
+struct Run {
+  const SdpaProblem& problem;
+  const plan::SdpaPlan& plan;
+  int threads;
+  Observer* observer;
+  schedules::CallerMemory* memory;
+
+  bool only_tells() const { return memory != nullptr && memory->only_tells(); }
+};
+
+// Nothing is computed for a view without elements.
+template <class T>
+void drop_empty(TensorView<T>* view) {
+  if (view->batch * view->heads * view->rows * view->cols == 0) view->data = nullptr;
+}
+
+template <class T>
+void fill_heads(const TensorView<T>& view, T value) {
+  if (view.data == nullptr) return;
+  for (index_t b = 0; b < view.batch; ++b)
+    for (index_t h = 0; h < view.heads; ++h) fill(view.matrix(b, h), value);
+}
+
+template <class T>
+void check_inputs(const SdpaInputs<T>& in, TensorCheck* check) {
+  check->input<T>("Q", in.q);
+  check->input<T>("K", in.k);
+  check->input<T>("V", in.v);
+}
+
+// What the passes of both directions have in common.
+template <class T, class Task>
+Status prepare(const Run& run, const SdpaInputs<T>& inputs, Task* task) {
+  const kernels::Kernels* kernels = nullptr;
+  const Status found = kernels_of(run.plan.isa, &kernels);
+  if (!found.is_ok()) return found;
+  task->shape = run.problem.shape;
+  task->in = inputs;
+  task->scale = static_cast<T>(scale_of(run.problem));
+  task->kernels = &kernels->table<T>();
+  task->threads = std::max(run.threads, 1);
+  task->observer = run.observer;
+  task->memory = run.memory;
+  return Status::ok();
+}
+
+template <class T>
+Status run_forward(const Run& run, const SdpaInputs<T>& inputs, TensorView<T> o,
+                   TensorView<T> lse) {
+  drop_empty(&o);
+  drop_empty(&lse);
+  if (o.data == nullptr && lse.data == nullptr) return Status::ok();
+  if (seen_keys(run.problem.shape.head()).is_empty()) {
+    if (run.only_tells()) return Status::ok();
+    fill_heads(o, T(0));
+    fill_heads(lse, -std::numeric_limits<T>::infinity());
+    return Status::ok();
+  }
+  schedules::SdpaForwardTask<T> task;
+  const Status prepared = prepare(run, inputs, &task);
+  if (!prepared.is_ok()) return prepared;
+  task.o = o;
+  task.lse = lse;
+  task.blocks = run.plan.blocks.rows;
+  return schedules::sdpa_forward(task);
+}
+
+template <class T>
+Status run_backward(const Run& run, const SdpaInputs<T>& inputs,
+                    const SdpaForwardResults<T>& forward, SdpaGradients<T> out) {
+  drop_empty(&out.dq);
+  drop_empty(&out.dk);
+  drop_empty(&out.dv);
+  if (out.set().is_empty()) return Status::ok();
+  const SdpaShape& shape = run.problem.shape;
+  if (shape.heads == 0 || shape.n == 0 || shape.dv == 0 || seen_keys(shape.head()).is_empty()) {
+    if (out.accumulate || run.only_tells()) return Status::ok();
+    for (const TensorView<T>& view : {out.dq, out.dk, out.dv}) fill_heads(view, T(0));
+    return Status::ok();
+  }
+  schedules::SdpaBackwardTask<T> task;
+  const Status prepared = prepare(run, inputs, &task);
+  if (!prepared.is_ok()) return prepared;
+  task.d_o = forward.d_o;
+  task.o = forward.o;
+  task.lse = forward.lse;
+  task.out = out;
+  task.blocks = run.plan.blocks;
+  return schedules::sdpa_backward(task);
+}
+
+// A tensor that is wanted, but never written: a null one would not be wanted.
+template <class T>
+TensorView<T> wanted(bool is_wanted, index_t batch, index_t heads, index_t rows, index_t cols) {
+  static T element{};
+  return {is_wanted ? &element : nullptr, batch, heads, rows, cols, 0, 0, 0};
+}
+
+template <class T>
+Status tell(const Run& run, const SdpaSet* set) {
+  const SdpaShape& s = run.problem.shape;
+  const SdpaInputs<T> inputs = {wanted<const T>(true, s.batch, s.heads, s.n, s.d),
+                                wanted<const T>(true, s.batch, s.kv_heads, s.m, s.d),
+                                wanted<const T>(true, s.batch, s.kv_heads, s.m, s.dv)};
+  if (set == nullptr) {
+    return run_forward<T>(run, inputs, wanted<T>(true, s.batch, s.heads, s.n, s.dv),
+                          wanted<T>(true, s.batch, s.heads, 1, s.n));
+  }
+  const TensorView<const T> o = wanted<const T>(true, s.batch, s.heads, s.n, s.dv);
+  const TensorView<const T> lse = wanted<const T>(true, s.batch, s.heads, 1, s.n);
+  return run_backward<T>(run, inputs, {o, o, lse},
+                         {wanted<T>(set->dQ, s.batch, s.heads, s.n, s.d),
+                          wanted<T>(set->dK, s.batch, s.kv_heads, s.m, s.d),
+                          wanted<T>(set->dV, s.batch, s.kv_heads, s.m, s.dv), set->accumulate});
+}
+
+Status told(const SdpaProblem& problem, const plan::SdpaPlan& plan, const SdpaSet* set, int threads,
+            index_t* bytes) {
+  schedules::CallerMemory memory;
+  const Run run = {problem, plan, threads, nullptr, &memory};
+  return workspace_told(
+      problem.dtype == DType::f32 ? tell<float>(run, set) : tell<double>(run, set), memory, bytes);
+}
+
+}  // namespace
+
+Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, int threads,
+                    index_t* bytes) {
+  return told(problem, plan, nullptr, threads, bytes);
+}
+
+Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, const SdpaSet& set,
+                    int threads, index_t* bytes) {
+  return told(problem, plan, &set, threads, bytes);
+}
+
+template <class T>
+Status sdpa_forward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
+                    const plan::SdpaPlan& plan, int threads, Observer* observer, TensorView<T> o,
+                    TensorView<T> lse, schedules::CallerMemory* memory) {
+  Status status = validate_problem(problem);
+  if (!status.is_ok()) return status;
+  TensorCheck check;
+  check_inputs(inputs, &check);
+  if (o.data != nullptr) check.output<T>("O", o);
+  if (lse.data != nullptr) check.output<T>("LSE", lse);
+  if (!check.status().is_ok()) return check.status();
+  if (status = validate_plan(plan); !status.is_ok()) return status;
+  return run_forward<T>({problem, plan, threads, observer, memory}, inputs, o, lse);
+}
+
+template <class T>
+Status sdpa_backward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
+                     const SdpaForwardResults<T>& forward, const plan::SdpaPlan& plan, int threads,
+                     Observer* observer, const SdpaGradients<T>& gradients,
+                     schedules::CallerMemory* memory) {
+  Status status = validate_problem(problem);
+  if (!status.is_ok()) return status;
+  const SdpaSet set = gradients.set();
+  TensorCheck check;
+  check_inputs(inputs, &check);
+  check.input<T>("dO", forward.d_o);
+  if (forward.o.data != nullptr || set.delta()) check.input<T>("O", forward.o);
+  if (forward.lse.data != nullptr || !set.is_empty()) check.input<T>("LSE", forward.lse);
+  if (set.dQ) check.output<T>("dQ", gradients.dq);
+  if (set.dK) check.output<T>("dK", gradients.dk);
+  if (set.dV) check.output<T>("dV", gradients.dv);
+  if (!check.status().is_ok()) return check.status();
+  if (status = validate_plan(plan, set); !status.is_ok()) return status;
+  return run_backward<T>({problem, plan, threads, observer, memory}, inputs, forward, gradients);
+}
+
+#define IOATTN_INSTANTIATE(T)                                                                   \
+  template Status sdpa_forward(const SdpaProblem&, const SdpaInputs<T>&, const plan::SdpaPlan&, \
+                               int, Observer*, TensorView<T>, TensorView<T>,                    \
+                               schedules::CallerMemory*);                                       \
+  template Status sdpa_backward(const SdpaProblem&, const SdpaInputs<T>&,                       \
+                                const SdpaForwardResults<T>&, const plan::SdpaPlan&, int,       \
+                                Observer*, const SdpaGradients<T>&, schedules::CallerMemory*)
+IOATTN_INSTANTIATE(float);
+IOATTN_INSTANTIATE(double);
+#undef IOATTN_INSTANTIATE
+
+}  // namespace ioattn::api

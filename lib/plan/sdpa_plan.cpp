@@ -1,0 +1,132 @@
+#include "plan/sdpa_plan.hpp"
+
+#include "plan/plan_items.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+constexpr std::string_view delta_name = "delta=";
+
+struct Phases {
+  bool delta, rows, keys;
+};
+
+Phases phases_of(const SdpaBlocks& blocks, const SdpaSet& set) {
+  return {set.delta(), set.query_pass(blocks.keys.one_pass), set.keys()};
+}
+constexpr Phases forward_phases = {false, true, false};
+
+bool has(const SdpaBlocks& blocks, const Phases& runs) {
+  const Blocks &rows = blocks.rows, &keys = blocks.keys;
+  return (!runs.rows || (rows.r > 0 && rows.c > 0 && rows.rho > 0 && rows.form == Form::h &&
+                         rows.products == Products::stored)) &&
+         (!runs.delta || (rows.o > 0 && rows.w > 0)) &&
+         (!runs.keys || (keys.c > 0 && keys.rho > 0 && keys.form == Form::h));
+}
+
+SdpaBlocks cut(const SdpaBlocks& blocks, const Phases& runs) {
+  SdpaBlocks taken;
+  taken.rows.form = Form::h;
+  taken.rows.products = Products::stored;
+  if (runs.rows) {
+    taken.rows.r = blocks.rows.r;
+    taken.rows.c = blocks.rows.c;
+    taken.rows.rho = blocks.rows.rho;
+  }
+  if (runs.delta) {
+    taken.rows.o = blocks.rows.o;
+    taken.rows.w = blocks.rows.w;
+  }
+  if (runs.keys) {
+    taken.keys.form = Form::h;
+    taken.keys.c = blocks.keys.c;
+    taken.keys.rho = blocks.keys.rho;
+    taken.keys.one_pass = blocks.keys.one_pass;
+  }
+  return taken;
+}
+
+// One item of the text; what no phase takes is left behind, so that the text is not canonical.
+bool parse_item(std::string_view item, SdpaPlan* plan) {
+  SdpaBlocks& blocks = plan->blocks;
+  if (item.starts_with(delta_name)) {
+    // As if of a product that sums over one column.
+    ProductBlocks delta;
+    if (!parse_product(std::string(item.substr(delta_name.size())) + "x1", &delta)) return false;
+    blocks.rows.o = delta.rows;
+    blocks.rows.w = delta.cols;
+    return true;
+  }
+  Plan pass;
+  if (!is_pass(item) || !parse_pass(item, &pass, plan)) return false;
+  if (pass.schedule == Schedule::col_stream) {
+    blocks.keys = pass.blocks;
+  } else {
+    blocks.rows.r = pass.blocks.r;
+    blocks.rows.c = pass.blocks.c;
+    blocks.rows.rho = pass.blocks.rho;
+  }
+  return true;
+}
+
+// The set, or none: the forward pass.
+template <class... Set>
+bool parse(std::string_view text, const char* what, SdpaPlan* plan, std::string* error,
+           const Set&... set) {
+  SdpaPlan parsed;
+  const auto canonical = [&] {
+    parsed.blocks = blocks_taken(parsed.blocks, set...);
+    return to_text(parsed);
+  };
+  const auto item = [&](std::string_view of) { return parse_item(of, &parsed); };
+  if (!parse_items(text, what, item, canonical, error)) return false;
+  if (!has_blocks(parsed.blocks, set...)) {
+    *error = std::string("not a plan of ") + what + ": " + std::string(text) + " (it lacks blocks)";
+    return false;
+  }
+  *plan = parsed;
+  return true;
+}
+
+}  // namespace
+
+SdpaBlocks blocks_taken(const SdpaBlocks& blocks) { return cut(blocks, forward_phases); }
+
+SdpaBlocks blocks_taken(const SdpaBlocks& blocks, const SdpaSet& set) {
+  SdpaBlocks taken = cut(blocks, phases_of(blocks, set));
+  taken.keys.one_pass = taken.keys.one_pass && set.dQ;
+  return taken;
+}
+
+bool has_blocks(const SdpaBlocks& blocks) { return has(blocks, forward_phases); }
+
+bool has_blocks(const SdpaBlocks& blocks, const SdpaSet& set) {
+  return has(blocks, phases_of(blocks, set));
+}
+
+std::string to_text(const SdpaPlan& plan) {
+  std::string text;
+  Blocks rows = plan.blocks.rows;
+  rows.o = rows.w = 0;
+  if (rows.r > 0) add_item(pass_text(plan, Schedule::row_stream, rows), &text);
+  if (plan.blocks.keys.c > 0) {
+    add_item(pass_text(plan, Schedule::col_stream, plan.blocks.keys), &text);
+  }
+  if (plan.blocks.rows.o > 0) {
+    add_item(std::string(delta_name) + std::to_string(plan.blocks.rows.o) + "x" +
+                 std::to_string(plan.blocks.rows.w),
+             &text);
+  }
+  return text;
+}
+
+bool parse_sdpa_plan(std::string_view text, SdpaPlan* plan, std::string* error) {
+  return parse(text, "the forward pass of SDPA", plan, error);
+}
+
+bool parse_sdpa_plan(std::string_view text, const SdpaSet& set, SdpaPlan* plan,
+                     std::string* error) {
+  return parse(text, "these gradients of SDPA", plan, error, set);
+}
+
+}  // namespace ioattn::plan

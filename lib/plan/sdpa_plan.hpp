@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/isa.hpp"
+#include "base/sdpa.hpp"
+
+namespace ioattn::plan {
+
+// What is executed for an SDPA problem: block sizes at the deciding level.
+struct SdpaPlan {
+  std::string level = "L2";
+  SdpaBlocks blocks;  // of phases that do not run: 0
+  Isa isa = Isa::scalar;
+  int tile_rows = 0, tile_cols = 0;  // register tile
+
+  bool operator==(const SdpaPlan&) const = default;
+};
+
+// Of the blocks those that the forward pass, or a set of gradients, takes. rows.o and rows.w are
+// of the phase "delta", which runs without "row_stream" where dQ is made on the way of
+// "col_stream".
+SdpaBlocks blocks_taken(const SdpaBlocks& blocks);
+SdpaBlocks blocks_taken(const SdpaBlocks& blocks, const SdpaSet& set);
+
+// Whether these are all there: positive, in the form that SDPA takes.
+bool has_blocks(const SdpaBlocks& blocks);
+bool has_blocks(const SdpaBlocks& blocks, const SdpaSet& set);
+
+// The passes as plans (plan.hpp), and rows x columns of O and dO that phase "delta" reads at once:
+// "L2:row_stream(...) > reg:avx2(6x16) ; L2:col_stream(...) > ... ; delta=512x64".
+std::string to_text(const SdpaPlan& plan);
+
+// Reads exactly what to_text prints of a plan of the forward pass, or of the same set. On failure
+// returns false and says why.
+bool parse_sdpa_plan(std::string_view text, SdpaPlan* plan, std::string* error);
+bool parse_sdpa_plan(std::string_view text, const SdpaSet& set, SdpaPlan* plan, std::string* error);
+
+}  // namespace ioattn::plan

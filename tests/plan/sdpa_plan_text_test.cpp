@@ -1,0 +1,162 @@
+// A plan of SDPA and its text are the same thing, for the pass or the set of gradients that it is
+// of: blocks of every phase that runs are told, and no others.
+
+#include <gtest/gtest.h>
+
+#include "plan/sdpa_planner.hpp"
+#include "schedules/random_sdpa.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+constexpr index_t most_words = index_t(1) << 20;
+
+// Planned for a random problem: by an M that is often small, now and then in L3.
+struct RandomPlan {
+  explicit RandomPlan(ioattn_test::RandomProblem* random) : set(ioattn_test::random_set(random)) {
+    SdpaRequest request;
+    request.shape = ioattn_test::random_shape(random, 3000, 300);
+    request.tile = {static_cast<Isa>(random->uniform(0, isa_count - 1)),
+                    static_cast<int>(random->uniform(1, 14)),
+                    static_cast<int>(random->uniform(1, 48))};
+    request.M = random->logarithmic(2000, most_words);
+    request.outer_M = random->uniform(0, 1) * 4 * request.M;
+    EXPECT_TRUE(make_sdpa_plan(request, &forward).is_ok());
+    EXPECT_TRUE(make_sdpa_plan(request, set, &backward).is_ok());
+  }
+  SdpaSet set;
+  SdpaPlan forward, backward;
+};
+
+TEST(SdpaPlanText, IsReadBack) {
+  ioattn_test::RandomProblem random(81);
+  int one_pass = 0, outer = 0;
+  for (int round = 0; round < 1000; ++round) {
+    const RandomPlan plans(&random);
+    std::string error;
+    SdpaPlan forward = plans.backward, backward = plans.forward;
+    ASSERT_TRUE(parse_sdpa_plan(to_text(plans.forward), &forward, &error)) << error;
+    ASSERT_EQ(forward, plans.forward);
+    ASSERT_TRUE(parse_sdpa_plan(to_text(plans.backward), plans.set, &backward, &error)) << error;
+    ASSERT_EQ(backward, plans.backward) << to_text(plans.backward);
+    // Nothing of delta is lost where no pass over the queries is printed.
+    ASSERT_EQ(backward.blocks.rows.o > 0 && backward.blocks.rows.w > 0, plans.set.delta());
+    ASSERT_EQ(backward.blocks.rows.r > 0, plans.set.query_pass(backward.blocks.keys.one_pass));
+    one_pass += backward.blocks.keys.one_pass;
+    outer += backward.level == "L3";
+  }
+  EXPECT_GT(one_pass, 100);
+  EXPECT_GT(outer, 30);
+}
+
+SdpaPlan example() {
+  SdpaPlan plan;
+  plan.blocks.rows.form = plan.blocks.keys.form = Form::h;
+  plan.blocks.rows.products = Products::stored;
+  plan.blocks.rows.r = 80;
+  plan.blocks.rows.c = 64;
+  plan.blocks.rows.rho = 16;
+  plan.blocks.rows.o = 512;
+  plan.blocks.rows.w = 48;
+  plan.blocks.keys.c = 96;
+  plan.blocks.keys.rho = 128;
+  plan.isa = Isa::avx2;
+  plan.tile_rows = 6;
+  plan.tile_cols = 16;
+  return plan;
+}
+
+const std::string tile = " > reg:avx2(6x16)";
+const std::string rows = "L2:row_stream(form=h,r=80,c=64,rho=16,stored)" + tile;
+const std::string keys = "L2:col_stream(form=h,c=96,rho=128)" + tile;
+const std::string keys_in_one_pass = "L2:col_stream(form=h,c=96,rho=128,one_pass)" + tile;
+const std::string delta = "delta=512x48";
+
+TEST(SdpaPlanText, ListsWhatRuns) {
+  SdpaPlan plan = example();
+  const auto text = [&](const SdpaSet& set) {
+    SdpaPlan taken = plan;
+    taken.blocks = blocks_taken(plan.blocks, set);
+    return to_text(taken);
+  };
+  EXPECT_EQ(text({true, true, true, false}), rows + " ; " + keys + " ; " + delta);
+  EXPECT_EQ(text({true, false, false, false}), rows + " ; " + delta);
+  EXPECT_EQ(text({false, true, false, true}), keys + " ; " + delta);
+  EXPECT_EQ(text({false, false, true, false}), keys);
+  plan.blocks.keys.one_pass = true;
+  EXPECT_EQ(text({true, false, true, false}), keys_in_one_pass + " ; " + delta);
+  EXPECT_EQ(text({true, false, false, false}), rows + " ; " + delta);
+  EXPECT_EQ(text({false, true, true, false}), keys + " ; " + delta);
+  plan.blocks = blocks_taken(plan.blocks);
+  EXPECT_EQ(to_text(plan), rows);
+}
+
+// Fails, says why, and leaves the plan as it was.
+void expect_refused(const std::string& text, const SdpaSet* set) {
+  const SdpaPlan before = example();
+  SdpaPlan plan = before;
+  std::string error;
+  const bool parsed = set == nullptr ? parse_sdpa_plan(text, &plan, &error)
+                                     : parse_sdpa_plan(text, *set, &plan, &error);
+  EXPECT_FALSE(parsed) << text;
+  EXPECT_EQ(error.find("not a plan of "), 0u) << error;
+  EXPECT_NE(error.find(text), std::string::npos) << error;
+  EXPECT_EQ(plan, before);
+}
+
+TEST(SdpaPlanText, RefusesWhatIsOfAnotherSet) {
+  const SdpaSet all = {true, true, true, false}, dq = {true, false, false, false},
+                dv = {false, false, true, false}, none = {};
+  for (const std::string& text : {rows, keys, delta, rows + " ; " + keys, keys + " ; " + delta})
+    for (const SdpaSet* set : {&none, &dq, &all})
+      if (set != &all || text != keys + " ; " + delta) expect_refused(text, set);
+  expect_refused(rows + " ; " + keys + " ; " + delta, &dq);
+  expect_refused(rows + " ; " + keys_in_one_pass + " ; " + delta, &all);
+  expect_refused(keys_in_one_pass, &dv);
+  expect_refused(keys + " ; " + delta, &dv);
+  expect_refused(rows + " ; " + delta, nullptr);
+  expect_refused(keys, nullptr);
+}
+
+TEST(SdpaPlanText, RefusesOtherSpellings) {
+  const SdpaSet all = {true, true, true, false};
+  const std::string good = rows + " ; " + keys + " ; " + delta;
+  for (const std::string& text :
+       {std::string(), good + " ; ", " ; " + good, good + good, good + " ; " + delta,
+        rows + " ; " + delta + " ; " + keys, rows + " ; " + keys + " ; delta=512x0",
+        rows + " ; " + keys + " ; delta=512", rows + " ; " + keys + " ; delta=512x48x1",
+        rows + " ; " + keys + " ; delta=512x48a", rows + " ; " + keys + " ; dY=1x1x1",
+        "L3" + rows.substr(2) + " ; " + keys + " ; " + delta,
+        "L2:row_stream(form=g,r=80,c=64,rho=16,stored)" + tile + " ; " + keys + " ; " + delta,
+        "L2:row_stream(form=h,r=80,c=64,rho=16)" + tile + " ; " + keys + " ; " + delta,
+        "L2:row_stream(form=h,r=80,c=64,rho=16,w=4,stored)" + tile + " ; " + keys + " ; " + delta,
+        "L2:stationary(form=h,r=80,c=64,rho=16,stored)" + tile + " ; " + keys + " ; " + delta,
+        rows + " ; L2:col_stream(form=h,r=2,c=96,rho=128)" + tile + " ; " + delta,
+        rows + " ; L2:col_stream(form=g,c=96,rho=128)" + tile + " ; " + delta})
+    expect_refused(text, &all);
+  SdpaPlan plan;
+  std::string error;
+  EXPECT_FALSE(parse_sdpa_plan(rows + " ; " + delta + " ; " + keys, all, &plan, &error));
+  EXPECT_NE(error.find("(did you mean " + good + "?)"), std::string::npos) << error;
+}
+
+// A part of a text is the text of another plan or none.
+TEST(SdpaPlanText, RefusesTruncations) {
+  ioattn_test::RandomProblem random(82);
+  for (int round = 0; round < 100; ++round) {
+    const RandomPlan plans(&random);
+    const std::string text = to_text(plans.backward);
+    for (std::size_t size = 0; size < text.size(); ++size) {
+      for (const std::string& part : {text.substr(0, size), text.substr(size + 1)}) {
+        SdpaPlan plan;
+        std::string error;
+        if (parse_sdpa_plan(part, plans.set, &plan, &error)) {
+          ASSERT_EQ(to_text(plan), part);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ioattn::plan

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "base/sdpa.hpp"
+#include "schedules/random_problem.hpp"
+
+// Seeded problems of SDPA and sets of their gradients.
+namespace ioattn_test {
+
+inline ioattn::SdpaShape random_shape(RandomProblem* random, ioattn::index_t most_rows,
+                                      ioattn::index_t most_cols) {
+  const ioattn::LayerShape sizes = random->shape(most_rows, most_cols);
+  ioattn::SdpaShape shape;
+  shape.batch = random->uniform(1, 2);
+  shape.kv_heads = random->uniform(1, 2);
+  shape.heads = shape.kv_heads * random->uniform(1, 3);
+  shape.n = sizes.n;
+  shape.m = sizes.m;
+  shape.d = sizes.d;
+  shape.dv = sizes.dv;
+  if (random->uniform(0, 1) == 1) shape.mask = random->mask(shape.n, shape.m);
+  return shape;
+}
+
+inline ioattn::SdpaSet random_set(RandomProblem* random) {
+  const ioattn::index_t bits = random->uniform(1, 7);
+  return {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, random->uniform(0, 1) == 1};
+}
+
+}  // namespace ioattn_test
