@@ -52,6 +52,7 @@ std::vector<plan::PlanRequest> plan_levels(const LayerProblem& problem) {
     api::RunOptions options;
     options.cache_level = level;
     require(api::plan_request(Pass::backward, problem, options, &levels.emplace_back()));
+    levels.back().outer_M = 0;  // one level at a time
   }
   return levels;
 }

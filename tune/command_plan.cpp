@@ -52,6 +52,7 @@ LevelPlan plan_level(const PlanOptions& options, const LayerProblem& problem,
                      const api::RunOptions& run) {
   LevelPlan level;
   require(api::plan_request(options.pass, problem, run, &level.request));
+  level.request.outer_M = 0;  // one level at a time
   plan::Plan plan;
   const Status status = plan::make_plan(level.request, &plan);
   if (status.is_ok()) {

@@ -75,6 +75,7 @@ std::vector<DemoRow> run_demo_rows(const DemoCase<T>& demo, Pass pass, index_t M
   options.M = M;
   plan::PlanRequest request;
   require(api::plan_request(pass, problem_of(demo.files), options, &request));
+  request.outer_M = 0;  // one level at a time
   plan::Plan chosen;
   const bool has_plan = plan::make_plan(request, &chosen).is_ok();
   std::vector<plan::Candidate> list = plan::candidates(request);

@@ -47,8 +47,10 @@ plan::PlanRequest request_for(Pass pass, const LayerProblem& problem,
 
 PlannedPass plan_pass(Pass pass, const LayerProblem& problem, const api::RunOptions& options) {
   const plan::PlanRequest request = request_for(pass, problem, options);
-  PlannedPass result = {pass, problem, request.M, {}};
-  require(plan::make_plan(request, &result.plan));
+  PlannedPass result = {pass, problem, 0, {}};
+  plan::Candidate chosen;
+  require(plan::make_plan(request, &result.plan, &chosen));
+  result.M = plan::words_of_M(request, chosen);
   return result;
 }
 

@@ -11,12 +11,13 @@ Status LayerPlan::create(const Goal& goal, const RunOptions& options, LayerPlan*
   plan::PlanRequest request;
   Status status = plan_request(goal.pass, goal.problem, options, &request);
   if (!status.is_ok()) return status;
+  plan::Candidate chosen;
   plan::GradientEstimate estimate;
   status = result->is_forward()
-               ? plan::make_plan(request, &result->forward_)
+               ? plan::make_plan(request, &result->forward_, &chosen)
                : plan::make_gradient_plan(request, goal.gradients, &result->backward_, &estimate);
   if (!status.is_ok()) return status;
-  result->M_ = result->is_forward() ? request.M : estimate.M;
+  result->M_ = result->is_forward() ? plan::words_of_M(request, chosen) : estimate.M;
   return result->finish(options);
 }
 

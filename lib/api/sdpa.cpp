@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "api/sdpa_plan_cache.hpp"
 #include "api/validate.hpp"
 #include "base/checked_size.hpp"
 
@@ -42,6 +43,19 @@ Status check_blocks(const SdpaBlocks& blocks, bool complete) {
   if (complete && largest <= largest_block) return Status::ok();
   return invalid_size(complete ? "a block size of the plan exceeds 2^40"
                                : "the plan is none of this SDPA pass");
+}
+
+// What is estimated besides is not kept.
+Status plan_any(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
+                const RunOptions& options, plan::SdpaPlan* plan, plan::SdpaEstimate* estimate) {
+  plan::SdpaRequest request;
+  Status status = sdpa_request(problem, options, &request);
+  if (!status.is_ok()) return status;
+  if (estimate == nullptr && find_sdpa_plan(request, set, plan)) return Status::ok();
+  status = set ? plan::make_sdpa_plan(request, *set, plan, estimate)
+               : plan::make_sdpa_plan(request, plan, estimate);
+  if (status.is_ok()) keep_sdpa_plan(request, set, *plan);
+  return status;
 }
 
 }  // namespace
@@ -85,18 +99,22 @@ Status validate_plan(const plan::SdpaPlan& plan, const SdpaSet& set) {
   return check_blocks(plan.blocks, plan::has_blocks(plan.blocks, set));
 }
 
+int threads_for(const SdpaProblem& problem, const RunOptions& options) {
+  constexpr index_t fma_worth_a_thread = index_t(1) << 19;  // some 30 microseconds
+  const SdpaShape& s = problem.shape;
+  const index_t fma = s.all_heads() * s.n * s.m * (s.d + s.dv);
+  return static_cast<int>(
+      std::min<index_t>(granted_threads(options.threads), 1 + fma / fma_worth_a_thread));
+}
+
 Status plan_sdpa(const SdpaProblem& problem, const RunOptions& options, plan::SdpaPlan* plan,
                  plan::SdpaEstimate* estimate) {
-  plan::SdpaRequest request;
-  const Status status = sdpa_request(problem, options, &request);
-  return status.is_ok() ? plan::make_sdpa_plan(request, plan, estimate) : status;
+  return plan_any(problem, std::nullopt, options, plan, estimate);
 }
 
 Status plan_sdpa(const SdpaProblem& problem, const SdpaSet& set, const RunOptions& options,
                  plan::SdpaPlan* plan, plan::SdpaEstimate* estimate) {
-  plan::SdpaRequest request;
-  const Status status = sdpa_request(problem, options, &request);
-  return status.is_ok() ? plan::make_sdpa_plan(request, set, plan, estimate) : status;
+  return plan_any(problem, set, options, plan, estimate);
 }
 
 }  // namespace ioattn::api

@@ -26,6 +26,10 @@ Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, int 
 Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, const SdpaSet& set,
                     int threads, index_t* bytes);
 
+// Threads that a call takes: those granted, but none for so few multiply-adds that it would start
+// later than others could have ended.
+int threads_for(const SdpaProblem& problem, const RunOptions& options);
+
 // Plans the forward pass, or a set of gradients, for a valid problem.
 Status plan_sdpa(const SdpaProblem& problem, const RunOptions& options, plan::SdpaPlan* plan,
                  plan::SdpaEstimate* estimate = nullptr);

@@ -67,7 +67,7 @@ ioattn_status ioattn_sdpa_forward(const ioattn_sdpa_problem* problem, const ioat
     if (!status.is_ok()) return status;
     const auto forward = [&](auto zero) {
       using T = decltype(zero);
-      return sdpa_forward<T>(planned, inputs_of<T>(*problem), plan, granted_threads(run.threads),
+      return sdpa_forward<T>(planned, inputs_of<T>(*problem), plan, threads_for(planned, run),
                              nullptr, o_of<T>(*problem, o, o_stride),
                              lse_of<T>(*problem, lse, lse_stride));
     };
@@ -97,7 +97,7 @@ ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
       return sdpa_backward<T>(
           planned, inputs_of<T>(*problem),
           results_of<T>(*problem, {d_o, d_o_stride}, {o, o_stride}, {lse, lse_stride}), plan,
-          granted_threads(run.threads), nullptr, out);
+          threads_for(planned, run), nullptr, out);
     };
     return planned.dtype == DType::f32 ? backward(float()) : backward(double());
   });

@@ -21,6 +21,7 @@ struct TileShape {
   Isa isa = Isa::scalar;
   int rows = 4;
   int cols = 4;
+  bool operator==(const TileShape&) const = default;
 };
 
 class IsaSet {

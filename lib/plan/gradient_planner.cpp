@@ -136,7 +136,6 @@ double estimated_time(const LayerShape& shape, const GradientSet& set, const Cho
 }
 
 Status plan_alone(const PlanRequest& request, const GradientSet& set, Chosen* chosen) {
-  chosen->estimate.M = request.M;
   const LayerShape& shape = request.problem.shape;
   Plan plan;
   Candidate candidate;
@@ -157,6 +156,8 @@ Status plan_alone(const PlanRequest& request, const GradientSet& set, Chosen* ch
     chosen->blocks.dw =
         choose_product({d, d, set.dk}, request.M, {.step = {request.tile.rows, request.tile.cols}});
   chosen->estimate.scratch_bytes = candidate.scratch_bytes + own;
+  chosen->outer = candidate.is_outer;
+  chosen->estimate.M = words_of_M(request, candidate);
   return Status::ok();
 }
 

@@ -1,6 +1,8 @@
 #include "plan/planner.hpp"
 
 #include "plan/blocking.hpp"
+#include "plan/blocking_rows.hpp"
+#include "theory/block_costs.hpp"
 
 namespace ioattn::plan {
 
@@ -92,6 +94,64 @@ double estimated_time(const Candidate& c) {
   return static_cast<double>(c.fma) + fma_per_word * static_cast<double>(c.cost.total().words());
 }
 
+// In multiply-adds, of a candidate that is row_stream. Longer blocks make the pass faster, not the
+// thin products around it.
+double row_stream_time(const PlanRequest& request, const Candidate& c, const FastMemory& memory) {
+  const LayerShape& shape = request.problem.shape;
+  const auto [n, m, d, e, tie, mask] = shape;
+  const Variant variant = variant_of(request.pass, c.schedule, c.blocks);
+  const bool forward = request.pass == Pass::forward, fused = variant.products == Products::fused;
+  const index_t v = variant.form == Form::h ? e : d;
+  index_t pass_fma = visible_pairs(mask, n, m) * (forward ? d + v : 2 * d + v);
+  index_t pass_words = c.cost.total().words();
+  if (!fused) {
+    pass_words = (forward ? theory::row_stream_forward_pass(shape, c.blocks)
+                          : theory::row_stream_backward_pass(shape, c.blocks))
+                     .words();
+  } else if (!forward) {
+    pass_fma += n * d * d;  // dX
+  }
+  return row_pass_time(variant, shape, c.blocks, memory, request.tile) +
+         static_cast<double>(c.fma - pass_fma) +
+         fma_per_word * static_cast<double>(c.cost.total().words() - pass_words);
+}
+
+// The same with blocks of row_stream that only L3 holds; the products stay in M.
+Candidate held_in_outer(const PlanRequest& request, const Candidate& inner) {
+  const LayerShape& shape = request.problem.shape;
+  const Variant variant = variant_of(request.pass, inner.schedule, inner.blocks);
+  const Blocks longer =
+      choose_row_blocks(variant, shape, {request.outer_M, request.M}, request.tile);
+  Candidate outer = inner;
+  outer.blocks.r = longer.r;
+  outer.blocks.c = longer.c;
+  outer.blocks.rho = longer.rho;
+  outer.is_outer = true;
+  outer.cost = theory::io_cost(request.pass, outer.schedule, shape, outer.blocks);
+  return outer;
+}
+
+// Where row_stream is best, whether it is much better in L3.
+Candidate with_outer(const PlanRequest& request, const Candidate& best,
+                     const std::vector<Candidate>& all) {
+  Candidate taken = best;
+  if (request.outer_M <= request.M || request.literal || best.schedule != Schedule::row_stream) {
+    return taken;
+  }
+  double least = (1 - outer_gain) * row_stream_time(request, best, request.M);
+  for (const Candidate& c : all) {
+    const bool offered = c.schedule == Schedule::row_stream && c.fits && c.within_memory_limit &&
+                         c.blocks.products == Products::stored;
+    if (!offered) continue;
+    const Candidate outer = held_in_outer(request, c);
+    const double time = row_stream_time(request, outer, {request.outer_M, request.M});
+    if (time >= least) continue;
+    least = time;
+    taken = outer;
+  }
+  return taken;
+}
+
 Status too_small(const PlanRequest& request, const char* what, index_t least) {
   return Status::error(StatusCode::fast_memory_too_small,
                        "M = %lld words is too small for %s (%s pass): the least is %lld",
@@ -145,9 +205,14 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
     return too_small(request, request.schedule ? name_of(*request.schedule) : any,
                      smallest->least_M);
   }
-  *plan = {request.level,    best->schedule,    best->blocks,
-           request.tile.isa, request.tile.rows, request.tile.cols};
-  if (chosen != nullptr) *chosen = *best;
+  const Candidate taken = with_outer(request, *best, list);
+  *plan = {taken.is_outer ? "L3" : request.level,
+           taken.schedule,
+           taken.blocks,
+           request.tile.isa,
+           request.tile.rows,
+           request.tile.cols};
+  if (chosen != nullptr) *chosen = taken;
   return Status::ok();
 }
 

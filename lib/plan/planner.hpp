@@ -23,7 +23,7 @@ struct PlanRequest {
   LayerProblem problem;
   std::string level = "L2";  // deciding level; "M" when M was given by the user
   index_t M = 0;             // words of fast memory
-  index_t outer_M = 0;  // of L3, for blocks of sets of gradients that L2 is too small for; 0: none
+  index_t outer_M = 0;       // of L3, for blocks of row_stream that L2 is too small for; 0: none
   std::optional<Schedule> schedule;  // nullopt = auto
   bool literal = false;              // paper_large as printed, although it does not fit
   index_t memory_limit_bytes = -1;   // scratch that the plan may allocate; -1 = O(n d), never n x m
@@ -35,6 +35,7 @@ struct Candidate {
   Schedule schedule = Schedule::row_stream;
   Blocks blocks;
   bool fits = false;          // false: M is below least_M
+  bool is_outer = false;      // held in outer_M
   index_t least_M = 0;        // words from which on the schedule exists
   theory::ScheduleCost cost;  // valid if fits
   index_t fma = 0;            // multiply-adds
@@ -47,9 +48,14 @@ struct Candidate {
 std::vector<Candidate> candidates(const PlanRequest& request);
 
 // The plan: the schedule asked for, or the candidate with the least estimated time at the deciding
-// level (words and multiply-adds weighed as lib/plan/README.md says). Fails with
+// level (words and multiply-adds weighed as lib/plan/README.md says), whose blocks are held in L3
+// where that is a twentieth faster. Fails with
 // fast_memory_too_small (naming the least M that works), memory_limit or unsupported. On success
 // *chosen, if not null, is the candidate that became the plan.
 Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen = nullptr);
+// Words of the level at which a plan's blocks are held.
+inline index_t words_of_M(const PlanRequest& request, const Candidate& chosen) {
+  return chosen.is_outer ? request.outer_M : request.M;
+}
 
 }  // namespace ioattn::plan

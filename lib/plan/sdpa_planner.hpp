@@ -18,6 +18,8 @@ struct SdpaRequest {
   index_t outer_M = 0;       // of L3, which may hold blocks that are too short in L2; 0: it may not
   index_t memory_limit_bytes = -1;
   TileShape tile;
+
+  bool operator==(const SdpaRequest&) const = default;
 };
 
 // What a plan costs.

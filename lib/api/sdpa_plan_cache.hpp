@@ -1,0 +1,16 @@
+#pragma once
+
+#include <optional>
+
+#include "plan/sdpa_planner.hpp"
+
+namespace ioattn::api {
+
+// The last few plans that simple calls made, shared by all threads: choosing blocks takes longer
+// than a short problem. A set of gradients, or none: the forward pass.
+bool find_sdpa_plan(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
+                    plan::SdpaPlan* plan);
+void keep_sdpa_plan(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
+                    const plan::SdpaPlan& plan);
+
+}  // namespace ioattn::api
