@@ -4,7 +4,7 @@
 
 namespace ioattn {
 namespace {
-constexpr const char* names[isa_count] = {"scalar", "avx2", "avx512"};
+constexpr const char* names[isa_count] = {"scalar", "avx2", "avx512", "neon"};
 }  // namespace
 
 const char* name_of(Isa isa) { return names[static_cast<int>(isa)]; }

@@ -8,10 +8,11 @@ namespace ioattn {
 // registry gets them as bits.
 enum class Isa : std::uint8_t {
   scalar,
-  avx2,
-  avx512
-};  // avx2 includes FMA; avx512: F, BW, CD, DQ, VL
-constexpr int isa_count = 3;
+  avx2,    // and FMA
+  avx512,  // F, BW, CD, DQ, VL
+  neon,    // Advanced SIMD of AArch64
+};
+constexpr int isa_count = 4;
 const char* name_of(Isa isa);
 bool parse_isa(const char* name, Isa* isa);
 

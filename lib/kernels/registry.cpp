@@ -12,6 +12,8 @@ constexpr const Kernels* built[] = {
 #if defined(IOATTN_X86_KERNELS)
     &avx512_kernels,
     &avx2_kernels,
+#elif defined(IOATTN_ARM_KERNELS)
+    &neon_kernels,
 #endif
     &scalar_kernels,
 };

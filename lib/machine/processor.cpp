@@ -57,6 +57,8 @@ void ask_cpu(Processor* processor) {
     processor->isa.add(Isa::avx512);
   }
 }
+#elif defined(__aarch64__)
+void ask_cpu(Processor* processor) { processor->isa.add(Isa::neon); }  // every one has it
 #else
 void ask_cpu(Processor*) {}
 #endif
@@ -73,7 +75,9 @@ void fill_names(const std::string& cpuinfo_path, Processor* processor) {
     const std::string value = clean(line.substr(colon + 1));
     std::string* name = nullptr;
     if (key == "vendor_id" || key == "CPU implementer") name = &processor->vendor;
-    if (key == "model name" || key == "cpu" || key == "uarch") name = &processor->model;
+    if (key == "model name" || key == "cpu" || key == "uarch" || key == "CPU part") {
+      name = &processor->model;  // Arm's is a number
+    }
     if (name != nullptr && name->empty()) *name = value;
   }
 }

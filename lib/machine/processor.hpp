@@ -13,7 +13,7 @@ struct Processor {
   IsaSet isa;                    // what the CPU has and the kernel saves: bits that may be used
 };
 
-// CPUID on x86, else <proc_root>/cpuinfo for the names; "" = unknown.
+// CPUID on x86, else <proc_root>/cpuinfo for the names (numbers on Arm); "" = unknown.
 Processor read_processor(const std::string& proc_root);
 
 // Names from a file in the form of /proc/cpuinfo ("key : value"), where still empty.

@@ -86,7 +86,8 @@ TYPED_TEST(Environment, RoundingModeIsKeptAndIgnored) {
 TYPED_TEST(Environment, ExceptionFlagsAreKept) {
   LayerCall<TypeParam> call(shape, 1);
   LayerCall<TypeParam> no_keys({4, 0, 3, 2, Ties::none}, 0);
-  for (const int flags : {0, FE_DIVBYZERO, FE_OVERFLOW | FE_INVALID}) {
+  // AArch64 raises FE_INEXACT with FE_OVERFLOW, as C allows.
+  for (const int flags : {0, FE_DIVBYZERO, FE_OVERFLOW | FE_INVALID | FE_INEXACT}) {
     const auto expect_flags = [&](const char* after) {
       EXPECT_EQ(std::fetestexcept(FE_ALL_EXCEPT), flags) << after;
       std::feclearexcept(FE_ALL_EXCEPT);
@@ -119,7 +120,7 @@ TYPED_TEST(Environment, TrapsAreKeptAndDoNotFire) {
   const auto expected = this->all_results(&call);
   const int traps = FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INEXACT;
   std::feclearexcept(FE_ALL_EXCEPT);
-  ASSERT_NE(feenableexcept(traps), -1);
+  if (feenableexcept(traps) == -1) GTEST_SKIP() << "this CPU traps no floating-point exceptions";
   call.reset();
   const ioattn_status forward = call.forward();
   const ioattn_status backward = call.backward();

@@ -40,6 +40,7 @@ TEST(Names, OfIsasAreReadBack) {
   }
   EXPECT_STREQ(name_of(Isa::scalar), "scalar");
   EXPECT_STREQ(name_of(Isa::avx512), "avx512");
+  EXPECT_STREQ(name_of(Isa::neon), "neon");
   for (const char* wrong : {"", "avx", "AVX2", "avx2 ", "avx5120"}) {
     Isa untouched = Isa::avx2;
     EXPECT_FALSE(parse_isa(wrong, &untouched)) << wrong;

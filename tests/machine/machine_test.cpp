@@ -111,6 +111,7 @@ TEST(ThisMachine, FollowsTheAffinityMaskAndKeepsIt) {
   }
 }
 
+#if defined(__x86_64__)
 // The kernel reads CPUID too and says what it found.
 TEST(ProcessorTest, AgreesWithTheKernel) {
   std::ifstream cpuinfo("/proc/cpuinfo");
@@ -131,7 +132,15 @@ TEST(ProcessorTest, AgreesWithTheKernel) {
   fill_names("/proc/cpuinfo", &kernel);
   EXPECT_EQ(processor.vendor, kernel.vendor);
   EXPECT_EQ(processor.model, kernel.model);
+  EXPECT_FALSE(processor.isa.has(Isa::neon));
 }
+#elif defined(__aarch64__)
+TEST(ProcessorTest, HasNeonAndNothingOfX86) {
+  IsaSet expected;
+  expected.add(Isa::neon);
+  EXPECT_TRUE(read_processor("/proc").isa == expected);
+}
+#endif
 
 TEST_F(FakeSystem, NamesFromCpuinfo) {
   write("proc/cpuinfo",
@@ -146,6 +155,9 @@ TEST_F(FakeSystem, NamesFromCpuinfo) {
   fill_names(options_.proc_root + "/cpuinfo", &processor);
   EXPECT_EQ(processor.vendor, "0x41");
   EXPECT_EQ(processor.model, "Intel(R) Xeon(R) Gold");
+  processor.model = "";
+  fill_names(options_.proc_root + "/cpuinfo", &processor);
+  EXPECT_EQ(processor.model, "0xd40");
 }
 
 }  // namespace

@@ -11,8 +11,11 @@
 namespace ioattn::plan {
 namespace {
 
-constexpr TileShape tiles[] = {
-    {Isa::scalar, 4, 4}, {Isa::avx2, 6, 16}, {Isa::avx512, 8, 32}, {Isa::scalar, 3, 5}};
+constexpr TileShape tiles[] = {{Isa::scalar, 4, 4},
+                               {Isa::avx2, 6, 16},
+                               {Isa::avx512, 8, 32},
+                               {Isa::neon, 8, 8},
+                               {Isa::scalar, 3, 5}};
 
 index_t footprint(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks) {
   return theory::io_cost(pass, schedule, shape, blocks).total().footprint;

@@ -8,5 +8,6 @@ namespace ioattn::kernels {
 extern const Kernels scalar_kernels;
 extern const Kernels avx2_kernels;
 extern const Kernels avx512_kernels;
+extern const Kernels neon_kernels;
 
 }  // namespace ioattn::kernels
