@@ -53,7 +53,7 @@ class LayerPlan {
  private:
   bool is_forward() const { return goal_.pass == Pass::forward; }
   Status finish(const RunOptions& options);
-  Status check_problem(const LayerProblem& given) const;
+  Status check_problem(const LayerProblem& problem) const;
 
   Goal goal_;
   plan::Plan forward_;

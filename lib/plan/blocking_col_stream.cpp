@@ -77,8 +77,8 @@ Blocks choose_col_stream(const LayerShape& shape, Form form, KeyPassKind kind,
     if (most > tile.cols) consider(round_down(most, tile.cols), rho);
     // Of an outer cache fewer may be faster.
     if (!memory.is_outer()) continue;
-    for (index_t c = most; c >= 4 * tile.cols; c = round_down(3 * c / 4, index_t(tile.cols)))
-      consider(c, rho);
+    const index_t panel = tile.cols;
+    for (index_t c = most; c >= 4 * panel; c = round_down(3 * c / 4, panel)) consider(c, rho);
   }
   return best;
 }

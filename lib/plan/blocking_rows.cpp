@@ -68,7 +68,8 @@ double row_pass_time(const Variant& variant, const LayerShape& shape, const Bloc
   const double n = static_cast<double>(shape.n), m = static_cast<double>(shape.m);
   const double d = static_cast<double>(shape.d);
   const bool halved = variant.schedule == Schedule::half_dim;
-  const double width = halved ? static_cast<double>(shape.d - shape.d / 2) : d;
+  const index_t first_half = halved ? shape.d / 2 : 0;
+  const double width = static_cast<double>(shape.d - first_half);
   const double score_products = variant.schedule == Schedule::row_stream ? 2 : 1;
   const index_t used = std::min(blocks.rho, shape.n);
   const double dx = variant.products == Products::fused ? n * d * d / efficiency(used) : 0;

@@ -31,7 +31,8 @@ void GradientPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace& t
   parallel::Dispenser blocks;
   const index_t count = ceil_div(n_, blocks_.rows);
   auto body = [&](int worker) {
-    T* tiles = tiles_.in(workspace) + worker * (twin_ ? 2 : 1) * tile_elements_;
+    const index_t tile_count = twin_ ? 2 : 1;
+    T* tiles = tiles_.in(workspace) + worker * tile_count * tile_elements_;
     const Scratch scratch = {pack_.in(workspace) + worker * pack_elements_, tiles + tile_elements_,
                              tiles};
     for (index_t block = blocks.take(); block < count; block = blocks.take()) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// IOATTN_SANITIZER_OWNS_MALLOC: whether AddressSanitizer or ThreadSanitizer is compiled in, whose allocator
-// takes malloc's place. It reserves terabytes of addresses, and (LLVM 14) a child that is forked
-// while another thread allocates waits for its lock forever.
+// IOATTN_SANITIZER_OWNS_MALLOC: whether AddressSanitizer or ThreadSanitizer is compiled in, whose
+// allocator takes malloc's place. It reserves terabytes of addresses, and (LLVM 14) a child that is
+// forked while another thread allocates waits for its lock forever.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define IOATTN_SANITIZER_OWNS_MALLOC 1
 #elif defined(__has_feature)

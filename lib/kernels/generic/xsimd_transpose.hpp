@@ -23,7 +23,7 @@ inline void transpose_lanes(Register x[4], Even even, Odd odd) {
 
 inline void transpose(__m512 (&x)[16]) {
   __m512 column[4][4];  // [column of a lane][group of 4 rows]
-  for (int group = 0; group < 4; ++group) {
+  for (index_t group = 0; group < 4; ++group) {
     const __m512* row = x + 4 * group;
     const __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(row[0], row[1]));
     const __m512d high01 = _mm512_castps_pd(_mm512_unpackhi_ps(row[0], row[1]));
@@ -34,25 +34,25 @@ inline void transpose(__m512 (&x)[16]) {
     column[2][group] = _mm512_castpd_ps(_mm512_unpacklo_pd(high01, high23));
     column[3][group] = _mm512_castpd_ps(_mm512_unpackhi_pd(high01, high23));
   }
-  for (int c = 0; c < 4; ++c) {
+  for (index_t c = 0; c < 4; ++c) {
     transpose_lanes(
         column[c], [](__m512 a, __m512 b) { return _mm512_shuffle_f32x4(a, b, 0x88); },
         [](__m512 a, __m512 b) { return _mm512_shuffle_f32x4(a, b, 0xdd); });
-    for (int lane = 0; lane < 4; ++lane) x[4 * lane + c] = column[c][lane];
+    for (index_t lane = 0; lane < 4; ++lane) x[4 * lane + c] = column[c][lane];
   }
 }
 
 inline void transpose(__m512d (&x)[8]) {
   __m512d column[2][4];
-  for (int group = 0; group < 4; ++group) {
+  for (index_t group = 0; group < 4; ++group) {
     column[0][group] = _mm512_unpacklo_pd(x[2 * group], x[2 * group + 1]);
     column[1][group] = _mm512_unpackhi_pd(x[2 * group], x[2 * group + 1]);
   }
-  for (int c = 0; c < 2; ++c) {
+  for (index_t c = 0; c < 2; ++c) {
     transpose_lanes(
         column[c], [](__m512d a, __m512d b) { return _mm512_shuffle_f64x2(a, b, 0x88); },
         [](__m512d a, __m512d b) { return _mm512_shuffle_f64x2(a, b, 0xdd); });
-    for (int lane = 0; lane < 4; ++lane) x[2 * lane + c] = column[c][lane];
+    for (index_t lane = 0; lane < 4; ++lane) x[2 * lane + c] = column[c][lane];
   }
 }
 
@@ -60,7 +60,7 @@ inline void transpose(__m512d (&x)[8]) {
 
 inline void transpose(__m256 (&x)[8]) {
   __m256 column[4][2];  // [column of a lane][group of 4 rows]
-  for (int group = 0; group < 2; ++group) {
+  for (index_t group = 0; group < 2; ++group) {
     const __m256* row = x + 4 * group;
     const __m256d low01 = _mm256_castps_pd(_mm256_unpacklo_ps(row[0], row[1]));
     const __m256d high01 = _mm256_castps_pd(_mm256_unpackhi_ps(row[0], row[1]));
@@ -71,7 +71,7 @@ inline void transpose(__m256 (&x)[8]) {
     column[2][group] = _mm256_castpd_ps(_mm256_unpacklo_pd(high01, high23));
     column[3][group] = _mm256_castpd_ps(_mm256_unpackhi_pd(high01, high23));
   }
-  for (int c = 0; c < 4; ++c) {
+  for (index_t c = 0; c < 4; ++c) {
     x[c] = _mm256_permute2f128_ps(column[c][0], column[c][1], 0x20);
     x[4 + c] = _mm256_permute2f128_ps(column[c][0], column[c][1], 0x31);
   }
