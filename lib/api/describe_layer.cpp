@@ -50,8 +50,14 @@ std::string names_of(const GradientSet& set) {
 std::string LayerPlan::describe() const {
   const LayerShape shape = shape_to_plan(goal_.problem.shape);
   const GradientSet& set = goal_.gradients;
-  const Schedule schedule = is_forward() ? forward_.schedule : backward_.blocks.schedule;
-  const Blocks& blocks = is_forward() ? forward_.blocks : backward_.blocks.rows;
+  const GradientBlocks& phase_blocks = backward_.blocks;
+  const bool one_pass = !is_forward() && phase_blocks.keys.one_pass;
+  const Schedule schedule = is_forward() ? forward_.schedule
+                            : one_pass   ? Schedule::col_stream
+                                         : phase_blocks.schedule;
+  const Blocks& blocks = is_forward() ? forward_.blocks
+                         : one_pass   ? phase_blocks.keys
+                                      : phase_blocks.rows;
   const theory::Batch batch = theory::batch_of(goal_.problem);
   const theory::ScheduleCost cost =
       is_forward() ? theory::forward_cost(schedule, shape, blocks, batch)
@@ -61,7 +67,7 @@ std::string LayerPlan::describe() const {
                    : theory::gradients_fma(shape, set, backward_.blocks, batch.entries);
   const theory::IoCost total = cost.total();
   const index_t M = M_ > 0 ? M_ : total.footprint;
-  const Variant variant = variant_of(goal_.pass, schedule, blocks);
+  const Variant variant = variant_of(one_pass ? Pass::backward_keys : goal_.pass, schedule, blocks);
   // Bounds are proved for a pass that makes dX alone.
   GradientSet dx_alone;
   dx_alone.dX = true;

@@ -396,6 +396,19 @@ TEST(Plans, TextIsThePlan) {
   }
 }
 
+TEST(Plans, DescribeNamesWhatMakesGradientsInOnePass) {
+  LayerCall<float> call({200, 150, 16, 16, Ties::none}, 0);
+  ioattn_layer_gradients gradients = {};
+  gradients.struct_size = sizeof gradients;
+  float anywhere = 0;
+  gradients.dx = gradients.da2 = &anywhere;
+  const Plan plan = create(IOATTN_BACKWARD, call.problem, nullptr, &gradients);
+  const auto json = nlohmann::json::parse(text_of(ioattn_plan_describe, plan));
+  EXPECT_NE(json["plan"].get<std::string>().find(",one_pass)"), std::string::npos) << json["plan"];
+  EXPECT_EQ(json["schedule"], "col_stream");
+  EXPECT_GT(json["blocks"]["c"], 0);
+}
+
 TEST(Plans, DescribeTellsWhatIsDone) {
   LayerCall<double> call({60, 45, 16, 10, Ties::none}, 0);
   const ioattn_layer_problem problem = call.problem;
