@@ -6,7 +6,7 @@ namespace {
 using namespace ioattn;
 using namespace ioattn::api;
 
-Status goal_of(ioattn_pass pass, const ioattn_sdpa_problem* problem,
+Status goal_of(const ioattn_pass& pass, const ioattn_sdpa_problem* problem,
                const ioattn_sdpa_gradients* gradients, SdpaPlan::Goal* goal) {
   Status status = pass_of(pass, &goal->pass);
   if (status.is_ok()) status = problem_of(problem, &goal->problem);
