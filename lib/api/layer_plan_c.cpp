@@ -5,7 +5,7 @@ namespace {
 using namespace ioattn;
 using namespace ioattn::api;
 
-Status goal_of(ioattn_pass pass, const ioattn_layer_shape* shape,
+Status goal_of(const ioattn_pass& pass, const ioattn_layer_shape* shape,
                const ioattn_layer_gradients* gradients, LayerPlan::Goal* goal) {
   if (shape == nullptr) return invalid("shape is null");
   if (shape->struct_size != sizeof *shape) {
