@@ -45,7 +45,7 @@ Status check_blocks(const SdpaBlocks& blocks, bool complete) {
                                : "the plan is none of this SDPA pass");
 }
 
-// What is estimated besides is not kept.
+// Plans alone are kept: whoever wants an estimate has a plan made.
 Status plan_any(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
                 const RunOptions& options, plan::SdpaPlan* plan, plan::SdpaEstimate* estimate) {
   plan::SdpaRequest request;
@@ -54,7 +54,7 @@ Status plan_any(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
   if (estimate == nullptr && find_sdpa_plan(request, set, plan)) return Status::ok();
   status = set ? plan::make_sdpa_plan(request, *set, plan, estimate)
                : plan::make_sdpa_plan(request, plan, estimate);
-  if (status.is_ok()) keep_sdpa_plan(request, set, *plan);
+  if (status.is_ok() && estimate == nullptr) keep_sdpa_plan(request, set, *plan);
   return status;
 }
 

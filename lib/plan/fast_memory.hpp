@@ -20,8 +20,12 @@ struct FastMemory {
 // to 32 multiply-adds per cycle, and the hardware prefetches.
 constexpr double fma_per_inner_word = 4;
 
-// Blocks in the outer cache have to save this much: it is shared, and its size is less sure.
-constexpr double outer_gain = 0.05;
+// A time as it counts where levels compete: blocks in the outer cache have to save a twentieth, for
+// it is shared, and its size is less sure.
+inline double weighed(double time, const FastMemory& memory) {
+  return memory.is_outer() ? time / 0.95 : time;
+}
+constexpr const char* outer_level = "L3";
 
 // About how many words pass between the two levels while the kernels run over all pairs of blocks:
 // what of a product's operands is too large for half of inner_M is read again for every panel of

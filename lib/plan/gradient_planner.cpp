@@ -21,7 +21,7 @@ struct Way {
 struct Chosen {
   GradientBlocks blocks;
   GradientEstimate estimate;
-  double time = 0;  // 0: nothing is chosen yet
+  double time = 0;  // weighed; 0: nothing is chosen yet
   bool outer = false;
 };
 
@@ -189,11 +189,8 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, Chosen* c
     trial.estimate.fma = theory::gradients_fma(shape, set, trial.blocks);
     trial.estimate.M = memory.M;
     trial.outer = memory.is_outer();
-    trial.time = estimated_time(shape, set, trial, memory, request.tile);
-    const double counts_as = trial.outer == chosen->outer ? trial.time
-                             : trial.outer                ? trial.time / (1 - outer_gain)
-                                                          : trial.time * (1 - outer_gain);
-    if (chosen->time == 0 || counts_as < chosen->time) *chosen = trial;
+    trial.time = weighed(estimated_time(shape, set, trial, memory, request.tile), memory);
+    if (chosen->time == 0 || trial.time < chosen->time) *chosen = trial;
   };
   const auto consider = [&](const Way& way) {
     Chosen trial;
@@ -253,8 +250,8 @@ Status make_gradient_plan(const PlanRequest& request, const GradientSet& set, Gr
   if (!status.is_ok()) return status;
   chosen.estimate.cost = theory::gradients_cost(shape, set, chosen.blocks);
   chosen.estimate.fma = theory::gradients_fma(shape, set, chosen.blocks);
-  *plan = {chosen.outer ? "L3" : request.level, chosen.blocks, request.tile.isa, request.tile.rows,
-           request.tile.cols};
+  *plan = {chosen.outer ? outer_level : request.level, chosen.blocks, request.tile.isa,
+           request.tile.rows, request.tile.cols};
   if (estimate != nullptr) *estimate = chosen.estimate;
   return Status::ok();
 }

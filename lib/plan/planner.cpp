@@ -138,13 +138,14 @@ Candidate with_outer(const PlanRequest& request, const Candidate& best,
   if (request.outer_M <= request.M || request.literal || best.schedule != Schedule::row_stream) {
     return taken;
   }
-  double least = (1 - outer_gain) * row_stream_time(request, best, request.M);
+  const FastMemory memory = {request.outer_M, request.M};
+  double least = row_stream_time(request, best, request.M);
   for (const Candidate& c : all) {
     const bool offered = c.schedule == Schedule::row_stream && c.fits && c.within_memory_limit &&
                          c.blocks.products == Products::stored;
     if (!offered) continue;
     const Candidate outer = held_in_outer(request, c);
-    const double time = row_stream_time(request, outer, {request.outer_M, request.M});
+    const double time = weighed(row_stream_time(request, outer, memory), memory);
     if (time >= least) continue;
     least = time;
     taken = outer;
@@ -206,7 +207,7 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
                      smallest->least_M);
   }
   const Candidate taken = with_outer(request, *best, list);
-  *plan = {taken.is_outer ? "L3" : request.level,
+  *plan = {taken.is_outer ? outer_level : request.level,
            taken.schedule,
            taken.blocks,
            request.tile.isa,

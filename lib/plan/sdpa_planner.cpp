@@ -35,16 +35,17 @@ struct Trial {
 
 // The better of two levels.
 template <class Choose>
-Trial best_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* plan,
-                 SdpaEstimate* estimate) {
+void choose_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* plan,
+                  SdpaEstimate* estimate) {
   Trial best = choose(FastMemory(request.M));
   plan->level = request.level;
   index_t M = request.M;
   if (request.outer_M > request.M) {
-    const Trial outer = choose(FastMemory(request.outer_M, request.M));
-    if (outer.time < (1 - outer_gain) * best.time) {
+    const FastMemory memory = {request.outer_M, request.M};
+    const Trial outer = choose(memory);
+    if (weighed(outer.time, memory) < best.time) {
       best = outer;
-      plan->level = "L3";
+      plan->level = outer_level;
       M = request.outer_M;
     }
   }
@@ -53,7 +54,6 @@ Trial best_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* pla
   plan->tile_rows = request.tile.rows;
   plan->tile_cols = request.tile.cols;
   if (estimate != nullptr) estimate->M = M;
-  return best;
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* 
     trial.time = row_pass_time(variant, head, trial.blocks.rows, memory, request.tile);
     return trial;
   };
-  best_level(request, choose, plan, estimate);
+  choose_level(request, choose, plan, estimate);
   plan->blocks = blocks_taken(plan->blocks);
   if (estimate != nullptr) {
     estimate->cost = theory::sdpa_forward_cost(request.shape, plan->blocks.rows);
@@ -99,11 +99,11 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
 
   const auto choose = [&](const FastMemory& memory) {
     Trial best;
+    const Blocks rows = choose_row_blocks(variant, head, memory, request.tile);
     for (const bool one_pass : {false, true}) {
       if (one_pass && (!set.dQ || !set.keys() || memory.M < least_for(true))) continue;
       Trial trial;
-      Blocks& rows = trial.blocks.rows;
-      rows = choose_row_blocks(variant, head, memory, request.tile);
+      trial.blocks.rows = rows;
       if (set.query_pass(one_pass)) {
         trial.time += row_pass_time(variant, head, rows, memory, request.tile);
       }
@@ -116,7 +116,7 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
     }
     return best;
   };
-  best_level(request, choose, plan, estimate);
+  choose_level(request, choose, plan, estimate);
   plan->blocks = blocks_taken(plan->blocks, set);
   if (estimate != nullptr) {
     estimate->cost = theory::sdpa_backward_cost(request.shape, set, plan->blocks);

@@ -53,9 +53,8 @@ ColStream<T>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKi
   const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
   workers_ = layout->add<std::byte>(bytes.value());
   const bool is_shared = kind.queries && workers.per_head > 1;
-  const CheckedSize gates =
-      CheckedSize(problems) * CheckedSize(heads) * CheckedSize(ceil_div(n_, rho_));
-  gates_ = layout->add<parallel::OrderedGate>(is_shared ? gates.value() : 0);
+  const index_t gates = problems * heads * ceil_div(n_, rho_);
+  gates_ = layout->add<parallel::OrderedGate>(is_shared ? gates : 0);
 }
 
 template <class T>
@@ -272,7 +271,7 @@ void ColStream<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trac
 template <class T>
 parallel::OrderedGate* ColStream<T>::gate(index_t problem, index_t head, index_t row,
                                           void* workspace) const {
-  if (gates_.count == 0) return nullptr;
+  if (!has_turns()) return nullptr;
   return gates_.in(workspace) + (problem * heads_ + head) * ceil_div(n_, rho_) + row / rho_;
 }
 
@@ -281,7 +280,7 @@ void ColStream<T>::prepare(const Trace& trace, const KeyPassOperands<T>& operand
                            void* workspace) const {
   if (!kind_.queries) return;
   for (index_t head = 0; head < operands.heads; ++head) {
-    for (Range rows(n_, rho_); rows && gates_.count > 0; rows.next()) {
+    for (Range rows(n_, rho_); rows && has_turns(); rows.next()) {
       const Interval seen = mask_.of_any(interval_of(rows), m_);
       auto* opened = new (gate(problem, head, rows.begin, workspace)) parallel::OrderedGate;
       opened->pass(seen.begin / c_ - 1);

@@ -55,11 +55,13 @@ class ColStream {
   void run(const kernels::KernelTable<T>& kernels, const Trace& trace,
            const KeyPassOperands<T>& operands, void* workspace) const;
 
-  // Block of keys by block of keys: what passes over several sets of keys are made of. `prepare` is
-  // called for each set, then a worker calls `begin` before its first block. Blocks are taken in
-  // ascending order; of a set whose workers do not wait for each other, by one worker.
+  // Block of keys by block of keys: what passes over several sets of keys are made of. Where U is
+  // made, `prepare` is called for each set, then a worker calls `begin` before its first block.
+  // Blocks are taken in ascending order; of a set whose workers do not wait for each other, by one
+  // worker.
   index_t block_count() const { return ceil_div(m_, c_); }
-  bool takes_whole_problems() const { return kind_.queries && gates_.count == 0; }
+  bool takes_whole_problems() const { return kind_.queries && !has_turns(); }
+  bool has_turns() const { return gates_.count > 0; }
   void prepare(const Trace& trace, const KeyPassOperands<T>& operands, index_t problem,
                void* workspace) const;
   void begin(int worker, void* workspace) const;

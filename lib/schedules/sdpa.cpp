@@ -118,25 +118,27 @@ class SdpaBackward {
 
   void run_keys(void* memory) const {
     trace_.phase("col_stream");
-    for_each_block(
-        threads_, shape_.all_kv_heads(), 1, [](int) {},
-        [&](index_t head, index_t, int) {
-          keys_->prepare(trace_, operands_of(head, memory), head, memory);
-        });
     const auto begin = [&](int worker) { keys_->begin(worker, memory); };
     const auto run_block = [&](index_t head, index_t block, int worker) {
       keys_->run_block(*task_.kernels, trace_, operands_of(head, memory), head, block, worker,
                        memory);
     };
-    if (!keys_->takes_whole_problems()) {
-      for_each_block(threads_, shape_.all_kv_heads(), keys_->block_count(), begin, run_block);
+    const auto prepare = [&](index_t head) {
+      keys_->prepare(trace_, operands_of(head, memory), head, memory);
+    };
+    const index_t heads = shape_.all_kv_heads(), blocks = keys_->block_count();
+    if (keys_->takes_whole_problems()) {
+      for_each_block(threads_, heads, 1, begin, [&](index_t head, index_t, int worker) {
+        prepare(head);
+        for (index_t block = 0; block < blocks; ++block) run_block(head, block, worker);
+      });
       return;
     }
-    for_each_block(threads_, shape_.all_kv_heads(), 1, begin,
-                   [&](index_t head, index_t, int worker) {
-                     for (index_t block = 0; block < keys_->block_count(); ++block)
-                       run_block(head, block, worker);
-                   });
+    if (keys_->has_turns()) {
+      for_each_block(
+          threads_, heads, 1, [](int) {}, [&](index_t head, index_t, int) { prepare(head); });
+    }
+    for_each_block(threads_, heads, blocks, begin, run_block);
   }
 
   // Of a head of keys and the group of query heads that see it.
