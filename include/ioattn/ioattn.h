@@ -183,10 +183,17 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
  * from batch entry to batch entry, from head to head and from row to row; within a row they are 1.
  * A stride of 0 stands for that of [batch, heads, rows, columns] in C order, given the strides to
  * the right of it. So Q as [batch, n, heads, d] has q_stride = {n * heads * d, d, heads * d}.
- * Sizes may be 0: without keys (m = 0) O is 0, LSE -inf, and gradients are 0. */
+ * Sizes may be 0: without keys (m = 0) O is 0, LSE -inf, and gradients are 0.
+ *
+ * Sequences of several lengths are packed one after the other: with q_starts and k_starts every
+ * array has one batch entry, whose n and m rows are those of all sequences, and sequence b has the
+ * queries q_starts[b] ... q_starts[b + 1] - 1 and the keys k_starts[b] ... k_starts[b + 1] - 1.
+ * Each is planned and computed as if it were alone, masks and offsets included, with the same bits.
+ * Rows of no sequence are left alone. There are no plans for packed sequences (IOATTN_UNSUPPORTED).
+ */
 typedef struct ioattn_sdpa_problem {
   size_t struct_size;  /**< sizeof(ioattn_sdpa_problem) */
-  int64_t batch,       /**< entries */
+  int64_t batch,       /**< entries, or sequences that are packed into one */
       heads,           /**< of queries; a multiple of kv_heads */
       kv_heads,        /**< of keys and values: heads / kv_heads query heads share one */
       n,               /**< rows of a head of Q: queries */
@@ -207,6 +214,9 @@ typedef struct ioattn_sdpa_problem {
   int64_t q_offset,    /**< the mask takes query i for query i + q_offset ... */
       k_offset;        /**< ... and key j for key j + k_offset: where a call has a slice of a longer
                           sequence. From -2^59 to 2^59. */
+  const int64_t* q_starts; /**< null, or batch + 1 ascending numbers from 0 to n: where the queries
+                              of each packed sequence begin, and where the last end */
+  const int64_t* k_starts; /**< likewise of keys, from 0 to m; null where q_starts is */
 } ioattn_sdpa_problem;
 
 /** O [batch, heads, n, dv] and LSE [batch, heads, n]. A null output is not wanted. Strides: of

@@ -332,6 +332,9 @@ struct Sdpa {
   std::int64_t window_right = -1;      /**< keys after it; -1: all */
   std::int64_t q_offset = 0;           /**< the mask takes query i for i + q_offset */
   std::int64_t k_offset = 0;           /**< the mask takes key j for j + k_offset */
+  std::vector<std::int64_t> q_starts;  /**< of packed sequences, with 1 more than there are; empty:
+                                          none are packed */
+  std::vector<std::int64_t> k_starts;  /**< as many */
 
   /** For the C functions. Throws std::invalid_argument if the shapes do not fit together. */
   ioattn_sdpa_problem c() const {
@@ -363,6 +366,13 @@ struct Sdpa {
     p.window_right = window_right;
     p.q_offset = q_offset;
     p.k_offset = k_offset;
+    if (q_starts.size() != k_starts.size() || (!q_starts.empty() && p.batch != 1)) {
+      throw std::invalid_argument("ioattn::Sdpa: the starts of the sequences do not fit together");
+    }
+    if (q_starts.empty()) return p;
+    p.batch = static_cast<std::int64_t>(q_starts.size()) - 1;
+    p.q_starts = q_starts.data();
+    p.k_starts = k_starts.data();
     return p;
   }
 };

@@ -91,12 +91,12 @@ Status validate_problem(const SdpaProblem& problem) {
                        to_text(problem).c_str());
 }
 
-int threads_for(const SdpaProblem& problem, const RunOptions& options) {
-  constexpr index_t fma_worth_a_thread = index_t(1) << 19;  // some 30 microseconds
-  const SdpaShape& s = problem.shape;
-  const index_t fma = s.all_heads() * s.n * s.m * (s.d + s.dv);
+index_t work_of(const SdpaShape& s) { return s.all_heads() * s.n * s.m * (s.d + s.dv); }
+
+int threads_for(index_t work, const RunOptions& options) {
+  constexpr index_t worth_a_thread = index_t(1) << 19;  // some 30 microseconds
   return static_cast<int>(
-      std::min<index_t>(granted_threads(options.threads), 1 + fma / fma_worth_a_thread));
+      std::min<index_t>(granted_threads(options.threads), 1 + work / worth_a_thread));
 }
 
 Status validate_plan(const plan::SdpaPlan& plan) {

@@ -12,9 +12,11 @@ namespace ioattn::api {
 // Sizes are not negative, heads fit, the scale is finite, and products of sizes fit in 64 bits.
 Status validate_problem(const SdpaProblem& problem);
 
-// Threads that a call takes: those granted, but none for so few multiply-adds that it would start
-// later than others could have ended.
-int threads_for(const SdpaProblem& problem, const RunOptions& options);
+// Multiply-adds of the forward pass, whatever the mask hides; and the threads that a call of so
+// much work takes: those granted, but none for so little that it would start later than others
+// could have ended.
+index_t work_of(const SdpaShape& shape);
+int threads_for(index_t work, const RunOptions& options);
 
 // Sizes of 0 cost nothing: blocks are chosen, and costs told, for at least 1.
 SdpaShape shape_to_plan(SdpaShape shape);

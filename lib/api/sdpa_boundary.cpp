@@ -1,5 +1,7 @@
 #include "api/sdpa_boundary.hpp"
 
+#include <algorithm>
+
 #include "base/checked_size.hpp"
 
 namespace ioattn::api {
@@ -37,6 +39,10 @@ Status problem_of(const ioattn_sdpa_problem* p, SdpaProblem* problem) {
   if (p->struct_size != sizeof *p) {
     return invalid("problem: struct_size is not sizeof(ioattn_sdpa_problem)");
   }
+  if (is_packed(p)) {
+    return Status::error(StatusCode::unsupported,
+                         "packed sequences (q_starts, k_starts) have no plan of their own");
+  }
   if (const Status known = check_dtype(p->dtype); !known.is_ok()) return known;
   if (p->q_offset < -farthest || p->q_offset > farthest || p->k_offset < -farthest ||
       p->k_offset > farthest) {
@@ -49,6 +55,47 @@ Status problem_of(const ioattn_sdpa_problem* p, SdpaProblem* problem) {
   if (status.is_ok()) status = check_mask(*p);
   if (status.is_ok()) problem->shape.mask = shifted(mask_of(*p), p->q_offset - p->k_offset);
   return status;
+}
+
+bool is_packed(const ioattn_sdpa_problem* p) {
+  return p != nullptr && p->struct_size == sizeof *p &&
+         (p->q_starts != nullptr || p->k_starts != nullptr);
+}
+
+ioattn_sdpa_problem unpacked(const ioattn_sdpa_problem& p) {
+  ioattn_sdpa_problem whole = p;
+  whole.batch = 1;
+  whole.q_starts = whole.k_starts = nullptr;
+  return whole;
+}
+
+Status sequences_of(const ioattn_sdpa_problem& p, std::vector<Sequence>* sequences) {
+  if (p.batch < 0) return invalid("a size is negative");
+  if (p.q_starts == nullptr || p.k_starts == nullptr) {
+    return invalid(p.q_starts == nullptr ? "k_starts is given, but q_starts is null"
+                                         : "q_starts is given, but k_starts is null");
+  }
+  ioattn_sdpa_problem one = unpacked(p);
+  SdpaProblem whole;
+  const Status valid = problem_of(&one, &whole);
+  if (!valid.is_ok()) return valid;
+  const auto ascend = [&](const int64_t* starts, int64_t rows) {
+    return starts[0] >= 0 && starts[p.batch] <= rows &&
+           std::is_sorted(starts, starts + p.batch + 1);
+  };
+  if (!ascend(p.q_starts, p.n)) return invalid("q_starts do not ascend from 0 to n");
+  if (!ascend(p.k_starts, p.m)) return invalid("k_starts do not ascend from 0 to m");
+  sequences->resize(static_cast<std::size_t>(p.batch));
+  for (int64_t b = 0; b < p.batch; ++b) {
+    Sequence& sequence = (*sequences)[static_cast<std::size_t>(b)];
+    sequence.first_query = p.q_starts[b];
+    sequence.first_key = p.k_starts[b];
+    one.n = p.q_starts[b + 1] - p.q_starts[b];
+    one.m = p.k_starts[b + 1] - p.k_starts[b];
+    const Status status = problem_of(&one, &sequence.problem);
+    if (!status.is_ok()) return status;
+  }
+  return Status::ok();
 }
 
 Status check_gradients(const ioattn_sdpa_gradients* gradients) {

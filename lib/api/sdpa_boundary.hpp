@@ -1,7 +1,9 @@
 #pragma once
 
+#include <vector>
+
 #include "api/c_boundary.hpp"
-#include "api/sdpa.hpp"
+#include "api/sdpa_sequences.hpp"
 
 // c_boundary.hpp for the structures of SDPA.
 namespace ioattn::api {
@@ -32,6 +34,13 @@ Status check_dtype(const ioattn_dtype& dtype);
 DType dtype_of_number(const ioattn_dtype& dtype);
 
 Status problem_of(const ioattn_sdpa_problem* p, SdpaProblem* problem);
+
+// A packed batch: false for anything that is no problem. Its arrays are those of a problem with one
+// batch entry.
+bool is_packed(const ioattn_sdpa_problem* p);
+ioattn_sdpa_problem unpacked(const ioattn_sdpa_problem& p);
+Status sequences_of(const ioattn_sdpa_problem& p, std::vector<Sequence>* sequences);
+
 Status check_gradients(const ioattn_sdpa_gradients* gradients);
 
 template <class T>

@@ -52,12 +52,62 @@ Status check_shape(const ioattn_merge_shape* s) {
       {s->batch, s->heads, s->heads, s->n, 1, 1, s->dv, {}}, dtype_of_number(s->dtype), 1});
 }
 
+struct StridedOutput {
+  void* data;
+  const int64_t* stride;
+};
+
+// What the two passes over packed sequences check alike.
+Status packed_problem(const ioattn_sdpa_problem& problem, const ioattn_options* options,
+                      RunOptions* run, std::vector<Sequence>* sequences) {
+  const Status status = sequences_of(problem, sequences);
+  return status.is_ok() ? run_options(options, run) : status;
+}
+
+Status forward_packed(const ioattn_sdpa_problem& problem, const ioattn_options* options,
+                      StridedOutput o, StridedOutput lse) {
+  RunOptions run;
+  std::vector<Sequence> sequences;
+  const Status status = packed_problem(problem, options, &run, &sequences);
+  if (!status.is_ok()) return status;
+  const ioattn_sdpa_problem whole = unpacked(problem);
+  const auto forward = [&](auto zero) {
+    using T = decltype(zero);
+    return packed_forward<T>(sequences, run, inputs_of<T>(whole), o_of<T>(whole, o.data, o.stride),
+                             lse_of<T>(whole, lse.data, lse.stride));
+  };
+  return dtype_of_number(problem.dtype) == DType::f32 ? forward(float()) : forward(double());
+}
+
+struct BackwardInputs {
+  StridedInput d_o, o, lse;
+};
+
+Status backward_packed(const ioattn_sdpa_problem& problem, const ioattn_options* options,
+                       const BackwardInputs& in, const ioattn_sdpa_gradients* gradients) {
+  RunOptions run;
+  std::vector<Sequence> sequences;
+  Status status = packed_problem(problem, options, &run, &sequences);
+  if (status.is_ok()) status = check_gradients(gradients);
+  if (!status.is_ok()) return status;
+  const ioattn_sdpa_problem whole = unpacked(problem);
+  const auto backward = [&](auto zero) {
+    using T = decltype(zero);
+    return packed_backward<T>(sequences, run, inputs_of<T>(whole),
+                              results_of<T>(whole, in.d_o, in.o, in.lse),
+                              gradients_of<T>(whole, *gradients));
+  };
+  return dtype_of_number(problem.dtype) == DType::f32 ? backward(float()) : backward(double());
+}
+
 }  // namespace
 
 ioattn_status ioattn_sdpa_forward(const ioattn_sdpa_problem* problem, const ioattn_options* options,
                                   void* o, const int64_t* o_stride, void* lse,
                                   const int64_t* lse_stride) {
   return guarded([&] {
+    if (is_packed(problem))
+      return forward_packed(*problem, options, {o, o_stride}, {lse, lse_stride});
     RunOptions run;
     SdpaProblem planned;
     plan::SdpaPlan plan;
@@ -67,9 +117,9 @@ ioattn_status ioattn_sdpa_forward(const ioattn_sdpa_problem* problem, const ioat
     if (!status.is_ok()) return status;
     const auto forward = [&](auto zero) {
       using T = decltype(zero);
-      return sdpa_forward<T>(planned, inputs_of<T>(*problem), plan, threads_for(planned, run),
-                             nullptr, o_of<T>(*problem, o, o_stride),
-                             lse_of<T>(*problem, lse, lse_stride));
+      return sdpa_forward<T>(planned, inputs_of<T>(*problem), plan,
+                             threads_for(work_of(planned.shape), run), nullptr,
+                             o_of<T>(*problem, o, o_stride), lse_of<T>(*problem, lse, lse_stride));
     };
     return planned.dtype == DType::f32 ? forward(float()) : forward(double());
   });
@@ -82,6 +132,8 @@ ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
                                    const int64_t* lse_stride,
                                    const ioattn_sdpa_gradients* gradients) {
   return guarded([&] {
+    const BackwardInputs in = {{d_o, d_o_stride}, {o, o_stride}, {lse, lse_stride}};
+    if (is_packed(problem)) return backward_packed(*problem, options, in, gradients);
     RunOptions run;
     SdpaProblem planned;
     Status status = problem_of(problem, &planned);
@@ -94,10 +146,9 @@ ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
       plan::SdpaPlan plan;
       const Status made = plan_sdpa(planned, out.set(), run, &plan);
       if (!made.is_ok()) return made;
-      return sdpa_backward<T>(
-          planned, inputs_of<T>(*problem),
-          results_of<T>(*problem, {d_o, d_o_stride}, {o, o_stride}, {lse, lse_stride}), plan,
-          threads_for(planned, run), nullptr, out);
+      return sdpa_backward<T>(planned, inputs_of<T>(*problem),
+                              results_of<T>(*problem, in.d_o, in.o, in.lse), plan,
+                              threads_for(work_of(planned.shape), run), nullptr, out);
     };
     return planned.dtype == DType::f32 ? backward(float()) : backward(double());
   });

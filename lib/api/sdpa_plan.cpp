@@ -37,7 +37,7 @@ Status SdpaPlan::parse(const Goal& goal, const RunOptions& options, std::string_
 }
 
 Status SdpaPlan::finish(const RunOptions& options) {
-  threads_ = threads_for(goal_.problem, options);
+  threads_ = threads_for(work_of(goal_.problem.shape), options);
   index_t bytes = 0;
   const Status told = is_forward()
                           ? workspace_of(goal_.problem, plan_, threads_, &bytes)

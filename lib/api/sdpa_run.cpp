@@ -2,23 +2,11 @@
 
 #include "api/layer_checks.hpp"
 #include "api/lent_memory.hpp"
-#include "api/sdpa.hpp"
-#include "api/tensor_check.hpp"
+#include "api/sdpa_run.hpp"
 #include "schedules/sdpa.hpp"
 
 namespace ioattn::api {
 namespace {
-
-// How a pass is run, its operands checked.
-struct Run {
-  const SdpaProblem& problem;
-  const plan::SdpaPlan& plan;
-  int threads;
-  Observer* observer;
-  schedules::CallerMemory* memory;
-
-  bool only_tells() const { return memory != nullptr && memory->only_tells(); }
-};
 
 // Nothing is computed for a view without elements.
 template <class T>
@@ -33,16 +21,9 @@ void fill_heads(const TensorView<T>& view, T value) {
     for (index_t h = 0; h < view.heads; ++h) fill(view.matrix(b, h), value);
 }
 
-template <class T>
-void check_inputs(const SdpaInputs<T>& in, TensorCheck* check) {
-  check->input<T>("Q", in.q);
-  check->input<T>("K", in.k);
-  check->input<T>("V", in.v);
-}
-
 // What the passes of both directions have in common.
 template <class T, class Task>
-Status prepare(const Run& run, const SdpaInputs<T>& inputs, Task* task) {
+Status prepare(const SdpaRun& run, const SdpaInputs<T>& inputs, Task* task) {
   const kernels::Kernels* kernels = nullptr;
   const Status found = kernels_of(run.plan.isa, &kernels);
   if (!found.is_ok()) return found;
@@ -56,8 +37,10 @@ Status prepare(const Run& run, const SdpaInputs<T>& inputs, Task* task) {
   return Status::ok();
 }
 
+}  // namespace
+
 template <class T>
-Status run_forward(const Run& run, const SdpaInputs<T>& inputs, TensorView<T> o,
+Status run_forward(const SdpaRun& run, const SdpaInputs<T>& inputs, TensorView<T> o,
                    TensorView<T> lse) {
   drop_empty(&o);
   drop_empty(&lse);
@@ -78,7 +61,7 @@ Status run_forward(const Run& run, const SdpaInputs<T>& inputs, TensorView<T> o,
 }
 
 template <class T>
-Status run_backward(const Run& run, const SdpaInputs<T>& inputs,
+Status run_backward(const SdpaRun& run, const SdpaInputs<T>& inputs,
                     const SdpaForwardResults<T>& forward, SdpaGradients<T> out) {
   drop_empty(&out.dq);
   drop_empty(&out.dk);
@@ -101,6 +84,8 @@ Status run_backward(const Run& run, const SdpaInputs<T>& inputs,
   return schedules::sdpa_backward(task);
 }
 
+namespace {
+
 // A tensor that is wanted, but never written: a null one would not be wanted.
 template <class T>
 TensorView<T> wanted(bool is_wanted, index_t batch, index_t heads, index_t rows, index_t cols) {
@@ -109,7 +94,7 @@ TensorView<T> wanted(bool is_wanted, index_t batch, index_t heads, index_t rows,
 }
 
 template <class T>
-Status tell(const Run& run, const SdpaSet* set) {
+Status tell(const SdpaRun& run, const SdpaSet* set) {
   const SdpaShape& s = run.problem.shape;
   const SdpaInputs<T> inputs = {wanted<const T>(true, s.batch, s.heads, s.n, s.d),
                                 wanted<const T>(true, s.batch, s.kv_heads, s.m, s.d),
@@ -129,7 +114,7 @@ Status tell(const Run& run, const SdpaSet* set) {
 Status told(const SdpaProblem& problem, const plan::SdpaPlan& plan, const SdpaSet* set, int threads,
             index_t* bytes) {
   schedules::CallerMemory memory;
-  const Run run = {problem, plan, threads, nullptr, &memory};
+  const SdpaRun run = {problem, plan, threads, nullptr, &memory};
   return workspace_told(
       problem.dtype == DType::f32 ? tell<float>(run, set) : tell<double>(run, set), memory, bytes);
 }
@@ -152,11 +137,7 @@ Status sdpa_forward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
                     TensorView<T> lse, schedules::CallerMemory* memory) {
   Status status = validate_problem(problem);
   if (!status.is_ok()) return status;
-  TensorCheck check;
-  check_inputs(inputs, &check);
-  if (o.data != nullptr) check.output<T>("O", o);
-  if (lse.data != nullptr) check.output<T>("LSE", lse);
-  if (!check.status().is_ok()) return check.status();
+  if (status = check_forward(inputs, o, lse); !status.is_ok()) return status;
   if (status = validate_plan(plan); !status.is_ok()) return status;
   return run_forward<T>({problem, plan, threads, observer, memory}, inputs, o, lse);
 }
@@ -168,26 +149,20 @@ Status sdpa_backward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
                      schedules::CallerMemory* memory) {
   Status status = validate_problem(problem);
   if (!status.is_ok()) return status;
-  const SdpaSet set = gradients.set();
-  TensorCheck check;
-  check_inputs(inputs, &check);
-  check.input<T>("dO", forward.d_o);
-  if (forward.o.data != nullptr || set.delta()) check.input<T>("O", forward.o);
-  if (forward.lse.data != nullptr || !set.is_empty()) check.input<T>("LSE", forward.lse);
-  if (set.dQ) check.output<T>("dQ", gradients.dq);
-  if (set.dK) check.output<T>("dK", gradients.dk);
-  if (set.dV) check.output<T>("dV", gradients.dv);
-  if (!check.status().is_ok()) return check.status();
-  if (status = validate_plan(plan, set); !status.is_ok()) return status;
+  if (status = check_backward(inputs, forward, gradients); !status.is_ok()) return status;
+  if (status = validate_plan(plan, gradients.set()); !status.is_ok()) return status;
   return run_backward<T>({problem, plan, threads, observer, memory}, inputs, forward, gradients);
 }
 
-#define IOATTN_INSTANTIATE(T)                                                                   \
-  template Status sdpa_forward(const SdpaProblem&, const SdpaInputs<T>&, const plan::SdpaPlan&, \
-                               int, Observer*, TensorView<T>, TensorView<T>,                    \
-                               schedules::CallerMemory*);                                       \
-  template Status sdpa_backward(const SdpaProblem&, const SdpaInputs<T>&,                       \
-                                const SdpaForwardResults<T>&, const plan::SdpaPlan&, int,       \
+#define IOATTN_INSTANTIATE(T)                                                                      \
+  template Status run_forward(const SdpaRun&, const SdpaInputs<T>&, TensorView<T>, TensorView<T>); \
+  template Status run_backward(const SdpaRun&, const SdpaInputs<T>&, const SdpaForwardResults<T>&, \
+                               SdpaGradients<T>);                                                  \
+  template Status sdpa_forward(const SdpaProblem&, const SdpaInputs<T>&, const plan::SdpaPlan&,    \
+                               int, Observer*, TensorView<T>, TensorView<T>,                       \
+                               schedules::CallerMemory*);                                          \
+  template Status sdpa_backward(const SdpaProblem&, const SdpaInputs<T>&,                          \
+                                const SdpaForwardResults<T>&, const plan::SdpaPlan&, int,          \
                                 Observer*, const SdpaGradients<T>&, schedules::CallerMemory*)
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);

@@ -56,7 +56,19 @@ void choose_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* pl
   if (estimate != nullptr) estimate->M = M;
 }
 
+index_t scratch_bytes(const SdpaSet& set, index_t queries, DType dtype) {
+  return set.delta() ? queries * size_of(dtype) : 0;
+}
+
 }  // namespace
+
+Status check_scratch(const SdpaSet& set, index_t queries, DType dtype, index_t limit) {
+  const index_t bytes = scratch_bytes(set, queries, dtype);
+  if (limit < 0 || bytes <= limit) return Status::ok();
+  return Status::error(StatusCode::memory_limit,
+                       "the gradients need %lld bytes of scratch memory, more than %lld",
+                       static_cast<long long>(bytes), static_cast<long long>(limit));
+}
 
 Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* estimate) {
   const LayerShape head = unmasked_head(request.shape);
@@ -81,13 +93,9 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* 
 Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* plan,
                       SdpaEstimate* estimate) {
   const LayerShape head = unmasked_head(request.shape);
-  const index_t scratch =
-      set.delta() ? request.shape.all_heads() * request.shape.n * size_of(request.dtype) : 0;
-  if (request.memory_limit_bytes >= 0 && scratch > request.memory_limit_bytes) {
-    return Status::error(
-        StatusCode::memory_limit, "the gradients need %lld bytes of scratch memory, more than %lld",
-        static_cast<long long>(scratch), static_cast<long long>(request.memory_limit_bytes));
-  }
+  const index_t queries = request.shape.all_heads() * request.shape.n;
+  const Status small = check_scratch(set, queries, request.dtype, request.memory_limit_bytes);
+  if (!small.is_ok()) return small;
   const Variant variant = row_variant(Pass::backward);
   const auto least_for = [&](bool one_pass) {
     const index_t rows = least_fast_memory(variant, head);
@@ -121,7 +129,7 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
   if (estimate != nullptr) {
     estimate->cost = theory::sdpa_backward_cost(request.shape, set, plan->blocks);
     estimate->fma = theory::sdpa_backward_fma(request.shape, set, plan->blocks.keys.one_pass);
-    estimate->scratch_bytes = scratch;
+    estimate->scratch_bytes = scratch_bytes(set, queries, request.dtype);
   }
   return Status::ok();
 }

@@ -37,4 +37,8 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* 
 Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* plan,
                       SdpaEstimate* estimate = nullptr);
 
+// Whether the scratch memory of gradients, delta of so many queries, is within a limit in bytes;
+// below 0 there is none.
+Status check_scratch(const SdpaSet& set, index_t queries, DType dtype, index_t limit);
+
 }  // namespace ioattn::plan

@@ -407,6 +407,35 @@ TEST(Allocations, Sdpa) {
   }
 }
 
+TEST(Allocations, PackedSdpa) {
+  ioattn_options options = default_options();
+  options.threads = 1;
+  const std::int64_t starts[] = {0, 11, 30};
+  SdpaCall<double> call({1, 2, 2, 30, 30, 12, 5}, Layout::bshd);
+  call.problem.batch = 2;
+  call.problem.q_starts = call.problem.k_starts = starts;
+  ASSERT_EQ(call.forward(&options), IOATTN_OK);
+  ASSERT_EQ(call.backward(&options), IOATTN_OK);
+  const std::vector<double> right = call.values();
+  for (const Failing how : {Failing::once, Failing::forever}) {
+    for (auto* gradient : call.gradient_tensors()) gradient->poison();
+    EXPECT_GE(fail_each(
+                  how, [&] { return call.backward(&options); },
+                  [&] { EXPECT_TRUE(call.gradients_untouched()); },
+                  [&] {
+                    EXPECT_TRUE(same_bits(call.values(), right));
+                    for (auto* gradient : call.gradient_tensors()) gradient->poison();
+                  }),
+              4);
+    call.poison();
+    EXPECT_GE(fail_each(
+                  how, [&] { return call.forward(&options); },
+                  [&] { EXPECT_TRUE(call.untouched()); }, [&] { call.poison(); }),
+              4);
+    ASSERT_EQ(call.forward(&options), IOATTN_OK);
+  }
+}
+
 std::size_t gradient_count(SdpaCall<double>* call) {
   std::size_t count = 0;
   for (auto* gradient : call->gradient_tensors()) count += gradient->dense().values.size();

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <span>
+
+#include "api/sdpa.hpp"
+
+// A packed batch: sequences of several lengths follow each other in the rows of every head. Each is
+// planned and computed as if it were alone, so its bits do not depend on the others.
+namespace ioattn::api {
+
+// One sequence: a problem with batch = 1, and where its rows begin in the packed arrays.
+struct Sequence {
+  SdpaProblem problem;
+  index_t first_query = 0, first_key = 0;
+};
+
+// As sdpa_forward and sdpa_backward, of all sequences; tensors have batch = 1 and all packed rows.
+// Long sequences are taken one after the other by all threads, the others are shared out.
+template <class T>
+Status packed_forward(std::span<const Sequence> sequences, const RunOptions& options,
+                      const SdpaInputs<T>& inputs, TensorView<T> o, TensorView<T> lse);
+template <class T>
+Status packed_backward(std::span<const Sequence> sequences, const RunOptions& options,
+                       const SdpaInputs<T>& inputs, const SdpaForwardResults<T>& forward,
+                       const SdpaGradients<T>& gradients);
+
+}  // namespace ioattn::api
