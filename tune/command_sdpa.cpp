@@ -17,7 +17,7 @@ namespace ioattn::tune {
 namespace {
 
 struct SdpaOptions {
-  std::string q, k, v, d_o, out;
+  std::string q, k, v, bias, d_o, out;
   std::optional<double> scale;
   MaskOptions mask;
   std::optional<DType> dtype;
@@ -26,11 +26,11 @@ struct SdpaOptions {
   bool json = false;
 };
 
-// The inputs in memory; d_o has no elements if it was not given.
+// The inputs in memory; bias and d_o have no elements if they were not given.
 template <class T>
 struct SdpaFiles {
-  Tensor<T> q, k, v, d_o;
-  SdpaInputs<T> inputs() const { return {q.view(), k.view(), v.view()}; }
+  Tensor<T> q, k, v, bias, d_o;
+  SdpaInputs<T> inputs() const { return {q.view(), k.view(), v.view(), bias.view()}; }
 };
 
 template <class T>
@@ -63,6 +63,12 @@ SdpaFiles<T> read_files(const SdpaOptions& options) {
     files.d_o = read_npy_tensor<T>(options.d_o);
     check_shape_of("dO", options.d_o, files.d_o, {q.batch, q.heads, q.rows, v.cols});
   }
+  if (!options.bias.empty()) {
+    files.bias = read_npy_tensor<T>(options.bias);
+    const Tensor<T>& bias = files.bias;
+    check_shape_of("the bias", options.bias, bias,
+                   {bias.batch == 1 ? 1 : q.batch, bias.heads == 1 ? 1 : q.heads, q.rows, k.rows});
+  }
   for (const index_t size : {q.batch, q.heads, q.rows, q.cols, k.heads, k.rows, v.cols}) {
     if (size < 1) throw UsageError("every size of Q, K and V must be at least 1");
   }
@@ -80,6 +86,11 @@ void warn_of_not_finite(const SdpaFiles<T>& files) {
   note("Q", files.q);
   note("K", files.k);
   note("V", files.v);
+  // Of a bias -inf is a mask.
+  const auto is_usual = [](T value) { return std::isfinite(value) || value < 0; };
+  if (!std::all_of(files.bias.data.begin(), files.bias.data.end(), is_usual)) {
+    names += (names.empty() ? "" : ", ") + std::string("the bias");
+  }
   note("dO", files.d_o);
   if (!names.empty()) std::fprintf(stderr, "ioattn: warning: NaN or Inf in %s\n", names.c_str());
 }
@@ -108,6 +119,9 @@ void write_outputs(const SdpaOptions& options, const SdpaFiles<T>& files,
   write("dQ", outputs.dq, shape_like(q, {q.rows, q.cols}));
   write("dK", outputs.dk, shape_like(k, {k.rows, k.cols}));
   write("dV", outputs.dv, shape_like(v, {v.rows, v.cols}));
+  const Tensor<T>& bias = files.bias;
+  if (!options.bias.empty())
+    write("dBias", outputs.d_bias, shape_like(bias, {bias.rows, bias.cols}));
 }
 
 struct Outcome {
@@ -131,6 +145,10 @@ Outcome run(const SdpaOptions& options) {
   shape.mask = options.mask.of(shape.n, shape.m);
   problem.dtype = dtype_of<T>::value;
   problem.scale = options.scale.value_or(0);
+  if (!options.bias.empty()) {
+    shape.bias_batch = files.bias.batch;
+    shape.bias_heads = files.bias.heads;
+  }
   require(api::validate_problem(problem));
   make_directory(options.out);
   outcome.threads = api::granted_threads(options.run.threads);
@@ -209,7 +227,10 @@ void add_sdpa_command(CLI::App* app) {
   file("--K", &options->k, "keys, [batch, kv_heads, m, d] or less; kv_heads divides heads")
       ->required();
   file("--V", &options->v, "values, [batch, kv_heads, m, dv] or less")->required();
-  file("--dO", &options->d_o, "gradient of O, [batch, heads, n, dv] or less: dQ, dK and dV too");
+  file("--bias", &options->bias,
+       "added to the scaled scores: [batch or 1, heads or 1, n, m], [heads or 1, n, m] or [n, m]");
+  file("--dO", &options->d_o,
+       "gradient of O, [batch, heads, n, dv] or less: dQ, dK, dV and dBias too");
   command->add_option("--out", options->out, "directory for O.npy, LSE.npy, dQ.npy, ...")
       ->required()
       ->type_name("DIR");

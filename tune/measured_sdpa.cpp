@@ -26,7 +26,7 @@ SdpaReport measure(Pass pass, const SdpaProblem& problem, const plan::SdpaPlan& 
   require(run(&counter, &counted));
   for (std::vector<T> SdpaOutputs<T>::*output :
        {&SdpaOutputs<T>::o, &SdpaOutputs<T>::lse, &SdpaOutputs<T>::dq, &SdpaOutputs<T>::dk,
-        &SdpaOutputs<T>::dv}) {
+        &SdpaOutputs<T>::dv, &SdpaOutputs<T>::d_bias}) {
     if (!same_bits(outputs->*output, counted.*output)) {
       throw RunError(std::string("internal error: the ") + name_of(pass) +
                      " pass gave other bits when it was counted");
@@ -86,10 +86,12 @@ SdpaReport run_sdpa_backward(const SdpaProblem& problem, const SdpaInputs<T>& in
   const SdpaShape& s = problem.shape;
   plan::SdpaPlan plan;
   plan::SdpaEstimate estimate;
-  require(api::plan_sdpa(problem, {true, true, true, false}, options, &plan, &estimate));
+  const SdpaSet all = {true, true, true, false, s.has_bias()};
+  require(api::plan_sdpa(problem, all, options, &plan, &estimate));
   outputs->dq.resize(words(s.all_heads(), s.n, s.d));
   outputs->dk.resize(words(s.all_kv_heads(), s.m, s.d));
   outputs->dv.resize(words(s.all_kv_heads(), s.m, s.dv));
+  outputs->d_bias.resize(words(s.all_biases(), s.n, s.m));
   const int threads = api::granted_threads(options.threads);
   const api::SdpaForwardResults<T> forward = {
       d_o, dense_tensor<const T>(outputs->o.data(), s.batch, s.heads, s.n, s.dv),
@@ -101,6 +103,9 @@ SdpaReport run_sdpa_backward(const SdpaProblem& problem, const SdpaInputs<T>& in
         gradients.dq = dense_tensor(out->dq.data(), s.batch, s.heads, s.n, s.d);
         gradients.dk = dense_tensor(out->dk.data(), s.batch, s.kv_heads, s.m, s.d);
         gradients.dv = dense_tensor(out->dv.data(), s.batch, s.kv_heads, s.m, s.dv);
+        if (s.has_bias()) {
+          gradients.d_bias = dense_tensor(out->d_bias.data(), s.bias_batch, s.bias_heads, s.n, s.m);
+        }
         return api::sdpa_backward<T>(problem, inputs, forward, plan, threads, observer, gradients);
       });
   return report;

@@ -25,10 +25,10 @@ struct SdpaReport {
 
 Json io_json(const SdpaReport& report);
 
-// O and LSE, then dQ, dK and dV, each dense.
+// O and LSE, then dQ, dK, dV and, with a bias, dBias, each dense.
 template <class T>
 struct SdpaOutputs {
-  std::vector<T> o, lse, dq, dk, dv;
+  std::vector<T> o, lse, dq, dk, dv, d_bias;
 };
 
 // Each throws RunError if the results of the timed and the counted run differ in a bit, or the

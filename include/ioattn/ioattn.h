@@ -177,7 +177,7 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
 
 /** Inputs of scaled dot-product attention, per batch entry b and query head h:
  *
- *     s = scale Q K^T    LSE_i = log sum_j exp(s_ij)    O = exp(s - LSE) V
+ *     s = scale Q K^T + bias    LSE_i = log sum_j exp(s_ij)    O = exp(s - LSE) V
  *
  * where Q and K, V are those of head h and of head h / (heads / kv_heads). Strides are elements
  * from batch entry to batch entry, from head to head and from row to row; within a row they are 1.
@@ -189,7 +189,8 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
  * array has one batch entry, whose n and m rows are those of all sequences, and sequence b has the
  * queries q_starts[b] ... q_starts[b + 1] - 1 and the keys k_starts[b] ... k_starts[b + 1] - 1.
  * Each is planned and computed as if it were alone, masks and offsets included, with the same bits.
- * Rows of no sequence are left alone. There are no plans for packed sequences (IOATTN_UNSUPPORTED).
+ * Rows of no sequence are left alone. Packed sequences have neither a bias nor plans
+ * (IOATTN_UNSUPPORTED).
  */
 typedef struct ioattn_sdpa_problem {
   size_t struct_size;  /**< sizeof(ioattn_sdpa_problem) */
@@ -217,6 +218,11 @@ typedef struct ioattn_sdpa_problem {
   const int64_t* q_starts; /**< null, or batch + 1 ascending numbers from 0 to n: where the queries
                               of each packed sequence begin, and where the last end */
   const int64_t* k_starts; /**< likewise of keys, from 0 to m; null where q_starts is */
+  const void* bias;   /**< [bias_batch, bias_heads, n, m], added to the scaled scores; -inf hides
+                         a key, but not a NaN in it, as masks do */
+  int64_t bias_batch, /**< 1: of all entries; or batch; 0: there is no bias */
+      bias_heads,     /**< 1: of all heads; or heads; 0: there is no bias */
+      bias_stride[3]; /**< of bias: batch, head, row */
 } ioattn_sdpa_problem;
 
 /** O [batch, heads, n, dv] and LSE [batch, heads, n]. A null output is not wanted. Strides: of
@@ -241,6 +247,9 @@ typedef struct ioattn_sdpa_gradients {
       dk_stride[3],     /**< of dk */
       dv_stride[3];     /**< of dv */
   int32_t accumulate;   /**< not 0: gradients are added to what the outputs hold */
+  void* dbias;          /**< [bias_batch, bias_heads, n, m], a sum over the entries and heads that
+                           share a bias */
+  int64_t dbias_stride[3]; /**< of dbias */
 } ioattn_sdpa_gradients;
 
 /** Gradients from dO [batch, heads, n, dv] and the forward pass's O and LSE; O may be null for dv

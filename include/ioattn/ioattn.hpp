@@ -192,6 +192,8 @@ class PlanHandle {
     check(ioattn_plan_workspace_size(plan_, &bytes));
     return bytes;
   }
+  PlanHandle(const PlanHandle&) = delete;            /**< A plan has one owner. */
+  PlanHandle& operator=(const PlanHandle&) = delete; /**< A plan has one owner. */
   /** The plan as one line. */
   std::string text() const { return string_of(ioattn_plan_text); }
   /** What the plan does, as a JSON object. */
@@ -207,8 +209,6 @@ class PlanHandle {
     std::swap(plan_, other.plan_);
     return *this;
   }
-  PlanHandle(const PlanHandle&) = delete;
-  PlanHandle& operator=(const PlanHandle&) = delete;
 
   ioattn_plan* plan_ = nullptr; /**< owned */
 
@@ -335,6 +335,8 @@ struct Sdpa {
   std::vector<std::int64_t> q_starts;  /**< of packed sequences, with 1 more than there are; empty:
                                           none are packed */
   std::vector<std::int64_t> k_starts;  /**< as many */
+  Tensor<const T> bias; /**< [1 or batch, 1 or heads, n, m], added to the scaled scores;
+                           null: none */
 
   /** For the C functions. Throws std::invalid_argument if the shapes do not fit together. */
   ioattn_sdpa_problem c() const {
@@ -366,6 +368,15 @@ struct Sdpa {
     p.window_right = window_right;
     p.q_offset = q_offset;
     p.k_offset = k_offset;
+    if (bias.data != nullptr) {
+      if (bias.rows != p.n || bias.cols != p.m) {
+        throw std::invalid_argument("ioattn::Sdpa: the bias is not n x m");
+      }
+      p.bias = bias.data;
+      p.bias_batch = bias.batch;
+      p.bias_heads = bias.heads;
+      for (int i = 0; i < 3; ++i) p.bias_stride[i] = bias.strides[i];
+    }
     if (q_starts.size() != k_starts.size() || (!q_starts.empty() && p.batch != 1)) {
       throw std::invalid_argument("ioattn::Sdpa: the starts of the sequences do not fit together");
     }
@@ -384,6 +395,7 @@ struct SdpaGradients {
   Tensor<T> dk;            /**< [batch, kv_heads, m, d] */
   Tensor<T> dv;            /**< [batch, kv_heads, m, dv] */
   bool accumulate = false; /**< added to what the outputs hold */
+  Tensor<T> dbias;         /**< [1 or batch, 1 or heads, n, m], as the bias */
 
   /** For the C functions. */
   ioattn_sdpa_gradients c() const {
@@ -398,6 +410,8 @@ struct SdpaGradients {
       g.dv_stride[i] = dv.strides[i];
     }
     g.accumulate = accumulate ? 1 : 0;
+    g.dbias = dbias.data;
+    for (int i = 0; i < 3; ++i) g.dbias_stride[i] = dbias.strides[i];
     return g;
   }
 };

@@ -49,7 +49,9 @@ std::string SdpaPlan::describe() const {
   json.add("problem", to_text(goal_.problem));
   json.add("pass", name_of(goal_.pass));
   if (!is_forward()) {
-    json.add_json("gradients", json_names({{set.dQ, "dQ"}, {set.dK, "dK"}, {set.dV, "dV"}}));
+    json.add_json(
+        "gradients",
+        json_names({{set.dQ, "dQ"}, {set.dK, "dK"}, {set.dV, "dV"}, {set.dBias, "dBias"}}));
     json.add("accumulate", set.accumulate);
   }
   json.add("plan", text());

@@ -79,6 +79,11 @@ Status validate_problem(const SdpaProblem& problem) {
                          "%lld query heads are no multiple of %lld heads of keys",
                          static_cast<long long>(s.heads), static_cast<long long>(s.kv_heads));
   }
+  const auto fits = [](index_t given, index_t all) { return given == 1 || given == all; };
+  if (s.bias_batch != 0 || s.bias_heads != 0) {
+    if (!fits(s.bias_batch, s.batch)) return invalid_size("bias_batch is neither 1 nor batch");
+    if (!fits(s.bias_heads, s.heads)) return invalid_size("bias_heads is neither 1 nor heads");
+  }
   if (!std::isfinite(problem.scale)) return invalid_size("the scale is not finite");
   // The largest figures anywhere: multiply-adds, words and bytes of all passes.
   const CheckedSize n = CheckedSize(s.n) + 1, m = CheckedSize(s.m) + 1;

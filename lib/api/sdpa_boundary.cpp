@@ -48,7 +48,11 @@ Status problem_of(const ioattn_sdpa_problem* p, SdpaProblem* problem) {
       p->k_offset > farthest) {
     return invalid("q_offset and k_offset are from -2^59 to 2^59");
   }
-  problem->shape = {p->batch, p->heads, p->kv_heads, p->n, p->m, p->d, p->dv, {}};
+  if (p->bias != nullptr && (p->bias_batch == 0 || p->bias_heads == 0)) {
+    return invalid("bias is given, but bias_batch or bias_heads is 0");
+  }
+  problem->shape = {p->batch, p->heads, p->kv_heads, p->n,          p->m,
+                    p->d,     p->dv,    {},          p->bias_batch, p->bias_heads};
   problem->dtype = dtype_of_number(p->dtype);
   problem->scale = p->scale;
   Status status = validate_problem(*problem);
@@ -75,6 +79,9 @@ Status sequences_of(const ioattn_sdpa_problem& p, std::vector<Sequence>* sequenc
     return invalid(p.q_starts == nullptr ? "k_starts is given, but q_starts is null"
                                          : "q_starts is given, but k_starts is null");
   }
+  if (p.bias != nullptr || p.bias_batch != 0 || p.bias_heads != 0) {
+    return Status::error(StatusCode::unsupported, "packed sequences have no bias");
+  }
   ioattn_sdpa_problem one = unpacked(p);
   SdpaProblem whole;
   const Status valid = problem_of(&one, &whole);
@@ -98,10 +105,15 @@ Status sequences_of(const ioattn_sdpa_problem& p, std::vector<Sequence>* sequenc
   return Status::ok();
 }
 
-Status check_gradients(const ioattn_sdpa_gradients* gradients) {
+Status check_gradients(const ioattn_sdpa_problem& problem, const ioattn_sdpa_gradients* gradients) {
   if (gradients == nullptr) return invalid("gradients is null");
-  if (gradients->struct_size == sizeof *gradients) return Status::ok();
-  return invalid("gradients: struct_size is not sizeof(ioattn_sdpa_gradients)");
+  if (gradients->struct_size != sizeof *gradients) {
+    return invalid("gradients: struct_size is not sizeof(ioattn_sdpa_gradients)");
+  }
+  if (gradients->dbias != nullptr && (problem.bias_batch == 0 || problem.bias_heads == 0)) {
+    return invalid("dbias is wanted, but there is no bias");
+  }
+  return Status::ok();
 }
 
 }  // namespace ioattn::api

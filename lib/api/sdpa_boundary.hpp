@@ -41,7 +41,7 @@ bool is_packed(const ioattn_sdpa_problem* p);
 ioattn_sdpa_problem unpacked(const ioattn_sdpa_problem& p);
 Status sequences_of(const ioattn_sdpa_problem& p, std::vector<Sequence>* sequences);
 
-Status check_gradients(const ioattn_sdpa_gradients* gradients);
+Status check_gradients(const ioattn_sdpa_problem& problem, const ioattn_sdpa_gradients* gradients);
 
 template <class T>
 SdpaInputs<T> inputs_of(const ioattn_sdpa_problem& p) {
@@ -49,8 +49,10 @@ SdpaInputs<T> inputs_of(const ioattn_sdpa_problem& p) {
                         const int64_t* stride) {
     return tensor(static_cast<const T*>(data), p.batch, heads, rows, cols, stride);
   };
-  return {head(p.q, p.heads, p.n, p.d, p.q_stride), head(p.k, p.kv_heads, p.m, p.d, p.k_stride),
-          head(p.v, p.kv_heads, p.m, p.dv, p.v_stride)};
+  return {
+      head(p.q, p.heads, p.n, p.d, p.q_stride), head(p.k, p.kv_heads, p.m, p.d, p.k_stride),
+      head(p.v, p.kv_heads, p.m, p.dv, p.v_stride),
+      tensor(static_cast<const T*>(p.bias), p.bias_batch, p.bias_heads, p.n, p.m, p.bias_stride)};
 }
 
 template <class T>
@@ -79,7 +81,7 @@ SdpaForwardResults<T> results_of(const ioattn_sdpa_problem& p, StridedInput d_o,
 
 // Which gradients there is memory for: gradients_of(...).set() without the types.
 inline SdpaSet set_of(const ioattn_sdpa_gradients& g) {
-  return {g.dq != nullptr, g.dk != nullptr, g.dv != nullptr, g.accumulate != 0};
+  return {g.dq != nullptr, g.dk != nullptr, g.dv != nullptr, g.accumulate != 0, g.dbias != nullptr};
 }
 template <class T>
 SdpaGradients<T> gradients_of(const ioattn_sdpa_problem& p, const ioattn_sdpa_gradients& g) {
@@ -88,6 +90,8 @@ SdpaGradients<T> gradients_of(const ioattn_sdpa_problem& p, const ioattn_sdpa_gr
   out.dk = tensor(static_cast<T*>(g.dk), p.batch, p.kv_heads, p.m, p.d, g.dk_stride);
   out.dv = tensor(static_cast<T*>(g.dv), p.batch, p.kv_heads, p.m, p.dv, g.dv_stride);
   out.accumulate = g.accumulate != 0;
+  out.d_bias =
+      tensor(static_cast<T*>(g.dbias), p.bias_batch, p.bias_heads, p.n, p.m, g.dbias_stride);
   return out;
 }
 

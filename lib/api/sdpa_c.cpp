@@ -88,7 +88,7 @@ Status backward_packed(const ioattn_sdpa_problem& problem, const ioattn_options*
   RunOptions run;
   std::vector<Sequence> sequences;
   Status status = packed_problem(problem, options, &run, &sequences);
-  if (status.is_ok()) status = check_gradients(gradients);
+  if (status.is_ok()) status = check_gradients(problem, gradients);
   if (!status.is_ok()) return status;
   const ioattn_sdpa_problem whole = unpacked(problem);
   const auto backward = [&](auto zero) {
@@ -138,7 +138,7 @@ ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
     SdpaProblem planned;
     Status status = problem_of(problem, &planned);
     if (status.is_ok()) status = run_options(options, &run);
-    if (status.is_ok()) status = check_gradients(gradients);
+    if (status.is_ok()) status = check_gradients(*problem, gradients);
     if (!status.is_ok()) return status;
     const auto backward = [&](auto zero) {
       using T = decltype(zero);

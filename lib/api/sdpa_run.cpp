@@ -66,11 +66,12 @@ Status run_backward(const SdpaRun& run, const SdpaInputs<T>& inputs,
   drop_empty(&out.dq);
   drop_empty(&out.dk);
   drop_empty(&out.dv);
+  drop_empty(&out.d_bias);
   if (out.set().is_empty()) return Status::ok();
   const SdpaShape& shape = run.problem.shape;
   if (shape.heads == 0 || shape.n == 0 || shape.dv == 0 || seen_keys(shape.head()).is_empty()) {
     if (out.accumulate || run.only_tells()) return Status::ok();
-    for (const TensorView<T>& view : {out.dq, out.dk, out.dv}) fill_heads(view, T(0));
+    for (const TensorView<T>& view : {out.dq, out.dk, out.dv, out.d_bias}) fill_heads(view, T(0));
     return Status::ok();
   }
   schedules::SdpaBackwardTask<T> task;
@@ -98,7 +99,8 @@ Status tell(const SdpaRun& run, const SdpaSet* set) {
   const SdpaShape& s = run.problem.shape;
   const SdpaInputs<T> inputs = {wanted<const T>(true, s.batch, s.heads, s.n, s.d),
                                 wanted<const T>(true, s.batch, s.kv_heads, s.m, s.d),
-                                wanted<const T>(true, s.batch, s.kv_heads, s.m, s.dv)};
+                                wanted<const T>(true, s.batch, s.kv_heads, s.m, s.dv),
+                                wanted<const T>(true, s.bias_batch, s.bias_heads, s.n, s.m)};
   if (set == nullptr) {
     return run_forward<T>(run, inputs, wanted<T>(true, s.batch, s.heads, s.n, s.dv),
                           wanted<T>(true, s.batch, s.heads, 1, s.n));
@@ -108,7 +110,8 @@ Status tell(const SdpaRun& run, const SdpaSet* set) {
   return run_backward<T>(run, inputs, {o, o, lse},
                          {wanted<T>(set->dQ, s.batch, s.heads, s.n, s.d),
                           wanted<T>(set->dK, s.batch, s.kv_heads, s.m, s.d),
-                          wanted<T>(set->dV, s.batch, s.kv_heads, s.m, s.dv), set->accumulate});
+                          wanted<T>(set->dV, s.batch, s.kv_heads, s.m, s.dv), set->accumulate,
+                          wanted<T>(set->dBias, s.bias_batch, s.bias_heads, s.n, s.m)});
 }
 
 Status told(const SdpaProblem& problem, const plan::SdpaPlan& plan, const SdpaSet* set, int threads,

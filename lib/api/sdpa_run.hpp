@@ -32,6 +32,7 @@ Status check_forward(const SdpaInputs<T>& inputs, const TensorView<T>& o,
   check.input<T>("Q", inputs.q);
   check.input<T>("K", inputs.k);
   check.input<T>("V", inputs.v);
+  check.input<T>("bias", inputs.bias);
   if (o.data != nullptr) check.output<T>("O", o);
   if (lse.data != nullptr) check.output<T>("LSE", lse);
   return check.status();
@@ -45,12 +46,14 @@ Status check_backward(const SdpaInputs<T>& inputs, const SdpaForwardResults<T>& 
   check.input<T>("Q", inputs.q);
   check.input<T>("K", inputs.k);
   check.input<T>("V", inputs.v);
+  check.input<T>("bias", inputs.bias);
   check.input<T>("dO", forward.d_o);
   if (forward.o.data != nullptr || set.delta()) check.input<T>("O", forward.o);
   if (forward.lse.data != nullptr || !set.is_empty()) check.input<T>("LSE", forward.lse);
   if (set.dQ) check.output<T>("dQ", gradients.dq);
   if (set.dK) check.output<T>("dK", gradients.dk);
   if (set.dV) check.output<T>("dV", gradients.dv);
+  if (set.dBias) check.output<T>("dBias", gradients.d_bias);
   return check.status();
 }
 

@@ -45,8 +45,10 @@ enum class Operand : std::uint8_t {
   part,     // what one entry of a batch adds to dX or dY
   dQ,       // scale * U
   A2_rows,  // second layout of a block of A2, keys as rows
+  bias,     // of the scores
+  dBias,    // p, summed over the heads that share a bias
 };
-constexpr int operand_count = static_cast<int>(Operand::A2_rows) + 1;
+constexpr int operand_count = static_cast<int>(Operand::dBias) + 1;
 const char* name_of(Operand operand);
 
 // A block of an operand: `rows` x `cols` words from (row, col). Its key is (operand, row, col):

@@ -20,6 +20,12 @@ bool parse_field(std::string_view field, SdpaProblem* problem, char* kind) {
     *kind = 'c';
     return parse_mask(field, &shape.mask);
   }
+  if (field.substr(0, 4) == "bias") {
+    *kind = 'x';
+    const std::size_t cross = field.find('x');
+    return cross != field.npos && parse_size(field.substr(4, cross - 4), &shape.bias_batch) &&
+           parse_size(field.substr(cross + 1), &shape.bias_heads);
+  }
   if (field.substr(0, 2) == "kv") return parse_size(field.substr(2), &shape.kv_heads);
   if (*kind == 's') return parse_scale(field.substr(1), &problem->scale) && problem->scale != 0;
   index_t* size = nullptr;
@@ -62,6 +68,12 @@ bool parse_problem(std::string_view text, SdpaProblem* problem, std::string* err
     *error = "h is no multiple of kv in " + std::string(text);
     return false;
   }
+  const auto fits = [](index_t given, index_t all) { return given == 1 || given == all; };
+  if (shape.has_bias() &&
+      !(fits(shape.bias_batch, shape.batch) && fits(shape.bias_heads, shape.heads))) {
+    *error = "the bias does not fit b and h in " + std::string(text);
+    return false;
+  }
   *problem = parsed;
   return true;
 }
@@ -74,6 +86,9 @@ std::string to_text(const SdpaProblem& problem) {
                      std::to_string(shape.dv) + "," + name_of(problem.dtype);
   if (shape.mask.hides()) text += "," + mask_text(shape.mask, shape.n, shape.m);
   if (problem.scale != 0) text += ",s" + shortest_text(problem.scale);
+  if (shape.has_bias()) {
+    text += ",bias" + std::to_string(shape.bias_batch) + "x" + std::to_string(shape.bias_heads);
+  }
   return text;
 }
 

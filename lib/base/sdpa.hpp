@@ -16,11 +16,16 @@ struct SdpaShape {
   index_t batch = 1, heads = 1, kv_heads = 1;
   index_t n = 0, m = 0, d = 0, dv = 0;
   Mask mask = {};
+  // Of the bias [bias_batch, bias_heads, n, m] of the scores: each 1, for all, or batch and heads;
+  // 0: there is none.
+  index_t bias_batch = 0, bias_heads = 0;
   bool operator==(const SdpaShape&) const = default;
 
   index_t group() const { return heads / kv_heads; }  // query heads that share keys
   index_t all_heads() const { return batch * heads; }
   index_t all_kv_heads() const { return batch * kv_heads; }
+  index_t all_biases() const { return bias_batch * bias_heads; }
+  bool has_bias() const { return all_biases() > 0; }
   // What one head is for the passes: S := scale Q, A2 := K, h := V.
   LayerShape head() const { return {n, m, d, dv, Tie::none, mask}; }
 };
@@ -35,7 +40,8 @@ struct SdpaProblem {
 
 // Text form, e.g. "sdpa:b2,h8,kv2,n512,m512,d64,v64,f32,causal". Fields in any order, each at most
 // once; n and d are required, b and h default to 1, kv to h, m to n, v to d, f32; masks as for
-// layer problems, "sK" is the scale. On failure returns false and says why.
+// layer problems, "sK" is the scale, "bias2x1" the batch and heads of a bias. On failure returns
+// false and says why.
 bool parse_problem(std::string_view text, SdpaProblem* problem, std::string* error);
 std::string to_text(const SdpaProblem& problem);
 
@@ -44,19 +50,22 @@ double scale_of(const SdpaProblem& problem);
 template <class T>
 struct SdpaInputs {
   TensorView<const T> q, k, v;
+  TensorView<const T> bias = {};  // null data: none
 };
 
 // Gradients of <O, dO>, any subset.
 struct SdpaSet {
   bool dQ = false, dK = false, dV = false;
   bool accumulate = false;  // added to what the outputs hold
+  bool dBias = false;
   bool operator==(const SdpaSet&) const = default;
 
-  bool is_empty() const { return !dQ && !dK && !dV; }
+  bool is_empty() const { return !dQ && !dK && !dV && !dBias; }
   bool keys() const { return dK || dV; }
-  bool delta() const { return dQ || dK; }  // of dV alone it is no part
-  // dQ is made by a pass over the queries, or on the way of one over the keys.
-  bool query_pass(bool one_pass) const { return dQ && !(one_pass && keys()); }
+  bool delta() const { return dQ || dK || dBias; }  // of dV alone it is no part
+  // dQ is made by a pass over the queries, or on the way of one over the keys; dBias by the former.
+  bool may_be_one_pass() const { return dQ && keys() && !dBias; }
+  bool query_pass(bool one_pass) const { return dBias || (dQ && !(one_pass && keys())); }
   KeyPassKind key_pass(bool one_pass) const { return {key_gradients(), one_pass && dQ}; }
   KeyGradients key_gradients() const {
     return dK && dV ? KeyGradients::both : dK ? KeyGradients::keys : KeyGradients::values;
@@ -68,9 +77,11 @@ template <class T>
 struct SdpaGradients {
   TensorView<T> dq, dk, dv;
   bool accumulate = false;
+  TensorView<T> d_bias = {};
 
   SdpaSet set() const {
-    return {dq.data != nullptr, dk.data != nullptr, dv.data != nullptr, accumulate};
+    return {dq.data != nullptr, dk.data != nullptr, dv.data != nullptr, accumulate,
+            d_bias.data != nullptr};
   }
 };
 

@@ -56,6 +56,10 @@ struct KernelTable {
   void (*pack)(const T* src, index_t lane_stride, index_t depth_stride, index_t lanes,
                index_t depth, T* dst);
 
+  // dst[j][i] (+)= src[i][j] for i < rows, j < cols
+  void (*transpose)(const T* src, index_t src_stride, index_t rows, index_t cols, bool add, T* dst,
+                    index_t dst_stride);
+
   // tile = exp(tile - lse)
   void (*exp_tile)(const ScoreTile<T>& tile, const T* lse);
   // p = f o (q - delta), elementwise on tiles of the same shape; p may be f or q

@@ -94,14 +94,14 @@ SdpaBlocks blocks_taken(const SdpaBlocks& blocks) { return cut(blocks, forward_p
 
 SdpaBlocks blocks_taken(const SdpaBlocks& blocks, const SdpaSet& set) {
   SdpaBlocks taken = cut(blocks, phases_of(blocks, set));
-  taken.keys.one_pass = taken.keys.one_pass && set.dQ;
+  taken.keys.one_pass = taken.keys.one_pass && set.may_be_one_pass();
   return taken;
 }
 
 bool has_blocks(const SdpaBlocks& blocks) { return has(blocks, forward_phases); }
 
 bool has_blocks(const SdpaBlocks& blocks, const SdpaSet& set) {
-  return has(blocks, phases_of(blocks, set));
+  return has(blocks, phases_of(blocks, set)) && !(blocks.keys.one_pass && set.dBias);
 }
 
 std::string to_text(const SdpaPlan& plan) {

@@ -97,19 +97,23 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
   const Status small = check_scratch(set, queries, request.dtype, request.memory_limit_bytes);
   if (!small.is_ok()) return small;
   const Variant variant = row_variant(Pass::backward);
+  const index_t apart = set.dBias ? 1 : 0;  // words of dBias pass one at a time
   const auto least_for = [&](bool one_pass) {
     const index_t rows = least_fast_memory(variant, head);
-    return set.keys() ? std::max(rows, least_col_stream(head, Form::h, set.key_pass(one_pass)))
-                      : rows;
+    return set.keys()
+               ? std::max(rows + apart, least_col_stream(head, Form::h, set.key_pass(one_pass)))
+               : rows + apart;
   };
   const Status fits = check_memory(request, Pass::backward, least_for(false));
   if (!fits.is_ok()) return fits;
 
   const auto choose = [&](const FastMemory& memory) {
     Trial best;
-    const Blocks rows = choose_row_blocks(variant, head, memory, request.tile);
+    FastMemory of_rows = memory;
+    of_rows.M -= apart;
+    const Blocks rows = choose_row_blocks(variant, head, of_rows, request.tile);
     for (const bool one_pass : {false, true}) {
-      if (one_pass && (!set.dQ || !set.keys() || memory.M < least_for(true))) continue;
+      if (one_pass && (!set.may_be_one_pass() || memory.M < least_for(true))) continue;
       Trial trial;
       trial.blocks.rows = rows;
       if (set.query_pass(one_pass)) {

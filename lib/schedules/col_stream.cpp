@@ -6,6 +6,7 @@
 #include "parallel/parallel.hpp"
 #include "schedules/masked_tile.hpp"
 #include "schedules/row_stream.hpp"
+#include "schedules/score_bias.hpp"
 
 namespace ioattn::schedules {
 namespace {
@@ -50,6 +51,7 @@ ColStream<T>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKi
   worker_.d_o = worker_layout_.add<T>(g_form_ ? 0 : rho_ * d_o_stride_);
   worker_.s = worker_layout_.add<T>(copies_queries_ ? rho_ * s_stride_ : 0);
   worker_.tile = worker_layout_.add<T>(rho_ * tile_stride_);
+  worker_.lse = worker_layout_.add<T>(rho_);
   const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
   workers_ = layout->add<std::byte>(bytes.value());
   const bool is_shared = kind.queries && workers.per_head > 1;
@@ -131,14 +133,15 @@ struct ColStream<T>::Run {
                               rows_of(Operand::LSE, rows, 1), rows_of(Operand::delta, rows, 1)};
     const int count = pass.kind_.makes_p() ? 4 : 3;
     for (int i = 0; i < count; ++i) trace.read(streamed[i]);
+    T* weights = pass.worker_.tile.in(memory);
+    const T* lse = operands.lse + head * operands.lse_step + rows.begin;
+    if (operands.bias.data != nullptr) lse = load_bias_of(head, rows, keys, lse, weights, memory);
     const Block tile = {Operand::p, rows.begin, keys.begin, rows.size(), keys.size()};
     trace.create(tile);
 
     const MatrixView<const T> s = padded_s(head, rows, memory);
     const MatrixView<const T> d_o = padded_d_o(head, rows, memory);
-    T* weights = pass.worker_.tile.in(memory);
-    score(s, key_panels, keys.size(), kernels::Epilogue::exp,
-          operands.lse + head * operands.lse_step + rows.begin, weights);
+    score(s, key_panels, keys.size(), kernels::Epilogue::exp, lse, weights);
     const bool begun = operands.accumulate || head > 0 || rows.begin > 0;
     // f is used before p takes its place.
     if (of_values) {
@@ -198,7 +201,21 @@ struct ColStream<T>::Run {
     p.epilogue = epilogue;
     p.row = shift;
     p.padded = true;
+    p.accumulate = epilogue == kernels::Epilogue::exp && operands.bias.data != nullptr;
     kernels.product(p);
+  }
+
+  // The tile becomes the bias of its queries and keys. Returns the LSE to shift the scores by.
+  const T* load_bias_of(index_t head, const Range& rows, const Range& keys, const T* lse, T* tile,
+                        void* memory) const {
+    MatrixView<const T> bias = operands.bias;
+    bias.data += head * operands.bias_step;
+    load_bias_rows(trace, bias, rows, keys, round_up(keys.size(), pass.nr_), tile,
+                   pass.tile_stride_);
+    T* copy = pass.worker_.lse.in(memory);
+    std::copy_n(lse, rows.size(), copy);
+    hide_rows_without_keys(rows.size(), copy);
+    return copy;
   }
 
   // U_I += p A2_J when all earlier blocks of keys have been added.

@@ -31,6 +31,8 @@ struct KeyPassOperands {
   index_t heads = 1;
   index_t queries_step = 0, d_o_step = 0, lse_step = 0, delta_step = 0;
   index_t d_queries_step = 0;
+  MatrixView<const T> bias;  // of the scores [n, m]; null data: none
+  index_t bias_step = 0;
 };
 
 // Whether rows of queries can be read as whole panels of lanes, or have to be copied for that.
@@ -99,6 +101,7 @@ class ColStream {
     Slot<T> d_o;           // [rho][v], h-form
     Slot<T> s;             // [rho][d], copied
     Slot<T> tile;          // [rho][c], f and then p
+    Slot<T> lse;           // [rho], where a bias may hide all keys
   } worker_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "parallel/parallel.hpp"
 #include "schedules/masked_tile.hpp"
+#include "schedules/score_bias.hpp"
 
 namespace ioattn::schedules::row_stream {
 
@@ -140,15 +141,21 @@ void ForwardPass<T>::add_keys(const Work& work, const Range& sub, const Range& k
   const Range queries(first, first + sub.size(), sub.size());
   const Block tile = {Operand::scores, queries.begin, keys.begin, sub.size(), keys.size()};
   const Block factors = {Operand::rescale, queries.begin, 0, sub.size(), 1};
+  T* scores = worker_.tile.in(work.local);
+  const MatrixView<const T>& bias = work.operands.bias;
+  if (bias.data != nullptr) {
+    load_bias(kernels_, work.trace, bias, queries, keys, layout_.sub_lanes(), scores, tile_stride_);
+  }
   work.trace.create(tile);
   work.trace.create(factors);
-  T* scores = worker_.tile.in(work.local);
   T* rescale = worker_.rescale.in(work.local);
   const index_t lane = layout_.lane_offset(sub.begin);
 
   const MatrixView<const T> key = {key_rows, keys.size(), d_, d_stride_};
-  kernels_.product(score_product(layout_, key, worker_.s.in(work.local), sub,
-                                 {scores, tile_stride_, keys.size(), sub.size()}));
+  kernels::Product<T> product = score_product(layout_, key, worker_.s.in(work.local), sub,
+                                              {scores, tile_stride_, keys.size(), sub.size()});
+  product.accumulate = bias.data != nullptr;
+  kernels_.product(product);
   if (!is_full(mask_, interval_of(queries), interval_of(keys))) {
     hide(mask_, queries, keys, -std::numeric_limits<T>::infinity(), scores, tile_stride_);
   }

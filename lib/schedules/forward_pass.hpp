@@ -16,6 +16,7 @@ struct ForwardOperands {
   MatrixView<const T> values;             // h [m, dv]; g-form: A3 [m, d], not read where it is A2
   MatrixView<T> result;                   // O [n, dv]; stored g-form: Z [n, d]
   T* lse = nullptr;                       // [n]; null: not wanted
+  MatrixView<const T> bias;               // of the scores [n, m]; null data: none
 };
 
 // Whether rows of h can be read as whole panels of lanes, or have to be copied for that.

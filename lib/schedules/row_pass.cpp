@@ -4,6 +4,7 @@
 
 #include "parallel/parallel.hpp"
 #include "schedules/masked_tile.hpp"
+#include "schedules/score_bias.hpp"
 
 namespace ioattn::schedules::row_stream {
 
@@ -44,7 +45,7 @@ RowPass<T>::RowPass(const BackwardTask<T>& task, const RowPassKind& kind, const 
   worker_.s = workers_.add<T>(lanes * width_);
   worker_.d_o = workers_.add<T>(uses_d_o() ? lanes * e_ : 0);
   worker_.g = workers_.add<T>(kind.values == Values::g ? lanes * d_ : 0);
-  worker_.u = workers_.add<T>(r_ * stride_ + nr_);
+  worker_.u = workers_.add<T>(kind.makes_u ? r_ * stride_ + nr_ : 0);
   worker_.key = workers_.add<T>(c_ * stride_);
   worker_.tile = workers_.add<T>(kind.first_col > 0 ? 0 : c_ * tile_stride_);
   worker_.lse = workers_.add<T>(lanes);
@@ -86,13 +87,17 @@ void RowPass<T>::run_block(const Trace& trace, const BackwardTask<T>& operands,
                            void* workspace) const {
   const Work work = {trace, operands, memory, local(worker, workspace), Range(block * r_, n_, r_)};
   make_u(work);
-  write_u(work);
+  if (kind_.makes_u) write_u(work);
 }
 
 template <class T>
 void RowPass<T>::make_u(const Work& work) const {
   const Trace& trace = work.trace;
   make_resident(work);
+  const bool clears = mask_.hides() && !work.memory.add_to_d_bias;
+  if (work.memory.d_bias.data != nullptr && clears) {
+    clear_d_bias(trace, work.rows, work.memory.d_bias);
+  }
   const Interval seen = mask_.of_any(interval_of(work.rows), m_);
   for (Range keys = blocks_within(seen, c_); keys; keys.next()) stream_keys(work, keys);
   trace.remove(inner_rows(Operand::S, work.rows));
@@ -109,6 +114,7 @@ void RowPass<T>::stream_keys(const Work& work, const Range& keys) const {
   const bool streams_values = kind_.values != Values::q && !tied_;
   const Block values =
       kind_.values == Values::h ? rows_of(Operand::h, keys, e_) : rows_of(Operand::A3, keys, d_);
+  const bool has_bias = work.memory.bias.data != nullptr;
   T* key = worker_.key.in(work.local);
   trace.read(inner_rows(Operand::A2, keys));
   for (index_t j = 0; j < keys.size(); ++j)
@@ -121,6 +127,7 @@ void RowPass<T>::stream_keys(const Work& work, const Range& keys) const {
         intersect(mask_.of_any({first, first + sub.size()}, m_), interval_of(keys));
     if (seen.is_empty()) continue;
     const Range part(seen.begin, seen.end, seen.size());
+    const Range queries(first, first + sub.size(), sub.size());
     const Block block = {Operand::p, first, part.begin, sub.size(), part.size()};
     kernels::ScoreTile<T> tile = {worker_.tile.in(work.local), tile_stride_, part.size(),
                                   sub.size()};
@@ -129,10 +136,15 @@ void RowPass<T>::stream_keys(const Work& work, const Range& keys) const {
       tile.data = work.memory.p.at(part.begin, first);
       tile.stride = work.memory.p.stride;
     } else {
+      if (has_bias) {
+        load_bias(kernels_, trace, work.memory.bias, queries, part, layout_.sub_lanes(), tile.data,
+                  tile.stride);
+      }
       trace.create(block);
     }
     make_weights(work, keys, part, sub, tile);
-    add_to_u(work, keys, part, sub, tile);
+    if (kind_.makes_u) add_to_u(work, keys, part, sub, tile);
+    if (work.memory.d_bias.data != nullptr) add_to_d_bias(work, queries, part, tile);
     if (kind_.first_col > 0) trace.write(block);
     trace.remove(block);
   }
@@ -152,7 +164,7 @@ void RowPass<T>::make_weights(const Work& work, const Range& streamed, const Ran
 
   kernels::Product<T> f = score_product(layout_, key, worker_.s.in(work.local), sub, tile);
   f.padded = !in_memory;
-  f.accumulate = in_memory;
+  f.accumulate = in_memory || work.memory.bias.data != nullptr;
   f.epilogue = kernels::Epilogue::exp;
   f.lane = worker_.lse.in(work.local) + layout_.lane_offset(sub.begin);
   kernels_.product(f);
@@ -202,6 +214,17 @@ void RowPass<T>::add_to_u(const Work& work, const Range& streamed, const Range& 
   p.padded = true;
   const index_t first = work.rows.begin + sub.begin;
   masked_product(kernels_, p, mask_, Range(first, first + sub.size(), sub.size()), keys);
+}
+
+template <class T>
+void RowPass<T>::add_to_d_bias(const Work& work, const Range& queries, const Range& keys,
+                               const kernels::ScoreTile<T>& weights) const {
+  if (!is_full(mask_, interval_of(queries), interval_of(keys))) {
+    hide(mask_, queries, keys, T(0), weights.data, weights.stride);
+  }
+  const bool add = mask_.hides() || work.memory.add_to_d_bias;
+  store_d_bias(kernels_, work.trace, weights.data, weights.stride, queries, keys, add,
+               work.memory.d_bias);
 }
 
 template <class T>

@@ -20,6 +20,7 @@ struct RowPassKind {
   bool stored_g = false;  // with Values::g
   bool stored_delta = false;
   bool stored_u = false;  // U is left in memory, dX is not made
+  bool makes_u = true;    // else only the gradient of the bias is
   // S, A2 and U take part from this column on; the scores of the columns before it, if any, are
   // read and replaced by p.
   index_t first_col = 0;
@@ -36,6 +37,9 @@ struct RowPassMemory {
   // With stored S and U: S is scale times what memory holds, U is written scaled.
   T scale = 1;
   bool accumulate_u = false;  // added to what memory holds
+  MatrixView<const T> bias;   // [n, m]; null data: none
+  MatrixView<T> d_bias;       // [n, m]; null data: not wanted
+  bool add_to_d_bias = false;
 };
 template <class T>
 RowPassMemory<T> memory_of(const StoredProducts<T>& products, const RowPassKind& kind,
@@ -93,6 +97,8 @@ class RowPass {
                     const kernels::ScoreTile<T>& tile) const;
   void add_to_u(const Work& work, const Range& streamed, const Range& keys, const Range& sub,
                 const kernels::ScoreTile<T>& weights) const;
+  void add_to_d_bias(const Work& work, const Range& queries, const Range& keys,
+                     const kernels::ScoreTile<T>& weights) const;
   void write_u(const Work& work) const;
   void add_to_dx(const Work& work) const;
 

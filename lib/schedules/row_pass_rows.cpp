@@ -2,6 +2,7 @@
 
 #include "schedules/query_rows.hpp"
 #include "schedules/row_pass.hpp"
+#include "schedules/score_bias.hpp"
 
 // What stays in fast memory per row block of a backward pass over rows.
 namespace ioattn::schedules::row_stream {
@@ -13,6 +14,10 @@ void RowPass<T>::make_resident(const Work& work) const {
   make_values_side(work);
   work.trace.read(rows_of(Operand::LSE, work.rows, 1));
   load_lanes(layout_, work.task.lse, work.rows, worker_.lse.in(work.local));
+  if (work.memory.bias.data != nullptr) {
+    hide_rows_without_keys(worker_.lse.count, worker_.lse.in(work.local));
+  }
+  if (!kind_.makes_u) return;
   work.trace.create(inner_rows(Operand::U, work.rows));
   // Rows that see no key get no term.
   if (mask_.hides()) std::fill_n(worker_.u.in(work.local), worker_.u.count, T(0));

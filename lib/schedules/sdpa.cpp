@@ -41,6 +41,22 @@ MatrixView<T> key_head(const TensorView<T>& tensor, const SdpaShape& shape, inde
   return tensor.matrix(h / shape.heads, h % shape.heads / shape.group());
 }
 
+// The bias of query head h, and the index of the heads that share a bias, in ascending order.
+template <class T>
+MatrixView<T> bias_of_head(const TensorView<T>& tensor, const SdpaShape& shape, index_t h) {
+  return tensor.matrix(shape.bias_batch == 1 ? 0 : h / shape.heads,
+                       shape.bias_heads == 1 ? 0 : h % shape.heads);
+}
+template <class Act>
+void for_heads_of_bias(const SdpaShape& shape, index_t bias, const Act& act) {
+  const index_t of_batch = bias / shape.bias_heads, of_head = bias % shape.bias_heads;
+  for (index_t b = 0; b < shape.batch; ++b) {
+    if (shape.bias_batch != 1 && b != of_batch) continue;
+    for (index_t h = 0; h < shape.heads; ++h)
+      if (shape.bias_heads == 1 || h == of_head) act(b * shape.heads + h);
+  }
+}
+
 template <class T>
 class SdpaBackward {
  public:
@@ -61,7 +77,9 @@ class SdpaBackward {
       row_stream::RowPassKind kind;
       kind.values = row_stream::RowPassKind::Values::h;
       kind.stored_s = kind.stored_delta = kind.stored_u = true;
-      rows_.emplace(head_, kind, of_queries, &layout_);
+      kind.makes_u = set_.dQ;
+      const Workers of_biases = workers_for(shape_.all_biases(), threads_);
+      rows_.emplace(head_, kind, set_.dBias ? of_biases : of_queries, &layout_);
     }
     if (set_.keys()) {
       keys_.emplace(shape_.head(), task.blocks.keys, set_.key_pass(task.blocks.keys.one_pass),
@@ -97,23 +115,43 @@ class SdpaBackward {
 
   void run_rows(void* memory) const {
     trace_.phase("row_stream");
-    for_each_block(
-        threads_, shape_.all_heads(), rows_->block_count(),
-        [&](int worker) { rows_->begin(worker, memory); },
-        [&](index_t head, index_t block, int worker) {
-          BackwardTask<T> operands = head_;
-          operands.in.a2 = key_head(task_.in.k, shape_, head);
-          operands.d_o = query_head(task_.d_o, shape_, head);
-          operands.lse = query_head(task_.lse, shape_, head).data;
-          row_stream::RowPassMemory<T> found;
-          found.s = query_head(task_.in.q, shape_, head);
-          found.h = key_head(task_.in.v, shape_, head);
-          found.delta = delta_->delta(memory, head);
-          found.u = query_head(task_.out.dq, shape_, head);
-          found.scale = task_.scale;
-          found.accumulate_u = set_.accumulate;
-          rows_->run_block(trace_, operands, found, block, worker, memory);
-        });
+    const auto begin = [&](int worker) { rows_->begin(worker, memory); };
+    if (!set_.dBias) {
+      for_each_block(threads_, shape_.all_heads(), rows_->block_count(), begin,
+                     [&](index_t head, index_t block, int worker) {
+                       run_row_block(head, block, worker, memory, false);
+                     });
+      return;
+    }
+    for_each_block(threads_, shape_.all_biases(), rows_->block_count(), begin,
+                   [&](index_t bias, index_t block, int worker) {
+                     bool add = set_.accumulate;
+                     for_heads_of_bias(shape_, bias, [&](index_t head) {
+                       run_row_block(head, block, worker, memory, add);
+                       add = true;
+                     });
+                   });
+  }
+
+  void run_row_block(index_t head, index_t block, int worker, void* memory,
+                     bool add_to_d_bias) const {
+    BackwardTask<T> operands = head_;
+    operands.in.a2 = key_head(task_.in.k, shape_, head);
+    operands.d_o = query_head(task_.d_o, shape_, head);
+    operands.lse = query_head(task_.lse, shape_, head).data;
+    row_stream::RowPassMemory<T> found;
+    found.s = query_head(task_.in.q, shape_, head);
+    found.h = key_head(task_.in.v, shape_, head);
+    found.delta = delta_->delta(memory, head);
+    found.u = query_head(task_.out.dq, shape_, head);
+    found.scale = task_.scale;
+    found.accumulate_u = set_.accumulate;
+    if (shape_.has_bias()) {
+      found.bias = bias_of_head(task_.in.bias, shape_, head);
+      found.d_bias = bias_of_head(task_.out.d_bias, shape_, head);
+      found.add_to_d_bias = add_to_d_bias;
+    }
+    rows_->run_block(trace_, operands, found, block, worker, memory);
   }
 
   void run_keys(void* memory) const {
@@ -164,6 +202,10 @@ class SdpaBackward {
     operands.d_queries_name = Operand::dQ;
     operands.d_queries_step = task_.out.dq.data != nullptr ? task_.out.dq.head_stride : 0;
     operands.accumulate = set_.accumulate;
+    if (shape_.has_bias()) {
+      operands.bias = bias_of_head(task_.in.bias, shape_, b * shape_.heads + first);
+      operands.bias_step = shape_.bias_heads == 1 ? 0 : task_.in.bias.head_stride;
+    }
     return operands;
   }
 
@@ -209,6 +251,7 @@ Status sdpa_forward(const SdpaForwardTask<T>& task) {
         operands.values.cols = shape.dv;
         operands.result = query_head(task.o, shape, head);
         operands.lse = query_head(task.lse, shape, head).data;
+        if (shape.has_bias()) operands.bias = bias_of_head(task.in.bias, shape, head);
         pass.run_block(trace, operands, block, worker, memory);
       });
   return Status::ok();

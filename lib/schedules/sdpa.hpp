@@ -42,8 +42,9 @@ struct SdpaBackwardTask {
 template <class T>
 Status sdpa_forward(const SdpaForwardTask<T>& task);
 
-// Phases "delta", "row_stream" for dQ, "col_stream" for dK and dV, which sum over the query heads
-// of a group in ascending order. Cost: theory::sdpa_backward_cost. Workspace: delta besides.
+// Phases "delta", "row_stream" for dQ and dBias, "col_stream" for dK and dV, which sum over the
+// query heads of a group in ascending order, as dBias does over the heads that share a bias. Cost:
+// theory::sdpa_backward_cost. Workspace: delta besides.
 template <class T>
 Status sdpa_backward(const SdpaBackwardTask<T>& task);
 

@@ -60,6 +60,8 @@ ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks);
 // Products::stored: the pass alone, its operands are there.
 IoCost row_stream_forward_pass(const LayerShape& shape, const Blocks& blocks);
 IoCost row_stream_backward_pass(const LayerShape& shape, const Blocks& blocks);
+// Words of the score tiles of such a pass: pairs of a query and a key that are computed.
+index_t row_tile_words(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost stationary_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost stationary_backward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost q_stored_backward(const LayerShape& shape, const Blocks& blocks);
@@ -85,6 +87,7 @@ KeyPassWidths key_pass_widths(const LayerShape& shape, Form form, KeyPassKind ki
 // of queries share the keys. `accumulate`: gradients are added to what memory holds.
 IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                   index_t heads = 1, bool accumulate = false);
+index_t col_tile_words(const LayerShape& shape, const Blocks& blocks);
 index_t col_stream_fma(const LayerShape& shape, Form form, KeyPassKind kind);
 
 }  // namespace ioattn::theory

@@ -17,14 +17,19 @@ KeyPassWidths key_pass_widths(const LayerShape& shape, Form form, KeyPassKind ki
   return widths;
 }
 
-IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t heads,
-                  bool accumulate) {
-  const index_t n = shape.n, m = shape.m;
-  const index_t c = std::min(blocks.c, m), rho = std::min(blocks.rho, n);
-  const KeyPassWidths widths = key_pass_widths(shape, blocks.form, kind);
-  index_t queries = ceil_div(m, c) * n, pairs = n * m;
-  if (shape.mask.hides()) {
-    queries = pairs = 0;
+namespace {
+
+// Queries that stream past blocks of keys, and pairs of the two.
+struct Streamed {
+  index_t queries = 0, pairs = 0;
+
+  Streamed(const LayerShape& shape, index_t c) {
+    const index_t n = shape.n, m = shape.m;
+    if (!shape.mask.hides()) {
+      queries = ceil_div(m, c) * n;
+      pairs = n * m;
+      return;
+    }
     for (index_t j = 0; j < m; j += c) {
       const Interval keys = {j, std::min(j + c, m)};
       const index_t seeing = shape.mask.transposed().of_any(keys, n).size();
@@ -32,6 +37,20 @@ IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kin
       pairs += seeing * keys.size();
     }
   }
+};
+
+}  // namespace
+
+index_t col_tile_words(const LayerShape& shape, const Blocks& blocks) {
+  return Streamed(shape, std::min(blocks.c, shape.m)).pairs;
+}
+
+IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t heads,
+                  bool accumulate) {
+  const index_t n = shape.n, m = shape.m;
+  const index_t c = std::min(blocks.c, m), rho = std::min(blocks.rho, n);
+  const KeyPassWidths widths = key_pass_widths(shape, blocks.form, kind);
+  const auto [queries, pairs] = Streamed(shape, c);
   const index_t key_sums = m * widths.sums, u = heads * n * widths.u;
   IoCost cost;
   cost.reads = m * widths.key + heads * queries * (widths.query + widths.u);

@@ -50,6 +50,10 @@ ScheduleCost stored_backward(const LayerShape& shape, const Blocks& blocks) {
 
 }  // namespace
 
+index_t row_tile_words(const LayerShape& shape, const Blocks& blocks) {
+  return Streamed(shape, RowCut(shape, blocks)).pairs;
+}
+
 // S, G (or dO), delta and LSE are read; U is written.
 IoCost row_stream_backward_pass(const LayerShape& shape, const Blocks& blocks) {
   const auto [n, m, d, e, tie, mask] = shape;

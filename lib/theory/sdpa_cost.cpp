@@ -1,5 +1,7 @@
 #include "theory/sdpa_cost.hpp"
 
+#include <algorithm>
+
 #include "theory/block_costs.hpp"
 
 namespace ioattn::theory {
@@ -9,11 +11,44 @@ IoCost times(index_t heads, const IoCost& one) {
   return {heads * one.reads, heads * one.writes, heads * one.created, one.footprint};
 }
 
+// dQ and dBias. Words of dBias pass one at a time: the first tile of several heads is written, the
+// others are added; under a mask, or where there is something to add to, all are, to zeros if need
+// be.
+IoCost query_pass_cost(const SdpaShape& shape, const SdpaSet& set, const Blocks& blocks) {
+  const LayerShape head = shape.head();
+  const index_t rows = std::min(blocks.r, shape.n);
+  const index_t tiles = shape.has_bias() ? row_tile_words(head, blocks) : 0;
+  IoCost one = row_stream_backward_pass(head, blocks);
+  one.reads += tiles;
+  if (!set.dQ) {
+    one.writes -= shape.n * shape.d;
+    one.created -= shape.n * shape.d;
+    one.footprint -= rows * shape.d;
+  } else if (set.accumulate) {
+    one.reads += shape.n * shape.d;
+  }
+  IoCost cost = times(shape.all_heads(), one);
+  if (!set.dBias) return cost;
+  cost.footprint += 1;
+  cost.writes += shape.all_heads() * tiles;
+  cost.reads += shape.all_heads() * tiles;
+  if (set.accumulate) return cost;
+  const index_t first = shape.all_biases() * shape.n * shape.m;
+  cost.created += first;
+  if (shape.mask.hides()) {
+    cost.writes += first;
+  } else {
+    cost.reads -= first;
+  }
+  return cost;
+}
+
 }  // namespace
 
 ScheduleCost sdpa_forward_cost(const SdpaShape& shape, const Blocks& blocks, bool lse) {
   IoCost head = row_stream_forward_pass(shape.head(), blocks);
   if (!lse) head.writes -= shape.n;
+  if (shape.has_bias()) head.reads += row_tile_words(shape.head(), blocks);
   ScheduleCost cost;
   cost.add("row_stream", times(shape.all_heads(), head));
   return cost;
@@ -25,14 +60,13 @@ ScheduleCost sdpa_backward_cost(const SdpaShape& shape, const SdpaSet& set,
   ScheduleCost cost;
   if (set.delta()) cost.add("delta", times(shape.all_heads(), delta_cost(head, blocks.rows)));
   if (set.query_pass(blocks.keys.one_pass)) {
-    IoCost rows = row_stream_backward_pass(head, blocks.rows);
-    if (set.accumulate) rows.reads += shape.n * shape.d;
-    cost.add("row_stream", times(shape.all_heads(), rows));
+    cost.add("row_stream", query_pass_cost(shape, set, blocks.rows));
   }
   if (set.keys()) {
     // The heads of a group pass by keys and gradients that stay.
-    const IoCost keys = col_stream(head, blocks.keys, set.key_pass(blocks.keys.one_pass),
-                                   shape.group(), set.accumulate);
+    IoCost keys = col_stream(head, blocks.keys, set.key_pass(blocks.keys.one_pass), shape.group(),
+                             set.accumulate);
+    if (shape.has_bias()) keys.reads += shape.group() * col_tile_words(head, blocks.keys);
     cost.add("col_stream", times(shape.all_kv_heads(), keys));
   }
   return cost;
@@ -46,7 +80,7 @@ index_t sdpa_backward_fma(const SdpaShape& shape, const SdpaSet& set, bool one_p
   const LayerShape head = shape.head();
   index_t fma = 0;
   if (set.query_pass(one_pass)) {
-    fma += visible_pairs(shape.mask, shape.n, shape.m) * (2 * shape.d + shape.dv);
+    fma += visible_pairs(shape.mask, shape.n, shape.m) * ((set.dQ ? 2 : 1) * shape.d + shape.dv);
   }
   if (set.keys()) fma += col_stream_fma(head, Form::h, set.key_pass(one_pass));
   return shape.all_heads() * fma;

@@ -77,7 +77,10 @@ TEST(Fork, ChildWithOneThread) {
 TEST(Fork, ChildWithThreads) {
   for (const int threads : {2, 3, 5}) {
     EXPECT_TRUE(is_right(3));
-    expect_child_succeeds([=] { return is_right(threads) && is_right(threads); });
+    expect_child_succeeds([=] {
+      const bool first = is_right(threads);
+      return is_right(threads) && first;
+    });
     EXPECT_TRUE(is_right(3)) << "in the parent, after a fork";
   }
 }

@@ -16,6 +16,8 @@
 #define IOATTN_OWN_MALLOC 1
 #endif
 
+// The C library's names, and not its names of parameters.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-inconsistent-declaration-parameter-name)
 #if IOATTN_OWN_MALLOC
 extern "C" {
 void* __libc_malloc(std::size_t);
@@ -75,6 +77,7 @@ int hwloc_topology_load(void* topology) {
 }
 }
 #endif
+// NOLINTEND(bugprone-reserved-identifier,readability-inconsistent-declaration-parameter-name)
 
 namespace ioattn_test {
 namespace {

@@ -134,6 +134,31 @@ TEST_F(SdpaCommand, GroupsMasksAndScale) {
   EXPECT_EQ(json["io"][1]["phases"].size(), 2u);
 }
 
+TEST_F(SdpaCommand, Bias) {
+  ref::SdpaInputs<double> inputs = ref::random_sdpa(2, 4, 2, 20, 30, 9, 6, 3);
+  write_inputs(inputs, 4);
+  inputs.bias = ref::random_sdpa(1, 4, 1, 20, 1, 30, 1, 8).Q;
+  inputs.bias(0, 2, 5, 7) = -HUGE_VAL;
+  write("bias", inputs.bias, 3);
+  const Arguments files = with_files(directory_.path());
+  const RunResult result =
+      run_ioattn(files + Arguments{"--bias", directory_ / "bias.npy", "--M", "3000"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  const ref::SdpaResults<double> expected = ref::sdpa(inputs, 0);
+  expect("O", expected.O, 1e-13);
+  expect("LSE", expected.L, 1e-13);
+  expect("dQ", expected.dQ, 1e-13);
+  expect("dBias", expected.dBias, 1e-13);
+  EXPECT_EQ(output("dBias").shape, (std::vector<std::size_t>{4, 20, 30}));
+
+  write("bias", Tensor(1, 3, 20, 30), 3);
+  const RunResult refused = run_ioattn(files + Arguments{"--bias", directory_ / "bias.npy"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("the bias is [1, 3, 20, 30], not [1, 4, 20, 30]"), std::string::npos)
+      << refused.err;
+}
+
 // Heads or a matrix alone, rows in Fortran order, no gradients.
 TEST_F(SdpaCommand, LowerRanks) {
   const ref::SdpaInputs<double> inputs = ref::random_sdpa(1, 1, 1, 7, 8, 5, 3, 4);

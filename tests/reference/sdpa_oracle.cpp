@@ -21,6 +21,13 @@ class Head {
   }
 
  private:
+  bool has_bias() const { return !in_.bias.values.empty(); }
+  std::size_t bias_index(std::size_t i, std::size_t j) const {
+    return in_.bias.index(in_.bias.batch == 1 ? 0 : b_, in_.bias.heads == 1 ? 0 : h_, i, j);
+  }
+  T bias(std::size_t i, std::size_t j) const {
+    return has_bias() ? in_.bias.values[bias_index(i, j)] : T(0);
+  }
   static double size(T x) { return static_cast<double>(std::fabs(x)); }
 
   void row(std::size_t i) {
@@ -28,7 +35,7 @@ class Head {
     const T scale = static_cast<T>(in_.scale), infinity = std::numeric_limits<T>::infinity();
     std::vector<std::size_t> seen;
     for (std::size_t j = 0; j < m; ++j)
-      if (in_.sees(i, j)) seen.push_back(j);
+      if (in_.sees(i, j) && bias(i, j) > -infinity) seen.push_back(j);
 
     // s = scale Q K^T, L = log sum e^s
     std::vector<T> f;
@@ -41,7 +48,8 @@ class Head {
         s += in_.Q(b_, h_, i, k) * in_.K(b_, kv_, j, k);
         unit += size(scale * in_.Q(b_, h_, i, k) * in_.K(b_, kv_, j, k));
       }
-      f.push_back(scale * s);
+      f.push_back(scale * s + bias(i, j));
+      unit += size(bias(i, j));
       max = std::max(max, f.back());
       S = std::max(S, unit);
     }
@@ -77,6 +85,11 @@ class Head {
       for (std::size_t k = 0; k < e; ++k) {
         q += in_.dO(b_, h_, i, k) * in_.V(b_, kv_, j, k);
         q_unit += size(in_.dO(b_, h_, i, k) * in_.V(b_, kv_, j, k));
+      }
+      if (has_bias()) {
+        const std::size_t at = bias_index(i, j);
+        out_.dBias.values[at] += f[t] * (q - delta);
+        out_.dBias_unit.values[at] += weight * (size(f[t]) * (q_unit + delta_unit) + floor_);
       }
       const T p = scale * f[t] * (q - delta);
       const double p_unit = weight * (size(scale * f[t]) * (q_unit + delta_unit) + floor_);
@@ -120,6 +133,9 @@ SdpaResults<T> sdpa(const SdpaInputs<T>& in, double floor) {
   out.dQ_unit = zeros_like<double>(in.Q, d);
   out.dK_unit = zeros_like<double>(in.K, d);
   out.dV_unit = zeros_like<double>(in.K, e);
+  out.dBias = Tensor<T>(in.bias.batch, in.bias.heads, in.bias.rows, in.bias.cols);
+  out.dBias_unit = Tensor<double>(in.bias.batch, in.bias.heads, in.bias.rows, in.bias.cols);
+  for (double& unit : out.dBias_unit.values) unit = floor;
   for (std::size_t b = 0; b < in.Q.batch; ++b)
     for (std::size_t h = 0; h < in.Q.heads; ++h) Head<T>(in, floor, b, h, &out).run();
   return out;

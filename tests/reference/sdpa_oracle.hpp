@@ -39,6 +39,7 @@ struct SdpaInputs {
   // Query i sees key j if first_key <= (j + k_offset) - (i + q_offset) <= last_key.
   long long first_key = -LayerInputs<T>::unlimited, last_key = LayerInputs<T>::unlimited;
   long long q_offset = 0, k_offset = 0;
+  Tensor<T> bias;  // [1 or B, 1 or Hq, n, m], added to the scores; no values: none
 
   bool sees(std::size_t i, std::size_t j) const {
     const long long key = static_cast<long long>(j) + k_offset;
@@ -53,6 +54,8 @@ template <class T>
 struct SdpaResults {
   Tensor<T> O, L, dQ, dK, dV;  // L: [B, Hq, n, 1]
   Tensor<double> O_unit, L_unit, dQ_unit, dK_unit, dV_unit;
+  Tensor<T> dBias;  // as the bias
+  Tensor<double> dBias_unit;
 };
 
 // `floor` is what underflow may cost in each sum: min / eps of the type under test.
@@ -75,8 +78,9 @@ Tensor<To> convert(const Tensor<From>& from) {
 
 template <class To, class From>
 SdpaInputs<To> convert(const SdpaInputs<From>& in) {
-  return {convert<To>(in.Q), convert<To>(in.K), convert<To>(in.V), convert<To>(in.dO), in.scale,
-          in.first_key,      in.last_key,       in.q_offset,       in.k_offset};
+  return {convert<To>(in.Q), convert<To>(in.K),   convert<To>(in.V), convert<To>(in.dO),
+          in.scale,          in.first_key,        in.last_key,       in.q_offset,
+          in.k_offset,       convert<To>(in.bias)};
 }
 
 }  // namespace ioattn_reference

@@ -3,6 +3,7 @@
 #include "kernels/generic/pack_kernel.hpp"
 #include "kernels/generic/product_kernel.hpp"
 #include "kernels/generic/score_kernels.hpp"
+#include "kernels/generic/transpose_kernel.hpp"
 #include "kernels/kernel_table.hpp"
 
 // All kernels over a vector type V (scalar_vector.hpp, xsimd_vector.hpp), compiled once per ISA.
@@ -43,6 +44,7 @@ struct TileKernels {
     return {TileShape{isa, max_rows, nr},
             Products::product,
             PackKernel<V, vectors>::pack,
+            TransposeKernel<V>::transpose,
             Scores::exp_tile,
             Scores::gradient_tile,
             Scores::dot_tile,
