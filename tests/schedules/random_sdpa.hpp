@@ -26,4 +26,21 @@ inline ioattn::SdpaSet random_set(RandomProblem* random) {
   return {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, random->uniform(0, 1) == 1};
 }
 
+// Blocks that no planner chose.
+inline ioattn::SdpaBlocks any_blocks(RandomProblem* random) {
+  using ioattn::Blocks;
+  ioattn::SdpaBlocks any;
+  any.rows.form = any.keys.form = ioattn::Form::h;
+  any.rows.products = ioattn::Products::stored;
+  for (ioattn::index_t Blocks::*size :
+       {&Blocks::r, &Blocks::c, &Blocks::rho, &Blocks::w, &Blocks::o})
+    any.rows.*size = random->logarithmic(1, 40);
+  any.rows.rho = std::min(any.rows.rho, any.rows.r);
+  any.rows.r = ioattn::round_up(any.rows.r, any.rows.rho);
+  any.keys.c = random->logarithmic(1, 40);
+  any.keys.rho = random->logarithmic(1, 40);
+  any.keys.one_pass = random->uniform(0, 1) == 1;
+  return any;
+}
+
 }  // namespace ioattn_test
