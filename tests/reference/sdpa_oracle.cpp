@@ -29,6 +29,8 @@ class Head {
     return has_bias() ? in_.bias.values[bias_index(i, j)] : T(0);
   }
   static double size(T x) { return static_cast<double>(std::fabs(x)); }
+  // A weight that exp makes 0 is lost in every product, however large its other factors are.
+  double f_unit(T f) const { return static_cast<double>(f) + floor_; }
 
   void row(std::size_t i) {
     const std::size_t m = in_.K.rows, d = in_.Q.cols, e = in_.V.cols;
@@ -69,7 +71,7 @@ class Head {
       double unit = floor_;
       for (std::size_t t = 0; t < seen.size(); ++t) {
         o += f[t] * in_.V(b_, kv_, seen[t], k);
-        unit += size(f[t] * in_.V(b_, kv_, seen[t], k));
+        unit += f_unit(f[t]) * size(in_.V(b_, kv_, seen[t], k));
       }
       out_.O_unit(b_, h_, i, k) = weight * unit;
       delta += o * in_.dO(b_, h_, i, k);
@@ -92,7 +94,7 @@ class Head {
         out_.dBias_unit.values[at] += weight * (size(f[t]) * (q_unit + delta_unit) + floor_);
       }
       const T p = scale * f[t] * (q - delta);
-      const double p_unit = weight * (size(scale * f[t]) * (q_unit + delta_unit) + floor_);
+      const double p_unit = weight * (size(scale) * f_unit(f[t]) * (q_unit + delta_unit) + floor_);
       for (std::size_t k = 0; k < d; ++k) {
         out_.dQ(b_, h_, i, k) += p * in_.K(b_, kv_, j, k);
         out_.dQ_unit(b_, h_, i, k) += p_unit * size(in_.K(b_, kv_, j, k));
@@ -101,7 +103,7 @@ class Head {
       }
       for (std::size_t k = 0; k < e; ++k) {
         out_.dV(b_, kv_, j, k) += f[t] * in_.dO(b_, h_, i, k);
-        out_.dV_unit(b_, kv_, j, k) += weight * size(f[t] * in_.dO(b_, h_, i, k)) + floor_;
+        out_.dV_unit(b_, kv_, j, k) += weight * f_unit(f[t]) * size(in_.dO(b_, h_, i, k)) + floor_;
       }
     }
   }

@@ -26,4 +26,30 @@ inline ioattn::SdpaSet random_set(RandomProblem* random) {
   return {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, random->uniform(0, 1) == 1};
 }
 
+// A bias for every third shape; its gradient is wanted, too, or alone.
+inline void add_random_bias(RandomProblem* random, ioattn::SdpaShape* shape, ioattn::SdpaSet* set) {
+  if (random->uniform(0, 2) != 0) return;
+  shape->bias_batch = random->uniform(0, 1) == 1 ? shape->batch : 1;
+  shape->bias_heads = random->uniform(0, 1) == 1 ? shape->heads : 1;
+  set->dBias = random->uniform(0, 2) != 0;
+  if (set->dBias && random->uniform(0, 5) == 0) set->dQ = set->dK = set->dV = false;
+}
+
+// Blocks that no planner chose.
+inline ioattn::SdpaBlocks any_blocks(RandomProblem* random) {
+  using ioattn::Blocks;
+  ioattn::SdpaBlocks any;
+  any.rows.form = any.keys.form = ioattn::Form::h;
+  any.rows.products = ioattn::Products::stored;
+  for (ioattn::index_t Blocks::*size :
+       {&Blocks::r, &Blocks::c, &Blocks::rho, &Blocks::w, &Blocks::o})
+    any.rows.*size = random->logarithmic(1, 40);
+  any.rows.rho = std::min(any.rows.rho, any.rows.r);
+  any.rows.r = ioattn::round_up(any.rows.r, any.rows.rho);
+  any.keys.c = random->logarithmic(1, 40);
+  any.keys.rho = random->logarithmic(1, 40);
+  any.keys.one_pass = random->uniform(0, 1) == 1;
+  return any;
+}
+
 }  // namespace ioattn_test

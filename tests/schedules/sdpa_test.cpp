@@ -8,200 +8,17 @@
 #include <cstring>
 
 #include "instruments/io_counter.hpp"
-#include "kernels/registry.hpp"
-#include "machine/machine.hpp"
 #include "plan/sdpa_planner.hpp"
-#include "reference/gauge.hpp"
-#include "reference/strided_tensor.hpp"
-#include "schedules/odd_tile.hpp"
-#include "schedules/random_sdpa.hpp"
 #include "schedules/rounding_limit.hpp"
+#include "schedules/sdpa_case.hpp"
+#include "schedules/tables.hpp"
+#include "schedules/thread_counts.hpp"
 #include "theory/sdpa_cost.hpp"
 
 namespace ioattn_test {
 namespace {
 
 using namespace ioattn;
-namespace ref = ioattn_reference;
-
-template <class T>
-using WideOf = std::conditional_t<std::is_same_v<T, float>, double, long double>;
-
-template <class T>
-double floor_of() {
-  return double(std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon());
-}
-
-template <class T, class Memory>
-TensorView<T> view(Memory& memory, index_t batch, index_t heads, index_t rows, index_t cols) {
-  const auto strides = memory.strides();
-  return {memory.data(), batch, heads, rows, cols, strides[0], strides[1], strides[2]};
-}
-
-// A problem in memory, O and LSE of which are the oracle's where the backward pass reads them.
-template <class T>
-class SdpaCase {
- public:
-  using Wide = WideOf<T>;
-
-  SdpaCase(const SdpaShape& shape, ref::Layout layout, std::uint64_t seed, double scale = 0)
-      : SdpaCase(shape, layout, inputs_for(shape, seed, scale)) {}
-  SdpaCase(const SdpaShape& shape, ref::Layout layout, const ref::SdpaInputs<double>& inputs)
-      : inputs_(inputs),
-        expected_(ref::sdpa(ref::convert<Wide>(inputs), floor_of<T>())),
-        shape_(shape),
-        q_(inputs.Q, layout),
-        k_(inputs.K, layout),
-        v_(inputs.V, layout),
-        d_o_(inputs.dO, layout),
-        o_(like(expected_.O, layout)),
-        lse_(like(expected_.L, ref::Layout::bhsd)),
-        dq_(like(expected_.dQ, layout)),
-        dk_(like(expected_.dK, layout)),
-        dv_(like(expected_.dV, layout)) {}
-
-  struct Run {
-    const kernels::KernelTable<T>* kernels;
-    int threads = 1;
-    Observer* observer = nullptr;
-  };
-
-  Status forward(const Blocks& blocks, const Run& run, bool o = true, bool lse = true) {
-    schedules::SdpaForwardTask<T> task;
-    fill(run, &task);
-    if (o) task.o = queries(o_, shape_.dv);
-    if (lse) task.lse = rows_of_lse();
-    task.blocks = blocks;
-    return schedules::sdpa_forward(task);
-  }
-
-  Status backward(const SdpaSet& set, const SdpaBlocks& blocks, const Run& run) {
-    o_.set(expected_.O);
-    lse_.set(expected_.L);
-    for (ref::StridedTensor<T>* out : {&dq_, &dk_, &dv_}) out->poison();
-    if (set.accumulate) {
-      dq_.set(inputs_.Q);
-      dk_.set(inputs_.K);
-      dv_.set(inputs_.V);
-    }
-    schedules::SdpaBackwardTask<T> task;
-    fill(run, &task);
-    task.d_o = queries(d_o_, shape_.dv);
-    task.o = queries(o_, shape_.dv);
-    task.lse = rows_of_lse();
-    if (set.dQ) task.out.dq = queries(dq_, shape_.d);
-    if (set.dK) task.out.dk = keys(dk_, shape_.d);
-    if (set.dV) task.out.dv = keys(dv_, shape_.dv);
-    task.out.accumulate = set.accumulate;
-    task.blocks = blocks;
-    return schedules::sdpa_backward(task);
-  }
-
-  void check_forward(bool o, bool lse, double allowed) const {
-    check("O", o, o_, expected_.O, expected_.O_unit, allowed);
-    check("LSE", lse, lse_, expected_.L, expected_.L_unit, allowed);
-  }
-  void check_backward(const SdpaSet& set, double allowed) const {
-    const auto expect = [&](const char* name, bool wanted, const ref::StridedTensor<T>& out,
-                            ref::Tensor<Wide> value, ref::Tensor<double> unit,
-                            const ref::Tensor<double>& before) {
-      if (!wanted) {
-        EXPECT_EQ(out.numbers(), set.accumulate ? value.values.size() : 0) << name;
-        return;
-      }
-      for (std::size_t i = 0; set.accumulate && i < value.values.size(); ++i) {
-        value.values[i] += static_cast<Wide>(before.values[i]);
-        unit.values[i] += std::fabs(before.values[i]);
-      }
-      check(name, wanted, out, value, unit, allowed);
-    };
-    expect("dQ", set.dQ, dq_, expected_.dQ, expected_.dQ_unit, inputs_.Q);
-    expect("dK", set.dK, dk_, expected_.dK, expected_.dK_unit, inputs_.K);
-    expect("dV", set.dV, dv_, expected_.dV, expected_.dV_unit, inputs_.V);
-  }
-
-  // All outputs, head after head.
-  std::vector<T> outputs() const {
-    std::vector<T> all;
-    for (const ref::StridedTensor<T>* out : {&o_, &lse_, &dq_, &dk_, &dv_}) {
-      const std::vector<T> dense = out->dense().values;
-      all.insert(all.end(), dense.begin(), dense.end());
-    }
-    return all;
-  }
-  void poison() {
-    for (ref::StridedTensor<T>* out : {&o_, &lse_, &dq_, &dk_, &dv_}) out->poison();
-  }
-  const ref::StridedTensor<T>& o() const { return o_; }
-  const ref::StridedTensor<T>& dq() const { return dq_; }
-  const ref::StridedTensor<T>& dk() const { return dk_; }
-  const ref::StridedTensor<T>& dv() const { return dv_; }
-
-  static ref::SdpaInputs<double> inputs_for(const SdpaShape& s, std::uint64_t seed, double scale) {
-    const auto size = [](index_t x) { return std::size_t(x); };
-    ref::SdpaInputs<double> in =
-        ref::random_sdpa(size(s.batch), size(s.heads), size(s.kv_heads), size(s.n), size(s.m),
-                         size(s.d), size(s.dv), seed);
-    if (scale != 0) in.scale = scale;
-    if (s.mask.first > -Mask::unbounded) in.first_key = s.mask.first;
-    if (s.mask.last < Mask::unbounded) in.last_key = s.mask.last;
-    return in;
-  }
-
- private:
-  static ref::StridedTensor<T> like(const ref::Tensor<Wide>& t, ref::Layout layout) {
-    return {t.batch, t.heads, t.rows, t.cols, layout};
-  }
-  TensorView<T> rows_of_lse() {
-    return dense_tensor(lse_.data(), shape_.batch, shape_.heads, 1, shape_.n);
-  }
-  template <class Memory>
-  auto queries(Memory& memory, index_t cols) {
-    return view<std::remove_pointer_t<decltype(memory.data())>>(memory, shape_.batch, shape_.heads,
-                                                                shape_.n, cols);
-  }
-  template <class Memory>
-  auto keys(Memory& memory, index_t cols) {
-    return view<std::remove_pointer_t<decltype(memory.data())>>(memory, shape_.batch,
-                                                                shape_.kv_heads, shape_.m, cols);
-  }
-  template <class Task>
-  void fill(const Run& run, Task* task) {
-    task->shape = shape_;
-    task->in = {queries(q_, shape_.d), keys(k_, shape_.d), keys(v_, shape_.dv)};
-    task->scale = static_cast<T>(inputs_.scale);
-    task->kernels = run.kernels;
-    task->threads = run.threads;
-    task->observer = run.observer;
-  }
-  void check(const char* name, bool wanted, const ref::StridedTensor<T>& out,
-             const ref::Tensor<Wide>& value, const ref::Tensor<double>& unit,
-             double allowed) const {
-    EXPECT_EQ(out.numbers(), wanted ? value.values.size() : 0) << name;
-    if (wanted) {
-      EXPECT_LE(ref::worst_ratio(out.dense(), value, unit), allowed) << name;
-    }
-  }
-
-  ref::SdpaInputs<double> inputs_;
-  ref::SdpaResults<Wide> expected_;
-  SdpaShape shape_;
-  ref::StridedTensor<T> q_, k_, v_, d_o_, o_, lse_, dq_, dk_, dv_;
-};
-
-SdpaBlocks any_blocks(RandomProblem* random) {
-  SdpaBlocks any;
-  any.rows.form = any.keys.form = Form::h;
-  any.rows.products = Products::stored;
-  for (index_t Blocks::*size : {&Blocks::r, &Blocks::c, &Blocks::rho, &Blocks::w, &Blocks::o})
-    any.rows.*size = random->logarithmic(1, 40);
-  any.rows.rho = std::min(any.rows.rho, any.rows.r);
-  any.rows.r = round_up(any.rows.r, any.rows.rho);
-  any.keys.c = random->logarithmic(1, 40);
-  any.keys.rho = random->logarithmic(1, 40);
-  any.keys.one_pass = random->uniform(0, 1) == 1;
-  return any;
-}
 
 void hold_to_formula(const instruments::IoCounter& counter, const theory::ScheduleCost& cost,
                      const SdpaShape& shape) {
@@ -238,8 +55,9 @@ TEST(Sdpa, CountsAreTheSumsOverThePhases) {
   const auto& table = odd_tile<float>();
   int in_one_pass = 0, outer = 0;
   for (int trial = 0; trial < 1500 && !HasFailure(); ++trial) {
-    const SdpaShape shape = random_shape(&random, 30, 12);
-    const SdpaSet set = random_set(&random);
+    SdpaShape shape = random_shape(&random, 30, 12);
+    SdpaSet set = random_set(&random);
+    add_random_bias(&random, &shape, &set);
     SdpaCase<float> problem(shape, ref::Layout::bhsd, std::uint64_t(trial));
     plan::SdpaRequest request;
     request.shape = shape;
@@ -289,7 +107,8 @@ TEST(Sdpa, CountsAreTheSumsOverThePhases) {
     backward(plan.blocks, estimate.M);
     if (plan.blocks.keys.one_pass) ++in_one_pass;
 
-    const SdpaBlocks any = any_blocks(&random);
+    SdpaBlocks any = any_blocks(&random);
+    any.keys.one_pass = any.keys.one_pass && !set.dBias;
     forward(any.rows, index_t(1) << 40);
     backward(any, index_t(1) << 40);
   }
@@ -304,18 +123,18 @@ TYPED_TEST_SUITE(SdpaValues, Types);
 
 TYPED_TEST(SdpaValues, AreTheOraclesForEveryNumberOfThreads) {
   using T = TypeParam;
-  std::vector<const kernels::KernelTable<T>*> tables = {&odd_tile<T>()};
-  for (const kernels::Kernels* kernels : kernels::all_kernels())
-    if (machine::this_machine().isa.has(kernels->isa)) tables.push_back(&kernels->table<T>());
+  const std::vector<const kernels::KernelTable<T>*> tables = tables_under_test<T>();
   RandomProblem random(71);
   for (std::uint64_t trial = 0; trial < 96 && !this->HasFailure(); ++trial) {
     const bool large = trial % 8 == 7;
-    const SdpaShape shape = random_shape(&random, large ? 130 : 40, large ? 40 : 20);
+    SdpaShape shape = random_shape(&random, large ? 130 : 40, large ? 40 : 20);
     const ref::Layout layout = ref::all_layouts[trial % 3];
+    SdpaSet set = random_set(&random);
+    add_random_bias(&random, &shape, &set);
     SdpaCase<T> problem(shape, layout, trial, trial % 5 == 4 ? -0.7 : 0);
-    const SdpaSet set = random_set(&random);
     const auto& table = *tables[std::size_t(random.uniform(0, index_t(tables.size()) - 1))];
     SdpaBlocks blocks = any_blocks(&random);
+    blocks.keys.one_pass = blocks.keys.one_pass && !set.dBias;
     blocks.rows.c = std::max<index_t>(blocks.rows.c, 8);
     blocks.keys.rho = std::max<index_t>(blocks.keys.rho, 8);
     SCOPED_TRACE(to_text(SdpaProblem{shape, dtype_of<T>::value}) + " layout " +
@@ -328,7 +147,7 @@ TYPED_TEST(SdpaValues, AreTheOraclesForEveryNumberOfThreads) {
                   limit(shape.m, blocks.keys.one_pass ? blocks.keys.c : blocks.rows.c)});
     const bool o = trial % 7 != 5, lse = trial % 7 != 6;
     std::vector<T> one;
-    for (const int threads : {1, 2, 3, 5}) {
+    for (const int threads : thread_counts) {
       ASSERT_TRUE(problem.forward(blocks.rows, {&table, threads}, o, lse).is_ok());
       if (threads == 1) problem.check_forward(o, lse, allowed);
       std::vector<T> all = problem.outputs();
