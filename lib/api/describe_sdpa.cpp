@@ -17,6 +17,7 @@ void add_blocks(std::string_view phase, const SdpaBlocks& blocks, JsonObject* js
   } else {
     sizes.add("c", blocks.keys.c);
     sizes.add("rho", blocks.keys.rho);
+    if (phase == "tile_fused") sizes.add("w", blocks.keys.w);
     sizes.add("one_pass", blocks.keys.one_pass);
   }
   json->add_json("blocks", sizes.text());

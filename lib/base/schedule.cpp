@@ -9,7 +9,7 @@ namespace ioattn {
 namespace {
 constexpr const char* names[schedule_count] = {
     "naive",    "paper_small",     "paper_large",  "row_stream", "stationary", "q_stored",
-    "half_dim", "weight_resident", "score_stored", "resident",   "col_stream"};
+    "half_dim", "weight_resident", "score_stored", "resident",   "col_stream", "tile_fused"};
 
 struct Row {
   Variant variant;
@@ -47,6 +47,7 @@ constexpr Row table[] = {
     {{Pass::backward, Schedule::resident}, "r c"},
     {{Pass::backward_keys, Schedule::col_stream, Form::g}, "c rho"},
     {{Pass::backward_keys, Schedule::col_stream, Form::h}, "c rho"},
+    {{Pass::backward_keys, Schedule::tile_fused, Form::h}, "c rho w"},
 };
 constexpr std::size_t variant_count = std::size(table);
 

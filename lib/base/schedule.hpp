@@ -30,8 +30,9 @@ enum class Schedule : std::uint8_t {
   score_stored,     // rows of S, then of Z resident, scores in memory (forward only)
   resident,         // everything but the rows of A1 and dO (backward only)
   col_stream,       // keys, values, their gradients resident, queries streamed (backward_keys)
+  tile_fused,       // a pair of score tiles resident, columns streamed (backward_keys of SDPA)
 };
-constexpr int schedule_count = 11;
+constexpr int schedule_count = 12;
 const char* name_of(Schedule schedule);
 bool parse_schedule(const char* name, Schedule* schedule);
 
@@ -89,13 +90,13 @@ struct Blocks {
   index_t r = 0;         // query rows that are resident (paper: B, B_r)
   index_t c = 0;         // keys per step (paper: B_c)
   index_t rho = 0;       // query rows of a score tile
-  index_t w = 0;         // columns of the streamed block of X and of Y, or of O
+  index_t w = 0;         // columns of the streamed block of X and of Y, or of O; tile_fused: of all
   index_t o = 0;         // rows of the streamed block of O
   index_t a = 0, b = 0;  // tile of dX
   Form form = Form::g;
   Products products = Products::fused;
   bool literal = false;   // as printed in the paper, although it does not fit in M
-  bool one_pass = false;  // col_stream: U is made on the way
+  bool one_pass = false;  // col_stream, tile_fused: U is made on the way
   // Products whose results pass through slow memory.
   ProductBlocks s;  // S = A1 X
   ProductBlocks g;  // G = dO Y^T
@@ -127,7 +128,8 @@ constexpr bool leaves_u(Schedule schedule) {
 }
 // Whether it skips what a mask hides; the others compute every pair and refuse masks.
 constexpr bool takes_masks(Schedule schedule) {
-  return schedule == Schedule::row_stream || schedule == Schedule::col_stream;
+  return schedule == Schedule::row_stream || schedule == Schedule::col_stream ||
+         schedule == Schedule::tile_fused;
 }
 Variant variant_of(Pass pass, Schedule schedule, const Blocks& blocks);
 // "row_stream h stored"; the form only where the schedule has two.

@@ -86,9 +86,10 @@ struct SdpaGradients {
 };
 
 // Block sizes of the phases: row_stream in the h-form with stored products, forward or backward,
-// and col_stream; dQ is made by either.
+// and col_stream or tile_fused; dQ is made by either.
 struct SdpaBlocks {
   Blocks rows, keys;
+  Schedule by_keys = Schedule::col_stream;  // what the blocks of keys are of
   bool operator==(const SdpaBlocks&) const = default;
 };
 

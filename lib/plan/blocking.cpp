@@ -8,6 +8,7 @@
 #include "plan/blocking_resident.hpp"
 #include "plan/blocking_rows.hpp"
 #include "plan/blocking_stationary.hpp"
+#include "plan/blocking_tile_fused.hpp"
 #include "plan/blocking_weight_resident.hpp"
 
 namespace ioattn::plan {
@@ -69,7 +70,8 @@ Blocks smallest_blocks(const Variant& variant, const LayerShape& shape) {
     case Schedule::row_stream:
     case Schedule::q_stored:
     case Schedule::half_dim:
-    case Schedule::col_stream: break;
+    case Schedule::col_stream:
+    case Schedule::tile_fused: break;
   }
   return unit_blocks(variant);
 }
@@ -108,6 +110,9 @@ bool choose_blocks(const Variant& variant, bool literal, const LayerShape& shape
     case Schedule::resident: *blocks = choose_resident(shape, M, tile); return true;
     case Schedule::col_stream:
       *blocks = choose_col_stream(shape, form, all_key_gradients(form, shape.tie), M, tile);
+      return true;
+    case Schedule::tile_fused:
+      *blocks = choose_tile_fused(shape, all_key_gradients(form, shape.tie), M, tile);
       return true;
   }
   return false;

@@ -51,4 +51,34 @@ double inner_words_of_keys(const LayerShape& shape, const Blocks& blocks, KeyPas
   return product(ceil_div(shape.n, rho), ceil_div(shape.m, c)) * words;
 }
 
+double inner_words_of_tiles(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
+                            const FastMemory& memory, const TileShape& tile) {
+  if (!memory.is_outer()) return 0;
+  const index_t d = shape.d, e = shape.dv;
+  const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
+  // What is read again for every panel, if it does not stay beside some of these.
+  const auto stays = [&](index_t words) {
+    return words + 2 * std::max(rho, c) * tile.cols <= memory.inner_M;
+  };
+  const auto panels = [&](index_t cols) { return ceil_div(cols, index_t(tile.cols)); };
+  // Of a depth, w terms at a time: rows of queries, panels of keys, and the tile to and fro.
+  const auto score = [&](index_t depth) {
+    const index_t w = std::min(blocks.w, depth), times = ceil_div(depth, std::max<index_t>(w, 1));
+    const index_t rereads = stays(rho * w) ? 1 : panels(c);
+    return product(rereads * rho + c, depth) + product(2 * times, rho * c);
+  };
+  // Sums of a width over the tile, w columns at a time.
+  const auto sum = [&](index_t rows, index_t terms, index_t width) {
+    const index_t times =
+        stays(rho * c) ? ceil_div(width, std::max<index_t>(blocks.w, 1)) : panels(width);
+    return product(times, rho * c) + product(terms + 2 * rows, width);
+  };
+  double words = score(d);
+  if (kind.makes_p()) words += score(e);
+  if (kind.of_keys()) words += sum(c, rho, d);
+  if (kind.of_values()) words += sum(c, rho, e);
+  if (kind.queries) words += sum(rho, c, d);
+  return product(ceil_div(shape.n, rho), ceil_div(shape.m, c)) * words;
+}
+
 }  // namespace ioattn::plan

@@ -34,5 +34,7 @@ double inner_words_of_rows(const LayerShape& shape, const Variant& variant, cons
                            const FastMemory& memory);
 double inner_words_of_keys(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                            const FastMemory& memory, const TileShape& tile);
+double inner_words_of_tiles(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
+                            const FastMemory& memory, const TileShape& tile);
 
 }  // namespace ioattn::plan

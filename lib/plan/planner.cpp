@@ -44,7 +44,8 @@ index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, con
     case Schedule::half_dim: return thin + (d > 1 ? 2 : 1) * n * m;
     case Schedule::weight_resident: return h_form ? m * e : 0;
     case Schedule::resident:
-    case Schedule::col_stream: return 0;
+    case Schedule::col_stream:
+    case Schedule::tile_fused: return 0;
   }
   return 0;
 }

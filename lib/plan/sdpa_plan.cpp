@@ -21,7 +21,9 @@ bool has(const SdpaBlocks& blocks, const Phases& runs) {
   return (!runs.rows || (rows.r > 0 && rows.c > 0 && rows.rho > 0 && rows.form == Form::h &&
                          rows.products == Products::stored)) &&
          (!runs.delta || (rows.o > 0 && rows.w > 0)) &&
-         (!runs.keys || (keys.c > 0 && keys.rho > 0 && keys.form == Form::h));
+         (!runs.keys || (keys.c > 0 && keys.rho > 0 && keys.form == Form::h &&
+                         (blocks.by_keys == Schedule::col_stream ||
+                          (blocks.by_keys == Schedule::tile_fused && keys.w > 0))));
 }
 
 SdpaBlocks cut(const SdpaBlocks& blocks, const Phases& runs) {
@@ -42,6 +44,8 @@ SdpaBlocks cut(const SdpaBlocks& blocks, const Phases& runs) {
     taken.keys.c = blocks.keys.c;
     taken.keys.rho = blocks.keys.rho;
     taken.keys.one_pass = blocks.keys.one_pass;
+    taken.by_keys = blocks.by_keys;
+    if (taken.by_keys == Schedule::tile_fused) taken.keys.w = blocks.keys.w;
   }
   return taken;
 }
@@ -59,8 +63,9 @@ bool parse_item(std::string_view item, SdpaPlan* plan) {
   }
   Plan pass;
   if (!is_pass(item) || !parse_pass(item, &pass, plan)) return false;
-  if (pass.schedule == Schedule::col_stream) {
+  if (pass.schedule == Schedule::col_stream || pass.schedule == Schedule::tile_fused) {
     blocks.keys = pass.blocks;
+    blocks.by_keys = pass.schedule;
   } else {
     blocks.rows.r = pass.blocks.r;
     blocks.rows.c = pass.blocks.c;
@@ -110,7 +115,7 @@ std::string to_text(const SdpaPlan& plan) {
   rows.o = rows.w = 0;
   if (rows.r > 0) add_item(pass_text(plan, Schedule::row_stream, rows), &text);
   if (plan.blocks.keys.c > 0) {
-    add_item(pass_text(plan, Schedule::col_stream, plan.blocks.keys), &text);
+    add_item(pass_text(plan, plan.blocks.by_keys, plan.blocks.keys), &text);
   }
   if (plan.blocks.rows.o > 0) {
     add_item(std::string(delta_name) + std::to_string(plan.blocks.rows.o) + "x" +

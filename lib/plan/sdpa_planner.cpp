@@ -4,6 +4,7 @@
 
 #include "plan/blocking_col_stream.hpp"
 #include "plan/blocking_rows.hpp"
+#include "plan/blocking_tile_fused.hpp"
 #include "theory/sdpa_cost.hpp"
 
 namespace ioattn::plan {
@@ -32,6 +33,16 @@ struct Trial {
   SdpaBlocks blocks;
   double time = 0;  // 0: none
 };
+
+// All of them by pairs of tiles; dQ on the way.
+Trial trial_of_tiles(const LayerShape& head, const SdpaSet& set, const FastMemory& memory,
+                     const Blocks& rows, const TileShape& tile) {
+  const KeyPassKind kind = set.key_pass(true);
+  Trial trial;
+  trial.blocks = {rows, choose_tile_fused(head, kind, memory, tile), Schedule::tile_fused};
+  trial.time = tile_fused_time(head, trial.blocks.keys, kind, memory, tile);
+  return trial;
+}
 
 // The better of two levels.
 template <class Choose>
@@ -125,6 +136,10 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
         trial.time += col_stream_time(head, trial.blocks.keys, kind, memory, request.tile);
       }
       if (best.time == 0 || trial.time < best.time) best = trial;
+    }
+    if (set.keys() && !set.dBias) {
+      const Trial trial = trial_of_tiles(head, set, memory, rows, request.tile);
+      if (trial.time < best.time) best = trial;
     }
     return best;
   };

@@ -18,7 +18,8 @@ Status forward_of_entry(Schedule schedule, const ForwardTask<T>& task) {
     case Schedule::half_dim:
     case Schedule::weight_resident:
     case Schedule::resident:
-    case Schedule::col_stream: break;
+    case Schedule::col_stream:
+    case Schedule::tile_fused: break;
   }
   return Status::error(StatusCode::unsupported, "%s has no forward pass", name_of(schedule));
 }
@@ -65,7 +66,8 @@ Status run_backward(Schedule schedule, const BackwardTask<T>& task) {
     case Schedule::weight_resident: return weight_resident_backward(task);
     case Schedule::resident: return resident_backward(task);
     case Schedule::score_stored:
-    case Schedule::col_stream: break;
+    case Schedule::col_stream:
+    case Schedule::tile_fused: break;
   }
   return Status::error(StatusCode::unsupported, "%s has no backward pass", name_of(schedule));
 }

@@ -7,6 +7,7 @@
 #include "schedules/delta_pass.hpp"
 #include "schedules/forward_pass.hpp"
 #include "schedules/row_pass.hpp"
+#include "schedules/tile_fused.hpp"
 
 namespace ioattn::schedules {
 namespace {
@@ -81,7 +82,11 @@ class SdpaBackward {
       const Workers of_biases = workers_for(shape_.all_biases(), threads_);
       rows_.emplace(head_, kind, set_.dBias ? of_biases : of_queries, &layout_);
     }
-    if (set_.keys()) {
+    if (set_.keys() && task.blocks.by_keys == Schedule::tile_fused) {
+      tiles_.emplace(shape_.head(), task.blocks.keys, set_.key_pass(task.blocks.keys.one_pass),
+                     task.kernels->tile.cols, workers_for(shape_.all_kv_heads(), threads_),
+                     &layout_, shape_.all_kv_heads(), shape_.group());
+    } else if (set_.keys()) {
       keys_.emplace(shape_.head(), task.blocks.keys, set_.key_pass(task.blocks.keys.one_pass),
                     task.kernels->tile.cols, workers_for(shape_.all_kv_heads(), threads_), &layout_,
                     QueryRows::copied, shape_.all_kv_heads(), shape_.group());
@@ -97,7 +102,8 @@ class SdpaBackward {
     void* memory = buffer.data();
     if (delta_) run_delta(memory);
     if (rows_) run_rows(memory);
-    if (keys_) run_keys(memory);
+    if (keys_) run_keys(*keys_, memory);
+    if (tiles_) run_keys(*tiles_, memory);
     return Status::ok();
   }
 
@@ -154,25 +160,27 @@ class SdpaBackward {
     rows_->run_block(trace_, operands, found, block, worker, memory);
   }
 
-  void run_keys(void* memory) const {
-    trace_.phase("col_stream");
-    const auto begin = [&](int worker) { keys_->begin(worker, memory); };
+  // By ColStream or TileFused.
+  template <class KeyPass>
+  void run_keys(const KeyPass& pass, void* memory) const {
+    trace_.phase(name_of(task_.blocks.by_keys));
+    const auto begin = [&](int worker) { pass.begin(worker, memory); };
     const auto run_block = [&](index_t head, index_t block, int worker) {
-      keys_->run_block(*task_.kernels, trace_, operands_of(head, memory), head, block, worker,
-                       memory);
+      pass.run_block(*task_.kernels, trace_, operands_of(head, memory), head, block, worker,
+                     memory);
     };
     const auto prepare = [&](index_t head) {
-      keys_->prepare(trace_, operands_of(head, memory), head, memory);
+      pass.prepare(trace_, operands_of(head, memory), head, memory);
     };
-    const index_t heads = shape_.all_kv_heads(), blocks = keys_->block_count();
-    if (keys_->takes_whole_problems()) {
+    const index_t heads = shape_.all_kv_heads(), blocks = pass.block_count();
+    if (pass.takes_whole_problems()) {
       for_each_block(threads_, heads, 1, begin, [&](index_t head, index_t, int worker) {
         prepare(head);
         for (index_t block = 0; block < blocks; ++block) run_block(head, block, worker);
       });
       return;
     }
-    if (keys_->has_turns()) {
+    if (pass.has_turns()) {
       for_each_block(
           threads_, heads, 1, [](int) {}, [&](index_t head, index_t, int) { prepare(head); });
     }
@@ -219,6 +227,7 @@ class SdpaBackward {
   std::optional<DeltaPass<T>> delta_;
   std::optional<row_stream::RowPass<T>> rows_;
   std::optional<ColStream<T>> keys_;
+  std::optional<TileFused<T>> tiles_;
 };
 
 }  // namespace

@@ -90,4 +90,8 @@ IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kin
 index_t col_tile_words(const LayerShape& shape, const Blocks& blocks);
 index_t col_stream_fma(const LayerShape& shape, Form form, KeyPassKind kind);
 
+// The same pass of SDPA by pairs of score tiles, past which w columns of everything else stream.
+IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
+                  index_t heads = 1, bool accumulate = false);
+
 }  // namespace ioattn::theory

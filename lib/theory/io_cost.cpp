@@ -41,6 +41,11 @@ ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, cons
       cost.add("col_stream", col_stream(shape, blocks, all_key_gradients(blocks.form, shape.tie)));
       return cost;
     }
+    case Schedule::tile_fused: {
+      ScheduleCost cost;
+      cost.add("tile_fused", tile_fused(shape, blocks, all_key_gradients(Form::h, shape.tie)));
+      return cost;
+    }
   }
   return {};
 }
@@ -97,6 +102,7 @@ index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const B
              2 * m * d * d * ceil_div(n, std::min(blocks.r, n));
     case Schedule::resident: return s + h + scores + n * m * e + n * m * d + n * d * d;
     case Schedule::col_stream:
+    case Schedule::tile_fused:
       return col_stream_fma(shape, blocks.form, all_key_gradients(blocks.form, shape.tie));
   }
   return 0;

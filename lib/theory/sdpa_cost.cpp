@@ -64,10 +64,11 @@ ScheduleCost sdpa_backward_cost(const SdpaShape& shape, const SdpaSet& set,
   }
   if (set.keys()) {
     // The heads of a group pass by keys and gradients that stay.
-    IoCost keys = col_stream(head, blocks.keys, set.key_pass(blocks.keys.one_pass), shape.group(),
-                             set.accumulate);
+    const bool by_tiles = blocks.by_keys == Schedule::tile_fused;
+    IoCost keys = (by_tiles ? tile_fused : col_stream)(
+        head, blocks.keys, set.key_pass(blocks.keys.one_pass), shape.group(), set.accumulate);
     if (shape.has_bias()) keys.reads += shape.group() * col_tile_words(head, blocks.keys);
-    cost.add("col_stream", times(shape.all_kv_heads(), keys));
+    cost.add(name_of(blocks.by_keys), times(shape.all_kv_heads(), keys));
   }
   return cost;
 }

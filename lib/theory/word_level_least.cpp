@@ -34,7 +34,8 @@ Cost least_cost(Pass pass, Schedule schedule, const LayerShape& shape, index_t M
       return least(score_stored_forward(shape, M, Form::g),
                    score_stored_forward(shape, M, Form::h));
     case Schedule::resident: return resident_backward(shape, M);
-    case Schedule::col_stream: return std::nullopt;  // of another pass
+    case Schedule::col_stream:
+    case Schedule::tile_fused: return std::nullopt;  // of another pass
   }
   return std::nullopt;
 }

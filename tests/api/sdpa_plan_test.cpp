@@ -243,6 +243,11 @@ TEST(SdpaPlanDescription, TellsTheClosedFormulas) {
             phase["name"] == "delta" ? Json({{"rows", rows.o}, {"cols", rows.w}})
             : phase["name"] == "row_stream"
                 ? Json({{"r", rows.r}, {"c", rows.c}, {"rho", rows.rho}})
+            : phase["name"] == "tile_fused"
+                ? Json({{"c", keys.c},
+                        {"rho", keys.rho},
+                        {"w", keys.w},
+                        {"one_pass", keys.one_pass}})
                 : Json({{"c", keys.c}, {"rho", keys.rho}, {"one_pass", keys.one_pass}});
         EXPECT_EQ(phase["blocks"], blocks);
       }

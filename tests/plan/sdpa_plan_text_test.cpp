@@ -30,7 +30,7 @@ struct RandomPlan {
 
 TEST(SdpaPlanText, IsReadBack) {
   ioattn_test::RandomProblem random(81);
-  int one_pass = 0, outer = 0;
+  int one_pass = 0, outer = 0, tiles = 0;
   for (int round = 0; round < 1000; ++round) {
     const RandomPlan plans(&random);
     std::string error;
@@ -44,9 +44,11 @@ TEST(SdpaPlanText, IsReadBack) {
     ASSERT_EQ(backward.blocks.rows.r > 0, plans.set.query_pass(backward.blocks.keys.one_pass));
     one_pass += backward.blocks.keys.one_pass;
     outer += backward.level == "L3";
+    tiles += backward.blocks.by_keys == Schedule::tile_fused;
   }
   EXPECT_GT(one_pass, 100);
   EXPECT_GT(outer, 30);
+  EXPECT_GT(tiles, 30);
 }
 
 SdpaPlan example() {
@@ -70,6 +72,7 @@ const std::string tile = " > reg:avx2(6x16)";
 const std::string rows = "L2:row_stream(form=h,r=80,c=64,rho=16,stored)" + tile;
 const std::string keys = "L2:col_stream(form=h,c=96,rho=128)" + tile;
 const std::string keys_in_one_pass = "L2:col_stream(form=h,c=96,rho=128,one_pass)" + tile;
+const std::string tiles_in_one_pass = "L2:tile_fused(form=h,c=96,rho=128,w=64,one_pass)" + tile;
 const std::string delta = "delta=512x48";
 
 TEST(SdpaPlanText, ListsWhatRuns) {
@@ -87,6 +90,11 @@ TEST(SdpaPlanText, ListsWhatRuns) {
   EXPECT_EQ(text({true, false, true, false}), keys_in_one_pass + " ; " + delta);
   EXPECT_EQ(text({true, false, false, false}), rows + " ; " + delta);
   EXPECT_EQ(text({false, true, true, false}), keys + " ; " + delta);
+  plan.blocks.by_keys = Schedule::tile_fused;
+  plan.blocks.keys.w = 64;
+  EXPECT_EQ(text({true, true, true, false}), tiles_in_one_pass + " ; " + delta);
+  EXPECT_EQ(text({false, false, true, false}), "L2:tile_fused(form=h,c=96,rho=128,w=64)" + tile);
+  EXPECT_EQ(text({true, false, false, false}), rows + " ; " + delta);
   plan.blocks = blocks_taken(plan.blocks);
   EXPECT_EQ(to_text(plan), rows);
 }
@@ -113,6 +121,7 @@ TEST(SdpaPlanText, RefusesWhatIsOfAnotherSet) {
   expect_refused(rows + " ; " + keys + " ; " + delta, &dq);
   expect_refused(rows + " ; " + keys_in_one_pass + " ; " + delta, &all);
   expect_refused(keys_in_one_pass, &dv);
+  expect_refused(tiles_in_one_pass, &dv);
   expect_refused(keys + " ; " + delta, &dv);
   expect_refused(rows + " ; " + delta, nullptr);
   expect_refused(keys, nullptr);
@@ -122,17 +131,27 @@ TEST(SdpaPlanText, RefusesOtherSpellings) {
   const SdpaSet all = {true, true, true, false};
   const std::string good = rows + " ; " + keys + " ; " + delta;
   for (const std::string& text :
-       {std::string(), good + " ; ", " ; " + good, good + good, good + " ; " + delta,
-        rows + " ; " + delta + " ; " + keys, rows + " ; " + keys + " ; delta=512x0",
-        rows + " ; " + keys + " ; delta=512", rows + " ; " + keys + " ; delta=512x48x1",
-        rows + " ; " + keys + " ; delta=512x48a", rows + " ; " + keys + " ; dY=1x1x1",
+       {std::string(),
+        good + " ; ",
+        " ; " + good,
+        good + good,
+        good + " ; " + delta,
+        rows + " ; " + delta + " ; " + keys,
+        rows + " ; " + keys + " ; delta=512x0",
+        rows + " ; " + keys + " ; delta=512",
+        rows + " ; " + keys + " ; delta=512x48x1",
+        rows + " ; " + keys + " ; delta=512x48a",
+        rows + " ; " + keys + " ; dY=1x1x1",
         "L3" + rows.substr(2) + " ; " + keys + " ; " + delta,
         "L2:row_stream(form=g,r=80,c=64,rho=16,stored)" + tile + " ; " + keys + " ; " + delta,
         "L2:row_stream(form=h,r=80,c=64,rho=16)" + tile + " ; " + keys + " ; " + delta,
         "L2:row_stream(form=h,r=80,c=64,rho=16,w=4,stored)" + tile + " ; " + keys + " ; " + delta,
         "L2:stationary(form=h,r=80,c=64,rho=16,stored)" + tile + " ; " + keys + " ; " + delta,
         rows + " ; L2:col_stream(form=h,r=2,c=96,rho=128)" + tile + " ; " + delta,
-        rows + " ; L2:col_stream(form=g,c=96,rho=128)" + tile + " ; " + delta})
+        rows + " ; L2:col_stream(form=g,c=96,rho=128)" + tile + " ; " + delta,
+        rows + " ; L2:col_stream(form=h,c=96,rho=128,w=64)" + tile + " ; " + delta,
+        rows + " ; L2:tile_fused(form=h,c=96,rho=128)" + tile + " ; " + delta,
+        rows + " ; L2:row_stream(form=h,c=96,rho=128)" + tile + " ; " + delta})
     expect_refused(text, &all);
   SdpaPlan plan;
   std::string error;

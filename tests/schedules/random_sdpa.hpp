@@ -49,6 +49,10 @@ inline ioattn::SdpaBlocks any_blocks(RandomProblem* random) {
   any.keys.c = random->logarithmic(1, 40);
   any.keys.rho = random->logarithmic(1, 40);
   any.keys.one_pass = random->uniform(0, 1) == 1;
+  if (random->uniform(0, 1) == 1) {
+    any.by_keys = ioattn::Schedule::tile_fused;
+    any.keys.w = random->logarithmic(1, 40);
+  }
   return any;
 }
 

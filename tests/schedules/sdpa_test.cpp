@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "instruments/io_counter.hpp"
+#include "plan/blocking_tile_fused.hpp"
 #include "plan/sdpa_planner.hpp"
 #include "schedules/rounding_limit.hpp"
 #include "schedules/sdpa_case.hpp"
@@ -116,6 +117,56 @@ TEST(Sdpa, CountsAreTheSumsOverThePhases) {
   EXPECT_GT(outer, 300);  // of L3, by blocks that L2 is too small for
 }
 
+// Blocks of pairs of tiles chosen for an M, in one pass and not, with the rest of `any`.
+SdpaBlocks blocks_of_tiles(const SdpaShape& shape, const SdpaSet& set, bool one_pass, index_t M,
+                           const TileShape& tile, const SdpaBlocks& any) {
+  LayerShape head = shape.head();
+  head.mask = {};
+  SdpaBlocks blocks = any;
+  blocks.by_keys = Schedule::tile_fused;
+  blocks.keys = plan::choose_tile_fused(head, set.key_pass(one_pass), M, tile);
+  return blocks;
+}
+
+TEST(Sdpa, CountsOfPairsOfTilesAreTheFormula) {
+  RandomProblem random(73);
+  const auto& table = odd_tile<float>();
+  int accumulated = 0, masked = 0, several = 0, least = 0;
+  for (int trial = 0; trial < 2000 && !HasFailure(); ++trial) {
+    const SdpaShape shape = random_shape(&random, 30, 12);
+    SdpaSet set = random_set(&random);
+    set.dV = set.dV || !set.dK;
+    const bool one_pass = set.dQ && random.uniform(0, 2) > 0;
+    const index_t least_M = plan::least_tile_fused(shape.head(), set.key_pass(one_pass));
+    const index_t M = trial % 5 == 0 ? least_M : random.logarithmic(least_M, 300 * least_M);
+    const SdpaBlocks blocks =
+        blocks_of_tiles(shape, set, one_pass, M, table.tile, any_blocks(&random));
+    SCOPED_TRACE(to_text(SdpaProblem{shape}) + " M=" + std::to_string(M) +
+                 " c=" + std::to_string(blocks.keys.c) + " rho=" + std::to_string(blocks.keys.rho) +
+                 " w=" + std::to_string(blocks.keys.w) + (one_pass ? " one pass" : "") +
+                 (set.accumulate ? " accumulate" : ""));
+    SdpaCase<float> problem(shape, ref::Layout::bhsd, std::uint64_t(trial));
+    instruments::IoCounter counter;
+    ASSERT_TRUE(problem.backward(set, blocks, {&table, 1, &counter}).is_ok());
+    const theory::ScheduleCost cost = theory::sdpa_backward_cost(shape, set, blocks);
+    hold_to_formula(counter, cost, shape);
+    const theory::PhaseCost& keys = cost.phases[std::size_t(cost.phase_count - 1)];
+    ASSERT_STREQ(keys.name, "tile_fused");
+    ASSERT_LE(keys.cost.footprint, M);
+    problem.check_backward(set, std::max({limit(shape.group() * shape.n, blocks.keys.rho),
+                                          limit(shape.m, blocks.keys.c),
+                                          limit(std::max(shape.d, shape.dv), blocks.keys.w)}));
+    accumulated += set.accumulate;
+    masked += shape.mask.hides();
+    several += shape.n > blocks.keys.rho && shape.m > blocks.keys.c;
+    least += M == least_M;
+  }
+  EXPECT_GT(accumulated, 500);
+  EXPECT_GT(masked, 500);
+  EXPECT_GT(several, 500);
+  EXPECT_GE(least, 400);
+}
+
 template <class T>
 class SdpaValues : public testing::Test {};
 using Types = testing::Types<float, double>;
@@ -213,6 +264,66 @@ TYPED_TEST(SdpaValues, DoNotDependOnThePlaceOfAHead) {
   expect_repeated(one.dq(), many.dq());
   expect_repeated(one.dk(), many.dk());
   expect_repeated(one.dv(), many.dv());
+}
+
+// A key that is NaN reaches no gradient of a query that does not see it, nor of keys that no query
+// sees with it; a query that is NaN, no other query and no key that it does not see.
+TYPED_TEST(SdpaValues, OfPairsOfTilesHideNaN) {
+  using T = TypeParam;
+  SdpaShape shape;
+  shape.n = 37;
+  shape.m = 41;
+  shape.d = 19;
+  shape.dv = 23;
+  shape.mask = window(1, 5, 3);
+  const kernels::Kernels* kernels = nullptr;
+  ASSERT_TRUE(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels).is_ok());
+  const SdpaSet set = {true, true, true, false};
+  RandomProblem random(74);
+  for (int trial = 0; trial < 40; ++trial) {
+    SdpaBlocks blocks = any_blocks(&random);
+    blocks.by_keys = Schedule::tile_fused;
+    blocks.keys.one_pass = true;
+    blocks.keys.w = random.logarithmic(1, 40);
+    const auto& table = trial % 2 == 0 ? odd_tile<T>() : kernels->table<T>();
+    const typename SdpaCase<T>::Run run = {&table, 2};
+    ref::SdpaInputs<double> inputs = SdpaCase<T>::inputs_for(shape, 6, 0);
+    SdpaCase<T> clean(shape, ref::Layout::bhsd, inputs);
+    ASSERT_TRUE(clean.backward(set, blocks, run).is_ok());
+    const bool of_key = trial % 4 < 2;
+    const index_t bad = random.uniform(0, (of_key ? shape.m : shape.n) - 1);
+    const auto spoil = [&](ref::Tensor<double>* tensor) {
+      std::fill_n(tensor->values.begin() + bad * index_t(tensor->cols), tensor->cols,
+                  std::numeric_limits<double>::quiet_NaN());
+    };
+    if (of_key) {
+      spoil(&inputs.K);
+      spoil(&inputs.V);
+    } else {
+      spoil(&inputs.Q);
+      spoil(&inputs.dO);
+    }
+    SdpaCase<T> spoilt(shape, ref::Layout::bhsd, inputs);
+    ASSERT_TRUE(spoilt.backward(set, blocks, run).is_ok());
+    // Queries that see the bad key, or the bad query; and keys that one of these sees.
+    const Interval queries =
+        of_key ? shape.mask.transposed().of_row(bad, shape.n) : Interval{bad, bad + 1};
+    const Interval keys = shape.mask.of_any(queries, shape.m);
+    const auto same = [&](const ref::StridedTensor<T>& a, const ref::StridedTensor<T>& b,
+                          const Interval& but, index_t rows) {
+      const std::vector<T> x = a.dense().values, y = b.dense().values;
+      const std::size_t cols = x.size() / std::size_t(rows);
+      for (index_t i = 0; i < rows; ++i) {
+        if (i >= but.begin && i < but.end) continue;
+        EXPECT_EQ(
+            std::memcmp(&x[std::size_t(i) * cols], &y[std::size_t(i) * cols], cols * sizeof(T)), 0)
+            << "row " << i << ", bad " << (of_key ? "key " : "query ") << bad;
+      }
+    };
+    same(clean.dq(), spoilt.dq(), queries, shape.n);
+    same(clean.dk(), spoilt.dk(), keys, shape.m);
+    same(clean.dv(), spoilt.dv(), keys, shape.m);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,108 @@
+#include "plan/blocking_tile_fused.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "plan/block_search.hpp"
+#include "plan/product_blocks.hpp"
+#include "theory/block_costs.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+// Blocks of keys that threads share, and keys from which on a block is worth dividing: as of
+// col_stream.
+constexpr index_t least_shares = 8;
+constexpr index_t shortest_share = 64;
+// The kernels' sums have blocks of as many terms: a longer depth is no faster.
+constexpr index_t longest_w = 256;
+// Sums over queries read the tile by columns, a cache line for every term beside the panel, and a
+// block of 256 terms of both is more than L1. Three quarters of it were 7 % faster on Zen 3, all
+// five products together.
+constexpr index_t longest_by_columns = 192;
+constexpr double slower_beyond = 1.15;
+
+Blocks blocks_of(KeyPassKind kind, index_t c, index_t rho, index_t w) {
+  Blocks blocks;
+  blocks.form = Form::h;
+  blocks.c = c;
+  blocks.rho = rho;
+  blocks.w = w;
+  blocks.one_pass = kind.queries;
+  return blocks;
+}
+
+index_t round_up_to_power(index_t n) {
+  index_t power = 1;
+  while (power < n) power *= 2;
+  return power;
+}
+
+double product(index_t x, index_t y) { return static_cast<double>(x) * static_cast<double>(y); }
+
+}  // namespace
+
+index_t least_tile_fused(const LayerShape& shape, KeyPassKind kind) {
+  return theory::tile_fused(shape, blocks_of(kind, 1, 1, 1), kind).footprint;
+}
+
+// Sums over d and dv go into the tile w terms at a time, those over queries and keys are as long as
+// the tile.
+double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
+                       const FastMemory& memory, const TileShape& tile) {
+  const index_t d = shape.d, e = shape.dv;
+  const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
+  const index_t w = std::min(blocks.w, std::max(d, e));
+  const index_t scored = d + (kind.makes_p() ? e : 0);
+  const index_t over_queries = (kind.of_keys() ? d : 0) + (kind.of_values() ? e : 0);
+  const index_t over_keys = kind.queries ? d : 0;
+  const double by_columns = (rho > longest_by_columns ? slower_beyond : 1) / efficiency(rho);
+  const theory::IoCost cost = theory::tile_fused(shape, blocks, kind);
+  return fma_per_word * static_cast<double>(cost.words()) +
+         fma_per_inner_word * inner_words_of_tiles(shape, blocks, kind, memory, tile) +
+         product(shape.n, shape.m) *
+             (static_cast<double>(scored) * wasted_lanes(c, tile) / efficiency(w) +
+              (static_cast<double>(over_keys) / efficiency(c) +
+               static_cast<double>(over_queries) * by_columns) *
+                  wasted_lanes(w, tile));
+}
+
+Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMemory& memory,
+                         const TileShape& tile) {
+  Blocks best = blocks_of(kind, 1, 1, 1);
+  double least = std::numeric_limits<double>::infinity();
+  const auto consider = [&](index_t c, index_t rho, index_t w) {
+    const Blocks blocks = blocks_of(kind, c, rho, w);
+    const double time = tile_fused_time(shape, blocks, kind, memory, tile);
+    if (time < least) {
+      least = time;
+      best = blocks;
+    }
+  };
+  // Where dQ is made c is the same for every number of threads: blocks have to be enough for many.
+  const index_t shared =
+      kind.queries ? std::max(ceil_div(shape.m, least_shares), shortest_share) : shape.m;
+  const index_t longest = std::min(shape.m, shared);
+  const auto consider_keys = [&](index_t rho, index_t w) {
+    const index_t most = largest(longest, [&](index_t c) {
+      return theory::tile_fused(shape, blocks_of(kind, c, rho, w), kind).footprint <= memory.M;
+    });
+    if (most < 1) return;
+    consider(ceil_div(shape.m, ceil_div(shape.m, most)), rho, w);
+    const index_t panel = tile.cols;
+    if (most < shape.m && most > panel) consider(round_down(most, panel), rho, w);
+    // Of an outer cache fewer may be faster.
+    if (!memory.is_outer()) return;
+    for (index_t c = most; c >= 4 * panel; c = round_down(3 * c / 4, panel)) consider(c, rho, w);
+  };
+  for (index_t w = longest_w; w >= 1; w /= 2) {
+    if (w > 1 && w / 2 >= std::max(shape.d, shape.dv)) continue;
+    for (index_t rho = round_up_to_power(shape.n); rho >= 1; rho /= 2) {
+      consider_keys(rho, w);
+      if (rho >= 4) consider_keys(3 * rho / 4, w);
+    }
+  }
+  return best;
+}
+
+}  // namespace ioattn::plan

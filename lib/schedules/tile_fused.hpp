@@ -1,0 +1,55 @@
+#pragma once
+
+#include "schedules/col_stream.hpp"
+
+namespace ioattn::schedules {
+
+// The same gradients as ColStream, in the h-form, for rows so long that few of them fit: a tile of
+// f and one of q, rho queries by c keys, stay while w columns at a time of everything else stream
+// past. dO streams once for both q and dV = f^T dO; then p takes the place of f. Sums over queries
+// and keys are as long as the tiles, whatever d. Threads own blocks of keys; to rows of dQ they add
+// in the order of these, whose c then is the plan's. Cost: theory::tile_fused.
+template <class T>
+class TileFused {
+ public:
+  // As of ColStream.
+  TileFused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t nr,
+            const Workers& workers, WorkspaceLayout* layout, index_t problems, index_t heads);
+
+  index_t block_count() const { return ceil_div(m_, c_); }
+  bool takes_whole_problems() const { return kind_.queries && !has_turns(); }
+  bool has_turns() const { return gates_.count > 0; }
+  void prepare(const Trace& trace, const KeyPassOperands<T>& operands, index_t problem,
+               void* workspace) const;
+  void begin(int, void*) const {}
+  void run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                 const KeyPassOperands<T>& operands, index_t problem, index_t block, int worker,
+                 void* workspace) const;
+
+ private:
+  struct Run;   // one block of keys
+  struct Tile;  // one block of queries of it
+
+  parallel::OrderedGate* gate(index_t problem, index_t head, index_t row, void* workspace) const;
+
+  index_t n_, m_, d_, e_;
+  KeyPassKind kind_;
+  index_t c_, rho_, w_, nr_;
+  index_t heads_;
+  Mask mask_, seen_by_;  // which keys a query sees, which queries see a key
+  index_t tile_stride_, row_stride_;
+
+  WorkspaceLayout worker_layout_;
+  Slot<std::byte> workers_;
+  // Of rows of dQ that several workers add to: [problem][head][block of queries], turns are blocks
+  // of keys.
+  Slot<parallel::OrderedGate> gates_;
+  struct {
+    Slot<T> f, q;    // [rho][c]; p takes the place of f
+    Slot<T> rows;    // [rho][w], of S and dO
+    Slot<T> panels;  // [w][c], [c][w] or [rho][w]
+    Slot<T> lse;     // [rho], where a bias may hide all keys
+  } worker_;
+};
+
+}  // namespace ioattn::schedules

@@ -1,0 +1,230 @@
+#include "schedules/tile_fused_tile.hpp"
+
+#include <algorithm>
+
+#include "schedules/masked_tile.hpp"
+#include "schedules/score_bias.hpp"
+
+// What becomes of one pair of score tiles.
+namespace ioattn::schedules {
+
+template <class T>
+TileFused<T>::Tile::Tile(const Run& of, index_t query_head, const Range& queries_of, bool has_terms)
+    : run(of),
+      pass(of.pass),
+      trace(of.trace),
+      rows(queries_of),
+      keys(of.keys),
+      head(query_head),
+      begun(has_terms),
+      queries(of.operands.queries),
+      d_o(of.operands.d_o),
+      bias(of.operands.bias),
+      f(pass.worker_.f.in(of.memory)),
+      q(pass.worker_.q.in(of.memory)),
+      copy(pass.worker_.rows.in(of.memory)),
+      panels(pass.worker_.panels.in(of.memory)) {
+  queries.data += queries.data != nullptr ? head * of.operands.queries_step : 0;
+  d_o.data += head * of.operands.d_o_step;
+  if (has_bias()) bias.data += head * of.operands.bias_step;
+}
+
+template <class T>
+void TileFused<T>::Tile::add() const {
+  const KeyPassKind& kind = pass.kind_;
+  const Block tile = part_of(Operand::p, rows, keys);
+  if (has_bias()) {
+    load_bias_rows(trace, bias, rows, keys, round_up(keys.size(), pass.nr_), f, pass.tile_stride_);
+  }
+  trace.create(tile);
+  make_weights();
+  make_gradients();
+  if (kind.of_keys()) add_to_keys();
+  if (kind.queries) add_to_queries();
+  trace.remove(tile);
+}
+
+template <class T>
+void TileFused<T>::Tile::make_weights() const {
+  const Block lse = rows_of(Operand::LSE, rows, 1);
+  trace.read(lse);
+  Range k(pass.d_, pass.w_);
+  do {  // also where d is 0
+    trace.read(part_of(Operand::S, rows, k));
+    copy_rows(queries, k, run.operands.scale);
+    kernels::Product<T> p = score(Operand::A2, run.operands.keys, k, f);
+    p.accumulate = p.accumulate || has_bias();
+    if (k.end == pass.d_) {
+      p.epilogue = kernels::Epilogue::exp;
+      p.row = shift();
+    }
+    run.kernels.product(p);
+    trace.remove(part_of(Operand::A2, keys, k));
+    trace.remove(part_of(Operand::S, rows, k));
+    k.next();
+  } while (k);
+  trace.remove(lse);
+}
+
+template <class T>
+const T* TileFused<T>::Tile::shift() const {
+  const T* lse = run.operands.lse + head * run.operands.lse_step + rows.begin;
+  if (!has_bias()) return lse;
+  T* copied = pass.worker_.lse.in(run.memory);
+  std::copy_n(lse, rows.size(), copied);
+  hide_rows_without_keys(rows.size(), copied);
+  return copied;
+}
+
+template <class T>
+void TileFused<T>::Tile::make_gradients() const {
+  const bool makes_p = pass.kind_.makes_p(), of_values = pass.kind_.of_values();
+  if (makes_p) trace.create(part_of(Operand::q, rows, keys));
+  Range k(pass.e_, pass.w_);
+  do {
+    const Block streamed = part_of(Operand::dO, rows, k);
+    const Block second = part_of(Operand::dO_panels, rows, k);
+    trace.read(streamed);
+    if (makes_p) {
+      copy_rows(d_o, k, T(1));
+      run.kernels.product(score(Operand::h, run.operands.values, k, q));
+      trace.remove(part_of(Operand::h, keys, k));
+      if (of_values) trace.create(second);
+    }
+    if (of_values) {
+      add_to_key_sums(d_o, k, run.operands.d_values, Operand::W);
+      if (makes_p) trace.remove(second);
+    }
+    trace.remove(streamed);
+    k.next();
+  } while (k);
+  if (!makes_p) return;
+
+  const Block delta = rows_of(Operand::delta, rows, 1);
+  trace.read(delta);
+  const T* shift = run.operands.delta + head * run.operands.delta_step + rows.begin;
+  for (index_t i = 0; i < rows.size(); ++i) {
+    T* weights = f + i * pass.tile_stride_;
+    const T* products = q + i * pass.tile_stride_;
+    const T shift_i = shift[i];
+    for (index_t j = 0; j < keys.size(); ++j)
+      weights[j] *= run.operands.scale * (products[j] - shift_i);
+  }
+  trace.remove(delta);
+  trace.remove(part_of(Operand::q, rows, keys));
+}
+
+template <class T>
+void TileFused<T>::Tile::add_to_keys() const {
+  for (Range k(pass.d_, pass.w_); k; k.next()) {
+    trace.read(part_of(Operand::S, rows, k));
+    add_to_key_sums(queries, k, run.operands.d_keys, run.operands.d_keys_name);
+    trace.remove(part_of(Operand::S, rows, k));
+  }
+}
+
+template <class T>
+void TileFused<T>::Tile::add_to_queries() const {
+  MatrixView<T> sums = run.operands.d_queries;
+  if (sums.data != nullptr) sums.data += head * run.operands.d_queries_step;
+  parallel::OrderedGate* gate = pass.gate(run.problem, head, rows.begin, run.workspace);
+  if (gate != nullptr) gate->wait_for(run.turn);
+  for (Range k(pass.d_, pass.w_); k; k.next()) {
+    trace.read(part_of(Operand::A2, keys, k));
+    pack_columns(run.operands.keys, keys, k);
+    kernels::Product<T> p = sum_of(keys, k, sums.at(rows.begin, k.begin), sums.stride);
+    p.rows = rows.size();
+    p.a_row = pass.tile_stride_;
+    p.a_depth = 1;
+    add_product(p, part_of(run.operands.d_queries_name, rows, k),
+                run.operands.accumulate || pass.mask_.hides() || keys.begin > 0, pass.mask_, rows,
+                keys);
+    trace.remove(part_of(Operand::A2, keys, k));
+  }
+  if (gate != nullptr) gate->pass(run.turn);
+}
+
+template <class T>
+void TileFused<T>::Tile::add_to_key_sums(const MatrixView<const T>& terms, const Range& k,
+                                         const MatrixView<T>& sums, Operand name) const {
+  pack_columns(terms, rows, k);
+  kernels::Product<T> p = sum_of(rows, k, sums.at(keys.begin, k.begin), sums.stride);
+  p.rows = keys.size();
+  p.a_row = 1;
+  p.a_depth = pass.tile_stride_;
+  add_product(p, part_of(name, keys, k), begun, pass.seen_by_, keys, rows);
+}
+
+template <class T>
+kernels::Product<T> TileFused<T>::Tile::sum_of(const Range& terms, const Range& k, T* sums,
+                                               index_t stride) const {
+  kernels::Product<T> p;
+  p.cols = k.size();
+  p.depth = terms.size();
+  p.a = f;
+  p.b = panels;
+  p.b_panel = terms.size() * pass.nr_;
+  p.b_row = pass.nr_;
+  p.c = sums;
+  p.c_panel = pass.nr_;
+  p.c_row = stride;
+  return p;
+}
+
+template <class T>
+void TileFused<T>::Tile::add_product(kernels::Product<T> p, const Block& sums, bool accumulate,
+                                     const Mask& mask, const Range& of_rows,
+                                     const Range& terms) const {
+  p.accumulate = accumulate;
+  if (accumulate) {
+    trace.read(sums);
+  } else {
+    trace.create(sums);
+  }
+  masked_product(run.kernels, p, mask, of_rows, terms);
+  trace.write_and_remove(sums);
+}
+
+template <class T>
+kernels::Product<T> TileFused<T>::Tile::score(Operand name, const MatrixView<const T>& of_keys,
+                                              const Range& k, T* tile) const {
+  trace.read(part_of(name, keys, k));
+  run.kernels.pack(of_keys.at(keys.begin, k.begin), of_keys.stride, 1, keys.size(), k.size(),
+                   panels);
+  kernels::Product<T> p;
+  p.rows = rows.size();
+  p.cols = keys.size();
+  p.depth = k.size();
+  p.a = copy;
+  p.a_row = pass.row_stride_;
+  p.a_depth = 1;
+  p.b = panels;
+  p.b_panel = k.size() * pass.nr_;
+  p.b_row = pass.nr_;
+  p.c = tile;
+  p.c_panel = pass.nr_;
+  p.c_row = pass.tile_stride_;
+  p.accumulate = k.begin > 0;
+  p.padded = true;
+  return p;
+}
+
+template <class T>
+void TileFused<T>::Tile::copy_rows(const MatrixView<const T>& from, const Range& k, T scale) const {
+  T* to = copy;
+  for (index_t i = rows.begin; i < rows.end; ++i, to += pass.row_stride_) {
+    const T* row = from.at(i, k.begin);
+    for (index_t l = 0; l < k.size(); ++l) to[l] = scale * row[l];
+  }
+}
+
+template <class T>
+void TileFused<T>::Tile::pack_columns(const MatrixView<const T>& from, const Range& some,
+                                      const Range& k) const {
+  run.kernels.pack(from.at(some.begin, k.begin), 1, from.stride, k.size(), some.size(), panels);
+}
+
+template struct TileFused<float>::Tile;
+template struct TileFused<double>::Tile;
+
+}  // namespace ioattn::schedules

@@ -1,0 +1,69 @@
+#pragma once
+
+#include "schedules/tile_fused.hpp"
+
+namespace ioattn::schedules {
+
+// Columns [cols.begin, cols.end) of the rows of a block.
+inline Block part_of(Operand operand, const Range& rows, const Range& cols) {
+  return {operand, rows.begin, cols.begin, rows.size(), cols.size()};
+}
+
+template <class T>
+struct TileFused<T>::Run {
+  const TileFused& pass;
+  const kernels::KernelTable<T>& kernels;
+  const Trace& trace;
+  const KeyPassOperands<T>& operands;
+  index_t problem, turn;
+  void* workspace;
+  void* memory;  // of the worker
+  Range keys;
+
+  void stream_queries() const;
+  // Zeros, to which terms are added.
+  void clear(Operand name, const MatrixView<T>& sums, const Range& rows) const;
+};
+
+template <class T>
+struct TileFused<T>::Tile {
+  const Run& run;
+  const TileFused& pass;
+  const Trace& trace;
+  const Range &rows, keys;
+  index_t head;
+  bool begun;  // gradients of the keys have terms of other queries
+  MatrixView<const T> queries, d_o, bias;
+  T *f, *q, *copy, *panels;
+
+  Tile(const Run& of, index_t query_head, const Range& queries_of, bool has_terms);
+
+  bool has_bias() const { return bias.data != nullptr; }
+  void add() const;
+  // f = exp(S K^T - LSE)
+  void make_weights() const;
+  const T* shift() const;  // LSE
+  // dV += f^T dO and q = dO V^T while dO streams; then f becomes scale * p, p = f o (q - delta).
+  void make_gradients() const;
+  // dK += p^T Q, p scaled
+  void add_to_keys() const;
+  // dQ += p K, p scaled, when all earlier blocks of keys have been added.
+  void add_to_queries() const;
+  // sums[key] += the sum over queries of tile[query][key] terms[query], columns k of it.
+  void add_to_key_sums(const MatrixView<const T>& terms, const Range& k, const MatrixView<T>& sums,
+                       Operand name) const;
+  // A product of the tile and packed columns of `terms`, a sum over these.
+  kernels::Product<T> sum_of(const Range& terms, const Range& k, T* sums, index_t stride) const;
+  void add_product(kernels::Product<T> p, const Block& sums, bool accumulate, const Mask& mask,
+                   const Range& of_rows, const Range& terms) const;
+  // tile[query][key] (+)= the copied columns k of rows of queries times those of the keys, which
+  // are read straight into panels.
+  kernels::Product<T> score(Operand name, const MatrixView<const T>& of_keys, const Range& k,
+                            T* tile) const;
+  // In one piece: rows a power of 2 apart would compete for the same cache lines.
+  void copy_rows(const MatrixView<const T>& from, const Range& k, T scale) const;
+  // Columns k of some rows as lanes.
+  void pack_columns(const MatrixView<const T>& from, const Range& some, const Range& k) const;
+};
+
+}  // namespace ioattn::schedules
