@@ -8,6 +8,7 @@
 #include "api/batch_call.hpp"
 #include "api/layer.hpp"
 #include "api/session.hpp"
+#include "schedules/thread_counts.hpp"
 
 // libomp forgets memory of its own when the number of threads grows. The sanitizer names the hook.
 // NOLINTBEGIN(bugprone-reserved-identifier)
@@ -127,7 +128,7 @@ TYPED_TEST(Bits, DoNotDependOnThreads) {
           } else {
             call.expect_backward();
           }
-          for (const int threads : {2, 3, 5})
+          for (const int threads : thread_counts)
             EXPECT_TRUE(same_bits(bits(plan, threads), expected)) << threads << " threads";
           ++compared;
         }
@@ -159,7 +160,7 @@ TYPED_TEST(Bits, OfABatchUnderAMaskDoNotDependOnThreads) {
     for (const plan::Plan& plan : plans(Pass::forward, inputs, M)) {
       SCOPED_TRACE(name_of(call.shape) + ' ' + plan::to_text(plan));
       std::vector<T> expected;
-      for (const int threads : {1, 2, 3, 5}) {
+      for (const int threads : thread_counts) {
         call.reset();
         const Status status =
             api::layer_forward<T>(inputs, plan, threads, nullptr,
@@ -192,7 +193,7 @@ TYPED_TEST(Bits, OfABatchUnderAMaskDoNotDependOnThreads) {
       plan::GradientPlan plan;
       ASSERT_TRUE(plan::make_gradient_plan(request, wanted.set(), &plan).is_ok());
       std::vector<T> expected;
-      for (const int threads : {1, 2, 3, 5}) {
+      for (const int threads : thread_counts) {
         call.reset_gradients();
         const Status status =
             api::layer_gradients<T>(inputs, {call.d_o.data(), p.n, p.dv, call.d_o.stride()},

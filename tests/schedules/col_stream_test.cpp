@@ -16,6 +16,7 @@
 #include "schedules/random_problem.hpp"
 #include "schedules/rounding_limit.hpp"
 #include "schedules/tables.hpp"
+#include "schedules/thread_counts.hpp"
 #include "theory/block_costs.hpp"
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
@@ -265,7 +266,7 @@ TYPED_TEST(ColStreamValues, AreTheOraclesForEveryNumberOfThreads) {
                       0);
           }
         };
-        for (const int threads : {2, 3, 7})
+        for (const int threads : some_thread_counts(cases))
           same(pass.run(choice, blocks, table, threads, nullptr), true);
         // The keys of a block do not change the other sums either.
         Blocks other = blocks;

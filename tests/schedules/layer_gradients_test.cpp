@@ -12,6 +12,7 @@
 #include "schedules/gradient_case.hpp"
 #include "schedules/random_problem.hpp"
 #include "schedules/tables.hpp"
+#include "schedules/thread_counts.hpp"
 #include "theory/gradients_cost.hpp"
 
 namespace ioattn_test {
@@ -238,7 +239,7 @@ TYPED_TEST(LayerGradientValues, AreTheOraclesForEveryNumberOfThreads) {
                         ref::pass_ratio);
           ++accurate;
         }
-        for (const int threads : {2, 3}) {
+        for (const int threads : some_thread_counts(cases)) {
           const Gradients<T> other = problem.run(set, plan.blocks, table, threads, nullptr);
           for (const auto& [name, matrix] : one) {
             ASSERT_EQ(std::memcmp(matrix.values.data(), other.at(name).values.data(),

@@ -11,6 +11,7 @@
 #include "plan/product_blocks.hpp"
 #include "schedules/odd_tile.hpp"
 #include "schedules/random_problem.hpp"
+#include "schedules/thread_counts.hpp"
 #include "theory/block_costs.hpp"
 
 namespace ioattn_test {
@@ -143,7 +144,7 @@ TEST(ProductPass, ThreadsDoNotChangeABit) {
     for (double& value : b.values) value = std::exp(value);
     std::fill(result.values.begin(), result.values.end(), 0.0);
     const std::vector<double> one = run(c, a, b, result, 1, nullptr);
-    for (int threads : {2, 3, 5}) {
+    for (const int threads : some_thread_counts(round / 2)) {
       ASSERT_EQ(std::memcmp(one.data(), run(c, a, b, result, threads, nullptr).data(),
                             one.size() * sizeof(double)),
                 0)

@@ -8,6 +8,7 @@
 #include "schedules/layer_data.hpp"
 #include "schedules/random_problem.hpp"
 #include "schedules/tables.hpp"
+#include "schedules/thread_counts.hpp"
 #include "theory/io_cost.hpp"
 
 namespace ioattn_test {
@@ -66,13 +67,14 @@ TYPED_TEST(Threads, DoNotChangeABit) {
     LayerData<T> data(shape, round % 3, random.engine());
     std::vector<T> expected;
     make_forward_results(shape, &data);
+    const std::array<int, 3> some = some_thread_counts(round / 2);
     for (const Variant& v : every_third_variant(round)) {
       if (shape.mask.hides() && !takes_masks(v.schedule)) continue;
       const index_t M = plan::least_fast_memory(v, shape) * random.logarithmic(1, 4000);
       Blocks blocks;
       ASSERT_TRUE(plan::choose_blocks(v, false, shape, M, table.tile, &blocks));
       if (uses(v, "rho") && blocks.r >= shape.n && blocks.rho < shape.n) ++split_further;
-      for (int threads : {1, 2, 3, 5}) {
+      for (const int threads : {1, some[0], some[1], some[2]}) {
         data.poison_outputs(v.pass);
         ASSERT_TRUE(
             run_pass(v.pass, v.schedule, shape, blocks, table, threads, nullptr, &data).is_ok());
