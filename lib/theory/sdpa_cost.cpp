@@ -12,10 +12,12 @@ IoCost times(index_t heads, const IoCost& one) {
 }  // namespace
 
 ScheduleCost sdpa_forward_cost(const SdpaShape& shape, const Blocks& blocks, bool lse) {
-  IoCost head = row_stream_forward_pass(shape.head(), blocks);
+  const Schedule schedule = forward_schedule(blocks);
+  const bool by_tiles = schedule == Schedule::tile_fused;
+  IoCost head = (by_tiles ? tile_fused_forward : row_stream_forward_pass)(shape.head(), blocks);
   if (!lse) head.writes -= shape.n;
   ScheduleCost cost;
-  cost.add("row_stream", times(shape.all_heads(), head));
+  cost.add(name_of(schedule), times(shape.all_heads(), head));
   return cost;
 }
 

@@ -17,6 +17,7 @@
 #include "schedules/odd_tile.hpp"
 #include "schedules/random_sdpa.hpp"
 #include "schedules/rounding_limit.hpp"
+#include "theory/block_costs.hpp"
 #include "theory/sdpa_cost.hpp"
 
 namespace ioattn_test {
@@ -313,6 +314,40 @@ SdpaBlocks blocks_of_tiles(const SdpaShape& shape, const SdpaSet& set, bool one_
   return blocks;
 }
 
+TEST(Sdpa, ForwardCountsOfTilesAreTheFormula) {
+  RandomProblem random(75);
+  const auto& table = odd_tile<float>();
+  int masked = 0, several = 0;
+  for (int trial = 0; trial < 1500 && !HasFailure(); ++trial) {
+    const SdpaShape shape = random_shape(&random, 30, 12);
+    const bool o = random.uniform(0, 3) > 0, lse = !o || random.uniform(0, 3) > 0;
+    SdpaShape computed = shape;
+    if (!o) computed.dv = 0;
+    LayerShape head = computed.head();
+    head.mask = {};
+    Blocks blocks;
+    blocks.c = blocks.rho = blocks.w = 1;
+    const index_t least_M = theory::tile_fused_forward(head, blocks).footprint;
+    const index_t M = trial % 5 == 0 ? least_M : random.logarithmic(least_M, 300 * least_M);
+    blocks = plan::choose_tile_fused_forward(head, M, table.tile);
+    SCOPED_TRACE(to_text(SdpaProblem{shape}) + " M=" + std::to_string(M) +
+                 " c=" + std::to_string(blocks.c) + " rho=" + std::to_string(blocks.rho) +
+                 " w=" + std::to_string(blocks.w));
+    SdpaCase<float> problem(shape, ref::Layout::bhsd, std::uint64_t(trial));
+    instruments::IoCounter counter;
+    ASSERT_TRUE(problem.forward(blocks, {&table, 1, &counter}, o, lse).is_ok());
+    const theory::ScheduleCost cost = theory::sdpa_forward_cost(computed, blocks, lse);
+    hold_to_formula(counter, cost, shape);
+    ASSERT_STREQ(cost.phases[0].name, "tile_fused");
+    ASSERT_LE(cost.total().footprint, M);
+    problem.check_forward(o, lse, std::max(limit(shape.m, blocks.c), limit(shape.d, blocks.w)));
+    masked += shape.mask.hides();
+    several += shape.n > blocks.rho && shape.m > blocks.c;
+  }
+  EXPECT_GT(masked, 400);
+  EXPECT_GT(several, 400);
+}
+
 TEST(Sdpa, CountsOfPairsOfTilesAreTheFormula) {
   RandomProblem random(73);
   const auto& table = odd_tile<float>();
@@ -384,7 +419,9 @@ TYPED_TEST(SdpaValues, AreTheOraclesForEveryNumberOfThreads) {
     const bool o = trial % 7 != 5, lse = trial % 7 != 6;
     std::vector<T> one;
     for (const int threads : {1, 2, 3, 5, 7}) {
-      ASSERT_TRUE(problem.forward(blocks.rows, {&table, threads}, o, lse).is_ok());
+      Blocks forward = blocks.rows;
+      if (trial % 2 == 1) forward.r = 0;  // by tiles
+      ASSERT_TRUE(problem.forward(forward, {&table, threads}, o, lse).is_ok());
       if (threads == 1) problem.check_forward(o, lse, allowed);
       std::vector<T> all = problem.outputs();
       ASSERT_TRUE(problem.backward(set, blocks, {&table, threads}).is_ok());
