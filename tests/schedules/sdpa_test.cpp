@@ -488,7 +488,7 @@ TYPED_TEST(SdpaValues, DoNotDependOnThePlaceOfAHead) {
   expect_repeated(one.dv(), many.dv());
 }
 
-// A key that is NaN reaches no gradient of a query that does not see it, nor of keys that no query
+// A key that is NaN reaches no output of a query that does not see it, nor of keys that no query
 // sees with it; a query that is NaN, no other query and no key that it does not see.
 TYPED_TEST(SdpaValues, OfPairsOfTilesHideNaN) {
   using T = TypeParam;
@@ -510,7 +510,11 @@ TYPED_TEST(SdpaValues, OfPairsOfTilesHideNaN) {
     const auto& table = trial % 2 == 0 ? odd_tile<T>() : kernels->table<T>();
     const typename SdpaCase<T>::Run run = {&table, 2};
     ref::SdpaInputs<double> inputs = SdpaCase<T>::inputs_for(shape, 6, 0);
+    Blocks forward = blocks.rows;
+    forward.r = 0;  // by tiles
     SdpaCase<T> clean(shape, ref::Layout::bhsd, inputs);
+    ASSERT_TRUE(clean.forward(forward, run).is_ok());
+    const ref::StridedTensor<T> clean_o = clean.o();
     ASSERT_TRUE(clean.backward(set, blocks, run).is_ok());
     const bool of_key = trial % 4 < 2;
     const index_t bad = random.uniform(0, (of_key ? shape.m : shape.n) - 1);
@@ -526,6 +530,8 @@ TYPED_TEST(SdpaValues, OfPairsOfTilesHideNaN) {
       spoil(&inputs.dO);
     }
     SdpaCase<T> spoilt(shape, ref::Layout::bhsd, inputs);
+    ASSERT_TRUE(spoilt.forward(forward, run).is_ok());
+    const ref::StridedTensor<T> spoilt_o = spoilt.o();
     ASSERT_TRUE(spoilt.backward(set, blocks, run).is_ok());
     // Queries that see the bad key, or the bad query; and keys that one of these sees.
     const Interval queries =
@@ -542,6 +548,7 @@ TYPED_TEST(SdpaValues, OfPairsOfTilesHideNaN) {
             << "row " << i << ", bad " << (of_key ? "key " : "query ") << bad;
       }
     };
+    same(clean_o, spoilt_o, queries, shape.n);
     same(clean.dq(), spoilt.dq(), queries, shape.n);
     same(clean.dk(), spoilt.dk(), keys, shape.m);
     same(clean.dv(), spoilt.dv(), keys, shape.m);
