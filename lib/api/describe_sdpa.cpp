@@ -14,6 +14,10 @@ void add_blocks(std::string_view phase, const SdpaBlocks& blocks, JsonObject* js
     sizes.add("r", blocks.rows.r);
     sizes.add("c", blocks.rows.c);
     sizes.add("rho", blocks.rows.rho);
+  } else if (blocks.keys.c == 0) {  // forward
+    sizes.add("c", blocks.rows.c);
+    sizes.add("rho", blocks.rows.rho);
+    sizes.add("w", blocks.rows.w);
   } else {
     sizes.add("c", blocks.keys.c);
     sizes.add("rho", blocks.keys.rho);

@@ -86,11 +86,17 @@ struct SdpaGradients {
 };
 
 // Block sizes of the phases: row_stream in the h-form with stored products, forward or backward,
+// or forward tile_fused,
 // and col_stream or tile_fused; dQ is made by either.
 struct SdpaBlocks {
   Blocks rows, keys;
   Schedule by_keys = Schedule::col_stream;  // what the blocks of keys are of
   bool operator==(const SdpaBlocks&) const = default;
 };
+
+// What blocks of the forward pass are of: tile_fused holds no rows.
+inline Schedule forward_schedule(const Blocks& rows) {
+  return rows.r > 0 ? Schedule::row_stream : Schedule::tile_fused;
+}
 
 }  // namespace ioattn

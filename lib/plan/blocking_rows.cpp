@@ -70,7 +70,8 @@ double row_pass_time(const Variant& variant, const LayerShape& shape, const Bloc
   const bool halved = variant.schedule == Schedule::half_dim;
   const index_t first_half = halved ? shape.d / 2 : 0;
   const double width = static_cast<double>(shape.d - first_half);
-  const double score_products = variant.schedule == Schedule::row_stream ? 2 : 1;
+  const bool makes_q = variant.pass == Pass::backward && variant.schedule == Schedule::row_stream;
+  const double score_products = makes_q ? 2 : 1;
   const index_t used = std::min(blocks.rho, shape.n);
   const double dx = variant.products == Products::fused ? n * d * d / efficiency(used) : 0;
   return fma_per_word * static_cast<double>(words) +

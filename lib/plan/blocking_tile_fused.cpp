@@ -16,11 +16,11 @@ constexpr index_t least_shares = 8;
 constexpr index_t shortest_share = 64;
 // The kernels' sums have blocks of as many terms: a longer depth is no faster.
 constexpr index_t longest_w = 256;
-// Sums over queries read the tile by columns, a cache line for every term beside the panel, and a
-// block of 256 terms of both is more than L1. Three quarters of it were 7 % faster on Zen 3, all
-// five products together.
+// Sums that read the tile by columns (over queries; forward, over keys) take a cache line for every
+// term beside the panel, and 256 terms of both are more than L1: on Zen 3 such products reach 0.85
+// of the peak with 256 terms, 0.89 with 192, and 0.93 where they read rows.
 constexpr index_t longest_by_columns = 192;
-constexpr double slower_beyond = 1.15;
+constexpr double slower_beyond = 1.06;
 
 Blocks blocks_of(KeyPassKind kind, index_t c, index_t rho, index_t w) {
   Blocks blocks;
@@ -67,33 +67,53 @@ double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
                   wasted_lanes(w, tile));
 }
 
-Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMemory& memory,
-                         const TileShape& tile) {
-  Blocks best = blocks_of(kind, 1, 1, 1);
+double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
+                               const FastMemory& memory, const TileShape& tile) {
+  const index_t d = shape.d, e = shape.dv;
+  const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
+  const index_t w = std::min(blocks.w, std::max(d, e));
+  const double by_columns = (c > longest_by_columns ? slower_beyond : 1) / efficiency(c);
+  return fma_per_word * static_cast<double>(theory::tile_fused_forward(shape, blocks).words()) +
+         fma_per_inner_word * inner_words_of_tiles(shape, blocks, memory, tile) +
+         product(shape.n, shape.m) *
+             (static_cast<double>(d) * wasted_lanes(rho, tile) / efficiency(w) +
+              static_cast<double>(e) * wasted_lanes(w, tile) * by_columns);
+}
+
+namespace {
+
+// What the choices for both passes search: c up to `longest`, any rho, w.
+template <class Footprint, class Time>
+Blocks search_tiles(const LayerShape& shape, const Blocks& least_blocks, index_t longest,
+                    const FastMemory& memory, const TileShape& tile, const Footprint& footprint,
+                    const Time& time) {
+  Blocks best = least_blocks;
   double least = std::numeric_limits<double>::infinity();
-  const auto consider = [&](index_t c, index_t rho, index_t w) {
-    const Blocks blocks = blocks_of(kind, c, rho, w);
-    const double time = tile_fused_time(shape, blocks, kind, memory, tile);
-    if (time < least) {
-      least = time;
+  const auto with = [&](index_t c, index_t rho, index_t w) {
+    Blocks blocks = least_blocks;
+    blocks.c = c;
+    blocks.rho = rho;
+    blocks.w = w;
+    return blocks;
+  };
+  const auto consider = [&](const Blocks& blocks) {
+    const double estimate = time(blocks);
+    if (estimate < least) {
+      least = estimate;
       best = blocks;
     }
   };
-  // Where dQ is made c is the same for every number of threads: blocks have to be enough for many.
-  const index_t shared =
-      kind.queries ? std::max(ceil_div(shape.m, least_shares), shortest_share) : shape.m;
-  const index_t longest = std::min(shape.m, shared);
   const auto consider_keys = [&](index_t rho, index_t w) {
-    const index_t most = largest(longest, [&](index_t c) {
-      return theory::tile_fused(shape, blocks_of(kind, c, rho, w), kind).footprint <= memory.M;
-    });
+    const index_t most =
+        largest(longest, [&](index_t c) { return footprint(with(c, rho, w)) <= memory.M; });
     if (most < 1) return;
-    consider(ceil_div(shape.m, ceil_div(shape.m, most)), rho, w);
+    consider(with(ceil_div(shape.m, ceil_div(shape.m, most)), rho, w));
     const index_t panel = tile.cols;
-    if (most < shape.m && most > panel) consider(round_down(most, panel), rho, w);
+    if (most < shape.m && most > panel) consider(with(round_down(most, panel), rho, w));
     // Of an outer cache fewer may be faster.
     if (!memory.is_outer()) return;
-    for (index_t c = most; c >= 4 * panel; c = round_down(3 * c / 4, panel)) consider(c, rho, w);
+    for (index_t c = most; c >= 4 * panel; c = round_down(3 * c / 4, panel))
+      consider(with(c, rho, w));
   };
   for (index_t w = longest_w; w >= 1; w /= 2) {
     if (w > 1 && w / 2 >= std::max(shape.d, shape.dv)) continue;
@@ -103,6 +123,27 @@ Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMe
     }
   }
   return best;
+}
+
+}  // namespace
+
+Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMemory& memory,
+                         const TileShape& tile) {
+  // Where dQ is made c is the same for every number of threads: blocks have to be enough for many.
+  const index_t shared =
+      kind.queries ? std::max(ceil_div(shape.m, least_shares), shortest_share) : shape.m;
+  return search_tiles(
+      shape, blocks_of(kind, 1, 1, 1), std::min(shape.m, shared), memory, tile,
+      [&](const Blocks& blocks) { return theory::tile_fused(shape, blocks, kind).footprint; },
+      [&](const Blocks& blocks) { return tile_fused_time(shape, blocks, kind, memory, tile); });
+}
+
+Blocks choose_tile_fused_forward(const LayerShape& shape, const FastMemory& memory,
+                                 const TileShape& tile) {
+  return search_tiles(
+      shape, blocks_of(KeyGradients::both, 1, 1, 1), shape.m, memory, tile,
+      [&](const Blocks& blocks) { return theory::tile_fused_forward(shape, blocks).footprint; },
+      [&](const Blocks& blocks) { return tile_fused_forward_time(shape, blocks, memory, tile); });
 }
 
 }  // namespace ioattn::plan

@@ -16,4 +16,10 @@ Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMe
 double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                        const FastMemory& memory, const TileShape& tile);
 
+// The same of the forward pass; its least is below that of row_stream.
+Blocks choose_tile_fused_forward(const LayerShape& shape, const FastMemory& memory,
+                                 const TileShape& tile);
+double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
+                               const FastMemory& memory, const TileShape& tile);
+
 }  // namespace ioattn::plan

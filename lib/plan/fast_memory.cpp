@@ -51,34 +51,64 @@ double inner_words_of_keys(const LayerShape& shape, const Blocks& blocks, KeyPas
   return product(ceil_div(shape.n, rho), ceil_div(shape.m, c)) * words;
 }
 
+namespace {
+
+// The words of products with score tiles, rho queries by c keys.
+class InnerWordsOfTiles {
+ public:
+  InnerWordsOfTiles(const LayerShape& shape, const Blocks& blocks, const FastMemory& memory,
+                    const TileShape& tile)
+      : c_(std::min(blocks.c, shape.m)),
+        rho_(std::min(blocks.rho, shape.n)),
+        w_(blocks.w),
+        panel_(tile.cols),
+        inner_M_(memory.inner_M) {}
+
+  // Of a depth, w terms at a time: `rows` that are read for every panel of `lanes`, these, and the
+  // tile to and fro.
+  double score(index_t rows, index_t lanes, index_t depth) const {
+    const index_t w = std::min(w_, depth), times = ceil_div(depth, std::max<index_t>(w, 1));
+    const index_t rereads = stays(rows * w) ? 1 : ceil_div(lanes, panel_);
+    return product(rereads * rows + lanes, depth) + product(2 * times, rho_ * c_);
+  }
+  // Sums of a width over the tile, w columns at a time.
+  double sum(index_t rows, index_t terms, index_t width) const {
+    const index_t step = stays(rho_ * c_) ? w_ : panel_;
+    return product(ceil_div(width, std::max<index_t>(step, 1)), rho_ * c_) +
+           product(terms + 2 * rows, width);
+  }
+  index_t c() const { return c_; }
+  index_t rho() const { return rho_; }
+
+ private:
+  // What is read again for every panel, if it does not stay beside some of these.
+  bool stays(index_t words) const { return words + 2 * std::max(rho_, c_) * panel_ <= inner_M_; }
+
+  index_t c_, rho_, w_, panel_, inner_M_;
+};
+
+}  // namespace
+
 double inner_words_of_tiles(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                             const FastMemory& memory, const TileShape& tile) {
   if (!memory.is_outer()) return 0;
-  const index_t d = shape.d, e = shape.dv;
-  const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
-  // What is read again for every panel, if it does not stay beside some of these.
-  const auto stays = [&](index_t words) {
-    return words + 2 * std::max(rho, c) * tile.cols <= memory.inner_M;
-  };
-  const auto panels = [&](index_t cols) { return ceil_div(cols, index_t(tile.cols)); };
-  // Of a depth, w terms at a time: rows of queries, panels of keys, and the tile to and fro.
-  const auto score = [&](index_t depth) {
-    const index_t w = std::min(blocks.w, depth), times = ceil_div(depth, std::max<index_t>(w, 1));
-    const index_t rereads = stays(rho * w) ? 1 : panels(c);
-    return product(rereads * rho + c, depth) + product(2 * times, rho * c);
-  };
-  // Sums of a width over the tile, w columns at a time.
-  const auto sum = [&](index_t rows, index_t terms, index_t width) {
-    const index_t times =
-        stays(rho * c) ? ceil_div(width, std::max<index_t>(blocks.w, 1)) : panels(width);
-    return product(times, rho * c) + product(terms + 2 * rows, width);
-  };
-  double words = score(d);
-  if (kind.makes_p()) words += score(e);
-  if (kind.of_keys()) words += sum(c, rho, d);
-  if (kind.of_values()) words += sum(c, rho, e);
-  if (kind.queries) words += sum(rho, c, d);
+  const InnerWordsOfTiles of(shape, blocks, memory, tile);
+  const index_t d = shape.d, e = shape.dv, c = of.c(), rho = of.rho();
+  double words = of.score(rho, c, d);
+  if (kind.makes_p()) words += of.score(rho, c, e);
+  if (kind.of_keys()) words += of.sum(c, rho, d);
+  if (kind.of_values()) words += of.sum(c, rho, e);
+  if (kind.queries) words += of.sum(rho, c, d);
   return product(ceil_div(shape.n, rho), ceil_div(shape.m, c)) * words;
+}
+
+double inner_words_of_tiles(const LayerShape& shape, const Blocks& blocks, const FastMemory& memory,
+                            const TileShape& tile) {
+  if (!memory.is_outer()) return 0;
+  const InnerWordsOfTiles of(shape, blocks, memory, tile);
+  const index_t c = of.c(), rho = of.rho();
+  return product(ceil_div(shape.n, rho), ceil_div(shape.m, c)) *
+         (of.score(c, rho, shape.d) + of.sum(rho, c, shape.dv));
 }
 
 }  // namespace ioattn::plan

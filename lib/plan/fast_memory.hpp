@@ -36,5 +36,7 @@ double inner_words_of_keys(const LayerShape& shape, const Blocks& blocks, KeyPas
                            const FastMemory& memory, const TileShape& tile);
 double inner_words_of_tiles(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                             const FastMemory& memory, const TileShape& tile);
+double inner_words_of_tiles(const LayerShape& shape, const Blocks& blocks, const FastMemory& memory,
+                            const TileShape& tile);  // forward
 
 }  // namespace ioattn::plan

@@ -9,15 +9,24 @@ constexpr std::string_view delta_name = "delta=";
 
 struct Phases {
   bool delta, rows, keys;
+  bool forward = false;  // rows may be of tile_fused
 };
 
 Phases phases_of(const SdpaBlocks& blocks, const SdpaSet& set) {
   return {set.delta(), set.query_pass(blocks.keys.one_pass), set.keys()};
 }
-constexpr Phases forward_phases = {false, true, false};
+constexpr Phases forward_phases = {false, true, false, true};
+
+bool is_tiles(const Blocks& rows, const Phases& runs) {
+  return runs.forward && forward_schedule(rows) == Schedule::tile_fused;
+}
 
 bool has(const SdpaBlocks& blocks, const Phases& runs) {
   const Blocks &rows = blocks.rows, &keys = blocks.keys;
+  if (is_tiles(rows, runs)) {
+    return rows.c > 0 && rows.rho > 0 && rows.w > 0 && rows.form == Form::h &&
+           rows.products == Products::fused;
+  }
   return (!runs.rows || (rows.r > 0 && rows.c > 0 && rows.rho > 0 && rows.form == Form::h &&
                          rows.products == Products::stored)) &&
          (!runs.delta || (rows.o > 0 && rows.w > 0)) &&
@@ -30,6 +39,13 @@ SdpaBlocks cut(const SdpaBlocks& blocks, const Phases& runs) {
   SdpaBlocks taken;
   taken.rows.form = Form::h;
   taken.rows.products = Products::stored;
+  if (is_tiles(blocks.rows, runs)) {
+    taken.rows.products = Products::fused;
+    taken.rows.c = blocks.rows.c;
+    taken.rows.rho = blocks.rows.rho;
+    taken.rows.w = blocks.rows.w;
+    return taken;
+  }
   if (runs.rows) {
     taken.rows.r = blocks.rows.r;
     taken.rows.c = blocks.rows.c;
@@ -51,7 +67,7 @@ SdpaBlocks cut(const SdpaBlocks& blocks, const Phases& runs) {
 }
 
 // One item of the text; what no phase takes is left behind, so that the text is not canonical.
-bool parse_item(std::string_view item, SdpaPlan* plan) {
+bool parse_item(std::string_view item, bool forward, SdpaPlan* plan) {
   SdpaBlocks& blocks = plan->blocks;
   if (item.starts_with(delta_name)) {
     // As if of a product that sums over one column.
@@ -63,7 +79,11 @@ bool parse_item(std::string_view item, SdpaPlan* plan) {
   }
   Plan pass;
   if (!is_pass(item) || !parse_pass(item, &pass, plan)) return false;
-  if (pass.schedule == Schedule::col_stream || pass.schedule == Schedule::tile_fused) {
+  if (forward && pass.schedule == Schedule::tile_fused) {
+    blocks.rows.c = pass.blocks.c;
+    blocks.rows.rho = pass.blocks.rho;
+    blocks.rows.w = pass.blocks.w;
+  } else if (pass.schedule == Schedule::col_stream || pass.schedule == Schedule::tile_fused) {
     blocks.keys = pass.blocks;
     blocks.by_keys = pass.schedule;
   } else {
@@ -83,7 +103,9 @@ bool parse(std::string_view text, const char* what, SdpaPlan* plan, std::string*
     parsed.blocks = blocks_taken(parsed.blocks, set...);
     return to_text(parsed);
   };
-  const auto item = [&](std::string_view of) { return parse_item(of, &parsed); };
+  const auto item = [&](std::string_view of) {
+    return parse_item(of, sizeof...(set) == 0, &parsed);
+  };
   if (!parse_items(text, what, item, canonical, error)) return false;
   if (!has_blocks(parsed.blocks, set...)) {
     *error = std::string("not a plan of ") + what + ": " + std::string(text) + " (it lacks blocks)";
@@ -112,6 +134,8 @@ bool has_blocks(const SdpaBlocks& blocks, const SdpaSet& set) {
 std::string to_text(const SdpaPlan& plan) {
   std::string text;
   Blocks rows = plan.blocks.rows;
+  const bool by_tiles = rows.r == 0 && rows.c > 0;  // forward, and nothing else runs
+  if (by_tiles) return pass_text(plan, Schedule::tile_fused, rows);
   rows.o = rows.w = 0;
   if (rows.r > 0) add_item(pass_text(plan, Schedule::row_stream, rows), &text);
   if (plan.blocks.keys.c > 0) {

@@ -20,7 +20,7 @@ struct SdpaPlan {
 
 // Of the blocks those that the forward pass, or a set of gradients, takes. rows.o and rows.w are
 // of the phase "delta", which runs without "row_stream" where dQ is made on the way of
-// "col_stream".
+// "col_stream" or "tile_fused".
 SdpaBlocks blocks_taken(const SdpaBlocks& blocks);
 SdpaBlocks blocks_taken(const SdpaBlocks& blocks, const SdpaSet& set);
 

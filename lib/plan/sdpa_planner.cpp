@@ -90,7 +90,9 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* 
     Trial trial;
     trial.blocks.rows = choose_row_blocks(variant, head, memory, request.tile);
     trial.time = row_pass_time(variant, head, trial.blocks.rows, memory, request.tile);
-    return trial;
+    const Blocks tiles = choose_tile_fused_forward(head, memory, request.tile);
+    const double time = tile_fused_forward_time(head, tiles, memory, request.tile);
+    return time < trial.time ? Trial{{tiles, {}}, time} : trial;
   };
   choose_level(request, choose, plan, estimate);
   plan->blocks = blocks_taken(plan->blocks);

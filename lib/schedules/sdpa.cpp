@@ -8,6 +8,7 @@
 #include "schedules/forward_pass.hpp"
 #include "schedules/row_pass.hpp"
 #include "schedules/tile_fused.hpp"
+#include "schedules/tile_fused_forward.hpp"
 
 namespace ioattn::schedules {
 namespace {
@@ -230,24 +231,18 @@ class SdpaBackward {
   std::optional<TileFused<T>> tiles_;
 };
 
-}  // namespace
-
-template <class T>
-Status sdpa_forward(const SdpaForwardTask<T>& task) {
-  SdpaShape shape = task.shape;
-  if (task.o.data == nullptr) shape.dv = 0;  // no values, no sum of them
+// By ForwardPass or TileFusedForward.
+template <class T, class Pass>
+Status run_forward_pass(const SdpaForwardTask<T>& task, const SdpaShape& shape, const Pass& pass,
+                        const WorkspaceLayout& layout) {
   const Trace trace(task.observer);
   const int threads = task.observer != nullptr ? 1 : task.threads;
-  WorkspaceLayout layout;
-  const row_stream::ForwardPass<T> pass(shape.head(), task.blocks, *task.kernels,
-                                        workers_for(shape.all_heads(), threads), &layout,
-                                        row_stream::ValueRows::copied);
   WorkspaceMemory buffer;
   const Status allocated = layout.allocate(task.memory, &buffer);
   if (!allocated.is_ok()) return allocated;
   void* memory = buffer.data();
 
-  trace.phase("row_stream");
+  trace.phase(name_of(forward_schedule(task.blocks)));
   for_each_block(
       threads, shape.all_heads(), pass.block_count(),
       [&](int worker) { pass.begin(worker, memory); },
@@ -264,6 +259,24 @@ Status sdpa_forward(const SdpaForwardTask<T>& task) {
         pass.run_block(trace, operands, block, worker, memory);
       });
   return Status::ok();
+}
+
+}  // namespace
+
+template <class T>
+Status sdpa_forward(const SdpaForwardTask<T>& task) {
+  SdpaShape shape = task.shape;
+  if (task.o.data == nullptr) shape.dv = 0;  // no values, no sum of them
+  const int threads = task.observer != nullptr ? 1 : task.threads;
+  const Workers workers = workers_for(shape.all_heads(), threads);
+  WorkspaceLayout layout;
+  if (forward_schedule(task.blocks) == Schedule::tile_fused) {
+    const TileFusedForward<T> pass(shape.head(), task.blocks, *task.kernels, workers, &layout);
+    return run_forward_pass(task, shape, pass, layout);
+  }
+  const row_stream::ForwardPass<T> pass(shape.head(), task.blocks, *task.kernels, workers, &layout,
+                                        row_stream::ValueRows::copied);
+  return run_forward_pass(task, shape, pass, layout);
 }
 
 template <class T>

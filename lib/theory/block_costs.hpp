@@ -93,5 +93,7 @@ index_t col_stream_fma(const LayerShape& shape, Form form, KeyPassKind kind);
 // The same pass of SDPA by pairs of score tiles, past which w columns of everything else stream.
 IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                   index_t heads = 1, bool accumulate = false);
+// The forward pass of SDPA by tiles: Q is read, O and LSE are written.
+IoCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks);
 
 }  // namespace ioattn::theory

@@ -63,4 +63,33 @@ IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kin
   return cost;
 }
 
+IoCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks) {
+  const auto [n, m, d, e, tie, mask] = shape;
+  const index_t c = std::min(blocks.c, m), rho = std::min(blocks.rho, n);
+  const index_t w_d = std::min(blocks.w, d), w_e = std::min(blocks.w, e);
+  index_t queries = ceil_div(m, c) * n, keys = ceil_div(n, rho) * m, pairs = n * m;
+  if (mask.hides()) {
+    queries = keys = pairs = 0;
+    for (index_t i = 0; i < n; i += rho) {
+      const index_t rows = std::min(rho, n - i);
+      const Interval seen = mask.of_any({i, i + rows}, m);
+      if (seen.is_empty()) continue;
+      queries += rows * (ceil_div(seen.end, c) - seen.begin / c);
+      keys += seen.size();
+      pairs += rows * seen.size();
+    }
+  }
+  IoCost cost;
+  cost.reads = queries * (d + e) + keys * (d + e);
+  cost.writes = queries * e + n;
+  cost.created = pairs + queries + n * (e + 2);
+  cost.footprint = 2 * rho + rho * c + std::max((rho + c) * w_d, rho + (rho + c) * w_e);
+  if (mask.hides()) {
+    cost.writes += n * e;  // zeros
+  } else {
+    cost.reads -= n * e;
+  }
+  return cost;
+}
+
 }  // namespace ioattn::theory

@@ -46,11 +46,15 @@ IoCost query_pass_cost(const SdpaShape& shape, const SdpaSet& set, const Blocks&
 }  // namespace
 
 ScheduleCost sdpa_forward_cost(const SdpaShape& shape, const Blocks& blocks, bool lse) {
-  IoCost head = row_stream_forward_pass(shape.head(), blocks);
+  const Schedule schedule = forward_schedule(blocks);
+  const bool by_tiles = schedule == Schedule::tile_fused;
+  IoCost head = (by_tiles ? tile_fused_forward : row_stream_forward_pass)(shape.head(), blocks);
   if (!lse) head.writes -= shape.n;
-  if (shape.has_bias()) head.reads += row_tile_words(shape.head(), blocks);
+  Blocks tiles = blocks;
+  if (by_tiles) tiles.r = tiles.rho;
+  if (shape.has_bias()) head.reads += row_tile_words(shape.head(), tiles);
   ScheduleCost cost;
-  cost.add("row_stream", times(shape.all_heads(), head));
+  cost.add(name_of(schedule), times(shape.all_heads(), head));
   return cost;
 }
 

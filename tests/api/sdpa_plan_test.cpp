@@ -243,6 +243,7 @@ TEST(SdpaPlanDescription, TellsTheClosedFormulas) {
             phase["name"] == "delta" ? Json({{"rows", rows.o}, {"cols", rows.w}})
             : phase["name"] == "row_stream"
                 ? Json({{"r", rows.r}, {"c", rows.c}, {"rho", rows.rho}})
+            : is_forward ? Json({{"c", rows.c}, {"rho", rows.rho}, {"w", rows.w}})
             : phase["name"] == "tile_fused"
                 ? Json({{"c", keys.c},
                         {"rho", keys.rho},

@@ -30,7 +30,7 @@ struct RandomPlan {
 
 TEST(SdpaPlanText, IsReadBack) {
   ioattn_test::RandomProblem random(81);
-  int one_pass = 0, outer = 0, tiles = 0;
+  int one_pass = 0, outer = 0, by_tiles = 0, forward_by_tiles = 0;
   for (int round = 0; round < 1000; ++round) {
     const RandomPlan plans(&random);
     std::string error;
@@ -44,11 +44,13 @@ TEST(SdpaPlanText, IsReadBack) {
     ASSERT_EQ(backward.blocks.rows.r > 0, plans.set.query_pass(backward.blocks.keys.one_pass));
     one_pass += backward.blocks.keys.one_pass;
     outer += backward.level == "L3";
-    tiles += backward.blocks.by_keys == Schedule::tile_fused;
+    by_tiles += backward.blocks.by_keys == Schedule::tile_fused;
+    forward_by_tiles += forward_schedule(forward.blocks.rows) == Schedule::tile_fused;
   }
   EXPECT_GT(one_pass, 100);
   EXPECT_GT(outer, 30);
-  EXPECT_GT(tiles, 30);
+  EXPECT_GT(by_tiles, 30);
+  EXPECT_GT(forward_by_tiles, 30);
 }
 
 SdpaPlan example() {
@@ -75,6 +77,16 @@ const std::string keys_in_one_pass = "L2:col_stream(form=h,c=96,rho=128,one_pass
 const std::string tiles_in_one_pass = "L2:tile_fused(form=h,c=96,rho=128,w=64,one_pass)" + tile;
 const std::string delta = "delta=512x48";
 
+const std::string tiles = "L2:tile_fused(form=h,c=96,rho=128,w=64)" + tile;
+SdpaBlocks forward_tiles() {
+  SdpaBlocks blocks;
+  blocks.rows.form = Form::h;
+  blocks.rows.c = 96;
+  blocks.rows.rho = 128;
+  blocks.rows.w = 64;
+  return blocks;
+}
+
 TEST(SdpaPlanText, ListsWhatRuns) {
   SdpaPlan plan = example();
   const auto text = [&](const SdpaSet& set) {
@@ -93,10 +105,12 @@ TEST(SdpaPlanText, ListsWhatRuns) {
   plan.blocks.by_keys = Schedule::tile_fused;
   plan.blocks.keys.w = 64;
   EXPECT_EQ(text({true, true, true, false}), tiles_in_one_pass + " ; " + delta);
-  EXPECT_EQ(text({false, false, true, false}), "L2:tile_fused(form=h,c=96,rho=128,w=64)" + tile);
+  EXPECT_EQ(text({false, false, true, false}), tiles);
   EXPECT_EQ(text({true, false, false, false}), rows + " ; " + delta);
   plan.blocks = blocks_taken(plan.blocks);
   EXPECT_EQ(to_text(plan), rows);
+  plan.blocks = blocks_taken(forward_tiles());
+  EXPECT_EQ(to_text(plan), tiles);
 }
 
 // Fails, says why, and leaves the plan as it was.
@@ -125,6 +139,14 @@ TEST(SdpaPlanText, RefusesWhatIsOfAnotherSet) {
   expect_refused(keys + " ; " + delta, &dv);
   expect_refused(rows + " ; " + delta, nullptr);
   expect_refused(keys, nullptr);
+  for (const std::string& text :
+       {tiles_in_one_pass, tiles + " ; " + tiles, rows + " ; " + tiles, tiles + " ; " + delta,
+        "L2:tile_fused(form=h,c=96,rho=128)" + tile,
+        "L2:tile_fused(form=g,c=96,rho=128,w=64)" + tile,
+        "L2:tile_fused(form=h,r=3,c=96,rho=128,w=64)" + tile,
+        "L2:tile_fused(form=h,c=96,rho=128,w=64,stored)" + tile,
+        "L2:row_stream(form=h,c=96,rho=128,w=64)" + tile})
+    expect_refused(text, nullptr);
 }
 
 TEST(SdpaPlanText, RefusesOtherSpellings) {

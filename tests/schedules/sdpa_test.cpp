@@ -14,6 +14,7 @@
 #include "schedules/sdpa_case.hpp"
 #include "schedules/tables.hpp"
 #include "schedules/thread_counts.hpp"
+#include "theory/block_costs.hpp"
 #include "theory/sdpa_cost.hpp"
 
 namespace ioattn_test {
@@ -128,6 +129,40 @@ SdpaBlocks blocks_of_tiles(const SdpaShape& shape, const SdpaSet& set, bool one_
   return blocks;
 }
 
+TEST(Sdpa, ForwardCountsOfTilesAreTheFormula) {
+  RandomProblem random(75);
+  const auto& table = odd_tile<float>();
+  int masked = 0, several = 0;
+  for (int trial = 0; trial < 1500 && !HasFailure(); ++trial) {
+    const SdpaShape shape = random_shape(&random, 30, 12);
+    const bool o = random.uniform(0, 3) > 0, lse = !o || random.uniform(0, 3) > 0;
+    SdpaShape computed = shape;
+    if (!o) computed.dv = 0;
+    LayerShape head = computed.head();
+    head.mask = {};
+    Blocks blocks;
+    blocks.c = blocks.rho = blocks.w = 1;
+    const index_t least_M = theory::tile_fused_forward(head, blocks).footprint;
+    const index_t M = trial % 5 == 0 ? least_M : random.logarithmic(least_M, 300 * least_M);
+    blocks = plan::choose_tile_fused_forward(head, M, table.tile);
+    SCOPED_TRACE(to_text(SdpaProblem{shape}) + " M=" + std::to_string(M) +
+                 " c=" + std::to_string(blocks.c) + " rho=" + std::to_string(blocks.rho) +
+                 " w=" + std::to_string(blocks.w));
+    SdpaCase<float> problem(shape, ref::Layout::bhsd, std::uint64_t(trial));
+    instruments::IoCounter counter;
+    ASSERT_TRUE(problem.forward(blocks, {&table, 1, &counter}, o, lse).is_ok());
+    const theory::ScheduleCost cost = theory::sdpa_forward_cost(computed, blocks, lse);
+    hold_to_formula(counter, cost, shape);
+    ASSERT_STREQ(cost.phases[0].name, "tile_fused");
+    ASSERT_LE(cost.total().footprint, M);
+    problem.check_forward(o, lse, std::max(limit(shape.m, blocks.c), limit(shape.d, blocks.w)));
+    masked += shape.mask.hides();
+    several += shape.n > blocks.rho && shape.m > blocks.c;
+  }
+  EXPECT_GT(masked, 400);
+  EXPECT_GT(several, 400);
+}
+
 TEST(Sdpa, CountsOfPairsOfTilesAreTheFormula) {
   RandomProblem random(73);
   const auto& table = odd_tile<float>();
@@ -198,8 +233,10 @@ TYPED_TEST(SdpaValues, AreTheOraclesForEveryNumberOfThreads) {
                   limit(shape.m, blocks.keys.one_pass ? blocks.keys.c : blocks.rows.c)});
     const bool o = trial % 7 != 5, lse = trial % 7 != 6;
     std::vector<T> one;
+    Blocks forward = blocks.rows;
+    if (trial % 2 == 1) forward.r = 0;  // by tiles
     for (const int threads : thread_counts) {
-      ASSERT_TRUE(problem.forward(blocks.rows, {&table, threads}, o, lse).is_ok());
+      ASSERT_TRUE(problem.forward(forward, {&table, threads}, o, lse).is_ok());
       if (threads == 1) problem.check_forward(o, lse, allowed);
       std::vector<T> all = problem.outputs();
       ASSERT_TRUE(problem.backward(set, blocks, {&table, threads}).is_ok());
@@ -266,7 +303,7 @@ TYPED_TEST(SdpaValues, DoNotDependOnThePlaceOfAHead) {
   expect_repeated(one.dv(), many.dv());
 }
 
-// A key that is NaN reaches no gradient of a query that does not see it, nor of keys that no query
+// A key that is NaN reaches no output of a query that does not see it, nor of keys that no query
 // sees with it; a query that is NaN, no other query and no key that it does not see.
 TYPED_TEST(SdpaValues, OfPairsOfTilesHideNaN) {
   using T = TypeParam;
@@ -288,7 +325,11 @@ TYPED_TEST(SdpaValues, OfPairsOfTilesHideNaN) {
     const auto& table = trial % 2 == 0 ? odd_tile<T>() : kernels->table<T>();
     const typename SdpaCase<T>::Run run = {&table, 2};
     ref::SdpaInputs<double> inputs = SdpaCase<T>::inputs_for(shape, 6, 0);
+    Blocks forward = blocks.rows;
+    forward.r = 0;  // by tiles
     SdpaCase<T> clean(shape, ref::Layout::bhsd, inputs);
+    ASSERT_TRUE(clean.forward(forward, run).is_ok());
+    const ref::StridedTensor<T> clean_o = clean.o();
     ASSERT_TRUE(clean.backward(set, blocks, run).is_ok());
     const bool of_key = trial % 4 < 2;
     const index_t bad = random.uniform(0, (of_key ? shape.m : shape.n) - 1);
@@ -304,6 +345,8 @@ TYPED_TEST(SdpaValues, OfPairsOfTilesHideNaN) {
       spoil(&inputs.dO);
     }
     SdpaCase<T> spoilt(shape, ref::Layout::bhsd, inputs);
+    ASSERT_TRUE(spoilt.forward(forward, run).is_ok());
+    const ref::StridedTensor<T> spoilt_o = spoilt.o();
     ASSERT_TRUE(spoilt.backward(set, blocks, run).is_ok());
     // Queries that see the bad key, or the bad query; and keys that one of these sees.
     const Interval queries =
@@ -320,6 +363,7 @@ TYPED_TEST(SdpaValues, OfPairsOfTilesHideNaN) {
             << "row " << i << ", bad " << (of_key ? "key " : "query ") << bad;
       }
     };
+    same(clean_o, spoilt_o, queries, shape.n);
     same(clean.dq(), spoilt.dq(), queries, shape.n);
     same(clean.dk(), spoilt.dk(), keys, shape.m);
     same(clean.dv(), spoilt.dv(), keys, shape.m);
