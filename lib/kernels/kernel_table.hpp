@@ -16,8 +16,8 @@ enum class Epilogue : std::uint8_t {
 // C[rows x cols] (+)= A[rows x depth] B[depth x cols], where C and B are stored in panels of
 // `TileShape::cols` columns: element (q, j) of B is at b[(j / nr) * b_panel + q * b_row + j % nr],
 // C alike. A plain row-major matrix is b_panel = nr, b_row = its stride. Every panel of B must be
-// readable over all nr columns (zeros beyond `cols`). Sums over more than 256 terms are blocked by
-// 256.
+// readable over all nr columns (zeros beyond `cols`). Sums are taken in blocks
+// of 256 terms, or of 128 where a_row is 1.
 template <class T>
 struct Product {
   index_t rows = 0, cols = 0, depth = 0;

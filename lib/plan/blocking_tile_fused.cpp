@@ -14,13 +14,11 @@ namespace {
 // col_stream.
 constexpr index_t least_shares = 8;
 constexpr index_t shortest_share = 64;
-// The kernels' sums have blocks of as many terms: a longer depth is no faster.
+// The kernels' sums have blocks of fewer terms: a longer depth is no faster.
 constexpr index_t longest_w = 256;
-// Sums that read the tile by columns (over queries; forward, over keys) take a cache line for every
-// term beside the panel, and 256 terms of both are more than L1: on Zen 3 such products reach 0.85
-// of the peak with 256 terms, 0.89 with 192, and 0.93 where they read rows.
-constexpr index_t longest_by_columns = 192;
-constexpr double slower_beyond = 1.06;
+// Multiply-adds that take as long as one word of a stream into its panel, transposed or not: every
+// word that is read takes that way.
+constexpr double fma_per_packed_word = 8;
 
 Blocks blocks_of(KeyPassKind kind, index_t c, index_t rho, index_t w) {
   Blocks blocks;
@@ -56,14 +54,14 @@ double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
   const index_t scored = d + (kind.makes_p() ? e : 0);
   const index_t over_queries = (kind.of_keys() ? d : 0) + (kind.of_values() ? e : 0);
   const index_t over_keys = kind.queries ? d : 0;
-  const double by_columns = (rho > longest_by_columns ? slower_beyond : 1) / efficiency(rho);
   const theory::IoCost cost = theory::tile_fused(shape, blocks, kind);
   return fma_per_word * static_cast<double>(cost.words()) +
+         fma_per_packed_word * static_cast<double>(cost.reads) +
          fma_per_inner_word * inner_words_of_tiles(shape, blocks, kind, memory, tile) +
          product(shape.n, shape.m) *
              (static_cast<double>(scored) * wasted_lanes(c, tile) / efficiency(w) +
               (static_cast<double>(over_keys) / efficiency(c) +
-               static_cast<double>(over_queries) * by_columns) *
+               static_cast<double>(over_queries) / efficiency(rho)) *
                   wasted_lanes(w, tile));
 }
 
@@ -72,12 +70,13 @@ double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
   const index_t d = shape.d, e = shape.dv;
   const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
   const index_t w = std::min(blocks.w, std::max(d, e));
-  const double by_columns = (c > longest_by_columns ? slower_beyond : 1) / efficiency(c);
-  return fma_per_word * static_cast<double>(theory::tile_fused_forward(shape, blocks).words()) +
+  const theory::IoCost cost = theory::tile_fused_forward(shape, blocks);
+  return fma_per_word * static_cast<double>(cost.words()) +
+         fma_per_packed_word * static_cast<double>(cost.reads) +
          fma_per_inner_word * inner_words_of_tiles(shape, blocks, memory, tile) +
          product(shape.n, shape.m) *
              (static_cast<double>(d) * wasted_lanes(rho, tile) / efficiency(w) +
-              static_cast<double>(e) * wasted_lanes(w, tile) * by_columns);
+              static_cast<double>(e) * wasted_lanes(w, tile) / efficiency(c));
 }
 
 namespace {

@@ -24,7 +24,13 @@ struct ProductKernel {
     gradient_row,
   };
 
-  // Tiles one below the other in one panel of columns, at most terms_per_accumulator terms.
+  // Terms of a sum in registers. Where rows of A are adjacent each term has a cache line of its own
+  // beside one of B: 256 of both would be all of a small L1.
+  template <bool a_unit_row>
+  static constexpr index_t terms_at_once =
+      a_unit_row ? terms_per_accumulator / 2 : terms_per_accumulator;
+
+  // Tiles one below the other in one panel of columns, at most terms_at_once terms.
   struct Strip {
     const T* a;
     index_t a_row, a_depth;
@@ -172,10 +178,11 @@ struct ProductKernel {
     index_t columns;  // nr where C may be written that far
   };
 
-  // Rows [first, first + rows) of C = exp(sums - shift) over a whole panel.
-  template <bool shift_by_row>
-  static IOATTN_KERNEL void exp_sums(const Product<T>& p, const Panel& panel, index_t first,
-                                     index_t rows, const T* sums) {
+  // Rows [first, first + rows) of C = exp(sums (+ C) - shift), or C o (sums - shift), over a whole
+  // panel.
+  template <Epilogue epilogue, bool shift_by_row, bool accumulate>
+  static IOATTN_KERNEL void whole_sums(const Product<T>& p, const Panel& panel, index_t first,
+                                       index_t rows, const T* sums) {
     const index_t c_row = p.c_row;
     const T* row = p.row;
     T* c = panel.c;
@@ -183,11 +190,16 @@ struct ProductKernel {
     if (!shift_by_row)
       for (int v = 0; v < vectors; ++v) shift[v] = V::load(panel.lane + v * V::lanes);
     for (index_t i = first; i < first + rows; ++i, sums += nr) {
-      __builtin_prefetch(c + (i + 4) * c_row, 1);
+      T* target = c + i * c_row;
+      __builtin_prefetch(target + 4 * c_row, 1);
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v)
-        exponential(V::load(sums + v * V::lanes) - (shift_by_row ? V::splat(row[i]) : shift[v]))
-            .store(c + i * c_row + v * V::lanes);
+      for (int v = 0; v < vectors; ++v) {
+        V x = V::load(sums + v * V::lanes);
+        if (accumulate) x = V::load(target + v * V::lanes) + x;
+        x = x - (shift_by_row ? V::splat(row[i]) : shift[v]);
+        const V y = epilogue == Epilogue::exp ? exponential(x) : V::load(target + v * V::lanes) * x;
+        y.store(target + v * V::lanes);
+      }
     }
   }
 
@@ -217,14 +229,26 @@ struct ProductKernel {
     }
   }
 
+  template <Epilogue epilogue, bool accumulate>
+  static void finish_whole_sums(const Product<T>& p, const Panel& panel, index_t first,
+                                index_t rows, const T* sums) {
+    if (p.row != nullptr) {
+      whole_sums<epilogue, true, accumulate>(p, panel, first, rows, sums);
+    } else {
+      whole_sums<epilogue, false, accumulate>(p, panel, first, rows, sums);
+    }
+  }
+
   static void finish_sums(const Product<T>& p, const Panel& panel, index_t first, index_t rows,
                           const T* sums) {
-    if (panel.columns < nr || p.accumulate || p.epilogue != Epilogue::exp) {
+    if (panel.columns < nr || p.epilogue == Epilogue::none || p.row_scale != nullptr) {
       any_sums(p, panel, first, rows, sums);
-    } else if (p.row != nullptr) {
-      exp_sums<true>(p, panel, first, rows, sums);
+    } else if (p.epilogue == Epilogue::gradient) {
+      finish_whole_sums<Epilogue::gradient, false>(p, panel, first, rows, sums);
+    } else if (p.accumulate) {
+      finish_whole_sums<Epilogue::exp, true>(p, panel, first, rows, sums);
     } else {
-      exp_sums<false>(p, panel, first, rows, sums);
+      finish_whole_sums<Epilogue::exp, false>(p, panel, first, rows, sums);
     }
   }
 
@@ -237,7 +261,8 @@ struct ProductKernel {
     alignas(64) T sums[rows_of_sums * nr];
     for (index_t row = 0; row < p.rows; row += rows_of_sums) {
       const index_t count = p.rows - row < rows_of_sums ? p.rows - row : rows_of_sums;
-      for (index_t q = 0; q == 0 || q < p.depth; q += terms_per_accumulator) {
+      constexpr index_t most = terms_at_once<a_unit_row>;
+      for (index_t q = 0; q == 0 || q < p.depth; q += most) {
         const index_t left = p.depth - q;
         Strip strip = {};
         strip.a = p.a + row * p.a_row + q * p.a_depth;
@@ -245,7 +270,7 @@ struct ProductKernel {
         strip.a_depth = p.a_depth;
         strip.b = panel.b + q * p.b_row;
         strip.b_row = p.b_row;
-        strip.depth = left < terms_per_accumulator ? left : terms_per_accumulator;
+        strip.depth = left < most ? left : most;
         strip.c = sums;
         strip.c_row = nr;
         if (q == 0) {
@@ -263,7 +288,7 @@ struct ProductKernel {
   // What finishes the rows of a whole panel; nullptr if they go by way of their sums.
   template <bool a_unit_row>
   static Rows rows_for(const Product<T>& p) {
-    if (p.depth > terms_per_accumulator) return nullptr;
+    if (p.depth > terms_at_once<a_unit_row>) return nullptr;
     if (p.accumulate) {
       if (p.epilogue != Epilogue::none) return nullptr;
       return p.row_scale != nullptr ? all_rows<a_unit_row, Finish::scale_add>
@@ -297,11 +322,32 @@ struct ProductKernel {
     }
   }
 
+  // C += A B by blocks of terms; an epilogue waits for the whole sum, which is then made elsewhere.
+  template <bool a_unit_row>
+  static void by_terms(const Product<T>& p) {
+    constexpr index_t most = terms_at_once<a_unit_row>;
+    if (p.depth <= most || p.epilogue != Epilogue::none) {
+      all_panels<a_unit_row>(p);
+      return;
+    }
+    const index_t count = (p.depth + most - 1) / most;
+    const index_t step = (p.depth + count - 1) / count;
+    Product<T> part = p;
+    for (index_t q = 0; q < p.depth; q += step) {
+      part.a = p.a + q * p.a_depth;
+      part.b = p.b + q * p.b_row;
+      part.depth = p.depth - q < step ? p.depth - q : step;
+      all_panels<a_unit_row>(part);
+      part.accumulate = true;
+      part.row_scale = nullptr;
+    }
+  }
+
   static void product(const Product<T>& p) {
     if (p.a_row == 1) {
-      all_panels<true>(p);
+      by_terms<true>(p);
     } else {
-      all_panels<false>(p);
+      by_terms<false>(p);
     }
   }
 };
