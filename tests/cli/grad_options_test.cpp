@@ -439,7 +439,7 @@ TEST_F(GradOptionErrors, SchedulesThatTakeNoMask) {
 }
 
 TEST_F(GradOptionErrors, FilesOfAnotherRankOrBatchAreNamed) {
-  const auto array = [](std::vector<std::size_t> sizes) {
+  const auto array = [](const std::vector<std::size_t>& sizes) {
     std::size_t count = 1;
     std::string shape = "(";
     for (const std::size_t size : sizes) {

@@ -91,6 +91,11 @@ void check_tiles(const KernelTable<T>& table) {
     start("dot_tile");
     sweep.both_sides({size, size, queries},
                      [&](T* const* x) { table.dot_tile(tile(x[0]), tile(x[1]), x[2]); });
+    start("transpose");
+    for (const bool add : {false, true})
+      sweep.both_sides({size, span_of(queries, keys, keys + 2)}, [&](T* const* x) {
+        table.transpose(x[0], stride, keys, queries, add, x[1], keys + 2);
+      });
     start("softmax_update");
     for (const bool store : {false, true})
       for (const bool rescale : {false, true})
