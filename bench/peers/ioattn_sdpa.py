@@ -20,6 +20,9 @@ class Problem(ctypes.Structure):
         ("scale", c_double),
         ("mask", c_int),
         *((name, c_int64) for name in ("window_left", "window_right", "q_offset", "k_offset")),
+        *((name, c_void_p) for name in ("q_starts", "k_starts", "bias")),
+        *((name, c_int64) for name in ("bias_batch", "bias_heads")),
+        ("bias_stride", c_int64 * 3),
     ]
 
 
@@ -40,6 +43,8 @@ class Gradients(ctypes.Structure):
         *((name, c_void_p) for name in ("dq", "dk", "dv")),
         *((name, c_int64 * 3) for name in ("dq_stride", "dk_stride", "dv_stride")),
         ("accumulate", c_int32),
+        ("dbias", c_void_p),
+        ("dbias_stride", c_int64 * 3),
     ]
 
 
