@@ -35,7 +35,6 @@ ColStream<T>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKi
       c_(keys_per_block(shape.m, blocks.c, nr, kind.queries ? 1 : workers.per_head)),
       rho_(std::min(blocks.rho, shape.n)),
       nr_(nr),
-      heads_(heads),
       threads_(workers.count),
       mask_(shape.mask),
       seen_by_(shape.mask.transposed()),
@@ -55,8 +54,7 @@ ColStream<T>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKi
   const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
   workers_ = layout->add<std::byte>(bytes.value());
   const bool is_shared = kind.queries && workers.per_head > 1;
-  const index_t gates = problems * heads * ceil_div(n_, rho_);
-  gates_ = layout->add<parallel::OrderedGate>(is_shared ? gates : 0);
+  gates_ = QueryGates(is_shared, problems, heads, n_, rho_, layout);
 }
 
 template <class T>
@@ -237,7 +235,7 @@ struct ColStream<T>::Run {
     p.c_panel = pass.nr_;
     p.c_row = operands.d_queries.stride;
     p.accumulate = begun;
-    parallel::OrderedGate* gate = pass.gate(problem, head, rows.begin, workspace);
+    parallel::OrderedGate* gate = pass.gates_.at(problem, head, rows.begin, workspace);
     if (gate != nullptr) gate->wait_for(turn);
     if (begun) {
       trace.read(sums);
@@ -286,22 +284,11 @@ void ColStream<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trac
 }
 
 template <class T>
-parallel::OrderedGate* ColStream<T>::gate(index_t problem, index_t head, index_t row,
-                                          void* workspace) const {
-  if (!has_turns()) return nullptr;
-  return gates_.in(workspace) + (problem * heads_ + head) * ceil_div(n_, rho_) + row / rho_;
-}
-
-template <class T>
 void ColStream<T>::prepare(const Trace& trace, const KeyPassOperands<T>& operands, index_t problem,
                            void* workspace) const {
   if (!kind_.queries) return;
   for (index_t head = 0; head < operands.heads; ++head) {
-    for (Range rows(n_, rho_); rows && has_turns(); rows.next()) {
-      const Interval seen = mask_.of_any(interval_of(rows), m_);
-      auto* opened = new (gate(problem, head, rows.begin, workspace)) parallel::OrderedGate;
-      opened->pass(seen.begin / c_ - 1);
-    }
+    gates_.open(problem, head, mask_, m_, c_, workspace);
     if (!mask_.hides() || operands.accumulate) continue;
     // The first block of keys that a row of U sees need not see it all.
     for (Range row(n_, 1); row; row.next()) {

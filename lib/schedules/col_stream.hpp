@@ -2,7 +2,7 @@
 
 #include "base/problem.hpp"
 #include "base/schedule.hpp"
-#include "parallel/parallel.hpp"
+#include "schedules/query_gates.hpp"
 #include "schedules/task.hpp"
 #include "schedules/workspace.hpp"
 
@@ -63,7 +63,7 @@ class ColStream {
   // worker.
   index_t block_count() const { return ceil_div(m_, c_); }
   bool takes_whole_problems() const { return kind_.queries && !has_turns(); }
-  bool has_turns() const { return gates_.count > 0; }
+  bool has_turns() const { return gates_.exist(); }
   void prepare(const Trace& trace, const KeyPassOperands<T>& operands, index_t problem,
                void* workspace) const;
   void begin(int worker, void* workspace) const;
@@ -74,8 +74,6 @@ class ColStream {
  private:
   struct Run;  // one block of keys
 
-  // Where rows of U from `row` on are added to; null if one worker alone does.
-  parallel::OrderedGate* gate(index_t problem, index_t head, index_t row, void* workspace) const;
   void* local(int worker, void* workspace) const {
     return workers_.in(workspace) + worker * worker_layout_.bytes();
   }
@@ -84,7 +82,6 @@ class ColStream {
   bool g_form_ = false, shared_ = false;   // shared: values are the keys
   KeyPassKind kind_ = KeyGradients::both;
   index_t c_ = 0, rho_ = 0, nr_ = 0;
-  index_t heads_ = 1;
   int threads_ = 1;
   Mask mask_, seen_by_;  // which keys a query sees, which queries see a key
   bool copies_queries_ = false;
@@ -92,9 +89,7 @@ class ColStream {
 
   WorkspaceLayout worker_layout_;
   Slot<std::byte> workers_;
-  // Of rows of U that several workers add to: [problem][head][block of queries], turns are blocks
-  // of keys.
-  Slot<parallel::OrderedGate> gates_;
+  QueryGates gates_;
   struct {
     Slot<T> keys, values;  // panels [c][d], [c][v]
     Slot<T> key_rows;      // [c][d], scaled

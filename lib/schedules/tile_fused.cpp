@@ -20,7 +20,6 @@ TileFused<T>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPassKi
       rho_(std::min(blocks.rho, shape.n)),
       w_(std::clamp(blocks.w, index_t(1), std::max({shape.d, shape.dv, index_t(1)}))),
       nr_(nr),
-      heads_(heads),
       mask_(shape.mask),
       seen_by_(shape.mask.transposed()),
       tile_stride_(row_stream::padded_stride<T>(c_, nr)),
@@ -34,8 +33,7 @@ TileFused<T>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPassKi
   const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
   workers_ = layout->add<std::byte>(bytes.value());
   const bool is_shared = kind.queries && workers.per_head > 1;
-  gates_ =
-      layout->add<parallel::OrderedGate>(is_shared ? problems * heads * ceil_div(n_, rho_) : 0);
+  gates_ = QueryGates(is_shared, problems, heads, n_, rho_, layout);
 }
 
 template <class T>
@@ -67,22 +65,11 @@ void TileFused<T>::Run::clear(Operand name, const MatrixView<T>& sums, const Ran
 }
 
 template <class T>
-parallel::OrderedGate* TileFused<T>::gate(index_t problem, index_t head, index_t row,
-                                          void* workspace) const {
-  if (!has_turns()) return nullptr;
-  return gates_.in(workspace) + (problem * heads_ + head) * ceil_div(n_, rho_) + row / rho_;
-}
-
-template <class T>
 void TileFused<T>::prepare(const Trace& trace, const KeyPassOperands<T>& operands, index_t problem,
                            void* workspace) const {
   if (!kind_.queries) return;
   for (index_t head = 0; head < operands.heads; ++head) {
-    for (Range rows(n_, rho_); rows && has_turns(); rows.next()) {
-      const Interval seen = mask_.of_any(interval_of(rows), m_);
-      auto* opened = new (gate(problem, head, rows.begin, workspace)) parallel::OrderedGate;
-      opened->pass(seen.begin / c_ - 1);
-    }
+    gates_.open(problem, head, mask_, m_, c_, workspace);
     if (!mask_.hides() || operands.accumulate) continue;
     // The first block of keys that a row of dQ sees need not see it all.
     MatrixView<T> sums = operands.d_queries;

@@ -18,7 +18,7 @@ class TileFused {
 
   index_t block_count() const { return ceil_div(m_, c_); }
   bool takes_whole_problems() const { return kind_.queries && !has_turns(); }
-  bool has_turns() const { return gates_.count > 0; }
+  bool has_turns() const { return gates_.exist(); }
   void prepare(const Trace& trace, const KeyPassOperands<T>& operands, index_t problem,
                void* workspace) const;
   void begin(int, void*) const {}
@@ -30,20 +30,15 @@ class TileFused {
   struct Run;   // one block of keys
   struct Tile;  // one block of queries of it
 
-  parallel::OrderedGate* gate(index_t problem, index_t head, index_t row, void* workspace) const;
-
   index_t n_, m_, d_, e_;
   KeyPassKind kind_;
   index_t c_, rho_, w_, nr_;
-  index_t heads_;
   Mask mask_, seen_by_;  // which keys a query sees, which queries see a key
   index_t tile_stride_, row_stride_;
 
   WorkspaceLayout worker_layout_;
   Slot<std::byte> workers_;
-  // Of rows of dQ that several workers add to: [problem][head][block of queries], turns are blocks
-  // of keys.
-  Slot<parallel::OrderedGate> gates_;
+  QueryGates gates_;
   struct {
     Slot<T> f, q;    // [rho][c]; p takes the place of f
     Slot<T> rows;    // [rho][w], of S and dO

@@ -127,7 +127,7 @@ template <class T>
 void TileFused<T>::Tile::add_to_queries() const {
   MatrixView<T> sums = run.operands.d_queries;
   if (sums.data != nullptr) sums.data += head * run.operands.d_queries_step;
-  parallel::OrderedGate* gate = pass.gate(run.problem, head, rows.begin, run.workspace);
+  parallel::OrderedGate* gate = pass.gates_.at(run.problem, head, rows.begin, run.workspace);
   if (gate != nullptr) gate->wait_for(run.turn);
   for (Range k(pass.d_, pass.w_); k; k.next()) {
     trace.read(part_of(Operand::A2, keys, k));
