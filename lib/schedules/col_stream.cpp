@@ -9,18 +9,6 @@
 #include "schedules/score_bias.hpp"
 
 namespace ioattn::schedules {
-namespace {
-
-// Few long blocks of keys would leave threads idle.
-index_t keys_per_block(index_t m, index_t c, index_t nr, int threads) {
-  c = std::min(c, m);
-  if (threads <= 1) return c;
-  const index_t count = round_up(ceil_div(m, c), index_t(threads));
-  return std::min(c, round_up(ceil_div(m, count), nr));
-}
-
-}  // namespace
-
 template <class T>
 ColStream<T>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t nr,
                         const Workers& workers, WorkspaceLayout* layout, QueryRows query_rows,
@@ -32,7 +20,7 @@ ColStream<T>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKi
       g_form_(blocks.form == Form::g),
       shared_(g_form_ && shape.tie != Tie::none),
       kind_(kind),
-      c_(keys_per_block(shape.m, blocks.c, nr, kind.queries ? 1 : workers.per_head)),
+      c_(shared_block(shape.m, blocks.c, nr, kind.queries ? 1 : workers.per_head)),
       rho_(std::min(blocks.rho, shape.n)),
       nr_(nr),
       threads_(workers.count),

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "base/layer_inputs.hpp"
 #include "base/observer.hpp"
 #include "base/schedule.hpp"
@@ -51,6 +53,15 @@ struct Workers {
   Workers(int all, int of_one_head) : count(all), per_head(of_one_head) {}
 };
 
+// Rows of a block that no sum depends on: few long blocks would leave some of the threads that
+// share them idle. Whole panels of nr.
+inline index_t shared_block(index_t size, index_t block, index_t nr, int threads) {
+  block = std::min(block, size);
+  if (threads <= 1) return block;
+  const index_t count = round_up(ceil_div(size, block), index_t(threads));
+  return std::min(block, round_up(ceil_div(size, count), nr));
+}
+
 // Events to an observer that may be null.
 class Trace {
  public:
@@ -99,6 +110,11 @@ struct Range {
  private:
   void cut() { end = begin + step < limit ? begin + step : limit; }
 };
+
+// Columns [cols.begin, cols.end) of some rows.
+inline Block part_of(Operand operand, const Range& rows, const Range& cols) {
+  return {operand, rows.begin, cols.begin, rows.size(), cols.size()};
+}
 
 // Whole rows of an operand with so many columns.
 inline Block rows_of(Operand operand, const Range& rows, index_t cols) {

@@ -7,21 +7,6 @@
 #include "schedules/score_bias.hpp"
 
 namespace ioattn::schedules {
-namespace {
-
-constexpr auto part_of = [](Operand operand, const Range& rows, const Range& cols) {
-  return Block{operand, rows.begin, cols.begin, rows.size(), cols.size()};
-};
-
-// Few long blocks of queries would leave threads idle; no sum depends on their length.
-index_t rows_per_tile(index_t n, index_t rho, index_t nr, int threads) {
-  rho = std::min(rho, n);
-  if (threads <= 1) return rho;
-  const index_t count = round_up(ceil_div(n, rho), index_t(threads));
-  return std::min(rho, round_up(ceil_div(n, count), nr));
-}
-
-}  // namespace
 
 template <class T>
 TileFusedForward<T>::TileFusedForward(const LayerShape& shape, const Blocks& blocks,
@@ -35,7 +20,7 @@ TileFusedForward<T>::TileFusedForward(const LayerShape& shape, const Blocks& blo
       nr_(kernels.tile.cols),
       mask_(shape.mask),
       c_(std::min(blocks.c, shape.m)),
-      rho_(rows_per_tile(shape.n, blocks.rho, nr_, workers.per_head)),
+      rho_(shared_block(shape.n, blocks.rho, nr_, workers.per_head)),
       w_(std::clamp(blocks.w, index_t(1), std::max({shape.d, shape.dv, index_t(1)}))),
       tile_stride_(row_stream::padded_stride<T>(rho_, nr_)),
       row_stride_(row_stream::padded_stride<T>(w_, nr_)) {

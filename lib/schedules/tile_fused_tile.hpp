@@ -4,11 +4,6 @@
 
 namespace ioattn::schedules {
 
-// Columns [cols.begin, cols.end) of the rows of a block.
-inline Block part_of(Operand operand, const Range& rows, const Range& cols) {
-  return {operand, rows.begin, cols.begin, rows.size(), cols.size()};
-}
-
 template <class T>
 struct TileFused<T>::Run {
   const TileFused& pass;
