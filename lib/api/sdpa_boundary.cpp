@@ -105,12 +105,12 @@ Status sequences_of(const ioattn_sdpa_problem& p, std::vector<Sequence>* sequenc
   return Status::ok();
 }
 
-Status check_gradients(const ioattn_sdpa_problem& problem, const ioattn_sdpa_gradients* gradients) {
+Status check_gradients(bool has_bias, const ioattn_sdpa_gradients* gradients) {
   if (gradients == nullptr) return invalid("gradients is null");
   if (gradients->struct_size != sizeof *gradients) {
     return invalid("gradients: struct_size is not sizeof(ioattn_sdpa_gradients)");
   }
-  if (gradients->dbias != nullptr && (problem.bias_batch == 0 || problem.bias_heads == 0)) {
+  if (gradients->dbias != nullptr && !has_bias) {
     return invalid("dbias is wanted, but there is no bias");
   }
   return Status::ok();

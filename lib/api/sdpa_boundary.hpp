@@ -41,7 +41,8 @@ bool is_packed(const ioattn_sdpa_problem* p);
 ioattn_sdpa_problem unpacked(const ioattn_sdpa_problem& p);
 Status sequences_of(const ioattn_sdpa_problem& p, std::vector<Sequence>* sequences);
 
-Status check_gradients(const ioattn_sdpa_problem& problem, const ioattn_sdpa_gradients* gradients);
+// dbias needs a bias.
+Status check_gradients(bool has_bias, const ioattn_sdpa_gradients* gradients);
 
 template <class T>
 SdpaInputs<T> inputs_of(const ioattn_sdpa_problem& p) {

@@ -1,3 +1,4 @@
+#include <span>
 #include <vector>
 
 #include "api/sdpa_boundary.hpp"
@@ -17,8 +18,8 @@ struct Merged {
 };
 
 template <class T>
-Status merge_parts(const ioattn_merge_shape& s, const ioattn_partial* parts, int64_t count,
-                   int threads, const Merged& out) {
+Status merge_parts(const ioattn_merge_shape& s, std::span<const ioattn_partial> parts, int threads,
+                   const Merged& out) {
   const TensorView<T> lse =
       vectors(static_cast<T*>(out.lse), s.batch, s.heads, s.n, out.lse_stride);
   TensorView<T> o = tensor(static_cast<T*>(out.o), s.batch, s.heads, s.n, s.dv, out.o_stride);
@@ -26,8 +27,7 @@ Status merge_parts(const ioattn_merge_shape& s, const ioattn_partial* parts, int
   if (o.data != nullptr) check.output<T>("O", o);
   if (lse.data != nullptr) check.output<T>("LSE", lse);
   std::vector<schedules::Partial<T>> partials;
-  for (int64_t k = 0; k < count; ++k) {
-    const ioattn_partial& part = parts[k];
+  for (const ioattn_partial& part : parts) {
     partials.push_back(
         {tensor(static_cast<const T*>(part.o), s.batch, s.heads, s.n, s.dv, part.o_stride),
          vectors(static_cast<const T*>(part.lse), s.batch, s.heads, s.n, part.lse_stride)});
@@ -88,7 +88,7 @@ Status backward_packed(const ioattn_sdpa_problem& problem, const ioattn_options*
   RunOptions run;
   std::vector<Sequence> sequences;
   Status status = packed_problem(problem, options, &run, &sequences);
-  if (status.is_ok()) status = check_gradients(problem, gradients);
+  if (status.is_ok()) status = check_gradients(false, gradients);
   if (!status.is_ok()) return status;
   const ioattn_sdpa_problem whole = unpacked(problem);
   const auto backward = [&](auto zero) {
@@ -138,7 +138,7 @@ ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
     SdpaProblem planned;
     Status status = problem_of(problem, &planned);
     if (status.is_ok()) status = run_options(options, &run);
-    if (status.is_ok()) status = check_gradients(*problem, gradients);
+    if (status.is_ok()) status = check_gradients(planned.shape.has_bias(), gradients);
     if (!status.is_ok()) return status;
     const auto backward = [&](auto zero) {
       using T = decltype(zero);
@@ -167,8 +167,8 @@ ioattn_status ioattn_merge(const ioattn_merge_shape* shape, const ioattn_options
     if (!status.is_ok()) return status;
     const Merged out = {o, o_stride, lse, lse_stride};
     const int threads = granted_threads(run.threads);
-    return number_of(shape->dtype) == IOATTN_F32
-               ? merge_parts<float>(*shape, parts, count, threads, out)
-               : merge_parts<double>(*shape, parts, count, threads, out);
+    const std::span<const ioattn_partial> all(parts, static_cast<std::size_t>(count));
+    return number_of(shape->dtype) == IOATTN_F32 ? merge_parts<float>(*shape, all, threads, out)
+                                                 : merge_parts<double>(*shape, all, threads, out);
   });
 }

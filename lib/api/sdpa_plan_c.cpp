@@ -15,7 +15,7 @@ Status goal_of(const ioattn_pass& pass, const ioattn_sdpa_problem* problem,
     goal->gradients = {true, true, true, false};
     return status;
   }
-  status = check_gradients(*problem, gradients);
+  status = check_gradients(goal->problem.shape.has_bias(), gradients);
   if (!status.is_ok()) return status;
   goal->gradients = set_of(*gradients);
   return goal->gradients.is_empty() ? invalid("gradients: none is wanted") : Status::ok();
@@ -86,7 +86,7 @@ ioattn_status ioattn_sdpa_execute_backward(const ioattn_plan* plan,
     SdpaProblem given;
     Status status =
         check_execution(plan, Pass::backward, problem, workspace, workspace_size, &planned, &given);
-    if (status.is_ok()) status = check_gradients(*problem, gradients);
+    if (status.is_ok()) status = check_gradients(given.shape.has_bias(), gradients);
     if (!status.is_ok()) return status;
     const auto run = [&](auto zero) {
       using T = decltype(zero);
