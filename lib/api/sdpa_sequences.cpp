@@ -55,7 +55,7 @@ class PackedRun {
     }
     threads_ = threads_for(total, options);
     for (Job& job : jobs_) {
-      const bool is_long = job.fma > total / (4 * threads_);
+      const bool is_long = job.fma > total / (index_t(4) * threads_);
       job.threads = is_long ? threads_for(job.fma, options) : 1;
     }
     // Long ones first: what is left at the end is short.
