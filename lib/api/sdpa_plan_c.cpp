@@ -27,7 +27,8 @@ Status check_execution(const ioattn_plan* plan, Pass pass, const ioattn_sdpa_pro
                        SdpaProblem* given) {
   Status status = find_plan(plan, pass, planned);
   if (status.is_ok()) status = problem_of(problem, given);
-  return status.is_ok() ? check_workspace(**planned, workspace, workspace_size) : status;
+  if (!status.is_ok() || *planned == nullptr) return status;
+  return check_workspace(**planned, workspace, workspace_size);
 }
 
 }  // namespace
