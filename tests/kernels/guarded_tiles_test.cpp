@@ -30,7 +30,7 @@ class TileSweep {
   // it leaves there.
   template <class Run>
   void both_sides(std::initializer_list<index_t> counts, const Run& run) {
-    T* at[most_operands];
+    T* at[most_operands] = {};
     std::vector<T> first[most_operands];
     for (const Side side : sides) {
       running.numbers[7] = int(side);

@@ -86,8 +86,8 @@ class GradientCase {
         w_k_(ioattn_reference::random_matrix(inputs.X.rows, std::size_t(dk), 92), padding) {
     namespace ref = ioattn_reference;
     in_ = {view(a1_), view(a2_), view(a3_), view(x_), view(y_), {}, inputs.scale};
-    if (inputs.first_key > -inputs.unlimited) in_.mask.first = inputs.first_key;
-    if (inputs.last_key < inputs.unlimited) in_.mask.last = inputs.last_key;
+    if (inputs.first_key > -ref::LayerInputs<double>::unlimited) in_.mask.first = inputs.first_key;
+    if (inputs.last_key < ref::LayerInputs<double>::unlimited) in_.mask.last = inputs.last_key;
     if (ties != ref::Ties::none) in_.a3 = in_.a2;
     if (ties == ref::Ties::all) in_.a2 = in_.a3 = in_.a1;
     shape_ = shape_of(in_);
