@@ -28,64 +28,37 @@ struct PackKernel {
         V::load(src + q * depth_stride + v * V::lanes).store(dst + q * nr + v * V::lanes);
   }
 
-  // Whole panels, some terms at a time: of rows a power of 2 apart few lines stay in L1.
-  static IOATTN_INLINE void pack_whole_panels(const T* src, index_t depth_stride, index_t panels,
-                                              index_t depth, T* dst) {
-    constexpr index_t at_once = 16;
-    for (index_t q = 0; q < depth; q += at_once) {
-      const index_t terms = depth - q < at_once ? depth - q : at_once;
-      for (index_t p = 0; p < panels; ++p)
-        pack_adjacent_lanes(src + p * nr + q * depth_stride, depth_stride, terms,
-                            dst + (p * depth + q) * nr);
-    }
-  }
-
   // Terms are adjacent: squares of V::lanes lanes and terms are transposed in registers. Lanes from
   // `width` on are zeros.
   template <bool whole>
-  static IOATTN_INLINE void pack_square(const T* src, index_t lane_stride, index_t width, index_t q,
-                                        int v, T* dst) {
-    const T* square = src + v * V::lanes * lane_stride + q;
-    V x[V::lanes];
-#pragma GCC unroll 16
-    for (int j = 0; j < V::lanes; ++j) {
-      const bool exists = whole || v * V::lanes + j < width;
-      x[j] = exists ? V::load(square + j * lane_stride) : V::splat(T(0));
-    }
-    V::transpose(x);
-#pragma GCC unroll 16
-    for (int k = 0; k < V::lanes; ++k) x[k].store(dst + (q + k) * nr + v * V::lanes);
-  }
-
-  template <bool whole>
   static IOATTN_INLINE void pack_adjacent_terms(const T* src, index_t lane_stride, index_t width,
                                                 index_t depth, T* dst) {
-    // All of a cache line before the next lanes' lines take its place.
-    constexpr index_t line =
-        64 / index_t(sizeof(T)) > V::lanes ? 64 / index_t(sizeof(T)) : V::lanes;
     index_t q = 0;
-    for (; q + line <= depth; q += line)
-      for (int v = 0; v < vectors; ++v)
-        for (index_t k = q; k < q + line; k += V::lanes)
-          pack_square<whole>(src, lane_stride, width, k, v, dst);
     for (; q + V::lanes <= depth; q += V::lanes)
-      for (int v = 0; v < vectors; ++v) pack_square<whole>(src, lane_stride, width, q, v, dst);
+      for (int v = 0; v < vectors; ++v) {
+        const T* square = src + v * V::lanes * lane_stride + q;
+        V x[V::lanes];
+#pragma GCC unroll 16
+        for (int j = 0; j < V::lanes; ++j) {
+          const bool exists = whole || v * V::lanes + j < width;
+          x[j] = exists ? V::load(square + j * lane_stride) : V::splat(T(0));
+        }
+        V::transpose(x);
+#pragma GCC unroll 16
+        for (int k = 0; k < V::lanes; ++k) x[k].store(dst + (q + k) * nr + v * V::lanes);
+      }
     pack_elements(src, lane_stride, 1, width, q, depth, dst);
   }
 
   static IOATTN_KERNEL void pack(const T* src, index_t lane_stride, index_t depth_stride,
                                  index_t lanes, index_t depth, T* dst) {
     if (depth == 0) return;  // there may be no memory behind src
-    index_t packed = 0;
-    if (lane_stride == 1) {
-      packed = lanes / nr * nr;
-      pack_whole_panels(src, depth_stride, lanes / nr, depth, dst);
-      dst += packed * depth;
-    }
-    for (index_t first = packed; first < lanes; first += nr, dst += depth * nr) {
+    for (index_t first = 0; first < lanes; first += nr, dst += depth * nr) {
       const T* panel = src + first * lane_stride;
       const index_t width = lanes - first < nr ? lanes - first : nr;
-      if (depth_stride != 1 || V::lanes == 1) {
+      if (width == nr && lane_stride == 1) {
+        pack_adjacent_lanes(panel, depth_stride, depth, dst);
+      } else if (depth_stride != 1 || V::lanes == 1) {
         pack_elements(panel, lane_stride, depth_stride, width, 0, depth, dst);
       } else if (width == nr) {
         pack_adjacent_terms<true>(panel, lane_stride, width, depth, dst);
