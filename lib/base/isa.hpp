@@ -8,7 +8,7 @@ namespace ioattn {
 // registry gets them as bits.
 enum class Isa : std::uint8_t {
   scalar,
-  avx2,    // and FMA
+  avx2,    // and FMA, F16C
   avx512,  // F, BW, CD, DQ, VL
   neon,    // Advanced SIMD of AArch64
 };

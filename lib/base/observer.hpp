@@ -58,12 +58,17 @@ struct Block {
   Operand operand;
   index_t row, col;
   index_t rows, cols;
+  // Words of an element in slow memory and while it is resident. Of a problem in 16 bits, whose
+  // words have 2 bytes, f32 weighs 2, and whatever is resident is f32.
+  index_t stored_words = 1, resident_words = 1;
 
-  index_t words() const { return rows * cols; }
+  index_t words() const { return rows * cols * resident_words; }
+  index_t moved_words() const { return rows * cols * stored_words; }
 };
 
 // What a schedule reports while it runs: one call per block, none per element. Words are logical
-// words of the problem's dtype: no padding, no alignment. Counting runs are sequential.
+// words of the problem's dtype: no padding, no alignment. A conversion takes place where a block is
+// read or written. Counting runs are sequential.
 class Observer {
  public:
   virtual ~Observer() = default;

@@ -12,8 +12,7 @@ namespace {
 bool parse_field(std::string_view field, SdpaProblem* problem, char* kind) {
   SdpaShape& shape = problem->shape;
   *kind = field.empty() ? '\0' : field.front();
-  if (field == "f32" || field == "f64") {
-    problem->dtype = field == "f32" ? DType::f32 : DType::f64;
+  if (parse_dtype(field, &problem->dtype)) {
     return true;
   }
   if (is_mask(field)) {

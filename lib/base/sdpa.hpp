@@ -38,7 +38,7 @@ struct SdpaProblem {
   bool operator==(const SdpaProblem&) const = default;
 };
 
-// Text form, e.g. "sdpa:b2,h8,kv2,n512,m512,d64,v64,f32,causal". Fields in any order, each at most
+// Text form, e.g. "sdpa:b2,h8,kv2,n512,m512,d64,v64,bf16,causal". Fields in any order, each at most
 // once; n and d are required, b and h default to 1, kv to h, m to n, v to d, f32; masks as for
 // layer problems, "sK" is the scale, "bias2x1" the batch and heads of a bias. On failure returns
 // false and says why.
@@ -47,6 +47,7 @@ std::string to_text(const SdpaProblem& problem);
 
 double scale_of(const SdpaProblem& problem);
 
+// Of a problem in 16 bits LSE is in f32.
 template <class T>
 struct SdpaInputs {
   TensorView<const T> q, k, v;
@@ -58,7 +59,11 @@ struct SdpaSet {
   bool dQ = false, dK = false, dV = false;
   bool accumulate = false;  // added to what the outputs hold
   bool dBias = false;
+  bool in_f32 = false;  // of a problem in 16 bits, whose gradients are rounded to these otherwise
   bool operator==(const SdpaSet&) const = default;
+
+  // Whether sums are made in f32 memory of their own and rounded to that of the caller's.
+  bool rounds(DType dtype) const { return is_half(dtype) && !in_f32; }
 
   bool is_empty() const { return !dQ && !dK && !dV && !dBias; }
   bool keys() const { return dK || dV; }

@@ -44,6 +44,21 @@ struct ScoreTile {
   index_t keys = 0, queries = 0;
 };
 
+// Between 16-bit storage and f32. Rounding is to nearest even, whatever the floating-point
+// environment, a NaN becomes quiet and keeps the upper bits of its payload, and denormals are kept
+// (base/half.hpp). Nothing is touched beyond the elements.
+template <class S>
+struct StorageKernels {
+  // dst[i][k] = src[i][k]
+  void (*widen)(const S* src, index_t src_stride, index_t rows, index_t cols, float* dst,
+                index_t dst_stride);
+  void (*narrow)(const float* src, index_t src_stride, index_t rows, index_t cols, S* dst,
+                 index_t dst_stride);
+  // As KernelTable::pack.
+  void (*pack)(const S* src, index_t lane_stride, index_t depth_stride, index_t lanes,
+               index_t depth, float* dst);
+};
+
 // Straight-line SIMD code of one ISA.
 template <class T>
 struct KernelTable {
@@ -81,6 +96,22 @@ struct KernelTable {
   // all of them. fma_per_iteration multiply-adds each.
   T (*fma_loop)(index_t iterations);
   index_t fma_per_iteration;
+
+  // Told of words that a schedule reads or writes without a kernel; null where nobody traces.
+  void (*touched)(const T* first, index_t count, bool written) = nullptr;
+
+  // Of f32 alone.
+  const StorageKernels<bf16>* of_bf16 = nullptr;
+  const StorageKernels<f16>* of_f16 = nullptr;
+
+  template <class S>
+  const StorageKernels<S>& storage() const {
+    if constexpr (std::is_same_v<S, bf16>) {
+      return *of_bf16;
+    } else {
+      return *of_f16;
+    }
+  }
 };
 
 }  // namespace ioattn::kernels

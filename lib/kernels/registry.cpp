@@ -78,7 +78,7 @@ Status select_kernels(IsaSet cpu, const char* override_name, const Kernels** ker
 }
 
 double measure_fma_peak(const Kernels& kernels, DType dtype, double seconds) {
-  return dtype == DType::f32 ? peak(*kernels.f32, seconds) : peak(*kernels.f64, seconds);
+  return dtype == DType::f64 ? peak(*kernels.f64, seconds) : peak(*kernels.f32, seconds);
 }
 
 }  // namespace ioattn::kernels

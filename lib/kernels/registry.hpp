@@ -14,15 +14,15 @@ struct Kernels {
   const KernelTable<float>* f32;
   const KernelTable<double>* f64;
 
-  template <class T>
-  const KernelTable<T>& table() const {
-    if constexpr (std::is_same_v<T, float>) {
+  template <class S>
+  const KernelTable<Compute<S>>& table() const {
+    if constexpr (std::is_same_v<Compute<S>, float>) {
       return *f32;
     } else {
       return *f64;
     }
   }
-  TileShape tile(DType dtype) const { return dtype == DType::f32 ? f32->tile : f64->tile; }
+  TileShape tile(DType dtype) const { return dtype == DType::f64 ? f64->tile : f32->tile; }
 };
 
 // What was built, best first, scalar last.
@@ -43,7 +43,8 @@ const Kernels* find_kernels(Isa isa);
 Status select_kernels(IsaSet cpu, const char* override_name, const Kernels** kernels);
 
 // What one thread reaches when it does nothing but independent multiply-adds, in flop/s (2 per
-// multiply-add): the best of several runs that together take about `seconds`.
+// multiply-add; in 16 bits those of f32, which computes them): the best of several runs that
+// together take about `seconds`.
 double measure_fma_peak(const Kernels& kernels, DType dtype, double seconds);
 
 }  // namespace ioattn::kernels

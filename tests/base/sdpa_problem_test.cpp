@@ -68,7 +68,7 @@ TEST(SdpaProblem, TextsAreReadBack) {
 TEST(SdpaProblem, Refuses) {
   EXPECT_EQ(error_of("layer:n4,d4"), "an SDPA problem begins with \"sdpa:\"");
   for (const char* field :
-       {"n", "kv", "kv-1", "h+2", "x3", "", "s0", "sinf", "keys3", "f16", "tied"}) {
+       {"n", "kv", "kv-1", "h+2", "x3", "", "s0", "sinf", "keys3", "f8", "tied"}) {
     const std::string text = "sdpa:m4," + std::string(field) + ",d4";
     EXPECT_EQ(error_of(text), "unknown field \"" + std::string(field) + "\" in " + text);
   }

@@ -16,7 +16,7 @@ template <>
 struct ExpConstants<float> {
   static constexpr float lowest = -86.9f;
   static constexpr float highest = 88.0f;
-  static constexpr float round_magic = 12582912.0f + 127;  // see exponential()
+  static constexpr float round_magic = 12582912.0f + 127;  // see exponential_below()
   static constexpr float log2e = 1.44269504f;
   static constexpr float ln2_high = 0.693359375f;
   static constexpr float ln2_low = -2.12194440e-4f;
@@ -57,23 +57,30 @@ inline V exponential_tail(V r, V r2) {
   }
 }
 
+// For x at most `highest`.
 template <class V>
-inline V exponential(V x) {
+inline V exponential_below(V x) {
   using T = typename V::value_type;
   using C = ExpConstants<T>;
   // 1.5 * 2^(bits of the mantissa) rounds what is added to it to an integer n; with the exponent's
   // bias the low bits of the sum are those of the exponent of 2^n.
   const V magic = V::splat(C::round_magic);
-  const V clamped = V::min(V::splat(C::highest), x);
-  const V n_bits = V::fma(clamped, V::splat(C::log2e), magic);
+  const V n_bits = V::fma(x, V::splat(C::log2e), magic);
   const V n = n_bits - magic;
-  V r = V::fma(n, V::splat(-C::ln2_high), clamped);
+  V r = V::fma(n, V::splat(-C::ln2_high), x);
   r = V::fma(n, V::splat(-C::ln2_low), r);
   const V r2 = r * r;
   // 2^n apart: adding n to the bits of e^r itself would turn some NaNs into numbers.
   const V power = V::from_exponent_bits(n_bits);
   const V y = V::fma(power, V::fma(r2, exponential_tail(r, r2), r), power);
   return V::zero_where_less(x, V::splat(C::lowest), y);
+}
+
+// Above `highest` it is e^highest.
+template <class V>
+inline V exponential(V x) {
+  using T = typename V::value_type;
+  return exponential_below(V::min(V::splat(ExpConstants<T>::highest), x));
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ struct ScoreKernels {
       for (int v = 0; v < n; ++v) {
         // Rows that have seen only -inf: shift by 0, so that exp(-inf - shift) is 0 and not NaN.
         shift[v] = V::select_less(minus_infinity, new_max[v], new_max[v], V::splat(T(0)));
-        const V factor = exponential(lanes.load(row_max + i, v) - shift[v]);
+        const V factor = exponential_below(lanes.load(row_max + i, v) - shift[v]);
         total[v] = lanes.load(row_sum + i, v) * factor;
         lanes.store(new_max[v], row_max + i, v);
         if (rescale != nullptr) lanes.store(factor, rescale + i, v);
@@ -125,7 +125,7 @@ struct ScoreKernels {
         for (index_t j = first; j < end_of_block(first, x.keys); ++j)
           for (int v = 0; v < n; ++v) {
             T* p = x.data + j * x.stride + i;
-            const V weight = exponential(lanes.load(p, v) - shift[v]);
+            const V weight = exponential_below(lanes.load(p, v) - shift[v]);
             if (store) lanes.store(weight, p, v);
             part[v] = part[v] + weight;
           }

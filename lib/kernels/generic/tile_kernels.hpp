@@ -3,6 +3,7 @@
 #include "kernels/generic/pack_kernel.hpp"
 #include "kernels/generic/product_kernel.hpp"
 #include "kernels/generic/score_kernels.hpp"
+#include "kernels/generic/storage_kernels.hpp"
 #include "kernels/generic/transpose_kernel.hpp"
 #include "kernels/kernel_table.hpp"
 
@@ -39,19 +40,26 @@ struct TileKernels {
     return total;
   }
 
+  // Conversion: how f32 comes from 16 bits and goes there.
+  template <class Conversion = IntegerConversion>
   static constexpr KernelTable<T> table(Isa isa) {
     using Scores = ScoreKernels<V>;
-    return {TileShape{isa, max_rows, nr},
-            Products::product,
-            PackKernel<V, vectors>::pack,
-            TransposeKernel<V>::transpose,
-            Scores::exp_tile,
-            Scores::gradient_tile,
-            Scores::dot_tile,
-            Scores::softmax_update,
-            Scores::row_dot,
-            fma_loop,
-            max_rows * nr};
+    KernelTable<T> all = {TileShape{isa, max_rows, nr},
+                          Products::product,
+                          PackKernel<V, vectors>::pack,
+                          TransposeKernel<V>::transpose,
+                          Scores::exp_tile,
+                          Scores::gradient_tile,
+                          Scores::dot_tile,
+                          Scores::softmax_update,
+                          Scores::row_dot,
+                          fma_loop,
+                          max_rows * nr};
+    if constexpr (std::is_same_v<T, float>) {
+      all.of_bf16 = &StorageKernel<V, vectors, bf16, Conversion>::table;
+      all.of_f16 = &StorageKernel<V, vectors, f16, Conversion>::table;
+    }
+    return all;
   }
 };
 

@@ -4,12 +4,14 @@
 #endif
 
 #include "kernels/generic/tile_kernels.hpp"
+#include "kernels/generic/x86_conversion.hpp"
 #include "kernels/generic/xsimd_vector.hpp"
 #include "kernels/isa/tables.hpp"
 
 namespace ioattn::kernels {
 namespace {
-constexpr KernelTable<float> f32 = TileKernels<XsimdVector<float>, 8, 2>::table(Isa::avx512);
+constexpr KernelTable<float> f32 =
+    TileKernels<XsimdVector<float>, 8, 2>::table<X86Conversion>(Isa::avx512);
 constexpr KernelTable<double> f64 = TileKernels<XsimdVector<double>, 8, 2>::table(Isa::avx512);
 }  // namespace
 

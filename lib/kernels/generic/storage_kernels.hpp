@@ -1,0 +1,86 @@
+#pragma once
+
+#include "base/half.hpp"
+#include "kernels/generic/inlining.hpp"
+#include "kernels/generic/pack_kernel.hpp"
+#include "kernels/kernel_table.hpp"
+
+// Conversions between 16-bit storage and f32. See scalar_vector.hpp about the anonymous namespace.
+namespace ioattn::kernels {
+namespace {
+
+// One number at a time, in integers: for every CPU.
+struct IntegerConversion {
+  static constexpr int lanes = 1;
+  template <class S>
+  static IOATTN_INLINE void widen(const S* src, float* dst) {
+    *dst = to_float(*src);
+  }
+  template <class S>
+  static IOATTN_INLINE void narrow(const float* src, S* dst) {
+    *dst = from_float<S>(*src);
+  }
+};
+
+template <class V, int vectors, class S, class Conversion>
+struct StorageKernel {
+  static constexpr int nr = vectors * V::lanes;
+
+  static IOATTN_INLINE void widen_row(const S* src, index_t count, float* dst) {
+    index_t k = 0;
+    for (; k + Conversion::lanes <= count; k += Conversion::lanes)
+      Conversion::widen(src + k, dst + k);
+    for (; k < count; ++k) dst[k] = to_float(src[k]);
+  }
+  static IOATTN_INLINE void narrow_row(const float* src, index_t count, S* dst) {
+    index_t k = 0;
+    for (; k + Conversion::lanes <= count; k += Conversion::lanes)
+      Conversion::narrow(src + k, dst + k);
+    for (; k < count; ++k) dst[k] = from_float<S>(src[k]);
+  }
+
+  static IOATTN_KERNEL void widen(const S* src, index_t src_stride, index_t rows, index_t cols,
+                                  float* dst, index_t dst_stride) {
+    for (index_t i = 0; i < rows; ++i) widen_row(src + i * src_stride, cols, dst + i * dst_stride);
+  }
+  static IOATTN_KERNEL void narrow(const float* src, index_t src_stride, index_t rows, index_t cols,
+                                   S* dst, index_t dst_stride) {
+    for (index_t i = 0; i < rows; ++i) narrow_row(src + i * src_stride, cols, dst + i * dst_stride);
+  }
+
+  // Adjacent lanes are converted where they go; other layouts by way of a few terms in L1.
+  static IOATTN_KERNEL void pack(const S* src, index_t lane_stride, index_t depth_stride,
+                                 index_t lanes, index_t depth, float* dst) {
+    constexpr index_t terms = 64;
+    alignas(64) float rows[nr * terms];
+    for (index_t first = 0; first < lanes && depth > 0; first += nr, dst += depth * nr) {
+      const S* panel = src + first * lane_stride;
+      const index_t width = lanes - first < nr ? lanes - first : nr;
+      if (lane_stride == 1 && depth_stride != 1) {
+        for (index_t q = 0; q < depth; ++q) {
+          widen_row(panel + q * depth_stride, width, dst + q * nr);
+          for (index_t j = width; j < nr; ++j) dst[q * nr + j] = 0;
+        }
+        continue;
+      }
+      for (index_t q = 0; q < depth; q += terms) {
+        const index_t count = depth - q < terms ? depth - q : terms;
+        for (index_t j = 0; j < width; ++j) {
+          const S* lane = panel + j * lane_stride + q * depth_stride;
+          if (depth_stride == 1) {
+            widen_row(lane, count, rows + j * terms);
+          } else {
+            for (index_t k = 0; k < count; ++k)
+              rows[j * terms + k] = to_float(lane[k * depth_stride]);
+          }
+        }
+        PackKernel<V, vectors>::pack(rows, terms, 1, width, count, dst + q * nr);
+      }
+    }
+  }
+
+  static constexpr StorageKernels<S> table = {widen, narrow, pack};
+};
+
+}  // namespace
+}  // namespace ioattn::kernels
