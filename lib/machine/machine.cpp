@@ -83,6 +83,9 @@ Machine detect(const DetectOptions& options) {
   Processor processor = read_processor(options.proc_root);
   machine.vendor = std::move(processor.vendor);
   machine.model = std::move(processor.model);
+  machine.family = processor.family;
+  machine.model_number = processor.model_number;
+  machine.stepping = processor.stepping;
   machine.virtual_machine = processor.virtual_machine;
   machine.isa = processor.isa;
   const CpuList cpus = find_cpus(options, &machine);

@@ -28,10 +28,11 @@ struct CacheLevel {
 };
 
 struct Machine {
-  std::string vendor;              // "AuthenticAMD", ...
-  std::string model;               // "AMD EPYC ...", "" = unknown
-  std::vector<CacheLevel> caches;  // ascending by level; always holds L1 and L2
-  int allowed_cpus = 1;            // CPUs in the affinity mask
+  std::string vendor;                              // "AuthenticAMD", ...
+  std::string model;                               // "AMD EPYC ...", "" = unknown
+  int family = 0, model_number = 0, stepping = 0;  // of x86
+  std::vector<CacheLevel> caches;                  // ascending by level; always holds L1 and L2
+  int allowed_cpus = 1;                            // CPUs in the affinity mask
   Source cpus_source = Source::unknown;
   double cpu_quota = 0;                   // CPUs' worth of time allowed by the cgroup; 0 = no limit
   Source quota_source = Source::unknown;  // unknown: no cgroup could be read, so none is counted

@@ -44,11 +44,20 @@ void ask_cpu(Processor* processor) {
     std::memcpy(brand + sizeof leaf * part, &leaf, sizeof leaf);
   }
   processor->model = clean(std::string(brand, sizeof brand));
-  processor->virtual_machine = cpuid(1, &leaf) && (leaf.ecx >> 31 & 1u) != 0;
+  bool f16c = false;  // __builtin_cpu_supports("f16c") is unknown to Clang 14
+  if (cpuid(1, &leaf)) {
+    f16c = (leaf.ecx >> 29 & 1u) != 0;
+    processor->virtual_machine = (leaf.ecx >> 31 & 1u) != 0;
+    const unsigned family = leaf.eax >> 8 & 0xfu, model = leaf.eax >> 4 & 0xfu;
+    const bool extended = family == 6 || family == 15;
+    processor->family = static_cast<int>(family + (family == 15 ? leaf.eax >> 20 & 0xffu : 0));
+    processor->model_number = static_cast<int>(model | (extended ? leaf.eax >> 12 & 0xf0u : 0));
+    processor->stepping = static_cast<int>(leaf.eax & 0xfu);
+  }
 
   // These also ask whether the kernel saves the registers (XGETBV).
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c) {
     processor->isa.add(Isa::avx2);
   }
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

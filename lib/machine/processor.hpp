@@ -9,8 +9,9 @@ namespace ioattn::machine {
 struct Processor {
   std::string vendor;
   std::string model;
-  bool virtual_machine = false;  // x86 only: CPUID leaf 1, ECX bit 31
-  IsaSet isa;                    // what the CPU has and the kernel saves: bits that may be used
+  int family = 0, model_number = 0, stepping = 0;  // x86 only: CPUID leaf 1
+  bool virtual_machine = false;                    // x86 only: CPUID leaf 1, ECX bit 31
+  IsaSet isa;  // what the CPU has and the kernel saves: bits that may be used
 };
 
 // CPUID on x86, else <proc_root>/cpuinfo for the names (numbers on Arm); "" = unknown.

@@ -16,6 +16,13 @@ bool next_line(std::istream* file, std::string* line) {
   }
 }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr const char* blanks = " \t\r";
+  const std::size_t first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
 std::optional<std::string> first_line(const std::string& path) {
   std::ifstream file(path);
   std::string line;

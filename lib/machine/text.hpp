@@ -13,6 +13,9 @@ namespace ioattn::machine {
 // lets std::bad_alloc through: a line that found no memory is no missing line.
 bool next_line(std::istream* file, std::string* line);
 
+// Without blanks, tabs and a carriage return at either end.
+std::string_view trimmed(std::string_view text);
+
 // The first line of a file; nullopt if there is none.
 std::optional<std::string> first_line(const std::string& path);
 
