@@ -88,6 +88,8 @@ KeyPassWidths key_pass_widths(const LayerShape& shape, Form form, KeyPassKind ki
 IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                   index_t heads = 1, bool accumulate = false);
 index_t col_tile_words(const LayerShape& shape, const Blocks& blocks);
+// Queries that stream past blocks of keys, one for each block of a pass.
+index_t col_streamed_queries(const LayerShape& shape, const Blocks& blocks);
 index_t col_stream_fma(const LayerShape& shape, Form form, KeyPassKind kind);
 
 // The same pass of SDPA by pairs of score tiles, past which w columns of everything else stream.
@@ -95,5 +97,11 @@ IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kin
                   index_t heads = 1, bool accumulate = false);
 // The forward pass of SDPA by tiles: Q is read, O and LSE are written.
 IoCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks);
+// Of all pairs of tiles of a pass over the keys: their queries, their keys, and their pairs of one
+// and the other.
+struct TileSums {
+  index_t queries = 0, keys = 0, pairs = 0;
+};
+TileSums tile_sums(const LayerShape& shape, index_t c, index_t rho);
 
 }  // namespace ioattn::theory

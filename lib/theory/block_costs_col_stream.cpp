@@ -45,6 +45,10 @@ index_t col_tile_words(const LayerShape& shape, const Blocks& blocks) {
   return Streamed(shape, std::min(blocks.c, shape.m)).pairs;
 }
 
+index_t col_streamed_queries(const LayerShape& shape, const Blocks& blocks) {
+  return Streamed(shape, std::min(blocks.c, shape.m)).queries;
+}
+
 IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t heads,
                   bool accumulate) {
   const index_t n = shape.n, m = shape.m;

@@ -4,32 +4,21 @@
 
 // tile_fused: N T pairs of tiles, N = ceil(n / rho) of a head, T = ceil(m / c).
 namespace ioattn::theory {
-namespace {
 
-// Of all pairs of tiles: their queries, their keys, and their pairs of one and the other.
-struct Tiles {
-  index_t queries = 0, keys = 0, pairs = 0;
-
-  Tiles(const LayerShape& shape, index_t c, index_t rho) {
-    const index_t n = shape.n, m = shape.m;
-    if (!shape.mask.hides()) {
-      queries = ceil_div(m, c) * n;
-      keys = ceil_div(n, rho) * m;
-      pairs = n * m;
-      return;
-    }
-    for (index_t j = 0; j < m; j += c) {
-      const Interval block = {j, std::min(j + c, m)};
-      const Interval seeing = shape.mask.transposed().of_any(block, n);
-      if (seeing.is_empty()) continue;
-      queries += seeing.size();
-      keys += block.size() * (ceil_div(seeing.end, rho) - seeing.begin / rho);
-      pairs += block.size() * seeing.size();
-    }
+TileSums tile_sums(const LayerShape& shape, index_t c, index_t rho) {
+  const index_t n = shape.n, m = shape.m;
+  if (!shape.mask.hides()) return {ceil_div(m, c) * n, ceil_div(n, rho) * m, n * m};
+  TileSums sums;
+  for (index_t j = 0; j < m; j += c) {
+    const Interval block = {j, std::min(j + c, m)};
+    const Interval seeing = shape.mask.transposed().of_any(block, n);
+    if (seeing.is_empty()) continue;
+    sums.queries += seeing.size();
+    sums.keys += block.size() * (ceil_div(seeing.end, rho) - seeing.begin / rho);
+    sums.pairs += block.size() * seeing.size();
   }
-};
-
-}  // namespace
+  return sums;
+}
 
 // f is used for dV before p takes its place, and dO streams once for both q and dV: q is a tile of
 // its own while it is summed.
@@ -38,7 +27,7 @@ IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kin
   const auto [n, m, d, e, tie, mask] = shape;
   const index_t c = std::min(blocks.c, m), rho = std::min(blocks.rho, n);
   const index_t w_d = std::min(blocks.w, d), w_e = std::min(blocks.w, e);
-  const Tiles tiles(shape, c, rho);
+  const TileSums tiles = tile_sums(shape, c, rho);
   const index_t p = kind.makes_p() ? 1 : 0, u = kind.queries ? d : 0;
   const index_t k = kind.of_keys() ? d : 0, v = kind.of_values() ? e : 0;
   const bool twice = kind.makes_p() && kind.of_values();  // dO is needed in two layouts

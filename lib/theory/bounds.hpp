@@ -24,25 +24,47 @@ struct Bound {
   const char* assumption = "";  // what it was proved for, in one line
 };
 
-// The largest of the bounds proved for the class, the pass and the tie (proofs:
-// lib/theory/README.md). Inputs are the A's, X, Y and, backward, dO; O and LSE may be given to the
-// backward pass or computed in it. All sizes and M at least 1; tie = all needs n = m. M counts
-// every word of fast memory, so a schedule that keeps k scalars in registers uncounted is to be
-// compared at M + k.
-// Under a mask, and for a batch, whose entries share X and Y, only the compulsory bound is proved.
+// The bounds proved for one problem, by name; 0 where one is not proved or not positive. `best`
+// takes the largest of those that hold for the class.
+struct BoundSet {
+  double compulsory = 0, a2 = 0, g3 = 0;  // class P
+  double b2 = 0, c = 0;                   // class F
+
+  Bound best(AlgorithmClass algorithms) const;
+};
+
+// The largest of the bounds proved for the class, the pass and the tie (proofs: BOUNDS.md). Inputs
+// are the A's, X, Y and, backward, dO; O and LSE may be given to the backward pass or computed in
+// it. All sizes and M at least 1; tie = all needs n = m, and holds too where A1 is the same memory
+// as one of A2 and A3. M counts every word of fast memory, so a schedule that keeps k scalars in
+// registers uncounted is to be compared at M + k. Entries of a batch share X and Y.
 Bound lower_bound(Pass pass, AlgorithmClass algorithms, const LayerShape& shape, index_t M,
                   index_t batch = 1);
+BoundSet layer_bounds(Pass pass, const LayerShape& shape, index_t M, index_t batch = 1);
+
+// The same for any mask, by the pairs that it shows and the queries and keys that take part in one.
+struct PairCounts {
+  double pairs = 0, rows = 0, columns = 0;
+};
+BoundSet masked_bounds(Pass pass, const PairCounts& counts, index_t d, index_t dv, Tie tie,
+                       index_t M);
 
 // The same for a pass over the keys in one of its forms, which fixes its inputs: S, LSE, delta, A2
-// and h and dO, or A3 and G. Only the compulsory bound is proved.
-Bound key_gradients_bound(const LayerShape& shape, Form form, KeyPassKind kind);
+// and h and dO, or A3 and G.
+Bound key_gradients_bound(AlgorithmClass algorithms, const LayerShape& shape, Form form,
+                          KeyPassKind kind, index_t M);
 
-// The single bounds, for tables and tests; 0 where one is not proved or not positive.
-double compulsory_bound(Pass pass, const LayerShape& shape, index_t batch = 1);  // class P
-double bound_a2(Pass pass, const LayerShape& shape, index_t M);                  // class P
-double bound_g3(Pass pass, const LayerShape& shape, index_t M);  // class P, 6 M <= d^2
-double bound_b2(Pass pass, const LayerShape& shape, index_t M);  // class F
-double bound_c(Pass pass, const LayerShape& shape, index_t M);   // class F
+// The single bounds, for tables and tests.
+double compulsory_bound(Pass pass, const LayerShape& shape, index_t batch = 1);
+double bound_a2(Pass pass, const LayerShape& shape, index_t M, index_t batch = 1);
+double bound_g3(Pass pass, const LayerShape& shape, index_t M, index_t batch = 1);
+double bound_b2(Pass pass, const LayerShape& shape, index_t M, index_t batch = 1);
+double bound_c(Pass pass, const LayerShape& shape, index_t M, index_t batch = 1);
+
+// Pairs of a query and a key that it sees, and the shape without queries that see no key and keys
+// that no query sees.
+double pairs_of(const LayerShape& shape);
+LayerShape visible_part(const LayerShape& shape);
 
 // The paper's formula with constant 1: min{(n^2 d^2 + n d^3)/M, (n^2 d + n d^2)/sqrt(M)} and its
 // regime: large cache from M = d^2 on. The paper has m = n and dv = d; elsewhere n^2 is read as n

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "theory/block_costs.hpp"
+#include "theory/sdpa_half_cost.hpp"
 
 namespace ioattn::theory {
 namespace {
@@ -45,11 +46,17 @@ IoCost query_pass_cost(const SdpaShape& shape, const SdpaSet& set, const Blocks&
 
 }  // namespace
 
-ScheduleCost sdpa_forward_cost(const SdpaShape& shape, const Blocks& blocks, bool lse) {
+ScheduleCost sdpa_forward_cost(const SdpaShape& shape, const Blocks& blocks, bool lse,
+                               DType dtype) {
   const Schedule schedule = forward_schedule(blocks);
   const bool by_tiles = schedule == Schedule::tile_fused;
-  IoCost head = (by_tiles ? tile_fused_forward : row_stream_forward_pass)(shape.head(), blocks);
-  if (!lse) head.writes -= shape.n;
+  IoCost head;
+  if (is_half(dtype)) {
+    head = half_forward_cost(shape.head(), blocks, lse);
+  } else {
+    head = (by_tiles ? tile_fused_forward : row_stream_forward_pass)(shape.head(), blocks);
+    if (!lse) head.writes -= shape.n;
+  }
   Blocks tiles = blocks;
   if (by_tiles) tiles.r = tiles.rho;
   if (shape.has_bias()) head.reads += row_tile_words(shape.head(), tiles);
@@ -59,21 +66,29 @@ ScheduleCost sdpa_forward_cost(const SdpaShape& shape, const Blocks& blocks, boo
 }
 
 ScheduleCost sdpa_backward_cost(const SdpaShape& shape, const SdpaSet& set,
-                                const SdpaBlocks& blocks) {
+                                const SdpaBlocks& blocks, DType dtype) {
   const LayerShape head = shape.head();
+  const bool half = is_half(dtype), by_rows = set.query_pass(blocks.keys.one_pass);
   ScheduleCost cost;
-  if (set.delta()) cost.add("delta", times(shape.all_heads(), delta_cost(head, blocks.rows)));
-  if (set.query_pass(blocks.keys.one_pass)) {
-    cost.add("row_stream", query_pass_cost(shape, set, blocks.rows));
+  if (set.delta()) {
+    cost.add("delta", half ? half_delta_cost(shape, blocks.rows)
+                           : times(shape.all_heads(), delta_cost(head, blocks.rows)));
+  }
+  if (by_rows) {
+    cost.add("row_stream", half ? half_query_pass_cost(shape, set, blocks.rows)
+                                : query_pass_cost(shape, set, blocks.rows));
   }
   if (set.keys()) {
     // The heads of a group pass by keys and gradients that stay.
     const bool by_tiles = blocks.by_keys == Schedule::tile_fused;
-    IoCost keys = (by_tiles ? tile_fused : col_stream)(
-        head, blocks.keys, set.key_pass(blocks.keys.one_pass), shape.group(), set.accumulate);
+    IoCost keys = half ? half_key_pass_cost(shape, set, blocks)
+                       : (by_tiles ? tile_fused : col_stream)(head, blocks.keys,
+                                                              set.key_pass(blocks.keys.one_pass),
+                                                              shape.group(), set.accumulate);
     if (shape.has_bias()) keys.reads += shape.group() * col_tile_words(head, blocks.keys);
     cost.add(name_of(blocks.by_keys), times(shape.all_kv_heads(), keys));
   }
+  if (set.rounds(dtype) && set.dQ && !by_rows) cost.add("round", half_round_cost(shape, set));
   return cost;
 }
 

@@ -162,7 +162,7 @@ TEST(BoundsSweep, NoScheduleFallsBelowABoundOfItsClass) {
   Sizes sizes;
   std::map<std::string, Tightest> tightest;
   int recomputation_below_f = 0;
-  constexpr int points = 8400;
+  constexpr int points = 21000;
   for (int point = 0; point < points; ++point) {
     const Tie tie = static_cast<Tie>(point % 3);
     const LayerShape shape = sizes.shape(point / 3 % 7, tie);
@@ -202,14 +202,16 @@ TEST(BoundsSweep, NoScheduleFallsBelowABoundOfItsClass) {
   }
   // The sweep comes close enough to each bound to notice if it were larger.
   const std::map<std::string, double> close = {
-      {"compulsory", 1.01}, {"a2", 4}, {"G3", 2.2}, {"b2", 1.25}, {"c", 1.2}};
+      {"compulsory", 1.01}, {"a2", 4}, {"G3", 2.4}, {"b2", 1.25}, {"c", 1.2}};
   for (const auto& [name, entry] : tightest) {
     EXPECT_GT(entry.compared, 200) << name;
-    EXPECT_LT(entry.ratio, close.at(name.substr(name.rfind(' ') + 1))) << name;
+    const std::string bound = name.substr(name.rfind(' ') + 1);
+    // Forward, with A1 = A2 = A3, a2 gives rows and columns one zone for four that schedules move.
+    const bool is_weak = bound == "a2" && name.rfind("forward all", 0) == 0;
+    EXPECT_LT(entry.ratio, (is_weak ? 2.5 : 1) * close.at(bound)) << name;
   }
-  // dv = d and not: four bounds for five pairs of pass and tie, one forward with A1 = A2. G3:
-  // three.
-  EXPECT_EQ(tightest.size(), 2u * (5 * 4 + 1) + 3);
+  // dv = d and not: five bounds for six pairs of pass and tie.
+  EXPECT_EQ(tightest.size(), 2u * 6 * 5);
   EXPECT_GT(recomputation_below_f, 0);
 }
 

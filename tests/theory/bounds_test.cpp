@@ -111,24 +111,18 @@ TEST(Bounds, SegmentBoundsAreTheBestOverEverySegmentLength) {
               expect_near(bound_b2(Pass::backward, shape, M), b2, "b2");
               if (b2 > 0) ++positive;
               for (const Pass pass : passes) {
-                const double a2 =
-                    pass == Pass::forward && tie == Tie::all
-                        ? 0
-                        : every_segment_length(pairs, pebble_constant(pass, shape), words);
+                const double a2 = every_segment_length(pairs, pebble_constant(pass, shape), words);
                 expect_near(bound_a2(pass, shape, M), a2, name_of(pass));
               }
-              if (tie == Tie::all) {
-                EXPECT_EQ(bound_b2(Pass::forward, shape, M), 0);
-                continue;
-              }
-              // S, Z against A2, A3, or S, O against A2, h.
+              // S, Z against A2, A3, or S, O against A2, h; with A1 = A2 births of S are paid for.
               const double dd = double(d), ee = double(e);
               const double paired = tie == Tie::none ? 2 : 1;
               const double h_columns = tie == Tie::none ? dd + std::min(dd, ee) : dd;
               const double z = every_segment_length(pairs, 4 * 2 * dd * paired * dd, words) -
                                double(n) * std::max(0.0, dd - ee);
               const double h = every_segment_length(pairs, 4 * (dd + ee) * h_columns, words);
-              expect_near(bound_b2(Pass::forward, shape, M), std::min(z, h), "forward b2");
+              const double of_s = tie == Tie::all ? double(n) * dd : 0;
+              expect_near(bound_b2(Pass::forward, shape, M), std::min(z, h) - of_s, "forward b2");
             }
           }
         }
@@ -197,9 +191,21 @@ TEST(Bounds, SmallCachePebbleBound) {
   EXPECT_DOUBLE_EQ(at(Pass::backward, Tie::kv, M), expected(std::sqrt(12.0)));
   EXPECT_DOUBLE_EQ(at(Pass::forward, Tie::none, M), expected(std::sqrt(8.0)));
   EXPECT_EQ(at(Pass::backward, Tie::none, M + 1), 0);
-  EXPECT_EQ(at(Pass::forward, Tie::kv, M), 0);
-  EXPECT_EQ(bound_g3(Pass::backward, {n, n, d, d, Tie::all}, M), 0);
+  EXPECT_DOUBLE_EQ(at(Pass::forward, Tie::kv, M), expected(2));
+  // A1 = A2 = A3: only products of pairs were counted, so nothing is lost.
+  EXPECT_DOUBLE_EQ(bound_g3(Pass::backward, {n, n, d, d, Tie::all}, M),
+                   bound_g3(Pass::backward, {n, n, d, d, Tie::kv}, M));
+  // dv < d: q takes dv operands from either side, so M is held against dv^2.
   EXPECT_EQ(bound_g3(Pass::backward, {n, m, d, d - 1, Tie::none}, M), 0);
+  const double words = 9600 / 4.0, q_and_two = double(n) * double(m) * (240 + 240 + 120);
+  EXPECT_DOUBLE_EQ(
+      bound_g3(Pass::backward, {n, m, d, d / 2, Tie::none}, M / 4),
+      std::sqrt(2.0) * 0.75 * q_and_two / std::sqrt(words) - 4 * words - double(n * d));
+  // dv > d: q takes d, but forward dv sums of O may be born.
+  EXPECT_DOUBLE_EQ(bound_g3(Pass::backward, {n, m, d, 2 * d, Tie::none}, M),
+                   at(Pass::backward, Tie::none, M));
+  EXPECT_DOUBLE_EQ(bound_g3(Pass::forward, {n, m, d, 2 * d, Tie::none}, M),
+                   at(Pass::forward, Tie::none, M) - double(n * d));
 }
 
 TEST(Bounds, LoomisWhitneyBound) {
@@ -219,7 +225,8 @@ TEST(Bounds, LoomisWhitneyBound) {
                    reads * (2 * nm * 400 + thin * 2 / 3) - 2048 - nm - 2 * 3000.0 * 400);
   EXPECT_DOUBLE_EQ(at(Pass::forward, d, Tie::kv),
                    reads * (2 * nm * 400 + thin * 2 / 3) - 2048 - 2 * nm - 2 * 3000.0 * 400);
-  EXPECT_EQ(at(Pass::forward, d, Tie::all), 0);
+  EXPECT_DOUBLE_EQ(at(Pass::forward, d, Tie::all),
+                   reads * 2 * 9e6 * 400 - 2048 - 2 * 9e6 - 2 * 3000.0 * 400);
   // dv = 100: q takes nm dv, G or h min(n, m) d dv; S and U keep their width, so does G.
   EXPECT_DOUBLE_EQ(
       at(Pass::backward, 100, Tie::none),

@@ -1,0 +1,135 @@
+#include "theory/sdpa_half_cost.hpp"
+
+#include <algorithm>
+
+#include "theory/block_costs.hpp"
+
+namespace ioattn::theory {
+namespace {
+
+// What is resident is in f32.
+IoCost resident_in_f32(IoCost cost) {
+  cost.created *= 2;
+  cost.footprint *= 2;
+  return cost;
+}
+
+IoCost times(index_t heads, const IoCost& one) {
+  return {heads * one.reads, heads * one.writes, heads * one.created, one.footprint};
+}
+
+// Sums over queries: of how many words a gradient of all keys has.
+index_t key_sums(const LayerShape& head, const KeyPassKind& kind) {
+  return head.m * ((kind.of_keys() ? head.d : 0) + (kind.of_values() ? head.dv : 0));
+}
+
+// dK and dV stay and are rounded as they are written; dQ passes through memory in f32.
+IoCost col_stream_cost(const LayerShape& head, const SdpaSet& set, const Blocks& blocks,
+                       const KeyPassKind& kind, index_t group) {
+  const bool in_place = set.in_f32;
+  const index_t sums = key_sums(head, kind);
+  const index_t queries = group * col_streamed_queries(head, blocks);
+  IoCost cost = col_stream(head, blocks, kind, group, in_place && set.accumulate);
+  // LSE, delta and dQ.
+  index_t reads_in_f32 = queries * (kind.makes_p() ? 2 : 1);
+  if (kind.queries) {
+    reads_in_f32 += queries * head.d;
+    const bool zeros = head.mask.hides() || (in_place && set.accumulate);
+    if (!zeros) reads_in_f32 -= group * head.n * head.d;
+  }
+  cost.reads += reads_in_f32;
+  if (in_place) {
+    cost.writes *= 2;
+    if (set.accumulate) cost.reads += sums;
+    return cost;
+  }
+  cost.writes = 2 * (cost.writes - sums) + sums;
+  if (set.accumulate) {
+    cost.reads += sums;
+    cost.created -= sums;
+  }
+  return cost;
+}
+
+// All gradients pass through memory in f32; dK and dV of a block of keys are rounded at its end.
+IoCost tile_fused_cost(const LayerShape& head, const SdpaSet& set, const Blocks& blocks,
+                       const KeyPassKind& kind, index_t group) {
+  const bool accumulates = set.in_f32 && set.accumulate;
+  const index_t sums = key_sums(head, kind);
+  const TileSums tiles = tile_sums(head, std::min(blocks.c, head.m), std::min(blocks.rho, head.n));
+  IoCost cost = tile_fused(head, blocks, kind, group, accumulates);
+  const index_t u = kind.queries ? head.d : 0;
+  index_t reads_in_f32 =
+      group * tiles.queries * ((kind.makes_p() ? 2 : 1) + u) + group * tiles.keys * (sums / head.m);
+  if (!accumulates && !head.mask.hides()) reads_in_f32 -= sums + group * head.n * u;
+  cost.reads += reads_in_f32;
+  cost.writes *= 2;
+  if (set.in_f32) return cost;
+  cost.reads += (set.accumulate ? 3 : 2) * sums;
+  cost.writes += sums;
+  return cost;
+}
+
+}  // namespace
+
+IoCost half_forward_cost(const LayerShape& head, const Blocks& blocks, bool lse) {
+  const bool by_tiles = forward_schedule(blocks) == Schedule::tile_fused;
+  const index_t o = head.n * head.dv;
+  IoCost cost = (by_tiles ? tile_fused_forward : row_stream_forward_pass)(head, blocks);
+  // Of O and, by tiles, its sums, of which the last ones are rounded.
+  const index_t sums = cost.writes - head.n;
+  if (by_tiles) cost.reads += sums - o;
+  cost.writes = 2 * (sums - o) + o + (lse ? 2 * head.n : 0);
+  return resident_in_f32(cost);
+}
+
+IoCost half_delta_cost(const SdpaShape& shape, const Blocks& blocks) {
+  IoCost cost = delta_cost(shape.head(), blocks);
+  cost.writes *= 2;
+  return times(shape.all_heads(), resident_in_f32(cost));
+}
+
+IoCost half_query_pass_cost(const SdpaShape& shape, const SdpaSet& set, const Blocks& blocks) {
+  const LayerShape head = shape.head();
+  const index_t dq = shape.n * shape.d;
+  const index_t tiles = shape.has_bias() ? row_tile_words(head, blocks) : 0;
+  IoCost one = row_stream_backward_pass(head, blocks);
+  one.reads += tiles + 2 * shape.n;  // LSE and delta
+  if (!set.dQ) {
+    one.writes -= dq;
+    one.created -= dq;
+    one.footprint -= std::min(blocks.r, shape.n) * shape.d;
+  } else {
+    if (set.accumulate) one.reads += set.in_f32 ? 2 * dq : dq;
+    if (set.in_f32) one.writes += dq;
+  }
+  IoCost cost = times(shape.all_heads(), resident_in_f32(one));
+  if (!set.dBias) return cost;
+  // Sums of dBias are in f32, in place or to be rounded.
+  cost.footprint += 2;
+  cost.writes += 2 * shape.all_heads() * tiles;
+  cost.reads += 2 * shape.all_heads() * tiles;
+  const index_t all = shape.all_biases() * shape.n * shape.m;
+  if (!set.in_f32) {
+    cost.reads += (set.accumulate ? 3 : 2) * all;
+    cost.writes += all;
+  } else if (set.accumulate) {
+    return cost;
+  }
+  cost.created += 2 * all;
+  (shape.mask.hides() ? cost.writes : cost.reads) += (shape.mask.hides() ? 2 : -2) * all;
+  return cost;
+}
+
+IoCost half_round_cost(const SdpaShape& shape, const SdpaSet& set) {
+  const index_t dq = shape.all_heads() * shape.n * shape.d;
+  return {(set.accumulate ? 3 : 2) * dq, dq, 0, (set.accumulate ? 4 : 2) * shape.d};
+}
+
+IoCost half_key_pass_cost(const SdpaShape& shape, const SdpaSet& set, const SdpaBlocks& blocks) {
+  const auto cost = blocks.by_keys == Schedule::tile_fused ? tile_fused_cost : col_stream_cost;
+  return resident_in_f32(
+      cost(shape.head(), set, blocks.keys, set.key_pass(blocks.keys.one_pass), shape.group()));
+}
+
+}  // namespace ioattn::theory

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "base/sdpa.hpp"
+#include "theory/io_cost.hpp"
+
+// SDPA of operands in 16 bits. Words have 2 bytes; what is resident, LSE, delta and sums that pass
+// through memory are in f32 and weigh 2. So a pass holds what it holds of a problem in f32, in
+// twice the words, and moves as many words, but for what is in f32.
+namespace ioattn::theory {
+
+// Of one head of queries, without its bias.
+IoCost half_forward_cost(const LayerShape& head, const Blocks& blocks, bool lse);
+// Of all heads of queries.
+IoCost half_delta_cost(const SdpaShape& shape, const Blocks& blocks);
+IoCost half_query_pass_cost(const SdpaShape& shape, const SdpaSet& set, const Blocks& blocks);
+// Sums of dQ in f32 become dQ.
+IoCost half_round_cost(const SdpaShape& shape, const SdpaSet& set);
+// Of one head of keys, without its bias.
+IoCost half_key_pass_cost(const SdpaShape& shape, const SdpaSet& set, const SdpaBlocks& blocks);
+
+}  // namespace ioattn::theory

@@ -1,0 +1,39 @@
+#include "theory/segments.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ioattn::theory {
+
+// The third vertex of the polytope, M + X^2/c, is never the largest: it needs X > c/2 to pass the
+// second and X < (c - M)/2 to pass the first.
+double segment_bound(double pairs, double c, double M) {
+  const auto value = [&](double x) {
+    const double most = std::max((M + x) * (M + x) / c, M + x / 2);
+    return x * (pairs / most - 1);
+  };
+  // The minimum of two functions with one peak each has one peak. It is negative beyond hi.
+  double lo = 1, hi = std::max(1.0, std::floor(2 * (pairs - M)));
+  for (int step = 0; step < 200 && hi - lo > 2; ++step) {
+    const double third = std::floor((hi - lo) / 3);
+    if (value(lo + third) < value(hi - third)) {
+      lo += third;
+    } else {
+      hi -= third;
+    }
+  }
+  return std::max({value(lo), value(std::floor((lo + hi) / 2)), value(hi)});
+}
+
+double colour_bound(double multiply_adds, double norm, double created, double M) {
+  return 2 * multiply_adds / (norm * std::sqrt(M)) - 2 * M - created;
+}
+
+double recomputation_bound(double multiply_adds, double names, double width, double births,
+                           double M) {
+  if (6 * M > width * width) return 0;
+  const double scale = 1 - 3 * M / (2 * width * width);
+  return std::sqrt(2 / names) * scale * multiply_adds / std::sqrt(M) - 4 * M - births;
+}
+
+}  // namespace ioattn::theory

@@ -1,0 +1,27 @@
+#pragma once
+
+// The arithmetic that the segment arguments share. Sizes are doubles: products of three pass 2^63
+// long before a bound loses a word that matters. Proofs: BOUNDS.md.
+namespace ioattn::theory {
+
+constexpr double positive(double words) { return words > 0 ? words : 0; }
+
+// If rows * r + columns * c <= tau words, then r c <= tau^2 / block_constant(rows, columns).
+constexpr double block_constant(double rows, double columns) { return 4 * rows * columns; }
+
+// a2, b2: max over integers X >= 1 of X (pairs / Phi(X) - 1), where
+// Phi(X) = max{(M + X)^2 / c, M + X / 2} bounds the pairs of a segment of X events: an r x c block
+// of clean pairs within M + X words, or M words of pairs at the start and X / 2 that were written
+// and read again. May be negative.
+double segment_bound(double pairs, double c, double M);
+
+// c: a segment sees at most norm * M^(3/2) of `multiply_adds`, and creates names. May be negative.
+double colour_bound(double multiply_adds, double norm, double created, double M);
+
+// G3: `names` is how many names of an accumulator one word may stand for, `width` the least number
+// of operands of a score or of q, `births` the roots that no write pays for. 0 unless 6 M <=
+// width^2; may be negative.
+double recomputation_bound(double multiply_adds, double names, double width, double births,
+                           double M);
+
+}  // namespace ioattn::theory

@@ -1,0 +1,88 @@
+#include "theory/crossovers.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+namespace ioattn::theory {
+namespace {
+
+struct Known {
+  Pass pass;
+  Tie tie;
+  Schedule below, above;
+  double mu;
+};
+double squared_inverse(double x) { return 1 / (x * x); }
+
+// Solved by hand, x = d / sqrt(M).
+TEST(Crossovers, ClosedForms) {
+  const double r3 = std::sqrt(3.0), r10 = std::sqrt(10.0), r2 = std::sqrt(2.0);
+  const Known known[] = {
+      // 6x^2 = 3x^2 + 2; 3x^2 + 2 = x^2 + 2x + 6; x^2 + 2x + 6 = 6x + 3; 4/(mu - 2) = 6/mu
+      {Pass::backward, Tie::none, Schedule::q_stored, Schedule::row_stream, 1.5},
+      {Pass::backward, Tie::none, Schedule::half_dim, Schedule::q_stored, 0.25},
+      {Pass::backward, Tie::none, Schedule::stationary, Schedule::half_dim, 1.0 / 9},
+      {Pass::backward, Tie::none, Schedule::row_stream, Schedule::weight_resident, 6},
+      // 6x^2 = 6x + 3, 6x^2 = 12x + 9, 3x^2 + 2 = 6x + 3
+      {Pass::backward, Tie::none, Schedule::stationary, Schedule::row_stream,
+       squared_inverse((1 + r3) / 2)},
+      {Pass::backward, Tie::none, Schedule::paper_small, Schedule::row_stream,
+       squared_inverse(1 + r10 / 2)},
+      {Pass::backward, Tie::none, Schedule::stationary, Schedule::q_stored,
+       squared_inverse(1 + 2 / r3)},
+      // 4y = (3y + 2)(1 - 2y), y = x^2
+      {Pass::backward, Tie::none, Schedule::q_stored, Schedule::weight_resident,
+       12 / (std::sqrt(73.0) - 5)},
+      // 3x^2 = 6x + 1
+      {Pass::backward, Tie::kv, Schedule::stationary, Schedule::row_stream,
+       squared_inverse(1 + 2 / r3)},
+      {Pass::backward, Tie::kv, Schedule::row_stream, Schedule::weight_resident, 6},
+      // 4x^2 = 2x^2 + 2, 2x^2 + 2 = 4x + 1, 4x^2 = 4x + 1
+      {Pass::forward, Tie::none, Schedule::score_stored, Schedule::row_stream, 1},
+      {Pass::forward, Tie::none, Schedule::stationary, Schedule::score_stored,
+       squared_inverse(1 + 1 / r2)},
+      {Pass::forward, Tie::none, Schedule::stationary, Schedule::row_stream,
+       squared_inverse((1 + r2) / 2)}};
+  for (const Known& of : known) {
+    int found = 0;
+    for (const Crossover& crossover : crossovers(of.pass, of.tie)) {
+      if (crossover.below != of.below || crossover.above != of.above) continue;
+      ++found;
+      EXPECT_NEAR(crossover.mu, of.mu, 1e-9 * of.mu)
+          << name_of(of.below) << " " << name_of(of.above);
+    }
+    EXPECT_EQ(found, 1) << name_of(of.below) << " " << name_of(of.above);
+  }
+}
+
+// Exact costs cross where the leading terms do: close where the winner changes, within the 25% that
+// are looked at elsewhere, where curves may be almost parallel.
+TEST(Crossovers, MeasuredOnExactCosts) {
+  for (const Pass pass : {Pass::backward, Pass::forward}) {
+    int measured = 0, of_winners = 0;
+    const auto list = crossovers(pass, Tie::none);
+    for (const Crossover& crossover : list) {
+      const auto at = measured_crossover(pass, Tie::none, crossover, 1 << 20, 512);
+      if (!at) continue;
+      ++measured;
+      EXPECT_NEAR(*at / crossover.mu, 1, 0.25);
+      const double cost = *leading_cost(pass, crossover.below, Tie::none, crossover.mu);
+      bool is_least = true;
+      for (int i = 0; i < schedule_count; ++i) {
+        const auto other = leading_cost(pass, static_cast<Schedule>(i), Tie::none, crossover.mu);
+        is_least = is_least && !(other && *other < 0.999 * cost);
+      }
+      if (!is_least) continue;
+      ++of_winners;
+      EXPECT_NEAR(*at / crossover.mu, 1, 0.05)
+          << name_of(crossover.below) << " " << name_of(crossover.above) << " " << crossover.mu;
+    }
+    EXPECT_GE(measured, int(list.size()) * 4 / 5) << list.size();
+    EXPECT_EQ(of_winners, pass == Pass::backward ? 4 : 2);
+  }
+}
+
+}  // namespace
+}  // namespace ioattn::theory

@@ -1,0 +1,163 @@
+// The facts about formulas that docs/paper-notes.md states, by its numbers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "theory/bounds.hpp"
+#include "theory/io_cost.hpp"
+#include "theory/word_level.hpp"
+
+namespace ioattn::theory {
+namespace {
+
+LayerShape square(index_t n, index_t d) { return {n, n, d, d, Tie::none}; }
+double large_branch(double n, double d, double M) { return (n * n * d * d + n * d * d * d) / M; }
+
+TEST(PaperNotes, E1TheLargeCacheAlgorithmNeverMovesLessThanTwoWordsAPair) {
+  const struct {
+    index_t n, M;
+    double words, claim;  // per n^2
+  } cases[] = {{4096, index_t{1} << 18, 2.157, 0.0159}, {65536, index_t{1} << 22, 2.0, 0.00098}};
+  for (const auto& of : cases) {
+    const double pairs = double(of.n) * double(of.n);
+    const LayerShape shape = square(of.n, 64);
+    ASSERT_LE(of.M, of.n * 64);  // the theorem's own condition
+    const double nominal = double(word_level::paper_large_backward_nominal(shape, of.M).total());
+    EXPECT_NEAR(nominal / pairs, of.words, 0.02);
+    EXPECT_NEAR(large_branch(double(of.n), 64, double(of.M)) / pairs, of.claim, 0.01 * of.claim);
+    EXPECT_GE(double(word_level::paper_large_backward(shape, of.M)->total()), 2 * pairs);
+    // The caps swapped, B_r = B and B_c = min{B, d}, the cost is of the claimed order.
+    const auto swapped = word_level::paper_large_backward(shape, of.M, word_level::Caps::swapped);
+    EXPECT_LT(double(swapped->total()), 25 * large_branch(double(of.n), 64, double(of.M)));
+  }
+}
+
+TEST(PaperNotes, E2ThePrintedBlocksDoNotFit) {
+  const index_t d = 64, n = 1 << 20;
+  const double expected[][2] = {{1, 2.5625}, {2, 2.125}, {4, 2.25}, {16, 1.5}, {256, 1.27}};
+  for (const auto& [ratio, overflow] : expected) {
+    const index_t M = index_t(ratio * double(d * d));
+    Blocks blocks;
+    blocks.r = std::min(ceil_div(M, 4 * d), d);
+    blocks.c = ceil_div(M, 4 * d);
+    blocks.literal = true;
+    const IoCost cost =
+        io_cost(Pass::backward, Schedule::paper_large, square(n, d), blocks).total();
+    EXPECT_NEAR(double(cost.footprint) / double(M), overflow, 0.02) << ratio;
+  }
+  // With h_J deleted and blocks of one row it fits from d^2 + 5d + 3 on.
+  EXPECT_TRUE(word_level::paper_large_backward(square(n, d), d * d + 5 * d + 3).has_value());
+  EXPECT_FALSE(word_level::paper_large_backward(square(n, d), d * d + 5 * d + 2).has_value());
+}
+
+TEST(PaperNotes, E3PhaseThreeMovesFiveWordsAPair) {
+  Blocks blocks;
+  blocks.r = blocks.c = 8;
+  const ScheduleCost cost =
+      io_cost(Pass::backward, Schedule::paper_small, square(1024, 16), blocks);
+  double words = 0;
+  for (int i = 0; i < cost.phase_count; ++i) {
+    const PhaseCost& phase = cost.phases[std::size_t(i)];
+    if (std::string(phase.name) == "3") words = double(phase.cost.words());
+  }
+  const double pairs = 1024.0 * 1024;
+  EXPECT_EQ(words, 5 * pairs);
+  EXPECT_LT(pairs / std::sqrt(4 * 64.0), 0.07 * pairs);  // n^2 / sqrt(M), M = 4 B^2
+}
+
+TEST(PaperNotes, E4NotForAnyM) {
+  const LayerShape shape = square(4096, 64);
+  const double all = compulsory_bound(Pass::backward, shape);
+  EXPECT_LT(paper_formula(shape, 16 * 4096 * 64), all);  // M > nd
+  EXPECT_GT(paper_formula(shape, 4096), all);
+  // n < sqrt(M): X alone has d^2 words.
+  EXPECT_LT(paper_formula(square(2, 64), 1024), 64.0 * 64);
+}
+
+// One input, used, dropped for want of room, used again. A read that takes the blue pebble away has
+// to be undone by a write.
+TEST(PaperNotes, E5ReplacingPebblesCostsAWriteBeforeARead) {
+  const auto cost = [](bool replaces) {
+    bool red = false, blue = true;
+    int moves = 0;
+    for (int use = 0; use < 2; ++use) {
+      if (!red) {
+        EXPECT_TRUE(blue);
+        red = true, ++moves;
+        if (replaces) blue = false;
+      }
+      if (use == 1) break;
+      if (!blue) blue = true, ++moves;
+      red = false;
+    }
+    return moves;
+  };
+  EXPECT_EQ(cost(false), 2);
+  EXPECT_EQ(cost(true), 3);
+}
+
+// V1 and V2 depend on each other, V3 on nobody: no order of all three is a cycle.
+TEST(PaperNotes, E6ACycleNeedNotVisitEverySet) {
+  const std::set<std::pair<int, int>> depends = {{0, 1}, {1, 0}};
+  const auto is_cycle = [&](const std::array<int, 3>& order, std::size_t length) {
+    for (std::size_t i = 0; i < length; ++i) {
+      if (depends.count({order[i], order[(i + 1) % length]}) == 0) return false;
+    }
+    return true;
+  };
+  std::array<int, 3> order = {0, 1, 2};
+  bool through_all = false, through_some = false;
+  do {
+    through_all = through_all || is_cycle(order, 3);
+    through_some = through_some || is_cycle(order, 2);
+  } while (std::next_permutation(order.begin(), order.end()));
+  EXPECT_FALSE(through_all);
+  EXPECT_TRUE(through_some);
+}
+
+// With the constant of the product's bound the reduction leaves something only below d^2 / 8, and
+// the bound from A1 X alone never exceeds its inputs.
+TEST(PaperNotes, E7TheReductionIsVacuousForMostSmallCaches) {
+  const double n = 1 << 20, d = 512;
+  const auto reduction = [&](double M) { return n * n * d / (2 * std::sqrt(2 * M)) - M - n * n; };
+  EXPECT_GT(reduction(d * d / 8.5), 0);
+  EXPECT_LT(reduction(d * d / 8), 0);
+  for (const double M : {d * d, 4 * d * d, n * d}) EXPECT_LE(n * d * d * d / M, n * d);
+  // What takes its place, recomputation allowed.
+  EXPECT_GT(bound_g3(Pass::backward, square(1 << 20, 512), 512 * 512 / 6), 5 * n * n);
+}
+
+TEST(PaperNotes, E9ExponentialsOverflow) {
+  EXPECT_EQ(std::exp(89.0F), std::numeric_limits<float>::infinity());
+  EXPECT_LT(std::exp(88.0F), std::numeric_limits<float>::infinity());
+}
+
+TEST(PaperNotes, E12StoredScoresTakeMoreThanTheInputs) {
+  const index_t n = 16384;
+  const double gigabytes = 3 * double(n) * double(n) * 4 / 1e9;  // f, q, p in float32
+  EXPECT_NEAR(gigabytes, 3.2, 0.05);
+}
+
+// (n^2 d^2 + n d^3)/M = (n^2 d + n d^2)/sqrt(M) at sqrt(M) = d, whatever n is.
+TEST(PaperNotes, E13TheDividingPointIsExact) {
+  for (const double n : {1.0, 3.0, 64.0, 1e6}) {
+    for (const double d : {2.0, 64.0, 1000.0}) {
+      const double root = (n * n * d * d + n * d * d * d) / (n * n * d + n * d * d);
+      EXPECT_NEAR(root, d, 1e-12 * d);
+    }
+  }
+  // The constants move it: at M = 0.75 d^2, float32 in 48 KiB for d = 128, the fused order moves
+  // fewer words than the paper's small-cache algorithm.
+  const LayerShape shape = square(4096, 128);
+  EXPECT_EQ(regime(shape, 12288), Regime::small_cache);
+  EXPECT_LT(word_level::row_stream_backward(shape, 12288)->total(),
+            word_level::paper_small_backward(shape, 12288)->total() / 2);
+}
+
+}  // namespace
+}  // namespace ioattn::theory

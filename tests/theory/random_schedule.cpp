@@ -1,0 +1,284 @@
+#include "theory/random_schedule.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace ioattn_test {
+
+using ioattn::Form;
+using ioattn::LayerShape;
+using ioattn::Tie;
+
+void RandomSchedule::begin() {
+  streams_ = below(2) == 0;
+  trace_.clear();
+  families_.clear();
+  in_memory_.clear();
+  output_.clear();
+}
+
+RandomSchedule::Matrix RandomSchedule::matrix(index_t rows, index_t cols, bool in_memory,
+                                              bool output) {
+  const Matrix result = {int(in_memory_.size()), cols};
+  in_memory_.resize(in_memory_.size() + std::size_t(rows * cols), in_memory);
+  output_.resize(in_memory_.size(), output);
+  return result;
+}
+
+// A product of its own, in blocks of rows.
+void RandomSchedule::product(const Matrix& c, const Matrix& a, const Matrix& b, index_t rows,
+                             index_t inner, index_t cols, bool b_transposed) {
+  const index_t r = between(1, rows);
+  for (index_t i0 = 0; i0 < rows; i0 += r) {
+    for (index_t l = 0; l < inner; ++l) {
+      for (index_t k = 0; k < cols; ++k) {
+        for (index_t i = i0; i < std::min(i0 + r, rows); ++i) {
+          trace_.push_back({c.at(i, k), a.at(i, l), b_transposed ? b.at(k, l) : b.at(l, k)});
+        }
+      }
+    }
+  }
+}
+
+// The family in one or two slices of its width, each in a pass of its own from first_pass on.
+void RandomSchedule::add_slices(Family family, int first_pass, int last_pass) {
+  const index_t cut = streams_ || below(2) == 0 ? 0 : below(family.width);
+  family.pass = int(between(first_pass, last_pass));
+  family.first = cut;
+  families_.push_back(family);
+  if (cut == 0) return;
+  family.width = cut;
+  family.first = 0;
+  family.pass = int(between(first_pass, last_pass));
+  families_.push_back(family);
+}
+
+void RandomSchedule::emit(const Family& family, index_t i0, index_t i1, index_t j0, index_t j1,
+                          const LayerShape& shape, int order) {
+  const auto one = [&](index_t i, index_t j, index_t k) {
+    const auto seen = shape.mask.of_row(i, shape.m);
+    if (j < seen.begin || j >= seen.end) return;
+    const int row = family.of_rows.at(i, k), column = family.of_columns.at(j, k);
+    const int pair = family.pairs.at(i, j);
+    switch (family.kind) {
+      case Kind::score: trace_.push_back({pair, row, column}); break;
+      case Kind::row_sum: trace_.push_back({row, pair, column}); break;
+      case Kind::column_sum: trace_.push_back({column, pair, row}); break;
+    }
+  };
+  const index_t k0 = family.first, k1 = family.width;
+  if (order == 0) {
+    for (index_t k = k0; k < k1; ++k) {
+      for (index_t j = j0; j < j1; ++j) {
+        for (index_t i = i0; i < i1; ++i) one(i, j, k);
+      }
+    }
+  } else if (order == 1) {
+    for (index_t j = j0; j < j1; ++j) {
+      for (index_t k = k0; k < k1; ++k) {
+        for (index_t i = i0; i < i1; ++i) one(i, j, k);
+      }
+    }
+  } else {
+    for (index_t i = i0; i < i1; ++i) {
+      for (index_t j = j0; j < j1; ++j) {
+        for (index_t k = k0; k < k1; ++k) one(i, j, k);
+      }
+    }
+  }
+}
+
+// Each pass goes over all pairs in blocks; in p_pass p takes q's place (p = f o (q - delta)).
+void RandomSchedule::run_passes(const LayerShape& shape, index_t M, int passes, int p_pass,
+                                const Matrix& scores, const Matrix& q) {
+  const index_t n = shape.n, m = shape.m;
+  for (int pass = 0; pass < passes; ++pass) {
+    const index_t rows_that_fit = between(1, 3) * M / (between(1, 4) * shape.d) + 1;
+    index_t r = std::min(n, between(1, std::max<index_t>(1, rows_that_fit)));
+    index_t c = below(3) == 0 ? 1 : between(1, std::max<index_t>(1, std::min(m, M / r)));
+    const bool by_rows = below(2) == 0, snake = below(2) == 0;
+    if (streams_) {
+      const index_t kept = std::max<index_t>(1, M / (between(2, 5) * shape.d));
+      r = by_rows ? std::min(n, kept) : 1;
+      c = by_rows ? 1 : std::min(m, kept);
+    }
+    const int order = int(below(3));
+    const index_t outer = by_rows ? n : m, outer_step = by_rows ? r : c;
+    const index_t inner = by_rows ? m : n, inner_step = by_rows ? c : r;
+    bool back = false;
+    for (index_t a = 0; a < outer; a += outer_step) {
+      const index_t blocks = ioattn::ceil_div(inner, inner_step);
+      for (index_t step = 0; step < blocks; ++step) {
+        const index_t b = (back ? blocks - 1 - step : step) * inner_step;
+        const index_t i0 = by_rows ? a : b, j0 = by_rows ? b : a;
+        const index_t i1 = std::min(i0 + r, n), j1 = std::min(j0 + c, m);
+        const auto emit_all = [&](bool scores_first) {
+          for (const Family& family : families_) {
+            const bool is_score = family.kind == Kind::score;
+            if (family.pass == pass && is_score == scores_first) {
+              emit(family, i0, i1, j0, j1, shape, order);
+            }
+          }
+        };
+        emit_all(true);
+        if (pass == p_pass) {
+          for (index_t i = i0; i < i1; ++i) {
+            const auto seen = shape.mask.of_row(i, m);
+            for (index_t j = std::max(j0, seen.begin); j < std::min(j1, seen.end); ++j) {
+              trace_.push_back({q.at(i, j), scores.at(i, j), scores.at(i, j)});
+            }
+          }
+        }
+        emit_all(false);
+      }
+      back = snake && !back;
+    }
+  }
+}
+
+Moved RandomSchedule::layer(const LayerShape& shape, index_t M) {
+  begin();
+  const auto [n, m, d, e, tie, mask] = shape;
+  const Matrix a1 = matrix(n, d, true, false);
+  const Matrix a2 = tie == Tie::all ? a1 : matrix(m, d, true, false);
+  const Matrix a3 = tie == Tie::none ? matrix(m, d, true, false) : a2;
+  const Matrix x = matrix(d, d, true, false), y = matrix(d, e, true, false);
+  const Matrix d_o = matrix(n, e, true, false);
+  const Matrix s = matrix(n, d, false, false), u = matrix(n, d, false, false);
+  const Matrix scores = matrix(n, m, false, false), q = matrix(n, m, false, false);
+  const Matrix dx = matrix(d, d, false, true);
+  const bool h_form = below(2) == 0;
+  product(s, a1, x, n, d, d, false);
+  Family of_q = {Kind::score, {}, {}, q, h_form ? e : d};
+  if (h_form) {
+    of_q.of_rows = d_o;
+    of_q.of_columns = matrix(m, e, false, false);
+    product(of_q.of_columns, a3, y, m, d, e, false);
+  } else {
+    of_q.of_rows = matrix(n, d, false, false);
+    of_q.of_columns = a3;
+    product(of_q.of_rows, d_o, y, n, e, d, true);
+  }
+  const int p_pass = streams_ ? 0 : int(below(3));
+  const int passes = p_pass + 1 + (streams_ ? 0 : int(below(2)));
+  add_slices({Kind::score, s, a2, scores, d}, 0, p_pass);
+  add_slices(of_q, 0, p_pass);
+  add_slices({Kind::row_sum, u, a2, q, d}, p_pass, passes - 1);
+  run_passes(shape, M, passes, p_pass, scores, q);
+  for (index_t k = 0; k < d; ++k) {
+    for (index_t l = 0; l < d; ++l) {
+      for (index_t i = 0; i < n; ++i) trace_.push_back({dx.at(k, l), a1.at(i, k), u.at(i, l)});
+    }
+  }
+  return replace(M);
+}
+
+Moved RandomSchedule::sdpa_forward(const LayerShape& head, index_t M) {
+  begin();
+  const auto [n, m, d, e, tie, mask] = head;
+  const Matrix q = matrix(n, d, true, false), k = matrix(m, d, true, false);
+  const Matrix v = matrix(m, e, true, false), o = matrix(n, e, false, true);
+  const Matrix scores = matrix(n, m, false, false);
+  const int score_pass = streams_ ? 0 : int(below(2));
+  const int passes = score_pass + 1 + (streams_ ? 0 : int(below(2)));
+  add_slices({Kind::score, q, k, scores, d}, 0, score_pass);
+  add_slices({Kind::row_sum, o, v, scores, e}, score_pass, passes - 1);
+  run_passes(head, M, passes, -1, scores, scores);
+  return replace(M);
+}
+
+Moved RandomSchedule::sdpa_backward(const LayerShape& head, const ioattn::SdpaSet& set, index_t M) {
+  begin();
+  const auto [n, m, d, e, tie, mask] = head;
+  const Matrix q = matrix(n, d, true, false), k = matrix(m, d, true, false);
+  const Matrix v = matrix(m, e, true, false), d_o = matrix(n, e, true, false);
+  const Matrix scores = matrix(n, m, false, false), gradient = matrix(n, m, false, false);
+  const int p_pass = streams_ ? 0 : int(below(3));
+  const int passes = p_pass + 1 + (streams_ ? 0 : int(below(2)));
+  add_slices({Kind::score, q, k, scores, d}, 0, p_pass);
+  if (set.delta()) add_slices({Kind::score, d_o, v, gradient, e}, 0, p_pass);
+  if (set.dQ) {
+    add_slices({Kind::row_sum, matrix(n, d, false, true), k, gradient, d}, p_pass, passes - 1);
+  }
+  if (set.dK) {
+    add_slices({Kind::column_sum, q, matrix(m, d, false, true), gradient, d}, p_pass, passes - 1);
+  }
+  if (set.dV) {
+    add_slices({Kind::column_sum, d_o, matrix(m, e, false, true), scores, e}, p_pass, passes - 1);
+  }
+  run_passes(head, M, passes, set.delta() ? p_pass : -1, scores, gradient);
+  return replace(M);
+}
+
+// Farthest next use; words that would have to be written are kept a little longer.
+Moved RandomSchedule::replace(index_t M) const {
+  constexpr int never = std::numeric_limits<int>::max();
+  const int length = int(trace_.size());
+  const std::size_t words = in_memory_.size();
+  std::vector<int> last(words, never);
+  std::vector<std::array<int, 3>> next(trace_.size());
+  for (int t = length - 1; t >= 0; --t) {
+    const MultiplyAdd& op = trace_[std::size_t(t)];
+    const std::array<int, 3> used = {op.a, op.b, op.c};
+    for (std::size_t i = 0; i < 3; ++i) next[std::size_t(t)][i] = last[std::size_t(used[i])];
+    for (const int word : used) last[std::size_t(word)] = t;
+  }
+  struct State {
+    bool resident = false, dirty = false, in_memory = false;
+    int next = 0;
+  };
+  std::vector<State> state(words);
+  for (std::size_t w = 0; w < words; ++w) state[w].in_memory = in_memory_[w] != 0;
+  std::set<std::pair<int, int>> queues[2];  // clean, dirty: next use and word
+  index_t resident = 0;
+  Moved moved;
+  const auto drop = [&](int word) {
+    State& s = state[std::size_t(word)];
+    queues[s.dirty].erase({s.next, word});
+    if (s.dirty && (s.next != never || output_[std::size_t(word)] != 0)) {
+      ++moved.writes;
+      s.in_memory = true;
+    }
+    s.resident = s.dirty = false;
+    --resident;
+  };
+  for (int t = 0; t < length; ++t) {
+    const MultiplyAdd& op = trace_[std::size_t(t)];
+    const std::array<int, 3> used = {op.a, op.b, op.c};
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (i == 1 && op.b == op.a) continue;
+      State& s = state[std::size_t(used[i])];
+      if (s.resident) {
+        queues[s.dirty].erase({s.next, used[i]});
+      } else {
+        if (resident == M) {
+          int victim = -1;
+          double farthest = -1;
+          for (const int dirty : {0, 1}) {
+            for (auto at = queues[dirty].rbegin(); at != queues[dirty].rend(); ++at) {
+              if (std::find(used.begin(), used.end(), at->second) != used.end()) continue;
+              const double wait = double(std::min(at->first, 2 * length) - t);
+              const double value = wait * (dirty == 1 ? 0.6 : 1);
+              if (value > farthest) farthest = value, victim = at->second;
+              break;
+            }
+          }
+          drop(victim);
+        }
+        if (s.in_memory) ++moved.reads;
+        s.resident = true;
+        ++resident;
+      }
+      if (i == 2) s.dirty = true, s.in_memory = false;
+      s.next = next[std::size_t(t)][i];
+      queues[s.dirty].insert({s.next, used[i]});
+    }
+    for (const int word : used) {
+      if (state[std::size_t(word)].resident && state[std::size_t(word)].next == never) drop(word);
+    }
+  }
+  return moved;
+}
+
+}  // namespace ioattn_test
