@@ -29,7 +29,7 @@ void IoCounter::phase(const char* name) {
   footprint = std::max(footprint, resident_words_);
 }
 
-void IoCounter::place(const Block& block, index_t IoCount::*counter) {
+void IoCounter::place(const Block& block, index_t moved, index_t IoCount::*counter) {
   const index_t words = block.words();
   if (find(block) != nullptr) {
     break_rule("made resident twice", block);
@@ -37,16 +37,16 @@ void IoCounter::place(const Block& block, index_t IoCount::*counter) {
   }
   resident_.push_back(block);
   IoCount& phase_count = current();
-  total_.*counter += words;
-  phase_count.*counter += words;
+  total_.*counter += moved;
+  phase_count.*counter += moved;
   resident_words_ += words;
   total_.footprint = std::max(total_.footprint, resident_words_);
   phase_count.footprint = std::max(phase_count.footprint, resident_words_);
 }
 
-void IoCounter::read(const Block& block) { place(block, &IoCount::reads); }
+void IoCounter::read(const Block& block) { place(block, block.moved_words(), &IoCount::reads); }
 
-void IoCounter::create(const Block& block) { place(block, &IoCount::created); }
+void IoCounter::create(const Block& block) { place(block, block.words(), &IoCount::created); }
 
 void IoCounter::write(const Block& block) {
   const Block* held = find(block);
@@ -54,8 +54,8 @@ void IoCounter::write(const Block& block) {
     break_rule("written while not resident", block);
     return;
   }
-  total_.writes += block.words();
-  current().writes += block.words();
+  total_.writes += block.moved_words();
+  current().writes += block.moved_words();
 }
 
 void IoCounter::remove(const Block& block) {

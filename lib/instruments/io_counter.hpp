@@ -45,7 +45,7 @@ class IoCounter final : public Observer {
   // time, so they are searched one by one, the latest first.
   Block* find(const Block& block);
 
-  void place(const Block& block, index_t IoCount::*counter);
+  void place(const Block& block, index_t moved, index_t IoCount::*counter);
   void break_rule(const char* rule, const Block& block);
   IoCount& current();
 

@@ -1,0 +1,75 @@
+#include "instruments/counters/event.hpp"
+
+#include <linux/perf_event.h>
+
+#include <charconv>
+
+namespace ioattn::instruments {
+namespace {
+
+struct KernelEvent {
+  std::string_view name;
+  EventId id;
+};
+
+constexpr std::uint64_t l1d_read_misses = std::uint64_t(PERF_COUNT_HW_CACHE_L1D) |
+                                          std::uint64_t(PERF_COUNT_HW_CACHE_OP_READ) << 8 |
+                                          std::uint64_t(PERF_COUNT_HW_CACHE_RESULT_MISS) << 16;
+
+constexpr KernelEvent kernel_events[] = {
+    {"page-faults", {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS}},
+    {"task-clock", {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK}},
+    {"context-switches", {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES}},
+    {"cache-misses", {PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES}},
+    {"L1-dcache-load-misses", {PERF_TYPE_HW_CACHE, l1d_read_misses}},
+};
+
+bool parse_raw(std::string_view name, std::uint64_t* code) {
+  if (name.size() < 2 || name.front() != 'r') return false;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + 1, end, *code, 16);
+  return error == std::errc() && stop == end;
+}
+
+}  // namespace
+
+bool find_kernel_event(std::string_view name, EventId* id) {
+  for (const KernelEvent& event : kernel_events) {
+    if (event.name != name) continue;
+    *id = event.id;
+    return true;
+  }
+  return false;
+}
+
+bool is_generic(const EventId& id) {
+  return id.type == PERF_TYPE_HARDWARE || id.type == PERF_TYPE_HW_CACHE;
+}
+
+Status resolve_event(std::string_view name, Event* event) {
+  Event found;
+  found.name = name;
+  std::uint64_t code = 0;
+  if (find_kernel_event(name, &found.id)) {
+    if (is_generic(found.id)) {
+      found.text = "A generic id: the kernel decides for each CPU what it counts.";
+    }
+  } else if (parse_raw(name, &code)) {
+    found.id = {PERF_TYPE_RAW, code};
+  } else if (const Status status = resolve_libpfm_name(found.name, &found.id); !status.is_ok()) {
+    return status;
+  }
+  *event = std::move(found);
+  return Status::ok();
+}
+
+std::string perf_stat_name(const Event& event) {
+  for (const KernelEvent& known : kernel_events) {
+    if (known.id == event.id) return std::string(known.name) + ":u";
+  }
+  char digits[17];
+  const auto [end, error] = std::to_chars(digits, digits + sizeof digits, event.id.config, 16);
+  return "r" + std::string(digits, end) + ":u";
+}
+
+}  // namespace ioattn::instruments

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/status.hpp"
+
+namespace ioattn::instruments {
+
+// What the kernel is asked to count: type and config of perf_event_attr.
+struct EventId {
+  std::uint32_t type = 0;
+  std::uint64_t config = 0;
+
+  bool operator==(const EventId&) const = default;
+};
+
+struct Event {
+  std::string name;
+  EventId id;
+  std::string text;  // what it counts on the CPU at hand
+};
+
+// A name that perf knows on every CPU: page-faults, task-clock, context-switches, cache-misses,
+// L1-dcache-load-misses. The last two are generic: the kernel decides for each CPU what they count.
+bool find_kernel_event(std::string_view name, EventId* id);
+bool is_generic(const EventId& id);  // counted by hardware of the kernel's choice
+
+// One event by name: a kernel event, r<hexadecimal code of this CPU's PMU>, or a name of libpfm4
+// ("skx::L1D:REPLACEMENT", "L2_LINES_IN:ALL") if that was there when this was built.
+Status resolve_event(std::string_view name, Event* event);
+
+// By libpfm4 alone; StatusCode::unsupported without it. A name of another CPU's PMU is known only
+// if the environment has LIBPFM_ENCODE_INACTIVE=1.
+bool built_with_libpfm();
+Status resolve_libpfm_name(const std::string& name, EventId* id);
+
+// How `perf stat -e` is told to count it: "r0151:u", "page-faults:u".
+std::string perf_stat_name(const Event& event);
+
+}  // namespace ioattn::instruments

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <algorithm>
+
+#include "instruments/simulators/trace_recorder.hpp"
+#include "kernels/kernel_table.hpp"
+
+// What a product touches, tile by tile: the loops of kernels/generic/product_kernel.hpp without the
+// arithmetic.
+namespace ioattn::instruments {
+
+template <class T>
+class TracedProduct {
+ public:
+  TracedProduct(const kernels::Product<T>& product, const TileShape& tile, TraceRecorder* recorder,
+                T* sums)
+      : p_(product),
+        rows_at_once_(tile.rows),
+        nr_(tile.cols),
+        most_terms_(product.a_row == 1 ? 128 : 256),
+        recorder_(*recorder),
+        sums_(sums) {}
+
+  // Rows whose sums are kept beside the product where it is not finished in registers.
+  static constexpr index_t tiles_of_sums = 16;
+
+  void trace() {
+    const index_t depth = p_.depth;
+    if (depth <= most_terms_ || p_.epilogue != kernels::Epilogue::none) {
+      panels(0, depth, p_.accumulate);
+      return;
+    }
+    const index_t step = ceil_div(depth, ceil_div(depth, most_terms_));
+    for (index_t q = 0; q < depth; q += step) {
+      panels(q, std::min(depth, q + step), p_.accumulate || q > 0);
+    }
+  }
+
+ private:
+  void read(const T* first, index_t count) { touch(first, count, false); }
+  void write(const T* first, index_t count) { touch(first, count, true); }
+  void touch(const T* first, index_t count, bool written) {
+    recorder_.touch(first, static_cast<std::size_t>(count) * sizeof(T), written);
+  }
+
+  void panels(index_t first, index_t last, bool accumulate) {
+    const bool finishes = last - first <= most_terms_ &&
+                          (p_.epilogue == kernels::Epilogue::none ||
+                           (p_.epilogue == kernels::Epilogue::gradient && p_.a_row != 1));
+    for (index_t col = 0; col < p_.cols; col += nr_) {
+      const index_t width = p_.padded ? nr_ : std::min(nr_, p_.cols - col);
+      if (finishes && width == nr_) {
+        in_registers(col, first, last, accumulate);
+      } else {
+        by_sums(col, width, first, last, accumulate);
+      }
+    }
+  }
+
+  // A column of register tiles that become C at once.
+  void in_registers(index_t col, index_t first, index_t last, bool accumulate) {
+    const bool gradient = p_.epilogue == kernels::Epilogue::gradient;
+    for (index_t row = 0; row < p_.rows; row += rows_at_once_) {
+      const index_t count = std::min(rows_at_once_, p_.rows - row);
+      terms(col, row, count, first, last);
+      if (p_.lane != nullptr && gradient) read(p_.lane + col, nr_);
+      for (index_t i = row; i < row + count; ++i) {
+        shifts_of(i, gradient);
+        if (accumulate || gradient) read(c_at(i, col), nr_);
+        write(c_at(i, col), nr_);
+      }
+    }
+  }
+
+  // A column of tiles whose sums are kept in memory until they are finished.
+  void by_sums(index_t col, index_t width, index_t first, index_t last, bool accumulate) {
+    const index_t rows_of_sums = tiles_of_sums * rows_at_once_;
+    const bool reads_c = accumulate || p_.epilogue == kernels::Epilogue::gradient;
+    const bool shifted = p_.epilogue != kernels::Epilogue::none;
+    for (index_t row = 0; row < p_.rows; row += rows_of_sums) {
+      const index_t end = std::min(p_.rows, row + rows_of_sums);
+      for (index_t q = first; q == first || q < last; q += most_terms_) {
+        for (index_t i = row; i < end; i += rows_at_once_) {
+          const index_t count = std::min(rows_at_once_, end - i);
+          terms(col, i, count, q, std::min(last, q + most_terms_));
+          write(sums_ + (i - row) * nr_, count * nr_);
+        }
+      }
+      if (shifted && p_.lane != nullptr) read(p_.lane + col, nr_);
+      for (index_t i = row; i < end; ++i) {
+        read(sums_ + (i - row) * nr_, nr_);
+        shifts_of(i, shifted);
+        if (reads_c) read(c_at(i, col), width);
+        write(c_at(i, col), width);
+      }
+    }
+  }
+
+  T* c_at(index_t row, index_t col) const { return p_.c + col / nr_ * p_.c_panel + row * p_.c_row; }
+  void shifts_of(index_t row, bool shifted) {
+    if (shifted && p_.row != nullptr) read(p_.row + row, 1);
+    if (p_.row_scale != nullptr) read(p_.row_scale + row, 1);
+  }
+
+  // One register tile: a row of B's panel and the elements of A beside it, term by term.
+  void terms(index_t col, index_t row, index_t rows, index_t first, index_t last) {
+    const T* b = p_.b + col / nr_ * p_.b_panel;
+    const auto mask = static_cast<std::uintptr_t>(recorder_.line_bytes() - 1);
+    for (index_t q = first; q < last; ++q) {
+      read(b + q * p_.b_row, nr_);
+      if (p_.a_row == 1) {
+        read(p_.a + row + q * p_.a_depth, rows);
+        continue;
+      }
+      for (index_t i = row; i < row + rows; ++i) {
+        const T* element = p_.a + i * p_.a_row + q * p_.a_depth;
+        // Adjacent terms lie in one line, which is read as it begins.
+        const bool begins = (reinterpret_cast<std::uintptr_t>(element) & mask) < sizeof(T);
+        if (p_.a_depth != 1 || q == first || begins) read(element, 1);
+      }
+    }
+  }
+
+  const kernels::Product<T>& p_;
+  index_t rows_at_once_, nr_, most_terms_;
+  TraceRecorder& recorder_;
+  T* sums_;
+};
+
+}  // namespace ioattn::instruments

@@ -1,0 +1,166 @@
+#include "instruments/simulators/tracing_kernels.hpp"
+
+#include <vector>
+
+#include "instruments/simulators/traced_product.hpp"
+
+namespace ioattn::instruments {
+namespace {
+
+using kernels::KernelTable;
+using kernels::Product;
+using kernels::ScoreTile;
+
+// A table holds plain functions, so what they record into belongs to their thread.
+thread_local TraceRecorder* current = nullptr;
+template <class T>
+thread_local const KernelTable<T>* inner = nullptr;
+template <class T>
+thread_local std::vector<T> sums;
+
+template <class T>
+struct Traced {
+  static void touch(const T* first, index_t count, bool written) {
+    if (current != nullptr)
+      current->touch(first, static_cast<std::size_t>(count) * sizeof(T), written);
+  }
+  static void read(const T* first, index_t count) { touch(first, count, false); }
+  static void write(const T* first, index_t count) { touch(first, count, true); }
+
+  static void product(const Product<T>& p) {
+    if (current != nullptr) {
+      TracedProduct<T>(p, inner<T>->tile, current, sums<T>.data()).trace();
+    }
+    inner<T>->product(p);
+  }
+
+  // Squares of adjacent terms are transposed in registers, this many at a time.
+  static constexpr index_t side = 8;
+
+  static void pack(const T* src, index_t lane_stride, index_t depth_stride, index_t lanes,
+                   index_t depth, T* dst) {
+    const index_t nr = inner<T>->tile.cols;
+    const index_t step = depth_stride == 1 && lane_stride != 1 ? side : 1;
+    for (index_t first = 0; first < lanes && depth > 0; first += nr) {
+      const index_t width = std::min(nr, lanes - first);
+      T* panel = dst + first * depth;
+      for (index_t q = 0; q < depth; q += step) {
+        const index_t terms = std::min(step, depth - q);
+        const T* from = src + first * lane_stride + q * depth_stride;
+        if (lane_stride == 1) {
+          read(from, width);
+        } else {
+          for (index_t j = 0; j < width; ++j) read(from + j * lane_stride, terms);
+        }
+        write(panel + q * nr, terms * nr);
+      }
+    }
+    inner<T>->pack(src, lane_stride, depth_stride, lanes, depth, dst);
+  }
+
+  static void transpose(const T* src, index_t src_stride, index_t rows, index_t cols, bool add,
+                        T* dst, index_t dst_stride) {
+    for (index_t i = 0; i < rows; i += side) {
+      const index_t height = std::min(side, rows - i);
+      for (index_t j = 0; j < cols; j += side) {
+        const index_t width = std::min(side, cols - j);
+        for (index_t k = 0; k < height; ++k) read(src + (i + k) * src_stride + j, width);
+        for (index_t k = 0; k < width; ++k) write(dst + (j + k) * dst_stride + i, height);
+      }
+    }
+    inner<T>->transpose(src, src_stride, rows, cols, add, dst, dst_stride);
+  }
+
+  static void exp_tile(const ScoreTile<T>& tile, const T* lse) {
+    for (index_t j = 0; j < tile.keys; ++j) {
+      read(lse, tile.queries);
+      write(tile.data + j * tile.stride, tile.queries);
+    }
+    inner<T>->exp_tile(tile, lse);
+  }
+
+  static void gradient_tile(const ScoreTile<T>& f, const ScoreTile<T>& q, const T* delta,
+                            const ScoreTile<T>& p) {
+    for (index_t j = 0; j < f.keys; ++j) {
+      read(q.data + j * q.stride, f.queries);
+      read(delta, f.queries);
+      read(f.data + j * f.stride, f.queries);
+      write(p.data + j * p.stride, f.queries);
+    }
+    inner<T>->gradient_tile(f, q, delta, p);
+  }
+
+  // Calls body(first, count) for queries that are summed at once, down the keys.
+  template <class Body>
+  static void for_queries(index_t queries, const Body& body) {
+    const index_t step = 2 * inner<T>->tile.cols;
+    for (index_t i = 0; i < queries; i += step) body(i, std::min(step, queries - i));
+  }
+
+  static void dot_tile(const ScoreTile<T>& f, const ScoreTile<T>& q, T* sum) {
+    for_queries(f.queries, [&](index_t i, index_t count) {
+      for (index_t j = 0; j < f.keys; ++j) {
+        read(f.data + j * f.stride + i, count);
+        read(q.data + j * q.stride + i, count);
+      }
+      write(sum + i, count);
+    });
+    inner<T>->dot_tile(f, q, sum);
+  }
+
+  static void softmax_update(const ScoreTile<T>& tile, bool store, T* row_max, T* row_sum,
+                             T* rescale) {
+    for_queries(tile.queries, [&](index_t i, index_t count) {
+      read(row_max + i, count);
+      for (index_t j = 0; j < tile.keys; ++j) read(tile.data + j * tile.stride + i, count);
+      write(row_max + i, count);
+      if (rescale != nullptr) write(rescale + i, count);
+      for (index_t j = 0; j < tile.keys; ++j) touch(tile.data + j * tile.stride + i, count, store);
+      write(row_sum + i, count);
+    });
+    inner<T>->softmax_update(tile, store, row_max, row_sum, rescale);
+  }
+
+  static void row_dot(index_t rows, index_t cols, const T* x, index_t x_stride, const T* y,
+                      index_t y_stride, T* out) {
+    constexpr index_t step = 4 * side;
+    for (index_t i = 0; i < rows; ++i) {
+      for (index_t k = 0; k < cols; k += step) {
+        read(x + i * x_stride + k, std::min(step, cols - k));
+        read(y + i * y_stride + k, std::min(step, cols - k));
+      }
+      write(out + i, 1);
+    }
+    inner<T>->row_dot(rows, cols, x, x_stride, y, y_stride, out);
+  }
+
+  static KernelTable<T> table(const KernelTable<T>& traced) {
+    inner<T> = &traced;
+    const index_t tile = index_t{traced.tile.rows} * traced.tile.cols;
+    sums<T>.resize(static_cast<std::size_t>(TracedProduct<T>::tiles_of_sums * tile));
+    KernelTable<T> result = traced;
+    result.product = product;
+    result.pack = pack;
+    result.transpose = transpose;
+    result.exp_tile = exp_tile;
+    result.gradient_tile = gradient_tile;
+    result.dot_tile = dot_tile;
+    result.softmax_update = softmax_update;
+    result.row_dot = row_dot;
+    result.touched = touch;
+    return result;
+  }
+};
+
+}  // namespace
+
+TracingKernels::TracingKernels(const kernels::Kernels& traced, TraceRecorder* recorder)
+    : f32_(Traced<float>::table(*traced.f32)),
+      f64_(Traced<double>::table(*traced.f64)),
+      kernels_{traced.isa, &f32_, &f64_} {
+  current = recorder;
+}
+
+TracingKernels::~TracingKernels() { current = nullptr; }
+
+}  // namespace ioattn::instruments

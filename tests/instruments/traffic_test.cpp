@@ -1,0 +1,173 @@
+// What caches move, simulated from the lines that schedules really touch, beside what the schedules
+// count: blocks are planned for a fraction of the capacity, the cache has all of it.
+
+#include <gtest/gtest.h>
+
+#include "instruments/created_memory.hpp"
+#include "tune/traffic_simulation.hpp"
+
+namespace ioattn_test {
+namespace {
+
+using namespace ioattn;
+using tune::Traffic;
+
+struct Case {
+  const char* problem;
+  Pass pass;
+  index_t capacity_bytes;
+  double fraction;  // of the capacity that M is
+  const char* schedule = "";
+  double most_in = 1.10, most_out = 1.25;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.problem << " " << name_of(c.pass) << " " << c.schedule << " " << c.capacity_bytes;
+}
+
+std::unique_ptr<tune::TrafficCase> make(const Case& c) {
+  std::string error;
+  SdpaProblem sdpa;
+  if (parse_problem(c.problem, &sdpa, &error)) return tune::sdpa_case(c.pass, sdpa);
+  LayerProblem layer;
+  EXPECT_TRUE(parse_problem(c.problem, &layer, &error)) << error;
+  return tune::layer_case(c.pass, layer);
+}
+
+Traffic measured(const Case& c) {
+  const std::unique_ptr<tune::TrafficCase> problem = make(c);
+  api::RunOptions options;
+  options.M = static_cast<index_t>(static_cast<double>(c.capacity_bytes) * c.fraction) /
+              size_of(problem->dtype());
+  Schedule schedule{};
+  if (parse_schedule(c.schedule, &schedule)) options.schedule = schedule;
+  Traffic traffic;
+  traffic.plan = problem->plan(options);
+  traffic.capacity_bytes = c.capacity_bytes;
+  traffic.line_bytes = 64;
+  traffic.ways = 8;
+  instruments::IoCounter counter;
+  instruments::CreatedMemory created(&counter);
+  problem->run(&created, nullptr);
+  EXPECT_EQ(counter.violation(), "");
+  traffic.count = counter.total();
+  traffic.created_memory = created.words();
+  // OPT alone takes a logarithm an access.
+  tune::simulate({c.capacity_bytes, 64, 8, nullptr}, {200'000'000, 4'000'000},
+                 problem->result_bits(), problem.get(), &traffic);
+  return traffic;
+}
+
+const tune::TrafficLine& line_of(const Traffic& traffic, const std::string& key) {
+  for (const tune::TrafficLine& line : traffic.lines) {
+    if (line.key == key) return line;
+  }
+  ADD_FAILURE() << "no " << key;
+  return traffic.lines.front();
+}
+
+class TrafficOfPlans : public testing::TestWithParam<Case> {};
+
+TEST_P(TrafficOfPlans, IsWhatTheyCount) {
+  const Case& c = GetParam();
+  const Traffic traffic = measured(c);
+  const tune::TrafficLine& lru = line_of(traffic, "lru");
+  ASSERT_EQ(lru.reason, "");
+  RecordProperty("plan", traffic.plan.text);
+  const double in = lru.in / tune::expected_in(traffic);
+  const double out = lru.out / tune::expected_out(traffic);
+  std::printf("%-28s %-8s %7lld %5.3f %5.3f  %s\n", c.problem, name_of(c.pass),
+              static_cast<long long>(c.capacity_bytes), in, out, traffic.plan.text.c_str());
+  EXPECT_FALSE(!(in <= c.most_in)) << in << " " << traffic.plan.text;
+  EXPECT_FALSE(!(out <= c.most_out)) << out << " " << traffic.plan.text;
+  // No cache moves less than every operand once, and none of this size less than OPT.
+  const tune::TrafficLine& opt = line_of(traffic, "opt");
+  EXPECT_GE(lru.in + lru.out, traffic.plan.compulsory);
+  if (opt.is_available()) {
+    EXPECT_LE(opt.in, lru.in);
+    EXPECT_GE(opt.in + opt.out, traffic.plan.compulsory);
+  }
+}
+
+constexpr Pass forward = Pass::forward, backward = Pass::backward;
+constexpr index_t KiB = 1024;
+
+// L1 gives plans half of itself, L2 three quarters. Larger limits than those of Case: README.md of
+// lib/instruments says why.
+constexpr Case ci_cases[] = {
+    {"layer:n256,d32", backward, 16 * KiB, 0.5},
+    {"layer:n256,d32", forward, 16 * KiB, 0.5, "", 1.10, 1.35},
+    {"layer:n384,d64", backward, 96 * KiB, 0.75},
+    {"layer:n256,d128,v32,tied", backward, 64 * KiB, 0.75, "", 1.25, 1.45},
+    {"sdpa:n384,d32", forward, 32 * KiB, 0.75, "", 1.2, 1.65},
+    {"sdpa:h2,kv1,n256,d64", backward, 64 * KiB, 0.75},
+    {"sdpa:n384,d64,causal", backward, 64 * KiB, 0.75},
+    {"layer:n384,d64", backward, 512 * KiB, 0.75, "stationary"},
+};
+INSTANTIATE_TEST_SUITE_P(Small, TrafficOfPlans, testing::ValuesIn(ci_cases));
+
+constexpr Case full_cases[] = {
+    {"layer:n1024,d16", backward, 32 * KiB, 0.5},
+    {"layer:n1024,d32", backward, 32 * KiB, 0.5, "", 1.10, 1.45},
+    {"layer:n1024,d64", backward, 32 * KiB, 0.5},
+    {"layer:n512,d128", backward, 32 * KiB, 0.5},
+    {"layer:n512,d256", backward, 32 * KiB, 0.5, "", 9.5, 55},
+    {"layer:n1024,d16", forward, 32 * KiB, 0.5},
+    {"layer:n1024,d64", forward, 32 * KiB, 0.5},
+    {"layer:n512,d128", forward, 32 * KiB, 0.5},
+    {"layer:n4096,d16", backward, 512 * KiB, 0.75},
+    {"layer:n2048,d64", backward, 512 * KiB, 0.75},
+    {"layer:n1024,d128", backward, 512 * KiB, 0.75},
+    {"layer:n1024,d256", backward, 512 * KiB, 0.75},
+    {"layer:n1024,d512", backward, 512 * KiB, 0.75},
+    {"layer:n512,d1024", backward, 512 * KiB, 0.75, "", 1.5, 2.1},
+    {"layer:n256,d2048", backward, 512 * KiB, 0.75, "", 1.5, 2.1},
+    {"layer:n2048,d64", forward, 512 * KiB, 0.75, "", 1.75, 2.25},
+    {"layer:n1024,d256", forward, 512 * KiB, 0.75, "", 1.75, 2.25},
+    {"layer:n512,d1024", forward, 512 * KiB, 0.75, "", 1.75, 2.25},
+    {"layer:n1024,d385,v32,self", backward, 512 * KiB, 0.75, "", 1.5, 2.1},
+    {"layer:n1024,d128,f64", backward, 512 * KiB, 0.75, "", 1.5, 2.1},
+    {"layer:n512,d128", backward, 32 * KiB, 0.5, "stationary", 1.5, 2.1},
+    {"layer:n512,d256", backward, 128 * KiB, 0.75, "q_stored", 1.5, 2.1},
+    {"layer:n512,d256", backward, 64 * KiB, 0.75, "half_dim", 1.5, 2.1},
+    {"layer:n1024,d32", backward, 64 * KiB, 0.75, "weight_resident", 1.5, 2.1},
+    {"layer:n512,d128", backward, 128 * KiB, 0.75, "paper_small", 1.5, 2.1},
+    {"layer:n512,d64", backward, 128 * KiB, 0.75, "paper_large", 1.5, 2.1},
+    {"sdpa:n2048,d64", forward, 512 * KiB, 0.75, "", 1.75, 2.25},
+    {"sdpa:n2048,d64", backward, 512 * KiB, 0.75},
+    {"sdpa:n1024,d128", backward, 512 * KiB, 0.75},
+    {"sdpa:n1024,d256", backward, 512 * KiB, 0.75},
+    {"sdpa:n1024,d512", backward, 512 * KiB, 0.75},
+    {"sdpa:n512,d1024", backward, 512 * KiB, 0.75},
+    {"sdpa:n512,d2048", forward, 512 * KiB, 0.75, "", 1.75, 2.25},
+    {"sdpa:n1024,d64", backward, 32 * KiB, 0.5, "", 1.10, 1.35},
+    {"sdpa:n1024,d16", backward, 32 * KiB, 0.5, "", 1.10, 1.35},
+    {"sdpa:n1024,d64", forward, 32 * KiB, 0.5, "", 1.75, 2.25},
+    {"sdpa:h4,kv2,n1024,d64,causal", backward, 512 * KiB, 0.75},
+    {"sdpa:h4,kv2,n1024,d64,causal", forward, 512 * KiB, 0.75, "", 1.75, 2.25},
+};
+INSTANTIATE_TEST_SUITE_P(Large, TrafficOfPlans, testing::ValuesIn(full_cases));
+
+// A trace is not cut: where it is too long there is a reason in place of numbers.
+TEST(Traffic, OfALongTraceIsNotTold) {
+  const Case c = {"layer:n64,d16", backward, 8 * KiB, 0.5};
+  const std::unique_ptr<tune::TrafficCase> problem = make(c);
+  api::RunOptions options;
+  options.M = 1024;
+  problem->plan(options);
+  problem->run(nullptr, nullptr);
+  Traffic traffic;
+  tune::simulate({c.capacity_bytes, 64, 8, nullptr}, {1'000'000, 1000}, problem->result_bits(),
+                 problem.get(), &traffic);
+  EXPECT_EQ(line_of(traffic, "lru").reason, "");
+  EXPECT_EQ(line_of(traffic, "opt").reason, "the trace has more than 1,000 accesses, the limit");
+  traffic.lines.clear();
+  tune::simulate({c.capacity_bytes, 64, 0, nullptr}, {1000, 1000}, problem->result_bits(),
+                 problem.get(), &traffic);
+  for (const tune::TrafficLine& line : traffic.lines) {
+    EXPECT_EQ(line.reason, "the trace has more than 1,000 accesses, the limit") << line.name;
+  }
+}
+
+}  // namespace
+}  // namespace ioattn_test
