@@ -17,6 +17,13 @@ constexpr index_t least_block = 8;
 // problems.
 constexpr index_t longest_rho = 64;
 
+// Keys of a block. Where U (or dQ) is made on the way they are the same for every number of
+// threads: blocks have to be enough for many, unless they are not worth dividing.
+constexpr index_t longest_key_block(index_t m, KeyPassKind kind) {
+  constexpr index_t least_shares = 8, shortest_share = 64;
+  return kind.queries ? std::min(m, std::max(ceil_div(m, least_shares), shortest_share)) : m;
+}
+
 inline index_t longest_side(const LayerShape& shape) {
   return std::max({shape.n, shape.m, shape.d, shape.dv});
 }

@@ -10,10 +10,6 @@
 namespace ioattn::plan {
 namespace {
 
-// Blocks of keys that threads share, and keys from which on a block is worth dividing.
-constexpr index_t least_shares = 8;
-constexpr index_t shortest_share = 64;
-
 Blocks blocks_of(Form form, index_t c, index_t rho) {
   Blocks blocks;
   blocks.form = form;
@@ -53,10 +49,7 @@ Blocks choose_col_stream(const LayerShape& shape, Form form, KeyPassKind kind,
   Blocks best = blocks_of(form, 1, 1);
   best.one_pass = kind.queries;
   double least = std::numeric_limits<double>::infinity();
-  // Where U is made c is the same for every number of threads: blocks have to be enough for many.
-  const index_t longest =
-      kind.queries ? std::min(shape.m, std::max(ceil_div(shape.m, least_shares), shortest_share))
-                   : shape.m;
+  const index_t longest = longest_key_block(shape.m, kind);
   const auto consider = [&](index_t c, index_t rho) {
     Blocks blocks = blocks_of(form, c, rho);
     blocks.one_pass = kind.queries;

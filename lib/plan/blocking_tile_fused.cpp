@@ -10,10 +10,6 @@
 namespace ioattn::plan {
 namespace {
 
-// Blocks of keys that threads share, and keys from which on a block is worth dividing: as of
-// col_stream.
-constexpr index_t least_shares = 8;
-constexpr index_t shortest_share = 64;
 // The kernels' sums have blocks of fewer terms: a longer depth is no faster.
 constexpr index_t longest_w = 256;
 // Multiply-adds that take as long as one word of a stream into its panel, transposed or not: every
@@ -128,11 +124,8 @@ Blocks search_tiles(const LayerShape& shape, const Blocks& least_blocks, index_t
 
 Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMemory& memory,
                          const TileShape& tile) {
-  // Where dQ is made c is the same for every number of threads: blocks have to be enough for many.
-  const index_t shared =
-      kind.queries ? std::max(ceil_div(shape.m, least_shares), shortest_share) : shape.m;
   return search_tiles(
-      shape, blocks_of(kind, 1, 1, 1), std::min(shape.m, shared), memory, tile,
+      shape, blocks_of(kind, 1, 1, 1), longest_key_block(shape.m, kind), memory, tile,
       [&](const Blocks& blocks) { return theory::tile_fused(shape, blocks, kind).footprint; },
       [&](const Blocks& blocks) { return tile_fused_time(shape, blocks, kind, memory, tile); });
 }

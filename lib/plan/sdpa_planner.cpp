@@ -20,7 +20,11 @@ constexpr Variant row_variant(Pass pass) {
   return {pass, Schedule::row_stream, Form::h, Products::stored};
 }
 
-Status check_memory(const SdpaRequest& request, Pass pass, index_t least) {
+// A number in 16 bits is resident in f32.
+index_t words_of_number(DType dtype) { return is_half(dtype) ? 2 : 1; }
+
+Status check_memory(const SdpaRequest& request, Pass pass, index_t numbers) {
+  const index_t least = numbers * words_of_number(request.dtype);
   if (request.M >= least) return Status::ok();
   return Status::error(StatusCode::fast_memory_too_small,
                        "M = %lld words is too small for the %s pass: the least is %lld",
@@ -44,41 +48,75 @@ Trial trial_of_tiles(const LayerShape& head, const SdpaSet& set, const FastMemor
   return trial;
 }
 
-// The better of two levels.
+// The better of two levels; false if there is no plan at either.
 template <class Choose>
-void choose_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* plan,
+bool choose_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* plan,
                   SdpaEstimate* estimate) {
-  Trial best = choose(FastMemory(request.M));
+  const index_t words = words_of_number(request.dtype);
+  Trial best;
+  if (!request.outer_only) best = choose(FastMemory(request.M / words));
   plan->level = request.level;
-  index_t M = request.M;
   if (request.outer_M > request.M) {
-    const FastMemory memory = {request.outer_M, request.M};
+    const FastMemory memory = {request.outer_M / words, request.M / words};
     const Trial outer = choose(memory);
-    if (weighed(outer.time, memory) < best.time) {
+    if (outer.time > 0 && (best.time == 0 || weighed(outer.time, memory) < best.time)) {
       best = outer;
       plan->level = outer_level;
-      M = request.outer_M;
     }
   }
   plan->blocks = best.blocks;
   plan->isa = request.tile.isa;
   plan->tile_rows = request.tile.rows;
   plan->tile_cols = request.tile.cols;
-  if (estimate != nullptr) estimate->M = M;
+  if (estimate != nullptr) estimate->time = best.time;
+  return best.time > 0;
 }
 
-index_t scratch_bytes(const SdpaSet& set, index_t queries, DType dtype) {
-  return set.delta() ? queries * size_of(dtype) : 0;
+index_t words_of_level(const SdpaRequest& request, const SdpaPlan& plan) {
+  return plan.level == request.level ? request.M : request.outer_M;
+}
+
+Status no_such_form() {
+  return Status::error(StatusCode::unsupported, "the pass has no such form with this memory");
+}
+
+// Sums of dQ that are made on the way of a pass over the keys and rounded at its end.
+index_t sums_of_dq(const SdpaRequest& request, const SdpaSet& set, bool one_pass) {
+  const bool made = set.dQ && one_pass && set.may_be_one_pass();
+  const index_t queries = request.shape.all_heads() * request.shape.n;
+  return made && set.rounds(request.dtype) ? queries * request.shape.d : 0;
+}
+
+// Of delta, and of sums of dQ.
+index_t scratch_bytes(const SdpaSet& set, index_t queries, index_t sums, DType dtype) {
+  const index_t bytes = size_of(dtype) * words_of_number(dtype);
+  return ((set.delta() ? queries : 0) + sums) * bytes;
 }
 
 }  // namespace
 
 Status check_scratch(const SdpaSet& set, index_t queries, DType dtype, index_t limit) {
-  const index_t bytes = scratch_bytes(set, queries, dtype);
+  const index_t bytes = scratch_bytes(set, queries, 0, dtype);
   if (limit < 0 || bytes <= limit) return Status::ok();
   return Status::error(StatusCode::memory_limit,
                        "the gradients need %lld bytes of scratch memory, more than %lld",
                        static_cast<long long>(bytes), static_cast<long long>(limit));
+}
+
+void estimate_costs(const SdpaRequest& request, const SdpaPlan& plan, SdpaEstimate* estimate) {
+  estimate->M = words_of_level(request, plan);
+  estimate->cost = theory::sdpa_forward_cost(request.shape, plan.blocks.rows, true, request.dtype);
+  estimate->fma = theory::sdpa_forward_fma(request.shape);
+}
+
+void estimate_costs(const SdpaRequest& request, const SdpaSet& set, const SdpaPlan& plan,
+                    SdpaEstimate* estimate) {
+  const index_t queries = request.shape.all_heads() * request.shape.n;
+  estimate->M = words_of_level(request, plan);
+  estimate->cost = theory::sdpa_backward_cost(request.shape, set, plan.blocks, request.dtype);
+  estimate->fma = theory::sdpa_backward_fma(request.shape, set, plan.blocks.keys.one_pass);
+  const index_t sums = sums_of_dq(request, set, plan.blocks.keys.one_pass);
+  estimate->scratch_bytes = scratch_bytes(set, queries, sums, request.dtype);
 }
 
 Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* estimate) {
@@ -88,18 +126,18 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* 
   if (!fits.is_ok()) return fits;
   const auto choose = [&](const FastMemory& memory) {
     Trial trial;
-    trial.blocks.rows = choose_row_blocks(variant, head, memory, request.tile);
-    trial.time = row_pass_time(variant, head, trial.blocks.rows, memory, request.tile);
+    if (request.takes(SdpaForm::rows)) {
+      trial.blocks.rows = choose_row_blocks(variant, head, memory, request.tile);
+      trial.time = row_pass_time(variant, head, trial.blocks.rows, memory, request.tile);
+    }
+    if (!request.takes(SdpaForm::tiles)) return trial;
     const Blocks tiles = choose_tile_fused_forward(head, memory, request.tile);
     const double time = tile_fused_forward_time(head, tiles, memory, request.tile);
-    return time < trial.time ? Trial{{tiles, {}}, time} : trial;
+    return trial.time == 0 || time < trial.time ? Trial{{tiles, {}}, time} : trial;
   };
-  choose_level(request, choose, plan, estimate);
+  if (!choose_level(request, choose, plan, estimate)) return no_such_form();
   plan->blocks = blocks_taken(plan->blocks);
-  if (estimate != nullptr) {
-    estimate->cost = theory::sdpa_forward_cost(request.shape, plan->blocks.rows);
-    estimate->fma = theory::sdpa_forward_fma(request.shape);
-  }
+  if (estimate != nullptr) estimate_costs(request, *plan, estimate);
   return Status::ok();
 }
 
@@ -120,13 +158,20 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
   const Status fits = check_memory(request, Pass::backward, least_for(false));
   if (!fits.is_ok()) return fits;
 
+  const auto has_room = [&](bool one_pass) {
+    const index_t sums = sums_of_dq(request, set, one_pass);
+    return request.memory_limit_bytes < 0 ||
+           scratch_bytes(set, queries, sums, request.dtype) <= request.memory_limit_bytes;
+  };
   const auto choose = [&](const FastMemory& memory) {
     Trial best;
     FastMemory of_rows = memory;
     of_rows.M -= apart;
     const Blocks rows = choose_row_blocks(variant, head, of_rows, request.tile);
     for (const bool one_pass : {false, true}) {
+      if (!request.takes(one_pass ? SdpaForm::one_pass : SdpaForm::rows)) continue;
       if (one_pass && (!set.may_be_one_pass() || memory.M < least_for(true))) continue;
+      if (!has_room(one_pass)) continue;
       Trial trial;
       trial.blocks.rows = rows;
       if (set.query_pass(one_pass)) {
@@ -139,19 +184,16 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
       }
       if (best.time == 0 || trial.time < best.time) best = trial;
     }
-    if (set.keys() && !set.dBias) {
+    if (set.keys() && !set.dBias && request.takes(SdpaForm::tiles) && has_room(true)) {
       const Trial trial = trial_of_tiles(head, set, memory, rows, request.tile);
-      if (trial.time < best.time) best = trial;
+      if (best.time == 0 || trial.time < best.time) best = trial;
     }
     return best;
   };
-  choose_level(request, choose, plan, estimate);
+  const bool found = choose_level(request, choose, plan, estimate);
+  if (!found && !set.is_empty()) return no_such_form();
   plan->blocks = blocks_taken(plan->blocks, set);
-  if (estimate != nullptr) {
-    estimate->cost = theory::sdpa_backward_cost(request.shape, set, plan->blocks);
-    estimate->fma = theory::sdpa_backward_fma(request.shape, set, plan->blocks.keys.one_pass);
-    estimate->scratch_bytes = scratch_bytes(set, queries, request.dtype);
-  }
+  if (estimate != nullptr) estimate_costs(request, set, *plan, estimate);
   return Status::ok();
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/isa.hpp"
@@ -10,6 +11,13 @@
 
 namespace ioattn::plan {
 
+// How the pass is computed: by rows of queries and, backward, of keys, in two passes or in one; or
+// by tiles.
+enum class SdpaForm : std::uint8_t { rows, one_pass, tiles };
+constexpr const char* name_of(SdpaForm form) {
+  return form == SdpaForm::rows ? "rows" : form == SdpaForm::one_pass ? "one_pass" : "tiles";
+}
+
 struct SdpaRequest {
   SdpaShape shape;  // sizes at least 1
   DType dtype = DType::f32;
@@ -18,8 +26,12 @@ struct SdpaRequest {
   index_t outer_M = 0;       // of L3, which may hold blocks that are too short in L2; 0: it may not
   index_t memory_limit_bytes = -1;
   TileShape tile;
+  // What a search looks at apart.
+  std::optional<SdpaForm> form = {};  // no other
+  bool outer_only = false;            // blocks in outer_M
 
   bool operator==(const SdpaRequest&) const = default;
+  bool takes(SdpaForm one) const { return !form || *form == one; }
 };
 
 // What a plan costs.
@@ -28,17 +40,25 @@ struct SdpaEstimate {
   theory::ScheduleCost cost;
   index_t fma = 0;
   index_t scratch_bytes = 0;
+  double time = 0;  // as the planner compares plans, in multiply-adds of a head
 };
 
 // Blocks of one head, held in M words or, where that is a twentieth faster, in outer_M, which all
 // heads share. They do not depend on the mask, so that slices of a sequence have the same. Fail
-// with fast_memory_too_small (naming the least M that works) or memory_limit.
+// with fast_memory_too_small (naming the least M that works), memory_limit or, where the request
+// takes one form alone, unsupported.
 Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* estimate = nullptr);
 Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* plan,
                       SdpaEstimate* estimate = nullptr);
 
+// What any plan of the request's level, or of outer_M, costs; the time is not looked at.
+void estimate_costs(const SdpaRequest& request, const SdpaPlan& plan, SdpaEstimate* estimate);
+void estimate_costs(const SdpaRequest& request, const SdpaSet& set, const SdpaPlan& plan,
+                    SdpaEstimate* estimate);
+
 // Whether the scratch memory of gradients, delta of so many queries, is within a limit in bytes;
-// below 0 there is none.
+// below 0 there is none. dQ in 16 bits is made on the way only where there is room for its sums
+// too.
 Status check_scratch(const SdpaSet& set, index_t queries, DType dtype, index_t limit);
 
 }  // namespace ioattn::plan

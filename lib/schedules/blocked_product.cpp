@@ -2,8 +2,16 @@
 
 #include <algorithm>
 
+#include "schedules/memory_moves.hpp"
+
 namespace ioattn::schedules {
 namespace {
+
+template <class T>
+void gather(const kernels::KernelTable<T>& kernels, const T* from, index_t stride, index_t count,
+            T* to) {
+  for (index_t q = 0; q < count; ++q) copy_words(kernels, from + q * stride, 1, to + q);
+}
 
 // One element of C: gathers what is not contiguous and takes a dot product, as a tile would be
 // almost empty.
@@ -11,15 +19,17 @@ template <class T>
 void multiply_element(const kernels::KernelTable<T>& kernels, const T* a, index_t a_stride,
                       const T* b, index_t b_stride, index_t depth, T* c, bool accumulate, T* pack) {
   if (a_stride != 1) {
-    for (index_t q = 0; q < depth; ++q) pack[q] = a[q * a_stride];
+    gather(kernels, a, a_stride, depth, pack);
     a = pack;
   }
   if (b_stride != 1) {
-    for (index_t q = 0; q < depth; ++q) pack[depth + q] = b[q * b_stride];
+    gather(kernels, b, b_stride, depth, pack + depth);
     b = pack + depth;
   }
   T sum;
   kernels.row_dot(1, depth, a, depth, b, depth, &sum);
+  if (accumulate) tell_read(kernels, c, 1);
+  tell_written(kernels, c, 1);
   *c = accumulate ? *c + sum : sum;
 }
 

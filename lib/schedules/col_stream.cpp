@@ -5,14 +5,15 @@
 #include "kernels/kernel_table.hpp"
 #include "parallel/parallel.hpp"
 #include "schedules/masked_tile.hpp"
+#include "schedules/memory_moves.hpp"
 #include "schedules/row_stream.hpp"
 #include "schedules/score_bias.hpp"
 
 namespace ioattn::schedules {
-template <class T>
-ColStream<T>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t nr,
+template <class S>
+ColStream<S>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t nr,
                         const Workers& workers, WorkspaceLayout* layout, QueryRows query_rows,
-                        index_t problems, index_t heads)
+                        index_t problems, index_t heads, KeySums key_sums)
     : n_(shape.n),
       m_(shape.m),
       d_(shape.d),
@@ -27,9 +28,10 @@ ColStream<T>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKi
       mask_(shape.mask),
       seen_by_(shape.mask.transposed()),
       copies_queries_(query_rows == QueryRows::copied),
-      tile_stride_(row_stream::padded_stride<T>(c_, nr)),
-      d_o_stride_(row_stream::padded_stride<T>(v_, nr)),
-      s_stride_(row_stream::padded_stride<T>(d_, nr)) {
+      rounds_(key_sums == KeySums::rounded),
+      tile_stride_(padded_stride(c_, nr)),
+      d_o_stride_(padded_stride(v_, nr)),
+      s_stride_(padded_stride(d_, nr)) {
   const index_t lanes = round_up(c_, nr);
   worker_.keys = worker_layout_.add<T>(lanes * d_);
   const bool packs_values = kind.makes_p() && !shared_;
@@ -39,18 +41,20 @@ ColStream<T>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKi
   worker_.s = worker_layout_.add<T>(copies_queries_ ? rho_ * s_stride_ : 0);
   worker_.tile = worker_layout_.add<T>(rho_ * tile_stride_);
   worker_.lse = worker_layout_.add<T>(rho_);
+  worker_.d_keys = worker_layout_.add<T>(rounds_ && kind.of_keys() ? c_ * s_stride_ : 0);
+  worker_.d_values = worker_layout_.add<T>(rounds_ && kind.of_values() ? c_ * d_o_stride_ : 0);
   const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
   workers_ = layout->add<std::byte>(bytes.value());
   const bool is_shared = kind.queries && workers.per_head > 1;
   gates_ = QueryGates(is_shared, problems, heads, n_, rho_, layout);
 }
 
-template <class T>
-struct ColStream<T>::Run {
+template <class S>
+struct ColStream<S>::Run {
   const ColStream& pass;
   const kernels::KernelTable<T>& kernels;
   const Trace& trace;
-  const KeyPassOperands<T>& operands;
+  const KeyPassOperands<S>& operands;
   index_t problem, turn;
   void* workspace;
   const bool of_keys = pass.kind_.of_keys();
@@ -68,52 +72,90 @@ struct ColStream<T>::Run {
   }
   bool reads_values() const { return pass.kind_.makes_p() && !pass.shared_; }
 
+  // Gradients of a block of keys, while terms are added.
+  struct Sums {
+    MatrixView<T> keys, values;
+  };
+  Sums sums_of(const Range& keys, void* memory) const {
+    if (pass.rounds_) {
+      return {{pass.worker_.d_keys.in(memory), keys.size(), pass.d_, pass.s_stride_},
+              {pass.worker_.d_values.in(memory), keys.size(), pass.v_, pass.d_o_stride_}};
+    }
+    const auto rows = [&](const MatrixView<T>& all) {
+      return MatrixView<T>{all.data != nullptr ? all.row(keys.begin) : nullptr, keys.size(),
+                           all.cols, all.stride};
+    };
+    return {rows(operands.d_keys), rows(operands.d_values)};
+  }
+
   void stream_queries(const Range& keys, void* memory) const {
     T* key_panels = pass.worker_.keys.in(memory);
     T* value_panels = pass.shared_ ? key_panels : pass.worker_.values.in(memory);
     trace.read(key_block(keys));
-    kernels.pack(operands.keys.row(keys.begin), operands.keys.stride, 1, keys.size(), pass.d_,
-                 key_panels);
+    load_panels(kernels, operands.keys.row(keys.begin), operands.keys.stride, 1, keys.size(),
+                pass.d_, key_panels);
     if (reads_values()) {
       trace.read(value_block(keys));
-      kernels.pack(operands.values.row(keys.begin), operands.values.stride, 1, keys.size(), pass.v_,
-                   value_panels);
+      load_panels(kernels, operands.values.row(keys.begin), operands.values.stride, 1, keys.size(),
+                  pass.v_, value_panels);
     }
     if (pass.kind_.queries) {
       trace.create(rows_of_keys(keys));
       copy_scaled(operands.keys, keys, pass.worker_.key_rows.in(memory));
     }
-    if (of_keys) begin_sums(key_sums(keys), operands.d_keys, keys);
-    if (of_values && !summed) begin_sums(value_sums(keys), operands.d_values, keys);
+    const Sums sums = sums_of(keys, memory);
+    if (of_keys) begin_sums(key_sums(keys), sums.keys, keys, operands.rounded_d_keys);
+    if (of_values && !summed) {
+      begin_sums(value_sums(keys), sums.values, keys, operands.rounded_d_values);
+    }
 
     const Interval seeing = pass.seen_by_.of_any(interval_of(keys), pass.n_);
     for (index_t head = 0; head < operands.heads; ++head) {
       for (Range rows = blocks_within(seeing, pass.rho_); rows; rows.next())
-        add_queries(head, rows, keys, key_panels, value_panels, memory);
+        add_queries(head, rows, keys, key_panels, value_panels, sums, memory);
     }
 
-    if (of_keys) trace.write_and_remove(key_sums(keys));
-    if (of_values && !summed) trace.write_and_remove(value_sums(keys));
+    if (of_keys) end_sums(key_sums(keys), sums.keys, keys, operands.rounded_d_keys);
+    if (of_values && !summed) {
+      end_sums(value_sums(keys), sums.values, keys, operands.rounded_d_values);
+    }
     trace.remove(key_block(keys));
     if (reads_values()) trace.remove(value_block(keys));
     if (pass.kind_.queries) trace.remove(rows_of_keys(keys));
   }
 
   // The gradients of the keys, to which terms are added.
-  void begin_sums(const Block& block, const MatrixView<T>& sums, const Range& keys) const {
+  void begin_sums(const Block& block, const MatrixView<T>& sums, const Range& keys,
+                  const MatrixView<S>& rounded) const {
     if (operands.accumulate) {
-      trace.read(block);
+      if (pass.rounds_) {
+        trace.read_rounded(block);
+        load_rows(kernels, rounded.row(keys.begin), rounded.stride, sums.rows, sums.cols, sums.data,
+                  sums.stride);
+      } else {
+        trace.read(block);
+      }
       return;
     }
     trace.create(block);
     if (!pass.seen_by_.hides()) return;
     // Keys that no query sees get no term.
-    for (index_t j = keys.begin; j < keys.end; ++j) std::fill_n(sums.row(j), sums.cols, T(0));
+    for (index_t j = 0; j < sums.rows; ++j) fill_words(kernels, sums.row(j), sums.cols, T(0));
+  }
+  void end_sums(const Block& block, const MatrixView<T>& sums, const Range& keys,
+                const MatrixView<S>& rounded) const {
+    if (!pass.rounds_) {
+      trace.write_and_remove(block);
+      return;
+    }
+    store_rows(kernels, sums.data, sums.stride, sums.rows, sums.cols, T(1), false,
+               rounded.row(keys.begin), rounded.stride);
+    trace.write_rounded_and_remove(block);
   }
 
   // The terms of one block of queries of a head.
   void add_queries(index_t head, const Range& rows, const Range& keys, const T* key_panels,
-                   const T* value_panels, void* memory) const {
+                   const T* value_panels, const Sums& sums, void* memory) const {
     const Block streamed[] = {rows_of(Operand::S, rows, pass.d_),
                               rows_of(pass.g_form_ ? Operand::G : Operand::dO, rows, pass.v_),
                               rows_of(Operand::LSE, rows, 1), rows_of(Operand::delta, rows, 1)};
@@ -131,13 +173,13 @@ struct ColStream<T>::Run {
     const bool begun = operands.accumulate || head > 0 || rows.begin > 0;
     // f is used before p takes its place.
     if (of_values) {
-      add(weights, d_o, rows, keys, summed ? operands.d_keys : operands.d_values, begun);
+      add(weights, d_o, rows, keys, summed ? sums.keys : sums.values, begun);
     }
     if (pass.kind_.makes_p()) {
       score(d_o, value_panels, keys.size(), kernels::Epilogue::gradient,
             operands.delta + head * operands.delta_step + rows.begin, weights);
     }
-    if (of_keys) add(weights, s, rows, keys, operands.d_keys, summed || begun);
+    if (of_keys) add(weights, s, rows, keys, sums.keys, summed || begun);
     if (pass.kind_.queries) add_to_queries(head, rows, keys, weights, memory);
     trace.remove(tile);
     for (int i = 0; i < count; ++i) trace.remove(streamed[i]);
@@ -145,26 +187,27 @@ struct ColStream<T>::Run {
 
   // Rows of S and dO that whole panels can be read from; G has them.
   MatrixView<const T> padded_s(index_t head, const Range& rows, void* memory) const {
-    const MatrixView<const T>& s = operands.queries;
-    const T* first = s.row(rows.begin) + head * operands.queries_step;
-    if (!pass.copies_queries_) return {first, rows.size(), pass.d_, s.stride};
+    const MatrixView<const S>& s = operands.queries;
+    const S* first = s.row(rows.begin) + head * operands.queries_step;
+    if constexpr (!is_half_storage<S>) {
+      if (!pass.copies_queries_) return {first, rows.size(), pass.d_, s.stride};
+    }
     T* copy = pass.worker_.s.in(memory);
     copy_scaled({first, rows.size(), pass.d_, s.stride}, Range(rows.size(), rows.size()), copy);
     return {copy, rows.size(), pass.d_, pass.s_stride_};
   }
-  void copy_scaled(const MatrixView<const T>& from, const Range& rows, T* to) const {
-    for (index_t i = 0; i < rows.size(); ++i) {
-      const T* row = from.row(rows.begin + i);
-      for (index_t k = 0; k < pass.d_; ++k) to[i * pass.s_stride_ + k] = operands.scale * row[k];
-    }
+  void copy_scaled(const MatrixView<const S>& from, const Range& rows, T* to) const {
+    load_scaled_rows(kernels, from.row(rows.begin), from.stride, rows.size(), pass.d_,
+                     operands.scale, to, pass.s_stride_);
   }
   MatrixView<const T> padded_d_o(index_t head, const Range& rows, void* memory) const {
-    const MatrixView<const T>& d_o = operands.d_o;
-    const T* first = d_o.row(rows.begin) + head * operands.d_o_step;
-    if (pass.g_form_) return {first, rows.size(), pass.v_, d_o.stride};
+    const MatrixView<const S>& d_o = operands.d_o;
+    const S* first = d_o.row(rows.begin) + head * operands.d_o_step;
+    if constexpr (!is_half_storage<S>) {
+      if (pass.g_form_) return {first, rows.size(), pass.v_, d_o.stride};
+    }
     T* copy = pass.worker_.d_o.in(memory);
-    for (index_t i = 0; i < rows.size(); ++i)
-      std::copy_n(first + i * d_o.stride, pass.v_, copy + i * pass.d_o_stride_);
+    load_rows(kernels, first, d_o.stride, rows.size(), pass.v_, copy, pass.d_o_stride_);
     return {copy, rows.size(), pass.v_, pass.d_o_stride_};
   }
 
@@ -194,21 +237,18 @@ struct ColStream<T>::Run {
   // The tile becomes the bias of its queries and keys. Returns the LSE to shift the scores by.
   const T* load_bias_of(index_t head, const Range& rows, const Range& keys, const T* lse, T* tile,
                         void* memory) const {
-    MatrixView<const T> bias = operands.bias;
+    MatrixView<const S> bias = operands.bias;
     bias.data += head * operands.bias_step;
-    load_bias_rows(trace, bias, rows, keys, round_up(keys.size(), pass.nr_), tile,
+    load_bias_rows(kernels, trace, bias, rows, keys, round_up(keys.size(), pass.nr_), tile,
                    pass.tile_stride_);
-    T* copy = pass.worker_.lse.in(memory);
-    std::copy_n(lse, rows.size(), copy);
-    hide_rows_without_keys(rows.size(), copy);
-    return copy;
+    return copy_shifts(lse, rows.size(), pass.worker_.lse.in(memory));
   }
 
   // U_I += p A2_J when all earlier blocks of keys have been added.
   void add_to_queries(index_t head, const Range& rows, const Range& keys, const T* weights,
                       void* memory) const {
     const Block sums = rows_of(operands.d_queries_name, rows, pass.d_);
-    const bool begun = operands.accumulate || pass.mask_.hides() || keys.begin > 0;
+    const bool begun = operands.accumulate_queries || pass.mask_.hides() || keys.begin > 0;
     kernels::Product<T> p;
     p.rows = rows.size();
     p.cols = pass.d_;
@@ -235,7 +275,7 @@ struct ColStream<T>::Run {
     if (gate != nullptr) gate->pass(turn);
   }
 
-  // sums[key] (+)= the sum over queries of tile[query][key] terms[query].
+  // sums[key] (+)= the sum over queries of tile[query][key] terms[query], of a block of keys.
   void add(const T* tile, const MatrixView<const T>& terms, const Range& rows, const Range& keys,
            const MatrixView<T>& sums, bool accumulate) const {
     kernels::Product<T> p;
@@ -248,7 +288,7 @@ struct ColStream<T>::Run {
     p.b = terms.data;
     p.b_panel = pass.nr_;
     p.b_row = terms.stride;
-    p.c = sums.row(keys.begin);
+    p.c = sums.data;
     p.c_panel = pass.nr_;
     p.c_row = sums.stride;
     p.accumulate = accumulate || pass.seen_by_.hides();
@@ -256,48 +296,47 @@ struct ColStream<T>::Run {
   }
 };
 
-template <class T>
-void ColStream<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                       const KeyPassOperands<T>& operands, void* workspace) const {
+template <class S>
+void ColStream<S>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                       const KeyPassOperands<S>& operands, void* workspace) const {
   trace.phase("col_stream");
-  prepare(trace, operands, 0, workspace);
+  prepare(kernels, trace, operands, 0, workspace);
   parallel::Dispenser blocks;
   const index_t count = block_count();
   auto body = [&](int worker) {
-    begin(worker, workspace);
+    begin(kernels, worker, workspace);
     for (index_t block = blocks.take(); block < count; block = blocks.take())
       run_block(kernels, trace, operands, 0, block, worker, workspace);
   };
   parallel::run(threads_, body);
 }
 
-template <class T>
-void ColStream<T>::prepare(const Trace& trace, const KeyPassOperands<T>& operands, index_t problem,
+template <class S>
+void ColStream<S>::prepare(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                           const KeyPassOperands<S>& operands, index_t problem,
                            void* workspace) const {
   if (!kind_.queries) return;
   for (index_t head = 0; head < operands.heads; ++head) {
     gates_.open(problem, head, mask_, m_, c_, workspace);
-    if (!mask_.hides() || operands.accumulate) continue;
+    if (!mask_.hides() || operands.accumulate_queries) continue;
     // The first block of keys that a row of U sees need not see it all.
-    for (Range row(n_, 1); row; row.next()) {
-      const Block zeros = rows_of(operands.d_queries_name, row, d_);
-      trace.create(zeros);
-      std::fill_n(operands.d_queries.row(row.begin) + head * operands.d_queries_step, d_, T(0));
-      trace.write_and_remove(zeros);
-    }
+    MatrixView<T> sums = operands.d_queries;
+    sums.data += head * operands.d_queries_step;
+    write_zeros(kernels, trace, operands.d_queries_name, sums, Range(n_, n_), d_);
   }
 }
 
-template <class T>
-void ColStream<T>::begin(int worker, void* workspace) const {
+template <class S>
+void ColStream<S>::begin(const kernels::KernelTable<T>& kernels, int worker,
+                         void* workspace) const {
   // The padding of the rows is read as lanes.
   for (const Slot<T>& rows : {worker_.d_o, worker_.s, worker_.key_rows})
-    std::fill_n(rows.in(local(worker, workspace)), rows.count, T(0));
+    fill_words(kernels, rows.in(local(worker, workspace)), rows.count, T(0));
 }
 
-template <class T>
-void ColStream<T>::run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                             const KeyPassOperands<T>& operands, index_t problem, index_t block,
+template <class S>
+void ColStream<S>::run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                             const KeyPassOperands<S>& operands, index_t problem, index_t block,
                              int worker, void* workspace) const {
   const Run run = {*this, kernels, trace, operands, problem, block, workspace};
   run.stream_queries(Range(block * c_, m_, c_), local(worker, workspace));
@@ -305,5 +344,7 @@ void ColStream<T>::run_block(const kernels::KernelTable<T>& kernels, const Trace
 
 template class ColStream<float>;
 template class ColStream<double>;
+template class ColStream<bf16>;
+template class ColStream<f16>;
 
 }  // namespace ioattn::schedules

@@ -10,20 +10,24 @@ namespace ioattn::schedules {
 
 // What a pass over the keys reads and writes. What it does not use for the gradients that are
 // wanted may be null.
-template <class T>
+template <class S>
 struct KeyPassOperands {
-  MatrixView<const T> keys;     // A2 [m, d]
-  MatrixView<const T> values;   // h [m, dv]; g-form: A3 [m, d]
-  MatrixView<const T> queries;  // S [n, d], readable nr elements beyond each row or copied
-  MatrixView<const T> d_o;      // dO [n, dv]; g-form: G [n, d], readable like S
+  using T = Compute<S>;
+  MatrixView<const S> keys;     // A2 [m, d]
+  MatrixView<const S> values;   // h [m, dv]; g-form: A3 [m, d]
+  MatrixView<const S> queries;  // S [n, d], readable nr elements beyond each row or copied
+  MatrixView<const S> d_o;      // dO [n, dv]; g-form: G [n, d], readable like S
   const T* lse = nullptr;       // [n]
   const T* delta = nullptr;     // [n]
   MatrixView<T> d_keys;         // dA2 [m, d]; sum: dA2 + dA3
   Operand d_keys_name = Operand::dA2;
   MatrixView<T> d_queries;  // U [n, d], with a kind that makes it; SDPA: dQ
   Operand d_queries_name = Operand::U;
-  MatrixView<T> d_values;   // W = f^T dO [m, dv]; g-form: dA3 [m, d]
-  bool accumulate = false;  // gradients are added to what memory holds
+  MatrixView<T> d_values;           // W = f^T dO [m, dv]; g-form: dA3 [m, d]
+  bool accumulate = false;          // gradients are added to what memory holds
+  bool accumulate_queries = false;  // so is U
+  // Of a pass that rounds, instead of d_keys and d_values.
+  MatrixView<S> rounded_d_keys, rounded_d_values;
 
   // Where queries are copied: S is scale times what memory holds, of several heads that share the
   // keys, whose rows are so many elements apart.
@@ -31,9 +35,13 @@ struct KeyPassOperands {
   index_t heads = 1;
   index_t queries_step = 0, d_o_step = 0, lse_step = 0, delta_step = 0;
   index_t d_queries_step = 0;
-  MatrixView<const T> bias;  // of the scores [n, m]; null data: none
+  MatrixView<const S> bias;  // of the scores [n, m]; null data: none
   index_t bias_step = 0;
 };
+
+// Whether sums over the queries are made in memory of the caller's, or in that of the worker, to be
+// rounded to 16 bits when they are complete.
+enum class KeySums : std::uint8_t { in_place, rounded };
 
 // Whether rows of queries can be read as whole panels of lanes, or have to be copied for that.
 enum class QueryRows : std::uint8_t { padded, copied };
@@ -43,19 +51,23 @@ enum class QueryRows : std::uint8_t { padded, copied };
 // lanes, as the queries are then read in one layout by both products and the keys are packed once.
 // Threads own keys, and every sum over queries is taken in ascending blocks of rho; to rows of U
 // they add in the order of the blocks of keys, whose c then is the plan's: no result depends on
-// their number. Cost: theory::col_stream.
-template <class T>
+// their number. Cost: theory::col_stream. With operands in 16 bits queries are copied, and the form
+// is h.
+template <class S>
 class ColStream {
  public:
+  using T = Compute<S>;
+
   ColStream() = default;
   // `problems`: sets of keys that it will run over at once, and heads of queries that see each.
   ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t nr,
             const Workers& workers, WorkspaceLayout* layout,
-            QueryRows query_rows = QueryRows::padded, index_t problems = 1, index_t heads = 1);
+            QueryRows query_rows = QueryRows::padded, index_t problems = 1, index_t heads = 1,
+            KeySums key_sums = KeySums::in_place);
 
   // Phase "col_stream".
   void run(const kernels::KernelTable<T>& kernels, const Trace& trace,
-           const KeyPassOperands<T>& operands, void* workspace) const;
+           const KeyPassOperands<S>& operands, void* workspace) const;
 
   // Block of keys by block of keys: what passes over several sets of keys are made of. Where U is
   // made, `prepare` is called for each set, then a worker calls `begin` before its first block.
@@ -64,11 +76,11 @@ class ColStream {
   index_t block_count() const { return ceil_div(m_, c_); }
   bool takes_whole_problems() const { return kind_.queries && !has_turns(); }
   bool has_turns() const { return gates_.exist(); }
-  void prepare(const Trace& trace, const KeyPassOperands<T>& operands, index_t problem,
-               void* workspace) const;
-  void begin(int worker, void* workspace) const;
+  void prepare(const kernels::KernelTable<T>& kernels, const Trace& trace,
+               const KeyPassOperands<S>& operands, index_t problem, void* workspace) const;
+  void begin(const kernels::KernelTable<T>& kernels, int worker, void* workspace) const;
   void run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                 const KeyPassOperands<T>& operands, index_t problem, index_t block, int worker,
+                 const KeyPassOperands<S>& operands, index_t problem, index_t block, int worker,
                  void* workspace) const;
 
  private:
@@ -84,19 +96,20 @@ class ColStream {
   index_t c_ = 0, rho_ = 0, nr_ = 0;
   int threads_ = 1;
   Mask mask_, seen_by_;  // which keys a query sees, which queries see a key
-  bool copies_queries_ = false;
+  bool copies_queries_ = false, rounds_ = false;
   index_t tile_stride_ = 0, d_o_stride_ = 0, s_stride_ = 0;
 
   WorkspaceLayout worker_layout_;
   Slot<std::byte> workers_;
   QueryGates gates_;
   struct {
-    Slot<T> keys, values;  // panels [c][d], [c][v]
-    Slot<T> key_rows;      // [c][d], scaled
-    Slot<T> d_o;           // [rho][v], h-form
-    Slot<T> s;             // [rho][d], copied
-    Slot<T> tile;          // [rho][c], f and then p
-    Slot<T> lse;           // [rho], where a bias may hide all keys
+    Slot<T> keys, values;      // panels [c][d], [c][v]
+    Slot<T> key_rows;          // [c][d], scaled
+    Slot<T> d_o;               // [rho][v], h-form
+    Slot<T> s;                 // [rho][d], copied
+    Slot<T> tile;              // [rho][c], f and then p
+    Slot<T> lse;               // [rho], where a bias may hide all keys
+    Slot<T> d_keys, d_values;  // [c][d], [c][v], rounded
   } worker_;
 };
 

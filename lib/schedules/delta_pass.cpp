@@ -3,14 +3,15 @@
 #include <algorithm>
 
 #include "parallel/parallel.hpp"
+#include "schedules/storage.hpp"
 
 namespace ioattn::schedules {
 namespace {
 constexpr index_t rows_at_once = 64;  // of one kernel call
 }  // namespace
 
-template <class T>
-DeltaPass<T>::DeltaPass(const LayerShape& shape, const Blocks& blocks, const Workers& workers,
+template <class S>
+DeltaPass<S>::DeltaPass(const LayerShape& shape, const Blocks& blocks, const Workers& workers,
                         WorkspaceLayout* layout, index_t heads)
     : n_(shape.n),
       e_(shape.dv),
@@ -21,9 +22,9 @@ DeltaPass<T>::DeltaPass(const LayerShape& shape, const Blocks& blocks, const Wor
   if (workers.per_head > 1) rows_ = std::min(rows_, ceil_div(n_, index_t(workers.per_head)));
 }
 
-template <class T>
-void DeltaPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                       const MatrixView<const T>& o, const MatrixView<const T>& d_o,
+template <class S>
+void DeltaPass<S>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                       const MatrixView<const S>& o, const MatrixView<const S>& d_o,
                        void* workspace) const {
   parallel::Dispenser blocks;
   const index_t count = block_count();
@@ -34,32 +35,59 @@ void DeltaPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trac
   parallel::run(threads_, body);
 }
 
-template <class T>
-void DeltaPass<T>::run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                             const MatrixView<const T>& o, const MatrixView<const T>& d_o,
+template <class S>
+void DeltaPass<S>::run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                             const MatrixView<const S>& o, const MatrixView<const S>& d_o,
                              index_t block, T* delta) const {
   const Range i(block * rows_, n_, rows_);
   const Block sums = {Operand::delta, i.begin, 0, i.size(), 1};
   trace.create(sums);
-  std::fill_n(delta + i.begin, i.size(), T(0));
+  fill_words(kernels, delta + i.begin, i.size(), T(0));
   for (Range k(e_, cols_); k; k.next()) {
     const Block left = {Operand::O, i.begin, k.begin, i.size(), k.size()};
     const Block right = {Operand::dO, i.begin, k.begin, i.size(), k.size()};
     trace.read(left);
     trace.read(right);
-    for (Range rows(i.begin, i.end, rows_at_once); rows; rows.next()) {
-      T parts[rows_at_once];
-      kernels.row_dot(rows.size(), k.size(), o.at(rows.begin, k.begin), o.stride,
-                      d_o.at(rows.begin, k.begin), d_o.stride, parts);
-      for (index_t row = rows.begin; row < rows.end; ++row) delta[row] += parts[row - rows.begin];
-    }
+    for (Range rows(i.begin, i.end, rows_at_once); rows; rows.next())
+      add_products(kernels, o, d_o, rows, k, delta + rows.begin);
     trace.remove(left);
     trace.remove(right);
   }
   trace.write_and_remove(sums);
 }
 
+// delta[row] += the sum over some columns. 16-bit rows become f32 a few columns at a time.
+template <class S>
+void DeltaPass<S>::add_products(const kernels::KernelTable<T>& kernels,
+                                const MatrixView<const S>& o, const MatrixView<const S>& d_o,
+                                const Range& rows, const Range& cols, T* delta) const {
+  T parts[rows_at_once];
+  const auto add = [&](const T* x, index_t x_stride, const T* y, index_t y_stride, index_t count) {
+    kernels.row_dot(rows.size(), count, x, x_stride, y, y_stride, parts);
+    tell_written(kernels, delta, rows.size());
+    for (index_t i = 0; i < rows.size(); ++i) delta[i] += parts[i];
+  };
+  if constexpr (is_half_storage<S>) {
+    constexpr index_t cols_at_once = 64;
+    T x[rows_at_once * cols_at_once], y[rows_at_once * cols_at_once];
+    for (Range k(cols.begin, cols.end, cols_at_once); k; k.next()) {
+      const auto load = [&](const MatrixView<const S>& from, T* to) {
+        load_rows(kernels, from.at(rows.begin, k.begin), from.stride, rows.size(), k.size(), to,
+                  cols_at_once);
+      };
+      load(o, x);
+      load(d_o, y);
+      add(x, cols_at_once, y, cols_at_once, k.size());
+    }
+  } else {
+    add(o.at(rows.begin, cols.begin), o.stride, d_o.at(rows.begin, cols.begin), d_o.stride,
+        cols.size());
+  }
+}
+
 template class DeltaPass<float>;
 template class DeltaPass<double>;
+template class DeltaPass<bf16>;
+template class DeltaPass<f16>;
 
 }  // namespace ioattn::schedules

@@ -8,22 +8,28 @@ namespace ioattn::schedules {
 
 // delta = rowsum(O o dO), written to memory: `o` rows and `w` columns of the two at a time; for one
 // head or, block by block, for several. Cost of one: theory::delta_cost.
-template <class T>
+template <class S>
 class DeltaPass {
  public:
+  using T = Compute<S>;
+
   DeltaPass(const LayerShape& shape, const Blocks& blocks, const Workers& workers,
             WorkspaceLayout* layout, index_t heads = 1);
-  void run(const kernels::KernelTable<T>& kernels, const Trace& trace, const MatrixView<const T>& o,
-           const MatrixView<const T>& d_o, void* workspace) const;
+  void run(const kernels::KernelTable<T>& kernels, const Trace& trace, const MatrixView<const S>& o,
+           const MatrixView<const S>& d_o, void* workspace) const;
   index_t block_count() const { return ceil_div(n_, rows_); }
   void run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                 const MatrixView<const T>& o, const MatrixView<const T>& d_o, index_t block,
+                 const MatrixView<const S>& o, const MatrixView<const S>& d_o, index_t block,
                  T* delta) const;
   T* delta(void* workspace, index_t head = 0) const {  // [n]
     return delta_.in(workspace) + head * n_;
   }
 
  private:
+  void add_products(const kernels::KernelTable<T>& kernels, const MatrixView<const S>& o,
+                    const MatrixView<const S>& d_o, const Range& rows, const Range& cols,
+                    T* delta) const;
+
   index_t n_, e_, rows_, cols_;
   int threads_;
   Slot<T> delta_;

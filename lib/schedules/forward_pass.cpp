@@ -6,12 +6,13 @@
 
 #include "parallel/parallel.hpp"
 #include "schedules/masked_tile.hpp"
+#include "schedules/memory_moves.hpp"
 #include "schedules/score_bias.hpp"
 
 namespace ioattn::schedules::row_stream {
 
-template <class T>
-ForwardPass<T>::ForwardPass(const LayerShape& shape, const Blocks& blocks,
+template <class S>
+ForwardPass<S>::ForwardPass(const LayerShape& shape, const Blocks& blocks,
                             const kernels::KernelTable<T>& kernels, const Workers& workers,
                             WorkspaceLayout* layout, ValueRows value_rows)
     : blocks_(blocks),
@@ -31,13 +32,16 @@ ForwardPass<T>::ForwardPass(const LayerShape& shape, const Blocks& blocks,
       r_(rows_per_block(shape, blocks, workers.per_head)),
       c_(std::min(blocks.c, m_)),
       layout_{std::min(blocks.rho, r_), nr_},
-      d_stride_(padded_stride<T>(d_, nr_)),
-      sum_stride_(padded_stride<T>(width_, nr_)),
-      tile_stride_(layout_.sub_lanes() + nr_) {
+      d_stride_(padded_stride(d_, nr_)),
+      sum_stride_(padded_stride(width_, nr_)),
+      tile_stride_(padded_stride(layout_.sub_lanes(), nr_)) {
   const index_t lanes = layout_.lanes(r_);
-  worker_.a1 = workers_.add<T>(stored_ ? 0 : lanes * d_);
   worker_.s = workers_.add<T>(lanes * d_);
-  worker_.sum = workers_.add<T>(r_ * sum_stride_);
+  // A1 is dead before the first sum is made.
+  const index_t a1_words = stored_ ? 0 : lanes * d_, sum_words = r_ * sum_stride_;
+  worker_.sum = workers_.add<T>(std::max(a1_words, sum_words));
+  worker_.a1 = {worker_.sum.offset, a1_words};
+  worker_.sum.count = sum_words;
   worker_.key = workers_.add<T>(c_ * d_stride_);
   worker_.value = workers_.add<T>(copies_values_ ? c_ * sum_stride_ : 0);
   worker_.tile = workers_.add<T>(c_ * tile_stride_);
@@ -48,8 +52,8 @@ ForwardPass<T>::ForwardPass(const LayerShape& shape, const Blocks& blocks,
   all_workers_ = layout->add<std::byte>(workers_.bytes() * workers.count);
 }
 
-template <class T>
-void ForwardPass<T>::run(const Trace& trace, const ForwardOperands<T>& operands,
+template <class S>
+void ForwardPass<S>::run(const Trace& trace, const ForwardOperands<S>& operands,
                          void* workspace) const {
   parallel::Dispenser blocks;
   const index_t count = block_count();
@@ -61,15 +65,15 @@ void ForwardPass<T>::run(const Trace& trace, const ForwardOperands<T>& operands,
   parallel::run(threads_, body);
 }
 
-template <class T>
-void ForwardPass<T>::begin(int worker, void* workspace) const {
+template <class S>
+void ForwardPass<S>::begin(int worker, void* workspace) const {
   // The padding of the rows is read as lanes.
   for (const Slot<T>& rows : {worker_.key, worker_.value})
-    std::fill_n(rows.in(local(worker, workspace)), rows.count, T(0));
+    fill_words(kernels_, rows.in(local(worker, workspace)), rows.count, T(0));
 }
 
-template <class T>
-void ForwardPass<T>::run_block(const Trace& trace, const ForwardOperands<T>& operands,
+template <class S>
+void ForwardPass<S>::run_block(const Trace& trace, const ForwardOperands<S>& operands,
                                index_t block, int worker, void* workspace) const {
   const Work work = {trace, operands, local(worker, workspace), Range(block * r_, n_, r_)};
   start(work);
@@ -78,34 +82,33 @@ void ForwardPass<T>::run_block(const Trace& trace, const ForwardOperands<T>& ope
   finish(work);
 }
 
-template <class T>
-void ForwardPass<T>::start(const Work& work) const {
+template <class S>
+void ForwardPass<S>::start(const Work& work) const {
   const Range& rows = work.rows;
   const Trace& trace = work.trace;
   if (stored_) {
     trace.read(rows_of(Operand::S, rows, d_));
     pack_rows(kernels_, layout_, work.operands.queries, rows, worker_.s.in(work.local),
               work.operands.scale);
-  } else {
+  } else if constexpr (!is_half_storage<S>) {
     project_queries(kernels_, trace, layout_, *work.operands.layer, rows, blocks_.w,
                     worker_.a1.in(work.local), worker_.s.in(work.local));
   }
   trace.create(accumulator(rows));
   trace.create(rows_of(Operand::row_max, rows, 1));
   trace.create(rows_of(Operand::row_sum, rows, 1));
-  std::fill_n(worker_.row_max.in(work.local), worker_.row_max.count,
-              -std::numeric_limits<T>::infinity());
-  std::fill_n(worker_.row_sum.in(work.local), worker_.row_sum.count, T(0));
-  if (mask_.hides()) std::fill_n(worker_.sum.in(work.local), worker_.sum.count, T(0));
+  fill_words(kernels_, worker_.row_max.in(work.local), worker_.row_max.count,
+             -std::numeric_limits<T>::infinity());
+  fill_words(kernels_, worker_.row_sum.in(work.local), worker_.row_sum.count, T(0));
+  if (mask_.hides()) fill_words(kernels_, worker_.sum.in(work.local), worker_.sum.count, T(0));
 }
 
-template <class T>
-void ForwardPass<T>::stream_keys(const Work& work, const Range& keys) const {
+template <class S>
+void ForwardPass<S>::stream_keys(const Work& work, const Range& keys) const {
   const Trace& trace = work.trace;
-  const ForwardOperands<T>& in = work.operands;
-  const auto copy_rows = [&](const MatrixView<const T>& from, index_t stride, T* to) {
-    for (index_t j = 0; j < keys.size(); ++j)
-      std::copy_n(from.row(keys.begin + j), from.cols, to + j * stride);
+  const ForwardOperands<S>& in = work.operands;
+  const auto copy_rows = [&](const MatrixView<const S>& from, index_t stride, T* to) {
+    load_rows(kernels_, from.row(keys.begin), from.stride, keys.size(), from.cols, to, stride);
   };
   const Operand value_name = h_form_ ? Operand::h : Operand::A3;
   T* key = worker_.key.in(work.local);
@@ -114,7 +117,7 @@ void ForwardPass<T>::stream_keys(const Work& work, const Range& keys) const {
   Streamed value = {key, d_stride_};
   if (!tied_) {
     trace.read(rows_of(value_name, keys, width_));
-    value = {in.values.row(keys.begin), in.values.stride};
+    if constexpr (!is_half_storage<S>) value = {in.values.row(keys.begin), in.values.stride};
   }
   if (copies_values_) {
     T* copy = worker_.value.in(work.local);
@@ -134,15 +137,15 @@ void ForwardPass<T>::stream_keys(const Work& work, const Range& keys) const {
 }
 
 // Scores of one tile, online softmax, and the weighted sum of the values.
-template <class T>
-void ForwardPass<T>::add_keys(const Work& work, const Range& sub, const Range& keys,
+template <class S>
+void ForwardPass<S>::add_keys(const Work& work, const Range& sub, const Range& keys,
                               const T* key_rows, const Streamed& value) const {
   const index_t first = work.rows.begin + sub.begin;
   const Range queries(first, first + sub.size(), sub.size());
   const Block tile = {Operand::scores, queries.begin, keys.begin, sub.size(), keys.size()};
   const Block factors = {Operand::rescale, queries.begin, 0, sub.size(), 1};
   T* scores = worker_.tile.in(work.local);
-  const MatrixView<const T>& bias = work.operands.bias;
+  const MatrixView<const S>& bias = work.operands.bias;
   if (bias.data != nullptr) {
     load_bias(kernels_, work.trace, bias, queries, keys, layout_.sub_lanes(), scores, tile_stride_);
   }
@@ -157,7 +160,7 @@ void ForwardPass<T>::add_keys(const Work& work, const Range& sub, const Range& k
   product.accumulate = bias.data != nullptr;
   kernels_.product(product);
   if (!is_full(mask_, interval_of(queries), interval_of(keys))) {
-    hide(mask_, queries, keys, -std::numeric_limits<T>::infinity(), scores, tile_stride_);
+    hide(kernels_, mask_, queries, keys, -std::numeric_limits<T>::infinity(), scores, tile_stride_);
   }
 
   kernels_.softmax_update({scores, tile_stride_, keys.size(), layout_.sub_lanes()}, true,
@@ -186,8 +189,8 @@ void ForwardPass<T>::add_keys(const Work& work, const Range& sub, const Range& k
 }
 
 // Divides by the sums and writes LSE and O or, stored in the g-form, Z.
-template <class T>
-void ForwardPass<T>::finish(const Work& work) const {
+template <class S>
+void ForwardPass<S>::finish(const Work& work) const {
   const Range& rows = work.rows;
   const Trace& trace = work.trace;
   T* sum = worker_.sum.in(work.local);
@@ -199,54 +202,66 @@ void ForwardPass<T>::finish(const Work& work) const {
     const index_t lane = layout_.lane_offset(i - i % layout_.rho) + i % layout_.rho;
     // A row that sees no key, or scores of -inf alone: O = 0, LSE = -inf.
     const T inverse = row_sum[lane] == T(0) ? T(0) : T(1) / row_sum[lane];
+    tell_read(kernels_, row_sum + lane, 1);
+    tell_written(kernels_, sum + i * sum_stride_, width_);
     for (index_t k = 0; k < width_; ++k) sum[i * sum_stride_ + k] *= inverse;
-    if (lse != nullptr) lse[rows.begin + i] = row_max[lane] + std::log(row_sum[lane]);
+    if (lse == nullptr) continue;
+    tell_read(kernels_, row_max + lane, 1);
+    tell_written(kernels_, lse + rows.begin + i, 1);
+    lse[rows.begin + i] = row_max[lane] + std::log(row_sum[lane]);
   }
   // LSE takes the place of the running sum.
   trace.remove(rows_of(Operand::row_max, rows, 1));
   if (lse != nullptr) trace.write(rows_of(Operand::row_sum, rows, 1));
   trace.remove(rows_of(Operand::row_sum, rows, 1));
-  if (!h_form_ && !stored_) {
-    multiply_by_y(work);
-    return;
+  if constexpr (!is_half_storage<S>) {
+    if (!h_form_ && !stored_) {
+      multiply_by_y(work);
+      return;
+    }
   }
-  for (index_t i = 0; i < rows.size(); ++i)
-    std::copy_n(sum + i * sum_stride_, width_, work.operands.result.row(rows.begin + i));
-  trace.write_and_remove(accumulator(rows));
+  const MatrixView<S>& result = work.operands.result;
+  store_rows(kernels_, sum, sum_stride_, rows.size(), width_, T(1), false, result.row(rows.begin),
+             result.stride);
+  trace.write_rounded_and_remove(accumulator(rows));
 }
 
 // O_I = Z_I Y, Y streams by blocks of w columns.
-template <class T>
-void ForwardPass<T>::multiply_by_y(const Work& work) const {
-  const Range& rows = work.rows;
-  const MatrixView<const T>& all = work.operands.layer->y;
-  work.trace.create(rows_of(Operand::O, rows, e_));
-  for (Range y(e_, blocks_.w); y; y.next()) {
-    const Block streamed = {Operand::Y, 0, y.begin, d_, y.size()};
-    work.trace.read(streamed);
-    T* panels = worker_.y.in(work.local);
-    kernels_.pack(all.at(0, y.begin), 1, all.stride, y.size(), d_, panels);
-    kernels::Product<T> p;
-    p.rows = rows.size();
-    p.cols = y.size();
-    p.depth = d_;
-    p.a = worker_.sum.in(work.local);
-    p.a_row = sum_stride_;
-    p.a_depth = 1;
-    p.b = panels;
-    p.b_panel = d_ * nr_;
-    p.b_row = nr_;
-    p.c = work.operands.result.at(rows.begin, y.begin);
-    p.c_panel = nr_;
-    p.c_row = work.operands.result.stride;
-    kernels_.product(p);
-    work.trace.remove(streamed);
+template <class S>
+void ForwardPass<S>::multiply_by_y(const Work& work) const {
+  if constexpr (!is_half_storage<S>) {
+    const Range& rows = work.rows;
+    const MatrixView<const T>& all = work.operands.layer->y;
+    work.trace.create(rows_of(Operand::O, rows, e_));
+    for (Range y(e_, blocks_.w); y; y.next()) {
+      const Block streamed = {Operand::Y, 0, y.begin, d_, y.size()};
+      work.trace.read(streamed);
+      T* panels = worker_.y.in(work.local);
+      kernels_.pack(all.at(0, y.begin), 1, all.stride, y.size(), d_, panels);
+      kernels::Product<T> p;
+      p.rows = rows.size();
+      p.cols = y.size();
+      p.depth = d_;
+      p.a = worker_.sum.in(work.local);
+      p.a_row = sum_stride_;
+      p.a_depth = 1;
+      p.b = panels;
+      p.b_panel = d_ * nr_;
+      p.b_row = nr_;
+      p.c = work.operands.result.at(rows.begin, y.begin);
+      p.c_panel = nr_;
+      p.c_row = work.operands.result.stride;
+      kernels_.product(p);
+      work.trace.remove(streamed);
+    }
+    work.trace.write_and_remove(rows_of(Operand::O, rows, e_));
+    work.trace.remove(accumulator(rows));
   }
-  work.trace.write_and_remove(rows_of(Operand::O, rows, e_));
-  work.trace.remove(accumulator(rows));
 }
 
 template class ForwardPass<float>;
 template class ForwardPass<double>;
+template class ForwardPass<bf16>;
+template class ForwardPass<f16>;
 
 }  // namespace ioattn::schedules::row_stream

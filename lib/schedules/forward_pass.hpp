@@ -7,16 +7,17 @@
 namespace ioattn::schedules::row_stream {
 
 // What a forward pass over rows reads and writes.
-template <class T>
+template <class S>
 struct ForwardOperands {
+  using T = Compute<S>;
   const LayerInputs<T>* layer = nullptr;  // fused: A1, X and, in the g-form, Y
-  MatrixView<const T> queries;            // stored: S [n, d]
+  MatrixView<const S> queries;            // stored: S [n, d]
   T scale = 1;                            // stored: of the queries
-  MatrixView<const T> keys;               // A2 [m, d]
-  MatrixView<const T> values;             // h [m, dv]; g-form: A3 [m, d], not read where it is A2
-  MatrixView<T> result;                   // O [n, dv]; stored g-form: Z [n, d]
+  MatrixView<const S> keys;               // A2 [m, d]
+  MatrixView<const S> values;             // h [m, dv]; g-form: A3 [m, d], not read where it is A2
+  MatrixView<S> result;                   // O [n, dv]; stored g-form: Z [n, d]
   T* lse = nullptr;                       // [n]; null: not wanted
-  MatrixView<const T> bias;               // of the scores [n, m]; null data: none
+  MatrixView<const S> bias;               // of the scores [n, m]; null data: none
 };
 
 // Whether rows of h can be read as whole panels of lanes, or have to be copied for that.
@@ -24,27 +25,29 @@ enum class ValueRows : std::uint8_t { padded, copied };
 
 // Rows of S and of Z = f A3 (or of O) stay; keys and values stream once per row block. fused: X and
 // Y stream once more per row block. stored: S is found in memory, Z or O = f h is left there.
-// Threads own row blocks.
-template <class T>
+// Threads own row blocks. What is stored in 16 bits is stored and in the h-form, and copied.
+template <class S>
 class ForwardPass {
  public:
+  using T = Compute<S>;
+
   ForwardPass(const LayerShape& shape, const Blocks& blocks, const kernels::KernelTable<T>& kernels,
               const Workers& workers, WorkspaceLayout* layout,
               ValueRows value_rows = ValueRows::padded);
-  void run(const Trace& trace, const ForwardOperands<T>& operands, void* workspace) const;
+  void run(const Trace& trace, const ForwardOperands<S>& operands, void* workspace) const;
 
   // Row block by row block: what passes over several heads are made of. A worker calls `begin`
   // before its first block.
   index_t block_count() const { return ceil_div(n_, r_); }
   void begin(int worker, void* workspace) const;
-  void run_block(const Trace& trace, const ForwardOperands<T>& operands, index_t block, int worker,
+  void run_block(const Trace& trace, const ForwardOperands<S>& operands, index_t block, int worker,
                  void* workspace) const;
 
  private:
   // A row block in the hands of a worker.
   struct Work {
     const Trace& trace;
-    const ForwardOperands<T>& operands;
+    const ForwardOperands<S>& operands;
     void* local;
     Range rows;
   };

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "schedules/col_stream.hpp"
+#include "schedules/memory_moves.hpp"
 #include "schedules/schedules.hpp"
 #include "schedules/stored_products.hpp"
 #include "schedules/u_pass.hpp"
@@ -217,6 +218,8 @@ class GradientPhases {
           const Block block = {parts[k].operand, i, cols.begin, 1, cols.size()};
           const T* part = parts[k].matrix.at(i, cols.begin);
           trace_.read(block);
+          tell_read(*task_.kernels, part, cols.size());
+          tell_written(*task_.kernels, target, cols.size());
           for (index_t j = 0; j < cols.size(); ++j)
             target[j] = k == 0 ? part[j] : target[j] + part[j];
           trace_.remove(block);

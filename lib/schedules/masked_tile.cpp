@@ -2,18 +2,32 @@
 
 #include <algorithm>
 
+#include "schedules/memory_moves.hpp"
+
 namespace ioattn::schedules {
 
 template <class T>
-void hide(const Mask& mask, const Range& queries, const Range& keys, T value, T* tile,
-          index_t stride) {
+void write_zeros(const kernels::KernelTable<T>& kernels, const Trace& trace, Operand name,
+                 const MatrixView<T>& sums, const Range& rows, index_t width) {
+  for (Range row(rows.begin, rows.end, 1); row; row.next()) {
+    for (Range k(sums.cols, width); k; k.next()) {
+      trace.create(part_of(name, row, k));
+      fill_words(kernels, sums.at(row.begin, k.begin), k.size(), T(0));
+      trace.write_and_remove(part_of(name, row, k));
+    }
+  }
+}
+
+template <class T>
+void hide(const kernels::KernelTable<T>& kernels, const Mask& mask, const Range& queries,
+          const Range& keys, T value, T* tile, index_t stride) {
   const Mask seen_by = mask.transposed();
   for (index_t j = keys.begin; j < keys.end; ++j, tile += stride) {
     const Interval seen = seen_by.of_row(j, queries.end);
     const index_t first = std::clamp(seen.begin, queries.begin, queries.end) - queries.begin;
     const index_t last = std::clamp(seen.end, queries.begin + first, queries.end) - queries.begin;
-    std::fill_n(tile, first, value);
-    std::fill(tile + last, tile + queries.size(), value);
+    fill_words(kernels, tile, first, value);
+    fill_words(kernels, tile + last, queries.size() - last, value);
   }
 }
 
@@ -82,9 +96,12 @@ void masked_product(const kernels::KernelTable<T>& kernels, const kernels::Produ
   }
 }
 
-#define IOATTN_INSTANTIATE(T)                                                              \
-  template void hide(const Mask&, const Range&, const Range&, T, T*, index_t);             \
-  template void masked_product(const kernels::KernelTable<T>&, const kernels::Product<T>&, \
+#define IOATTN_INSTANTIATE(T)                                                                    \
+  template void write_zeros(const kernels::KernelTable<T>&, const Trace&, Operand,               \
+                            const MatrixView<T>&, const Range&, index_t);                        \
+  template void hide(const kernels::KernelTable<T>&, const Mask&, const Range&, const Range&, T, \
+                     T*, index_t);                                                               \
+  template void masked_product(const kernels::KernelTable<T>&, const kernels::Product<T>&,       \
                                const Mask&, const Range&, const Range&)
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);

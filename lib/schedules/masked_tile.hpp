@@ -24,10 +24,16 @@ inline bool is_full(const Mask& mask, const Interval& queries, const Interval& k
   return seen.begin <= keys.begin && seen.end >= keys.end;
 }
 
+// Zeros for terms to be added to, `width` columns at a time: under a mask the first terms of a
+// block of rows need not be of all of them.
+template <class T>
+void write_zeros(const kernels::KernelTable<T>& kernels, const Trace& trace, Operand name,
+                 const MatrixView<T>& sums, const Range& rows, index_t width);
+
 // The hidden entries of a key-major tile become `value`.
 template <class T>
-void hide(const Mask& mask, const Range& queries, const Range& keys, T value, T* tile,
-          index_t stride);
+void hide(const kernels::KernelTable<T>& kernels, const Mask& mask, const Range& queries,
+          const Range& keys, T value, T* tile, index_t stride);
 
 // C[row] += the sum over the visible terms of A[row][term] B[term], where `mask` says which terms a
 // row sees and rows and terms say where the product lies in the whole matrices. Rows are taken in

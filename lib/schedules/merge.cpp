@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/half.hpp"
 #include "parallel/parallel.hpp"
 #include "schedules/task.hpp"
 
@@ -11,38 +12,60 @@ namespace ioattn::schedules {
 namespace {
 
 constexpr index_t rows_at_once = 64;  // of one worker
+constexpr index_t cols_at_once = 128;
 
-template <class T>
-void merge_row(std::span<const Partial<T>> parts, index_t b, index_t h, index_t i,
-               const TensorView<T>& o, const TensorView<T>& lse) {
+template <class S>
+Compute<S> value_of(S x) {
+  if constexpr (is_half_storage<S>) {
+    return to_float(x);
+  } else {
+    return x;
+  }
+}
+template <class S>
+S rounded(Compute<S> x) {
+  if constexpr (is_half_storage<S>) {
+    return from_float<S>(x);
+  } else {
+    return x;
+  }
+}
+
+template <class S>
+void merge_row(std::span<const Partial<S>> parts, index_t b, index_t h, index_t i,
+               const TensorView<S>& o, const TensorView<Compute<S>>& lse) {
+  using T = Compute<S>;
   const T infinity = std::numeric_limits<T>::infinity();
-  const auto lse_of = [&](const Partial<T>& part) { return *part.lse.matrix(b, h).at(0, i); };
+  const auto lse_of = [&](const Partial<S>& part) { return *part.lse.matrix(b, h).at(0, i); };
   T max = -infinity;
-  for (const Partial<T>& part : parts) {
+  for (const Partial<S>& part : parts) {
     const T value = lse_of(part);
     if (value > max || std::isnan(value)) max = value;  // NaN stays
   }
   T sum = 0;
-  for (const Partial<T>& part : parts) {
+  for (const Partial<S>& part : parts) {
     if (lse_of(part) != -infinity) sum += std::exp(lse_of(part) - max);
   }
   if (lse.data != nullptr) *lse.matrix(b, h).at(0, i) = max + std::log(sum);
   if (o.data == nullptr) return;
-  T* row = o.matrix(b, h).row(i);
-  std::fill_n(row, o.cols, T(0));
-  for (const Partial<T>& part : parts) {
-    if (lse_of(part) == -infinity) continue;
-    const T weight = std::exp(lse_of(part) - max) / sum;
-    const T* from = part.o.matrix(b, h).row(i);
-    for (index_t k = 0; k < o.cols; ++k) row[k] += weight * from[k];
+  for (Range k(o.cols, cols_at_once); k; k.next()) {
+    T sums[cols_at_once] = {};
+    for (const Partial<S>& part : parts) {
+      if (lse_of(part) == -infinity) continue;
+      const T weight = std::exp(lse_of(part) - max) / sum;
+      const S* from = part.o.matrix(b, h).at(i, k.begin);
+      for (index_t l = 0; l < k.size(); ++l) sums[l] += weight * value_of(from[l]);
+    }
+    S* row = o.matrix(b, h).at(i, k.begin);
+    for (index_t l = 0; l < k.size(); ++l) row[l] = rounded<S>(sums[l]);
   }
 }
 
 }  // namespace
 
-template <class T>
-void merge(std::span<const Partial<T>> parts, int threads, const TensorView<T>& o,
-           const TensorView<T>& lse) {
+template <class S>
+void merge(std::span<const Partial<S>> parts, int threads, const TensorView<S>& o,
+           const TensorView<Compute<S>>& lse) {
   const bool of_o = o.data != nullptr;
   const index_t batch = of_o ? o.batch : lse.batch, heads = of_o ? o.heads : lse.heads;
   const index_t n = of_o ? o.rows : lse.cols, blocks = ceil_div(n, rows_at_once);
@@ -58,9 +81,13 @@ void merge(std::span<const Partial<T>> parts, int threads, const TensorView<T>& 
   parallel::run(threads, body);
 }
 
-template void merge(std::span<const Partial<float>>, int, const TensorView<float>&,
-                    const TensorView<float>&);
-template void merge(std::span<const Partial<double>>, int, const TensorView<double>&,
-                    const TensorView<double>&);
+#define IOATTN_INSTANTIATE(S)                                                 \
+  template void merge(std::span<const Partial<S>>, int, const TensorView<S>&, \
+                      const TensorView<Compute<S>>&)
+IOATTN_INSTANTIATE(float);
+IOATTN_INSTANTIATE(double);
+IOATTN_INSTANTIATE(bf16);
+IOATTN_INSTANTIATE(f16);
+#undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedules/memory_moves.hpp"
+
 namespace ioattn::schedules::row_stream {
 namespace {
 
@@ -18,7 +20,7 @@ void set_delta(const QueryLayout& layout, const BackwardTask<T>& task, const Ran
                           task.d_o.stride, lanes);
     row += count;
     if (row == o.end || in_sub + count == layout.rho) {
-      std::fill_n(lanes + count, layout.sub_lanes() - in_sub - count, T(0));
+      fill_words(*task.kernels, lanes + count, layout.sub_lanes() - in_sub - count, T(0));
     }
   }
 }
@@ -52,11 +54,12 @@ void project_gradients(const Trace& trace, const QueryLayout& layout, const Back
 }
 
 template <class T>
-void load_lanes(const QueryLayout& layout, const T* values, const Range& rows, T* lanes) {
+void load_lanes(const kernels::KernelTable<T>& kernels, const QueryLayout& layout, const T* values,
+                const Range& rows, T* lanes) {
   for (Range sub(rows.size(), layout.rho); sub; sub.next()) {
     T* first = lanes + layout.lane_offset(sub.begin);
-    std::fill_n(std::copy_n(values + rows.begin + sub.begin, sub.size(), first),
-                layout.sub_lanes() - sub.size(), T(0));
+    copy_words(kernels, values + rows.begin + sub.begin, sub.size(), first);
+    fill_words(kernels, first + sub.size(), layout.sub_lanes() - sub.size(), T(0));
   }
 }
 
@@ -65,7 +68,8 @@ void load_lanes(const QueryLayout& layout, const T* values, const Range& rows, T
                            T*);                                                                    \
   template void project_gradients(const Trace&, const QueryLayout&, const BackwardTask<T>&,        \
                                   const Range&, const T*, T*);                                     \
-  template void load_lanes(const QueryLayout&, const T*, const Range&, T*)
+  template void load_lanes(const kernels::KernelTable<T>&, const QueryLayout&, const T*,           \
+                           const Range&, T*)
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);
 #undef IOATTN_INSTANTIATE

@@ -17,6 +17,7 @@ void project_gradients(const Trace& trace, const QueryLayout& layout, const Back
 
 // A vector over the rows as the lanes of their panels.
 template <class T>
-void load_lanes(const QueryLayout& layout, const T* values, const Range& rows, T* lanes);
+void load_lanes(const kernels::KernelTable<T>& kernels, const QueryLayout& layout, const T* values,
+                const Range& rows, T* lanes);
 
 }  // namespace ioattn::schedules::row_stream

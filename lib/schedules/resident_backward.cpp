@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "schedules/memory_moves.hpp"
 #include "schedules/ordered_rows.hpp"
 #include "schedules/row_stream.hpp"
 #include "schedules/schedules.hpp"
@@ -30,9 +31,9 @@ class ResidentBackward {
         r_(std::min(task.blocks.r, n_)),
         c_(std::min(task.blocks.c, m_)),
         layout_{r_, nr_},
-        stride_(row_stream::padded_stride<T>(d_, nr_)),
-        h_stride_(row_stream::padded_stride<T>(e_, nr_)),
-        tile_stride_(layout_.sub_lanes() + nr_),
+        stride_(padded_stride(d_, nr_)),
+        h_stride_(padded_stride(e_, nr_)),
+        tile_stride_(padded_stride(layout_.sub_lanes(), nr_)),
         dx_(d_, kernels_.tile.rows) {
     const index_t lanes = layout_.sub_lanes();
     y_ = workspace_.add<T>(round_up(e_, nr_) * d_);
@@ -67,7 +68,7 @@ class ResidentBackward {
     trace_.read(rows_of(Operand::Y, inner, e_));
     kernels_.pack(task_.in.y.data, 1, task_.in.y.stride, e_, d_, y_.in(buffer_.data()));
     trace_.create(rows_of(Operand::h, keys, e_));
-    std::fill_n(a2_.in(buffer_.data()), a2_.count, T(0));
+    fill_words(kernels_, a2_.in(buffer_.data()), a2_.count, T(0));
     parallel::Dispenser blocks;
     auto body = [&](int) {
       for (index_t block = blocks.take(); block * c_ < m_; block = blocks.take())
@@ -81,7 +82,7 @@ class ResidentBackward {
     void* memory = buffer_.data();
     T* a2 = a2_.in(memory);
     for (index_t j = keys.begin; j < keys.end; ++j)
-      std::copy_n(task_.in.a2.row(j), d_, a2 + j * stride_);
+      copy_words(kernels_, task_.in.a2.row(j), d_, a2 + j * stride_);
     if (!tied_) trace_.read(rows_of(Operand::A3, keys, d_));
     kernels::Product<T> p;
     p.rows = keys.size();
@@ -159,8 +160,8 @@ class ResidentBackward {
     trace_.create(rows_of(Operand::row_sum, rows, 1));
     T* row_max = worker_.row_max.in(memory);
     T* row_sum = worker_.row_sum.in(memory);
-    std::fill_n(row_max, rows.size(), -std::numeric_limits<T>::infinity());
-    std::fill_n(row_sum, rows.size(), T(0));
+    fill_words(kernels_, row_max, rows.size(), -std::numeric_limits<T>::infinity());
+    fill_words(kernels_, row_sum, rows.size(), T(0));
     kernels_.softmax_update(scores, true, row_max, row_sum, nullptr);
     trace_.remove(rows_of(Operand::row_max, rows, 1));
   }
@@ -180,8 +181,10 @@ class ResidentBackward {
     const kernels::ScoreTile<T> p = tile_of(worker_.p, rows, memory);
     T* delta = worker_.delta.in(memory);
     const T* row_sum = worker_.row_sum.in(memory);
-    std::fill_n(delta, rows.size(), T(0));
+    fill_words(kernels_, delta, rows.size(), T(0));
     kernels_.dot_tile(p, q, delta);
+    tell_read(kernels_, row_sum, rows.size());
+    tell_written(kernels_, delta, rows.size());
     for (index_t i = 0; i < rows.size(); ++i) delta[i] /= row_sum[i];
     kernels_.gradient_tile(p, q, delta, p);
     trace_.remove(q_block);
@@ -209,6 +212,7 @@ class ResidentBackward {
     kernels_.product(p);
     for (index_t i = 0; i < rows.size(); ++i) {
       const T inverse = T(1) / worker_.row_sum.in(memory)[i];
+      tell_written(kernels_, u + i * stride_, d_);
       for (index_t k = 0; k < d_; ++k) u[i * stride_ + k] *= inverse;
     }
     trace_.remove({Operand::p, rows.begin, 0, rows.size(), m_});

@@ -4,6 +4,7 @@
 
 #include "parallel/parallel.hpp"
 #include "schedules/masked_tile.hpp"
+#include "schedules/memory_moves.hpp"
 #include "schedules/score_bias.hpp"
 
 namespace ioattn::schedules::row_stream {
@@ -20,8 +21,8 @@ RowPassMemory<T> memory_of(const StoredProducts<T>& products, const RowPassKind&
   return memory;
 }
 
-template <class T>
-RowPass<T>::RowPass(const BackwardTask<T>& task, const RowPassKind& kind, const Workers& workers,
+template <class S>
+RowPass<S>::RowPass(const BackwardTask<S>& task, const RowPassKind& kind, const Workers& workers,
                     WorkspaceLayout* layout)
     : task_(task),
       kind_(kind),
@@ -38,23 +39,32 @@ RowPass<T>::RowPass(const BackwardTask<T>& task, const RowPassKind& kind, const 
       r_(rows_per_block(task.shape, task.blocks, workers.per_head)),
       c_(std::min(task.blocks.c, m_)),
       layout_{std::min(task.blocks.rho, r_), nr_},
-      stride_(padded_stride<T>(width_, nr_)),
-      tile_stride_(layout_.sub_lanes() + nr_) {
+      stride_(padded_stride(width_, nr_)),
+      value_stride_(padded_stride(e_, nr_)),
+      tile_stride_(padded_stride(layout_.sub_lanes(), nr_)) {
   const index_t lanes = layout_.lanes(r_);
-  worker_.a1 = workers_.add<T>(kind.stored_s ? 0 : lanes * d_);
   worker_.s = workers_.add<T>(lanes * width_);
-  worker_.d_o = workers_.add<T>(uses_d_o() ? lanes * e_ : 0);
+  const index_t a1_words = kind.stored_s ? 0 : lanes * d_;
+  const index_t d_o_words = uses_d_o() ? lanes * e_ : 0;
+  const index_t u_words = kind.makes_u ? r_ * stride_ + nr_ : 0;
+  // A1 is dead before dO is packed, and dO, unless it stays, before U is made. In memory of their
+  // own they would be fetched and written back once more per row block.
+  const bool d_o_stays = kind.values == Values::h;
+  worker_.u = workers_.add<T>(std::max({a1_words, u_words, d_o_stays ? 0 : d_o_words}));
+  worker_.a1 = {worker_.u.offset, a1_words};
+  worker_.d_o = d_o_stays ? workers_.add<T>(d_o_words) : Slot<T>{worker_.u.offset, d_o_words};
+  worker_.u.count = u_words;
   worker_.g = workers_.add<T>(kind.values == Values::g ? lanes * d_ : 0);
-  worker_.u = workers_.add<T>(kind.makes_u ? r_ * stride_ + nr_ : 0);
   worker_.key = workers_.add<T>(c_ * stride_);
+  worker_.value = workers_.add<T>(is_half_storage<S> ? c_ * value_stride_ : 0);
   worker_.tile = workers_.add<T>(kind.first_col > 0 ? 0 : c_ * tile_stride_);
   worker_.lse = workers_.add<T>(lanes);
   worker_.delta = workers_.add<T>(lanes);
   all_workers_ = layout->add<std::byte>(workers_.bytes() * workers.count);
 }
 
-template <class T>
-void RowPass<T>::run(const Trace& trace, const RowPassMemory<T>& memory, void* workspace) const {
+template <class S>
+void RowPass<S>::run(const Trace& trace, const RowPassMemory<S>& memory, void* workspace) const {
   parallel::Dispenser blocks;
   parallel::OrderedGate gate;
   const index_t count = block_count();
@@ -68,30 +78,30 @@ void RowPass<T>::run(const Trace& trace, const RowPassMemory<T>& memory, void* w
       const Work work = {trace, task_, memory, local(worker, workspace), Range(block * r_, n_, r_)};
       make_u(work);
       gate.wait_for(block);
-      add_to_dx(work);
+      if constexpr (!is_half_storage<S>) add_to_dx(work);
       gate.pass(block);
     }
   };
   parallel::run(threads_, body);
 }
 
-template <class T>
-void RowPass<T>::begin(int worker, void* workspace) const {
+template <class S>
+void RowPass<S>::begin(int worker, void* workspace) const {
   // The padding of the rows is read as lanes.
-  std::fill_n(worker_.key.in(local(worker, workspace)), worker_.key.count, T(0));
+  fill_words(kernels_, worker_.key.in(local(worker, workspace)), worker_.key.count, T(0));
 }
 
-template <class T>
-void RowPass<T>::run_block(const Trace& trace, const BackwardTask<T>& operands,
-                           const RowPassMemory<T>& memory, index_t block, int worker,
+template <class S>
+void RowPass<S>::run_block(const Trace& trace, const BackwardTask<S>& operands,
+                           const RowPassMemory<S>& memory, index_t block, int worker,
                            void* workspace) const {
   const Work work = {trace, operands, memory, local(worker, workspace), Range(block * r_, n_, r_)};
   make_u(work);
   if (kind_.makes_u) write_u(work);
 }
 
-template <class T>
-void RowPass<T>::make_u(const Work& work) const {
+template <class S>
+void RowPass<S>::make_u(const Work& work) const {
   const Trace& trace = work.trace;
   make_resident(work);
   const bool clears = mask_.hides() && !work.memory.add_to_d_bias;
@@ -108,8 +118,8 @@ void RowPass<T>::make_u(const Work& work) const {
 }
 
 // U_I += p A2_J, a score tile of rho queries at a time.
-template <class T>
-void RowPass<T>::stream_keys(const Work& work, const Range& keys) const {
+template <class S>
+void RowPass<S>::stream_keys(const Work& work, const Range& keys) const {
   const Trace& trace = work.trace;
   const bool streams_values = kind_.values != Values::q && !tied_;
   const Block values =
@@ -117,9 +127,13 @@ void RowPass<T>::stream_keys(const Work& work, const Range& keys) const {
   const bool has_bias = work.memory.bias.data != nullptr;
   T* key = worker_.key.in(work.local);
   trace.read(inner_rows(Operand::A2, keys));
-  for (index_t j = 0; j < keys.size(); ++j)
-    std::copy_n(work.task.in.a2.at(keys.begin + j, kind_.first_col), width_, key + j * stride_);
+  load_rows(kernels_, work.task.in.a2.at(keys.begin, kind_.first_col), work.task.in.a2.stride,
+            keys.size(), width_, key, stride_);
   if (streams_values) trace.read(values);
+  if constexpr (is_half_storage<S>) {
+    load_rows(kernels_, work.memory.h.row(keys.begin), work.memory.h.stride, keys.size(), e_,
+              worker_.value.in(work.local), value_stride_);
+  }
 
   for (Range sub(work.rows.size(), layout_.rho); sub; sub.next()) {
     const index_t first = work.rows.begin + sub.begin;
@@ -153,8 +167,8 @@ void RowPass<T>::stream_keys(const Work& work, const Range& keys) const {
 }
 
 // The tile becomes p = f o (q - delta) of a part of the keys that stream.
-template <class T>
-void RowPass<T>::make_weights(const Work& work, const Range& streamed, const Range& keys,
+template <class S>
+void RowPass<S>::make_weights(const Work& work, const Range& streamed, const Range& keys,
                               const Range& sub, const kernels::ScoreTile<T>& tile) const {
   const MatrixView<const T> key = {
       worker_.key.in(work.local) + (keys.begin - streamed.begin) * stride_, keys.size(), width_,
@@ -182,10 +196,14 @@ void RowPass<T>::make_weights(const Work& work, const Range& streamed, const Ran
     return;
   }
   const bool h_form = kind_.values == Values::h;
-  const MatrixView<const T>& source = h_form ? work.memory.h : MatrixView<const T>(work.task.in.a3);
-  const MatrixView<const T> value =
-      tied_ ? key
-            : MatrixView<const T>{source.row(keys.begin), keys.size(), source.cols, source.stride};
+  MatrixView<const T> value = key;
+  if constexpr (is_half_storage<S>) {
+    value = {worker_.value.in(work.local) + (keys.begin - streamed.begin) * value_stride_,
+             keys.size(), e_, value_stride_};
+  } else if (!tied_) {
+    const MatrixView<const T>& source = h_form ? work.memory.h : work.task.in.a3;
+    value = {source.row(keys.begin), keys.size(), source.cols, source.stride};
+  }
   kernels::Product<T> q =
       score_product(layout_, value, (h_form ? worker_.d_o : worker_.g).in(work.local), sub, tile);
   q.padded = !in_memory;
@@ -194,8 +212,8 @@ void RowPass<T>::make_weights(const Work& work, const Range& streamed, const Ran
   kernels_.product(q);
 }
 
-template <class T>
-void RowPass<T>::add_to_u(const Work& work, const Range& streamed, const Range& keys,
+template <class S>
+void RowPass<S>::add_to_u(const Work& work, const Range& streamed, const Range& keys,
                           const Range& sub, const kernels::ScoreTile<T>& weights) const {
   kernels::Product<T> p;
   p.rows = sub.size();
@@ -216,93 +234,106 @@ void RowPass<T>::add_to_u(const Work& work, const Range& streamed, const Range& 
   masked_product(kernels_, p, mask_, Range(first, first + sub.size(), sub.size()), keys);
 }
 
-template <class T>
-void RowPass<T>::add_to_d_bias(const Work& work, const Range& queries, const Range& keys,
+template <class S>
+void RowPass<S>::add_to_d_bias(const Work& work, const Range& queries, const Range& keys,
                                const kernels::ScoreTile<T>& weights) const {
   if (!is_full(mask_, interval_of(queries), interval_of(keys))) {
-    hide(mask_, queries, keys, T(0), weights.data, weights.stride);
+    hide(kernels_, mask_, queries, keys, T(0), weights.data, weights.stride);
   }
   const bool add = mask_.hides() || work.memory.add_to_d_bias;
   store_d_bias(kernels_, work.trace, weights.data, weights.stride, queries, keys, add,
                work.memory.d_bias);
 }
 
-template <class T>
-void RowPass<T>::write_u(const Work& work) const {
-  const T* u = worker_.u.in(work.local);
-  const Block written = rows_of(Operand::dQ, work.rows, width_);
-  if (work.memory.accumulate_u) work.trace.read(written);
-  for (index_t i = 0; i < work.rows.size(); ++i) {
-    const T* from = u + i * stride_;
-    T* to = work.memory.u.at(work.rows.begin + i, kind_.first_col);
-    if (work.memory.accumulate_u) {
-      for (index_t k = 0; k < width_; ++k) to[k] += work.memory.scale * from[k];
-    } else {
-      for (index_t k = 0; k < width_; ++k) to[k] = work.memory.scale * from[k];
-    }
+template <class S>
+template <class Result>
+void RowPass<S>::store_u(const Work& work, const MatrixView<Result>& result) const {
+  store_rows(kernels_, worker_.u.in(work.local), stride_, work.rows.size(), width_,
+             work.memory.scale, work.memory.accumulate_u,
+             result.at(work.rows.begin, kind_.first_col), result.stride);
+}
+
+template <class S>
+void RowPass<S>::write_u(const Work& work) const {
+  const Trace& trace = work.trace;
+  const Block made = inner_rows(Operand::U, work.rows);
+  const Block written = work.memory.accumulate_u ? rows_of(Operand::dQ, work.rows, width_) : made;
+  const bool rounds = is_half_storage<S> && work.memory.u.data == nullptr;
+  if (work.memory.accumulate_u && rounds) {
+    trace.read_rounded(written);
+  } else if (work.memory.accumulate_u) {
+    trace.read(written);
   }
-  if (work.memory.accumulate_u) {
-    work.trace.write_and_remove(written);
-    work.trace.remove(inner_rows(Operand::U, work.rows));
+  if (rounds) {
+    store_u(work, work.memory.rounded_u);
+    trace.write_rounded_and_remove(written);
   } else {
-    work.trace.write_and_remove(inner_rows(Operand::U, work.rows));
+    store_u(work, work.memory.u);
+    trace.write_and_remove(written);
   }
+  if (work.memory.accumulate_u) trace.remove(made);
 }
 
 // dX += A1_I^T U_I, one term of the sum per sub-block of rows.
-template <class T>
-void RowPass<T>::add_to_dx(const Work& work) const {
-  const Range& rows = work.rows;
-  const Interval seeing = seeing_queries(work.task.shape);
-  const T* u = worker_.u.in(work.local);
-  const Block a1 = rows_of(Operand::A1, rows, d_);
-  work.trace.read(a1);
-  for (Range k(d_, work.task.blocks.a); k; k.next()) {
-    for (Range l(d_, work.task.blocks.b); l; l.next()) {
-      const Block tile = {Operand::dX, k.begin, l.begin, k.size(), l.size()};
-      if (rows.begin == 0) {
-        work.trace.create(tile);
-      } else {
-        work.trace.read(tile);
+template <class S>
+void RowPass<S>::add_to_dx(const Work& work) const {
+  if constexpr (!is_half_storage<S>) {
+    const Range& rows = work.rows;
+    const Interval seeing = seeing_queries(work.task.shape);
+    const T* u = worker_.u.in(work.local);
+    const Block a1 = rows_of(Operand::A1, rows, d_);
+    work.trace.read(a1);
+    for (Range k(d_, work.task.blocks.a); k; k.next()) {
+      for (Range l(d_, work.task.blocks.b); l; l.next()) {
+        const Block tile = {Operand::dX, k.begin, l.begin, k.size(), l.size()};
+        if (rows.begin == 0) {
+          work.trace.create(tile);
+        } else {
+          work.trace.read(tile);
+        }
+        for (Range sub(rows.size(), layout_.rho); sub; sub.next()) {
+          // Rows that see no key are left out, whatever they hold.
+          const index_t first = std::max(rows.begin + sub.begin, seeing.begin);
+          const index_t last = std::min(rows.begin + sub.end, seeing.end);
+          kernels::Product<T> p;
+          p.rows = k.size();
+          p.cols = l.size();
+          p.depth = std::max<index_t>(last - first, 0);
+          p.a = work.task.in.a1.at(first, k.begin);
+          p.a_row = 1;
+          p.a_depth = work.task.in.a1.stride;
+          p.b = u + (first - rows.begin) * stride_ + l.begin;
+          p.b_panel = nr_;
+          p.b_row = stride_;
+          p.c = work.task.dx.at(k.begin, l.begin);
+          p.c_panel = nr_;
+          p.c_row = work.task.dx.stride;
+          p.accumulate = rows.begin + sub.begin > 0;
+          kernels_.product(p);
+        }
+        work.trace.write_and_remove(tile);
       }
-      for (Range sub(rows.size(), layout_.rho); sub; sub.next()) {
-        // Rows that see no key are left out, whatever they hold.
-        const index_t first = std::max(rows.begin + sub.begin, seeing.begin);
-        const index_t last = std::min(rows.begin + sub.end, seeing.end);
-        kernels::Product<T> p;
-        p.rows = k.size();
-        p.cols = l.size();
-        p.depth = std::max<index_t>(last - first, 0);
-        p.a = work.task.in.a1.at(first, k.begin);
-        p.a_row = 1;
-        p.a_depth = work.task.in.a1.stride;
-        p.b = u + (first - rows.begin) * stride_ + l.begin;
-        p.b_panel = nr_;
-        p.b_row = stride_;
-        p.c = work.task.dx.at(k.begin, l.begin);
-        p.c_panel = nr_;
-        p.c_row = work.task.dx.stride;
-        p.accumulate = rows.begin + sub.begin > 0;
-        kernels_.product(p);
-      }
-      work.trace.write_and_remove(tile);
     }
+    work.trace.remove(a1);
+    work.trace.remove(inner_rows(Operand::U, rows));
   }
-  work.trace.remove(a1);
-  work.trace.remove(inner_rows(Operand::U, rows));
 }
 
 // What stays is defined in row_pass_rows.cpp, which instantiates these members.
-#define IOATTN_INSTANTIATE(T)                                                               \
-  template RowPassMemory<T> memory_of(const StoredProducts<T>&, const RowPassKind&, void*); \
-  template RowPass<T>::RowPass(const BackwardTask<T>&, const RowPassKind&, const Workers&,  \
-                               WorkspaceLayout*);                                           \
-  template void RowPass<T>::run(const Trace&, const RowPassMemory<T>&, void*) const;        \
-  template void RowPass<T>::begin(int, void*) const;                                        \
-  template void RowPass<T>::run_block(const Trace&, const BackwardTask<T>&,                 \
-                                      const RowPassMemory<T>&, index_t, int, void*) const
+template RowPassMemory<float> memory_of(const StoredProducts<float>&, const RowPassKind&, void*);
+template RowPassMemory<double> memory_of(const StoredProducts<double>&, const RowPassKind&, void*);
+
+#define IOATTN_INSTANTIATE(S)                                                              \
+  template RowPass<S>::RowPass(const BackwardTask<S>&, const RowPassKind&, const Workers&, \
+                               WorkspaceLayout*);                                          \
+  template void RowPass<S>::run(const Trace&, const RowPassMemory<S>&, void*) const;       \
+  template void RowPass<S>::begin(int, void*) const;                                       \
+  template void RowPass<S>::run_block(const Trace&, const BackwardTask<S>&,                \
+                                      const RowPassMemory<S>&, index_t, int, void*) const
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);
+IOATTN_INSTANTIATE(bf16);
+IOATTN_INSTANTIATE(f16);
 #undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules::row_stream

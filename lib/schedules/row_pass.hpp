@@ -26,18 +26,22 @@ struct RowPassKind {
   index_t first_col = 0;
 };
 
-// What a pass finds in memory, where its kind says so.
-template <class T>
+// What a pass finds in memory, where its kind says so. In 16 bits: S, h, the bias and, unless u has
+// data, rounded_u.
+template <class S>
 struct RowPassMemory {
-  MatrixView<const T> s, g;  // [n, d]
-  MatrixView<const T> h;     // [m, dv]
+  using T = Compute<S>;
+  MatrixView<const S> s;     // [n, d]
+  MatrixView<const T> g;     // [n, d]
+  MatrixView<const S> h;     // [m, dv]
   const T* delta = nullptr;  // [n]
   MatrixView<T> q, p;        // transposed: [m, n]
   MatrixView<T> u;           // [n, d]
+  MatrixView<S> rounded_u;   // [n, d]
   // With stored S and U: S is scale times what memory holds, U is written scaled.
   T scale = 1;
   bool accumulate_u = false;  // added to what memory holds
-  MatrixView<const T> bias;   // [n, m]; null data: none
+  MatrixView<const S> bias;   // [n, m]; null data: none
   MatrixView<T> d_bias;       // [n, m]; null data: not wanted
   bool add_to_d_bias = false;
 };
@@ -47,28 +51,32 @@ RowPassMemory<T> memory_of(const StoredProducts<T>& products, const RowPassKind&
 
 // U = p A2 with p = f o (q - delta), f = exp(S A2^T - LSE): rows of S and U, and of G or dO if q is
 // made, stay; keys and values stream once per row block. U_I is written, or goes into
-// dX += A1_I^T U_I. Threads own row blocks.
-template <class T>
+// dX += A1_I^T U_I. Threads own row blocks. With operands in 16 bits S, delta and U are stored and
+// values are h.
+template <class S>
 class RowPass {
  public:
-  RowPass(const BackwardTask<T>& task, const RowPassKind& kind, const Workers& workers,
+  using T = Compute<S>;
+
+  RowPass(const BackwardTask<S>& task, const RowPassKind& kind, const Workers& workers,
           WorkspaceLayout* layout);
-  void run(const Trace& trace, const RowPassMemory<T>& memory, void* workspace) const;
+  void run(const Trace& trace, const RowPassMemory<S>& memory, void* workspace) const;
 
   // Row block by row block, where U is stored, for any operands of the task's shape: what passes
   // over several heads are made of. A worker calls `begin` before its first block.
   index_t block_count() const { return ceil_div(n_, r_); }
+  index_t block_rows() const { return r_; }
   void begin(int worker, void* workspace) const;
-  void run_block(const Trace& trace, const BackwardTask<T>& operands,
-                 const RowPassMemory<T>& memory, index_t block, int worker, void* workspace) const;
+  void run_block(const Trace& trace, const BackwardTask<S>& operands,
+                 const RowPassMemory<S>& memory, index_t block, int worker, void* workspace) const;
 
  private:
   using Values = RowPassKind::Values;
   // A row block in the hands of a worker.
   struct Work {
     const Trace& trace;
-    const BackwardTask<T>& task;
-    const RowPassMemory<T>& memory;
+    const BackwardTask<S>& task;
+    const RowPassMemory<S>& memory;
     void* local;
     Range rows;
   };
@@ -100,9 +108,11 @@ class RowPass {
   void add_to_d_bias(const Work& work, const Range& queries, const Range& keys,
                      const kernels::ScoreTile<T>& weights) const;
   void write_u(const Work& work) const;
+  template <class Result>
+  void store_u(const Work& work, const MatrixView<Result>& result) const;
   void add_to_dx(const Work& work) const;
 
-  const BackwardTask<T>& task_;
+  const BackwardTask<S>& task_;
   RowPassKind kind_;
   int threads_;
   const kernels::KernelTable<T>& kernels_;
@@ -112,7 +122,7 @@ class RowPass {
   bool tied_;  // A2 serves as A3
   index_t r_, c_;
   QueryLayout layout_;
-  index_t stride_, tile_stride_;  // of keys and U; of a score tile
+  index_t stride_, value_stride_, tile_stride_;  // of keys and U; of a score tile
 
   WorkspaceLayout workers_;
   Slot<std::byte> all_workers_;
@@ -121,6 +131,7 @@ class RowPass {
     Slot<T> d_o, g;  // panels [lanes][dv], [lanes][d]
     Slot<T> u;       // [r][width]
     Slot<T> key;     // [c][width]
+    Slot<T> value;   // [c][dv], of values in 16 bits
     Slot<T> tile;    // [c][rho], f and then p
     Slot<T> lse, delta;
   } worker_;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "schedules/memory_moves.hpp"
 #include "schedules/query_rows.hpp"
 #include "schedules/row_pass.hpp"
 #include "schedules/score_bias.hpp"
@@ -8,38 +9,41 @@
 namespace ioattn::schedules::row_stream {
 
 // S_I, delta_I, G_I (or dO_I) and LSE_I become resident; U_I is created.
-template <class T>
-void RowPass<T>::make_resident(const Work& work) const {
+template <class S>
+void RowPass<S>::make_resident(const Work& work) const {
   make_scores_side(work);
   make_values_side(work);
   work.trace.read(rows_of(Operand::LSE, work.rows, 1));
-  load_lanes(layout_, work.task.lse, work.rows, worker_.lse.in(work.local));
+  load_lanes(kernels_, layout_, work.task.lse, work.rows, worker_.lse.in(work.local));
   if (work.memory.bias.data != nullptr) {
-    hide_rows_without_keys(worker_.lse.count, worker_.lse.in(work.local));
+    T* lse = worker_.lse.in(work.local);
+    copy_shifts(lse, worker_.lse.count, lse);
   }
   if (!kind_.makes_u) return;
   work.trace.create(inner_rows(Operand::U, work.rows));
   // Rows that see no key get no term.
-  if (mask_.hides()) std::fill_n(worker_.u.in(work.local), worker_.u.count, T(0));
+  if (mask_.hides()) fill_words(kernels_, worker_.u.in(work.local), worker_.u.count, T(0));
 }
 
-template <class T>
-void RowPass<T>::make_scores_side(const Work& work) const {
+template <class S>
+void RowPass<S>::make_scores_side(const Work& work) const {
   T* s = worker_.s.in(work.local);
-  if (!kind_.stored_s) {
-    project_queries(kernels_, work.trace, layout_, work.task.in, work.rows, work.task.blocks.w,
-                    worker_.a1.in(work.local), s);
-    return;
+  if constexpr (!is_half_storage<S>) {
+    if (!kind_.stored_s) {
+      project_queries(kernels_, work.trace, layout_, work.task.in, work.rows, work.task.blocks.w,
+                      worker_.a1.in(work.local), s);
+      return;
+    }
   }
-  const MatrixView<const T>& all = work.memory.s;
+  const MatrixView<const S>& all = work.memory.s;
   work.trace.read(inner_rows(Operand::S, work.rows));
   pack_rows(kernels_, layout_,
-            MatrixView<const T>{all.at(0, kind_.first_col), all.rows, width_, all.stride},
+            MatrixView<const S>{all.at(0, kind_.first_col), all.rows, width_, all.stride},
             work.rows, s, work.memory.scale);
 }
 
-template <class T>
-void RowPass<T>::make_values_side(const Work& work) const {
+template <class S>
+void RowPass<S>::make_values_side(const Work& work) const {
   const Range& rows = work.rows;
   const Block d_o = rows_of(Operand::dO, rows, e_);
   if (uses_d_o()) {
@@ -49,17 +53,19 @@ void RowPass<T>::make_values_side(const Work& work) const {
   T* delta = worker_.delta.in(work.local);
   if (kind_.stored_delta) {
     work.trace.read(rows_of(Operand::delta, rows, 1));
-    load_lanes(layout_, work.memory.delta, rows, delta);
-  } else {
+    load_lanes(kernels_, layout_, work.memory.delta, rows, delta);
+  } else if constexpr (!is_half_storage<S>) {
     make_delta(work.trace, layout_, work.task, rows, delta);
   }
-  if (kind_.values == Values::g) {
-    T* g = worker_.g.in(work.local);
-    if (kind_.stored_g) {
-      work.trace.read(rows_of(Operand::G, rows, d_));
-      pack_rows(kernels_, layout_, work.memory.g, rows, g);
-    } else {
-      project_gradients(work.trace, layout_, work.task, rows, worker_.d_o.in(work.local), g);
+  if constexpr (!is_half_storage<S>) {
+    if (kind_.values == Values::g) {
+      T* g = worker_.g.in(work.local);
+      if (kind_.stored_g) {
+        work.trace.read(rows_of(Operand::G, rows, d_));
+        pack_rows(kernels_, layout_, work.memory.g, rows, g);
+      } else {
+        project_gradients(work.trace, layout_, work.task, rows, worker_.d_o.in(work.local), g);
+      }
     }
   }
   if (uses_d_o() && kind_.values != Values::h) work.trace.remove(d_o);
@@ -67,5 +73,7 @@ void RowPass<T>::make_values_side(const Work& work) const {
 
 template class RowPass<float>;
 template class RowPass<double>;
+template class RowPass<bf16>;
+template class RowPass<f16>;
 
 }  // namespace ioattn::schedules::row_stream

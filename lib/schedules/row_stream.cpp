@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedules/memory_moves.hpp"
+
 namespace ioattn::schedules::row_stream {
 
 index_t rows_per_block(const LayerShape& shape, const Blocks& blocks, int threads) {
@@ -79,7 +81,7 @@ ValueProjection<T>::ValueProjection(const LayerShape& shape, const Blocks& block
                                     int threads, WorkspaceLayout* layout)
     : m_(shape.m), e_(shape.dv) {
   if (blocks.form != Form::h) return;
-  stride_ = padded_stride<T>(e_, nr);
+  stride_ = padded_stride(e_, nr);
   h_ = layout->add<T>(m_ * stride_ + nr);
   product_ = ProductPass<T>(m_, shape.d, e_, blocks.h, nr, threads, layout);
 }
@@ -88,7 +90,7 @@ template <class T>
 void ValueProjection<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
                              const LayerInputs<T>& in, void* workspace) const {
   T* data = h_.in(workspace);
-  std::fill_n(data, h_.count, T(0));  // the padding of the rows is read as lanes
+  fill_words(kernels, data, h_.count, T(0));  // the padding of the rows is read as lanes
   trace.phase("h");
   product_.run(kernels, trace, factor(Operand::A3, in.a3), factor(Operand::Y, in.y),
                {Operand::h, data, stride_, 1, false, true}, workspace);

@@ -2,7 +2,9 @@
 
 #include "kernels/kernel_table.hpp"
 #include "parallel/parallel.hpp"
+#include "schedules/memory_moves.hpp"
 #include "schedules/product_pass.hpp"
+#include "schedules/storage.hpp"
 #include "schedules/task.hpp"
 #include "schedules/workspace.hpp"
 
@@ -29,15 +31,17 @@ index_t rows_per_block(const LayerShape& shape, const Blocks& blocks, int thread
 
 // panels[sub][nr panels][width][nr] = scale * rows [first, first + rows) of a row-major matrix,
 // transposed.
-template <class T>
-void pack_rows(const kernels::KernelTable<T>& kernels, const QueryLayout& layout,
-               const MatrixView<const T>& matrix, const Range& rows, T* panels, T scale = T(1)) {
+template <class S>
+void pack_rows(const kernels::KernelTable<Compute<S>>& kernels, const QueryLayout& layout,
+               const MatrixView<const S>& matrix, const Range& rows, Compute<S>* panels,
+               Compute<S> scale = 1) {
   for (Range sub(rows.size(), layout.rho); sub; sub.next()) {
-    T* packed = panels + layout.panel_offset(sub.begin, matrix.cols);
-    kernels.pack(matrix.row(rows.begin + sub.begin), matrix.stride, 1, sub.size(), matrix.cols,
-                 packed);
-    if (scale == T(1)) continue;
+    Compute<S>* packed = panels + layout.panel_offset(sub.begin, matrix.cols);
+    load_panels(kernels, matrix.row(rows.begin + sub.begin), matrix.stride, 1, sub.size(),
+                matrix.cols, packed);
+    if (scale == 1) continue;
     const index_t count = round_up(sub.size(), layout.nr) * matrix.cols;
+    tell_written(kernels, packed, count);
     for (index_t k = 0; k < count; ++k) packed[k] *= scale;
   }
 }
@@ -60,14 +64,6 @@ template <class T>
 kernels::Product<T> score_product(const QueryLayout& layout, const MatrixView<const T>& keys,
                                   const T* query_panels, const Range& sub,
                                   const kernels::ScoreTile<T>& tile);
-
-// A row stride in elements, at least `cols` rounded up to nr, that does not make rows collide in a
-// cache: not a multiple of 1 KiB.
-template <class T>
-index_t padded_stride(index_t cols, index_t nr) {
-  const index_t stride = round_up(cols, nr);
-  return stride * index_t(sizeof(T)) % 1024 == 0 ? stride + nr : stride;
-}
 
 // The product h = A3 Y of the h-form, in parallel over blocks of rows.
 template <class T>

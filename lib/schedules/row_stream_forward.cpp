@@ -21,7 +21,7 @@ class RowStreamForward {
         pass_(task.shape, task.blocks, kernels_, threads_, &workspace_) {
     const auto [n, m, d, e, tie, mask] = task.shape;
     const index_t nr = kernels_.tile.cols;
-    d_stride_ = row_stream::padded_stride<T>(d, nr);
+    d_stride_ = padded_stride(d, nr);
     if (stored_) {
       s_ = workspace_.add<T>(n * d_stride_);
       s_product_ = ProductPass<T>(n, d, d, task.blocks.s, nr, threads_, &workspace_);

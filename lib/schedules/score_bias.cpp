@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "schedules/storage.hpp"
+
 namespace ioattn::schedules {
 namespace {
 
@@ -29,25 +31,41 @@ void trace_store(const Trace& trace, const Range& queries, const Range& keys, bo
 
 }  // namespace
 
-template <class T>
-void load_bias(const kernels::KernelTable<T>& kernels, const Trace& trace,
-               const MatrixView<const T>& bias, const Range& queries, const Range& keys,
-               index_t lanes, T* tile, index_t stride) {
+template <class S>
+void load_bias(const kernels::KernelTable<Compute<S>>& kernels, const Trace& trace,
+               const MatrixView<const S>& bias, const Range& queries, const Range& keys,
+               index_t lanes, Compute<S>* tile, index_t stride) {
+  using T = Compute<S>;
   trace_load(trace, queries, keys);
-  kernels.transpose(bias.at(queries.begin, keys.begin), bias.stride, queries.size(), keys.size(),
-                    false, tile, stride);
+  if constexpr (is_half_storage<S>) {
+    constexpr index_t side = 32;
+    T square[side * side];
+    for (Range i(queries.size(), side); i; i.next()) {
+      for (Range j(keys.size(), side); j; j.next()) {
+        load_rows(kernels, bias.at(queries.begin + i.begin, keys.begin + j.begin), bias.stride,
+                  i.size(), j.size(), square, side);
+        kernels.transpose(square, side, i.size(), j.size(), false,
+                          tile + j.begin * stride + i.begin, stride);
+      }
+    }
+  } else {
+    kernels.transpose(bias.at(queries.begin, keys.begin), bias.stride, queries.size(), keys.size(),
+                      false, tile, stride);
+  }
   for (index_t j = 0; j < keys.size() && lanes > queries.size(); ++j)
     std::fill_n(tile + j * stride + queries.size(), lanes - queries.size(), T(0));
 }
 
-template <class T>
-void load_bias_rows(const Trace& trace, const MatrixView<const T>& bias, const Range& queries,
-                    const Range& keys, index_t lanes, T* tile, index_t stride) {
+template <class S>
+void load_bias_rows(const kernels::KernelTable<Compute<S>>& kernels, const Trace& trace,
+                    const MatrixView<const S>& bias, const Range& queries, const Range& keys,
+                    index_t lanes, Compute<S>* tile, index_t stride) {
+  using T = Compute<S>;
   trace_load(trace, queries, keys);
-  for (index_t i = 0; i < queries.size(); ++i, tile += stride) {
-    std::copy_n(bias.at(queries.begin + i, keys.begin), keys.size(), tile);
+  load_rows(kernels, bias.at(queries.begin, keys.begin), bias.stride, queries.size(), keys.size(),
+            tile, stride);
+  for (index_t i = 0; i < queries.size(); ++i, tile += stride)
     std::fill_n(tile + keys.size(), lanes - keys.size(), T(0));
-  }
 }
 
 template <class T>
@@ -66,24 +84,60 @@ void clear_d_bias(const Trace& trace, const Range& queries, const MatrixView<T>&
     std::fill_n(d_bias.row(i), d_bias.cols, T(0));
 }
 
-template <class T>
-void hide_rows_without_keys(index_t count, T* lse) {
-  constexpr T infinity = std::numeric_limits<T>::infinity();
-  std::replace(lse, lse + count, -infinity, infinity);
+template <class S>
+void round_d_bias(const kernels::KernelTable<Compute<S>>& kernels, const Trace& trace,
+                  const MatrixView<const Compute<S>>& sums, index_t first_query, bool add,
+                  const MatrixView<S>& d_bias) {
+  for (index_t i = 0; i < sums.rows && trace.is_observed(); ++i) {
+    for (index_t j = 0; j < sums.cols; ++j) {
+      const Block word = {Operand::p, first_query + i, j, 1, 1};
+      const Block result = {Operand::dBias, first_query + i, j, 1, 1};
+      trace.read(word);
+      if (add) {
+        trace.read_rounded(result);
+        trace.write_rounded_and_remove(result);
+        trace.remove(word);
+      } else {
+        trace.write_rounded_and_remove(word);
+      }
+    }
+  }
+  store_rows<S>(kernels, sums.data, sums.stride, sums.rows, sums.cols, 1, add,
+                d_bias.row(first_query), d_bias.stride);
 }
 
-#define IOATTN_INSTANTIATE(T)                                                                  \
-  template void load_bias(const kernels::KernelTable<T>&, const Trace&,                        \
-                          const MatrixView<const T>&, const Range&, const Range&, index_t, T*, \
-                          index_t);                                                            \
-  template void load_bias_rows(const Trace&, const MatrixView<const T>&, const Range&,         \
-                               const Range&, index_t, T*, index_t);                            \
-  template void store_d_bias(const kernels::KernelTable<T>&, const Trace&, const T*, index_t,  \
-                             const Range&, const Range&, bool, const MatrixView<T>&);          \
-  template void clear_d_bias(const Trace&, const Range&, const MatrixView<T>&);                \
-  template void hide_rows_without_keys(index_t, T*)
+template <class T>
+const T* copy_shifts(const T* lse, index_t count, T* copy) {
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  for (index_t i = 0; i < count; ++i) copy[i] = lse[i] == -infinity ? infinity : lse[i];
+  return copy;
+}
+
+#define IOATTN_INSTANTIATE_STORAGE(S)                                                           \
+  template void load_bias(const kernels::KernelTable<Compute<S>>&, const Trace&,                \
+                          const MatrixView<const S>&, const Range&, const Range&, index_t,      \
+                          Compute<S>*, index_t);                                                \
+  template void load_bias_rows(const kernels::KernelTable<Compute<S>>&, const Trace&,           \
+                               const MatrixView<const S>&, const Range&, const Range&, index_t, \
+                               Compute<S>*, index_t)
+IOATTN_INSTANTIATE_STORAGE(float);
+IOATTN_INSTANTIATE_STORAGE(double);
+IOATTN_INSTANTIATE_STORAGE(bf16);
+IOATTN_INSTANTIATE_STORAGE(f16);
+#undef IOATTN_INSTANTIATE_STORAGE
+
+#define IOATTN_INSTANTIATE(T)                                                                 \
+  template void store_d_bias(const kernels::KernelTable<T>&, const Trace&, const T*, index_t, \
+                             const Range&, const Range&, bool, const MatrixView<T>&);         \
+  template void clear_d_bias(const Trace&, const Range&, const MatrixView<T>&);               \
+  template const T* copy_shifts(const T*, index_t, T*)
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);
 #undef IOATTN_INSTANTIATE
+
+template void round_d_bias(const kernels::KernelTable<float>&, const Trace&,
+                           const MatrixView<const float>&, index_t, bool, const MatrixView<bf16>&);
+template void round_d_bias(const kernels::KernelTable<float>&, const Trace&,
+                           const MatrixView<const float>&, index_t, bool, const MatrixView<f16>&);
 
 }  // namespace ioattn::schedules

@@ -7,15 +7,16 @@ namespace ioattn::schedules {
 
 // Before the scores are added to it, a key-major tile (queries are lanes) becomes the bias of its
 // queries and keys; lanes up to `lanes` become 0.
-template <class T>
-void load_bias(const kernels::KernelTable<T>& kernels, const Trace& trace,
-               const MatrixView<const T>& bias, const Range& queries, const Range& keys,
-               index_t lanes, T* tile, index_t stride);
+template <class S>
+void load_bias(const kernels::KernelTable<Compute<S>>& kernels, const Trace& trace,
+               const MatrixView<const S>& bias, const Range& queries, const Range& keys,
+               index_t lanes, Compute<S>* tile, index_t stride);
 
 // The same of a query-major tile, with keys as lanes.
-template <class T>
-void load_bias_rows(const Trace& trace, const MatrixView<const T>& bias, const Range& queries,
-                    const Range& keys, index_t lanes, T* tile, index_t stride);
+template <class S>
+void load_bias_rows(const kernels::KernelTable<Compute<S>>& kernels, const Trace& trace,
+                    const MatrixView<const S>& bias, const Range& queries, const Range& keys,
+                    index_t lanes, Compute<S>* tile, index_t stride);
 
 // The gradient of the bias (+)= a key-major tile of p. Its words pass one at a time.
 template <class T>
@@ -27,8 +28,16 @@ void store_d_bias(const kernels::KernelTable<T>& kernels, const Trace& trace, co
 template <class T>
 void clear_d_bias(const Trace& trace, const Range& queries, const MatrixView<T>& d_bias);
 
-// A bias may hide all keys of a query: its LSE is -inf and its weights are to be 0, not NaN.
+// A gradient that was summed in f32, [queries, m], is rounded to what is stored in 16 bits, or
+// added to it.
+template <class S>
+void round_d_bias(const kernels::KernelTable<Compute<S>>& kernels, const Trace& trace,
+                  const MatrixView<const Compute<S>>& sums, index_t first_query, bool add,
+                  const MatrixView<S>& d_bias);
+
+// A copy of the LSE to shift scores by; in place too. A bias may hide all keys of a query: its LSE
+// is -inf and its weights are to be 0, not NaN.
 template <class T>
-void hide_rows_without_keys(index_t count, T* lse);
+const T* copy_shifts(const T* lse, index_t count, T* copy);
 
 }  // namespace ioattn::schedules

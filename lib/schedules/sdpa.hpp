@@ -8,13 +8,16 @@
 // rows or keys within a head, are shared out to the threads.
 namespace ioattn::schedules {
 
-// Validated, sizes at least 1 but d. An observer makes it sequential.
-template <class T>
+// Validated, sizes at least 1 but d. An observer makes it sequential. Operands stored in 16 bits
+// are computed with in f32, in which LSE is: sums are f32 from the first term to the last, and
+// results are rounded once.
+template <class S>
 struct SdpaForwardTask {
+  using T = Compute<S>;
   SdpaShape shape;
-  SdpaInputs<T> in;
+  SdpaInputs<S> in;
   T scale = 1;
-  TensorView<T> o;    // null data: not wanted
+  TensorView<S> o;    // null data: not wanted
   TensorView<T> lse;  // a head is a row of n; null data: not wanted
   Blocks blocks;      // row_stream, form h, stored
   const kernels::KernelTable<T>* kernels = nullptr;
@@ -23,13 +26,16 @@ struct SdpaForwardTask {
   CallerMemory* memory = nullptr;  // for the workspace; null: the heap
 };
 
-template <class T>
+template <class S>
 struct SdpaBackwardTask {
+  using T = Compute<S>;
   SdpaShape shape;
-  SdpaInputs<T> in;
+  SdpaInputs<S> in;
   T scale = 1;
-  TensorView<const T> d_o, o, lse;  // o is not read for dV alone
+  TensorView<const S> d_o, o;  // o is not read for dV alone
+  TensorView<const T> lse;
   SdpaGradients<T> out;
+  SdpaGradients<S> rounded;  // in 16 bits, instead of `out`
   SdpaBlocks blocks;
   const kernels::KernelTable<T>* kernels = nullptr;
   int threads = 1;
@@ -39,13 +45,14 @@ struct SdpaBackwardTask {
 
 // Phase "row_stream". The only failures are of memory; outputs are untouched then. Cost:
 // theory::sdpa_forward_cost. Workspace: O(1) in n and m per thread.
-template <class T>
-Status sdpa_forward(const SdpaForwardTask<T>& task);
+template <class S>
+Status sdpa_forward(const SdpaForwardTask<S>& task);
 
 // Phases "delta", "row_stream" for dQ and dBias, "col_stream" for dK and dV, which sum over the
 // query heads of a group in ascending order, as dBias does over the heads that share a bias. Cost:
-// theory::sdpa_backward_cost. Workspace: delta besides.
-template <class T>
-Status sdpa_backward(const SdpaBackwardTask<T>& task);
+// theory::sdpa_backward_cost. Workspace: delta besides; for gradients in 16 bits, where dQ is made
+// on the way of a pass over the keys, its sums in f32, which phase "round" rounds.
+template <class S>
+Status sdpa_backward(const SdpaBackwardTask<S>& task);
 
 }  // namespace ioattn::schedules

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "schedules/memory_moves.hpp"
 #include "schedules/product_pass.hpp"
 #include "schedules/row_stream.hpp"
 #include "schedules/schedules.hpp"
@@ -24,14 +25,16 @@ class LseHook final : public TileHook {
   void begin_rows(int, const Range& i) const override {
     trace_.create(block(Operand::row_max, i));
     trace_.create(block(Operand::row_sum, i));
-    std::fill_n(lse_ + i.begin, i.size(), -std::numeric_limits<T>::infinity());
-    std::fill_n(row_sum_ + i.begin, i.size(), T(0));
+    fill_words(kernels_, lse_ + i.begin, i.size(), -std::numeric_limits<T>::infinity());
+    fill_words(kernels_, row_sum_ + i.begin, i.size(), T(0));
   }
   void finish_tile(int, const Range& i, const Range& j) const override {
     kernels_.softmax_update({scores_.at(i.begin, j.begin), scores_.col_stride, j.size(), i.size()},
                             false, lse_ + i.begin, row_sum_ + i.begin, nullptr);
   }
   void end_rows(int, const Range& i) const override {
+    tell_read(kernels_, row_sum_ + i.begin, i.size());
+    tell_written(kernels_, lse_ + i.begin, i.size());
     for (index_t row = i.begin; row < i.end; ++row) lse_[row] += std::log(row_sum_[row]);
     trace_.remove(block(Operand::row_max, i));
     trace_.write_and_remove(block(Operand::row_sum, i));  // LSE takes its place
@@ -59,8 +62,8 @@ class StationaryForward {
         nr_(task.kernels->tile.cols),
         threads_(task.observer != nullptr ? 1 : task.threads),
         h_form_(task.blocks.form == Form::h),
-        query_stride_(row_stream::padded_stride<T>(n_, nr_)),
-        thin_stride_(row_stream::padded_stride<T>(h_form_ ? e_ : d_, nr_)),
+        query_stride_(padded_stride(n_, nr_)),
+        thin_stride_(padded_stride(h_form_ ? e_ : d_, nr_)),
         s_(workspace_.add<T>(d_ * query_stride_)),
         thin_(workspace_.add<T>((h_form_ ? m_ : n_) * thin_stride_)),
         scores_(workspace_.add<T>(m_ * query_stride_)),

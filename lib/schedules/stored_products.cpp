@@ -9,7 +9,7 @@ StoredProducts<T>::StoredProducts(const BackwardTask<T>& task, int threads, Work
       needs_(needs),
       stored_(task.blocks.products == Products::stored),
       h_form_(task.blocks.form == Form::h),
-      stride_(row_stream::padded_stride<T>(task.shape.d, task.kernels->tile.cols)),
+      stride_(padded_stride(task.shape.d, task.kernels->tile.cols)),
       values_(task.shape, needs.values ? task.blocks : Blocks{}, task.kernels->tile.cols, threads,
               layout) {
   const auto [n, m, d, e, tie, mask] = task.shape;

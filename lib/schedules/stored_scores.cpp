@@ -7,7 +7,7 @@ StoredScores<T>::StoredScores(const LayerShape& shape, index_t depth, const Prod
                               index_t nr, int threads, WorkspaceLayout* layout)
     : n_(shape.n),
       m_(shape.m),
-      stride_(row_stream::padded_stride<T>(shape.n, nr)),
+      stride_(padded_stride(shape.n, nr)),
       scores_(layout->add<T>(m_ * stride_)),
       product_(n_, depth, m_, blocks, nr, threads, layout) {}
 

@@ -25,12 +25,14 @@ struct ForwardTask {
   CallerMemory* memory = nullptr;  // for the workspace; null: the heap
 };
 
-template <class T>
+// S: of the operands (storage.hpp).
+template <class S>
 struct BackwardTask {
+  using T = Compute<S>;
   LayerShape shape;
-  LayerInputs<T> in;
-  MatrixView<const T> d_o;  // [n, dv]
-  MatrixView<const T> o;    // [n, dv], of the forward pass
+  LayerInputs<S> in;
+  MatrixView<const S> d_o;  // [n, dv]
+  MatrixView<const S> o;    // [n, dv], of the forward pass
   const T* lse = nullptr;   // [n], of the forward pass
   MatrixView<T> dx;         // [d, d]
   Blocks blocks;
@@ -62,34 +64,55 @@ inline index_t shared_block(index_t size, index_t block, index_t nr, int threads
   return std::min(block, round_up(ceil_div(size, count), nr));
 }
 
-// Events to an observer that may be null.
+// Events to an observer that may be null. Of a problem in 16 bits the operands of the caller's are
+// stored in these, all else in f32.
 class Trace {
  public:
-  explicit Trace(Observer* observer) : observer_(observer) {}
+  explicit Trace(Observer* observer, bool half = false) : observer_(observer), half_(half) {}
   bool is_observed() const { return observer_ != nullptr; }
 
   void phase(const char* name) const {
     if (observer_ != nullptr) observer_->phase(name);
   }
   void read(const Block& block) const {
-    if (observer_ != nullptr) observer_->read(block);
+    if (observer_ != nullptr) observer_->read(weighed(block, is_half_operand(block.operand)));
   }
   void create(const Block& block) const {
-    if (observer_ != nullptr) observer_->create(block);
+    if (observer_ != nullptr) observer_->create(weighed(block, false));
   }
   void write(const Block& block) const {
-    if (observer_ != nullptr) observer_->write(block);
+    if (observer_ != nullptr) observer_->write(weighed(block, false));
   }
   void remove(const Block& block) const {
-    if (observer_ != nullptr) observer_->remove(block);
+    if (observer_ != nullptr) observer_->remove(weighed(block, false));
   }
   void write_and_remove(const Block& block) const {
     write(block);
     remove(block);
   }
+  // From, or to, a result in 16 bits, if the problem is.
+  void read_rounded(const Block& block) const {
+    if (observer_ != nullptr) observer_->read(weighed(block, true));
+  }
+  void write_rounded_and_remove(const Block& block) const {
+    if (observer_ != nullptr) observer_->write(weighed(block, true));
+    remove(block);
+  }
 
  private:
+  static bool is_half_operand(Operand operand) {
+    return operand == Operand::S || operand == Operand::A2 || operand == Operand::h ||
+           operand == Operand::dO || operand == Operand::O || operand == Operand::bias;
+  }
+  Block weighed(Block block, bool in_half) const {
+    if (!half_) return block;
+    block.stored_words = in_half ? 1 : 2;
+    block.resident_words = 2;
+    return block;
+  }
+
   Observer* observer_;
+  bool half_;
 };
 
 // Consecutive blocks of [0, size) or [first, last): for (Range i(size, block); i; i.next()).

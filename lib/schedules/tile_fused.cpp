@@ -4,13 +4,14 @@
 
 #include "schedules/masked_tile.hpp"
 #include "schedules/row_stream.hpp"
+#include "schedules/storage.hpp"
 #include "schedules/tile_fused_tile.hpp"
 
 namespace ioattn::schedules {
-template <class T>
-TileFused<T>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t nr,
+template <class S>
+TileFused<S>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t nr,
                         const Workers& workers, WorkspaceLayout* layout, index_t problems,
-                        index_t heads)
+                        index_t heads, KeySums key_sums)
     : n_(shape.n),
       m_(shape.m),
       d_(shape.d),
@@ -22,79 +23,113 @@ TileFused<T>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPassKi
       nr_(nr),
       mask_(shape.mask),
       seen_by_(shape.mask.transposed()),
-      tile_stride_(row_stream::padded_stride<T>(c_, nr)),
-      row_stride_(row_stream::padded_stride<T>(w_, nr)) {
+      rounds_(key_sums == KeySums::rounded),
+      tile_stride_(padded_stride(c_, nr)),
+      row_stride_(padded_stride(w_, nr)),
+      d_stride_(padded_stride(d_, nr)),
+      e_stride_(padded_stride(e_, nr)) {
   worker_.f = worker_layout_.add<T>(rho_ * tile_stride_);
   worker_.q = worker_layout_.add<T>(kind.makes_p() ? rho_ * tile_stride_ : 0);
   worker_.rows = worker_layout_.add<T>(rho_ * row_stride_);
   worker_.panels =
       worker_layout_.add<T>(std::max(round_up(c_, nr) * w_, std::max(c_, rho_) * round_up(w_, nr)));
   worker_.lse = worker_layout_.add<T>(rho_);
+  worker_.d_keys = worker_layout_.add<T>(rounds_ && kind.of_keys() ? c_ * d_stride_ : 0);
+  worker_.d_values = worker_layout_.add<T>(rounds_ && kind.of_values() ? c_ * e_stride_ : 0);
   const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
   workers_ = layout->add<std::byte>(bytes.value());
   const bool is_shared = kind.queries && workers.per_head > 1;
   gates_ = QueryGates(is_shared, problems, heads, n_, rho_, layout);
 }
 
-template <class T>
-void TileFused<T>::Run::stream_queries() const {
-  const Interval seeing = pass.seen_by_.of_any(interval_of(keys), pass.n_);
-  if (pass.mask_.hides() && !operands.accumulate) {
-    // The first queries that see a key of the block need not see them all.
-    if (pass.kind_.of_keys()) clear(operands.d_keys_name, operands.d_keys, keys);
-    if (pass.kind_.of_values()) clear(Operand::W, operands.d_values, keys);
+template <class S>
+void TileFused<S>::Run::place_sums() {
+  if (pass.rounds_) {
+    d_keys = {pass.worker_.d_keys.in(memory), keys.size(), pass.d_, pass.d_stride_};
+    d_values = {pass.worker_.d_values.in(memory), keys.size(), pass.e_, pass.e_stride_};
+    return;
   }
-  bool begun = operands.accumulate || pass.mask_.hides();
+  const auto place = [this](const MatrixView<T>& all, MatrixView<T>* rows) {
+    if (all.data == nullptr) return;
+    *rows = {all.row(keys.begin), keys.size(), all.cols, all.stride};
+  };
+  place(operands.d_keys, &d_keys);
+  place(operands.d_values, &d_values);
+}
+
+// The first queries that see a key of the block need not see them all.
+template <class S>
+void TileFused<S>::Run::clear_sums(Operand name, const MatrixView<T>& sums) const {
+  write_zeros(kernels, trace, name, sums, Range(sums.rows, sums.rows), pass.w_);
+}
+
+template <class S>
+void TileFused<S>::Run::round_sums(Operand name, const MatrixView<T>& sums,
+                                   const MatrixView<S>& rounded) const {
+  for (Range row(sums.rows, 1); row; row.next()) {
+    for (Range k(sums.cols, pass.w_); k; k.next()) {
+      const Block part = part_of(Operand::part, row, k);
+      trace.read(part_of(name, row, k));
+      if (operands.accumulate) trace.read_rounded(part);
+      store_rows(kernels, sums.at(row.begin, k.begin), sums.stride, 1, k.size(), T(1),
+                 operands.accumulate, rounded.at(keys.begin + row.begin, k.begin), rounded.stride);
+      trace.write_rounded_and_remove(part_of(name, row, k));
+      if (operands.accumulate) trace.remove(part);
+    }
+  }
+}
+
+template <class S>
+void TileFused<S>::Run::stream_queries() {
+  const bool of_keys = pass.kind_.of_keys(), of_values = pass.kind_.of_values();
+  const Interval seeing = pass.seen_by_.of_any(interval_of(keys), pass.n_);
+  const bool accumulates = operands.accumulate && !pass.rounds_;
+  place_sums();
+  if (pass.mask_.hides() && !accumulates) {
+    if (of_keys) clear_sums(operands.d_keys_name, d_keys);
+    if (of_values) clear_sums(Operand::W, d_values);
+  }
+  bool begun = accumulates || pass.mask_.hides();
   for (index_t head = 0; head < operands.heads; ++head) {
     for (Range rows = blocks_within(seeing, pass.rho_); rows; rows.next()) {
       Tile(*this, head, rows, begun).add();
       begun = true;
     }
   }
+  if (!pass.rounds_) return;
+  if (of_keys) round_sums(operands.d_keys_name, d_keys, operands.rounded_d_keys);
+  if (of_values) round_sums(Operand::W, d_values, operands.rounded_d_values);
 }
 
-template <class T>
-void TileFused<T>::Run::clear(Operand name, const MatrixView<T>& sums, const Range& rows) const {
-  for (Range row(rows.begin, rows.end, 1); row; row.next()) {
-    for (Range k(sums.cols, pass.w_); k; k.next()) {
-      trace.create(part_of(name, row, k));
-      std::fill_n(sums.at(row.begin, k.begin), k.size(), T(0));
-      trace.write_and_remove(part_of(name, row, k));
-    }
-  }
-}
-
-template <class T>
-void TileFused<T>::prepare(const Trace& trace, const KeyPassOperands<T>& operands, index_t problem,
+template <class S>
+void TileFused<S>::prepare(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                           const KeyPassOperands<S>& operands, index_t problem,
                            void* workspace) const {
   if (!kind_.queries) return;
   for (index_t head = 0; head < operands.heads; ++head) {
     gates_.open(problem, head, mask_, m_, c_, workspace);
-    if (!mask_.hides() || operands.accumulate) continue;
+    if (!mask_.hides() || operands.accumulate_queries) continue;
     // The first block of keys that a row of dQ sees need not see it all.
     MatrixView<T> sums = operands.d_queries;
     if (sums.data != nullptr) sums.data += head * operands.d_queries_step;
-    for (Range row(n_, 1); row; row.next()) {
-      for (Range k(d_, w_); k; k.next()) {
-        const Block zeros = part_of(operands.d_queries_name, row, k);
-        trace.create(zeros);
-        std::fill_n(sums.at(row.begin, k.begin), k.size(), T(0));
-        trace.write_and_remove(zeros);
-      }
-    }
+    write_zeros(kernels, trace, operands.d_queries_name, sums, Range(n_, n_), w_);
   }
 }
 
-template <class T>
-void TileFused<T>::run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                             const KeyPassOperands<T>& operands, index_t problem, index_t block,
+template <class S>
+void TileFused<S>::run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                             const KeyPassOperands<S>& operands, index_t problem, index_t block,
                              int worker, void* workspace) const {
   void* memory = workers_.in(workspace) + worker * worker_layout_.bytes();
-  Run{*this, kernels, trace, operands, problem, block, workspace, memory, Range(block * c_, m_, c_)}
-      .stream_queries();
+  Run run = {*this,     kernels, trace,
+             operands,  problem, block,
+             workspace, memory,  Range(block * c_, m_, c_)};
+  run.stream_queries();
 }
 
 template class TileFused<float>;
 template class TileFused<double>;
+template class TileFused<bf16>;
+template class TileFused<f16>;
 
 }  // namespace ioattn::schedules

@@ -9,21 +9,24 @@ namespace ioattn::schedules {
 // past. dO streams once for both q and dV = f^T dO; then p takes the place of f. Sums over queries
 // and keys are as long as the tiles, whatever d. Threads own blocks of keys; to rows of dQ they add
 // in the order of these, whose c then is the plan's. Cost: theory::tile_fused.
-template <class T>
+template <class S>
 class TileFused {
  public:
+  using T = Compute<S>;
+
   // As of ColStream.
   TileFused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t nr,
-            const Workers& workers, WorkspaceLayout* layout, index_t problems, index_t heads);
+            const Workers& workers, WorkspaceLayout* layout, index_t problems, index_t heads,
+            KeySums key_sums = KeySums::in_place);
 
   index_t block_count() const { return ceil_div(m_, c_); }
   bool takes_whole_problems() const { return kind_.queries && !has_turns(); }
   bool has_turns() const { return gates_.exist(); }
-  void prepare(const Trace& trace, const KeyPassOperands<T>& operands, index_t problem,
-               void* workspace) const;
-  void begin(int, void*) const {}
+  void prepare(const kernels::KernelTable<T>& kernels, const Trace& trace,
+               const KeyPassOperands<S>& operands, index_t problem, void* workspace) const;
+  void begin(const kernels::KernelTable<T>&, int, void*) const {}
   void run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                 const KeyPassOperands<T>& operands, index_t problem, index_t block, int worker,
+                 const KeyPassOperands<S>& operands, index_t problem, index_t block, int worker,
                  void* workspace) const;
 
  private:
@@ -34,16 +37,18 @@ class TileFused {
   KeyPassKind kind_;
   index_t c_, rho_, w_, nr_;
   Mask mask_, seen_by_;  // which keys a query sees, which queries see a key
-  index_t tile_stride_, row_stride_;
+  bool rounds_;
+  index_t tile_stride_, row_stride_, d_stride_, e_stride_;
 
   WorkspaceLayout worker_layout_;
   Slot<std::byte> workers_;
   QueryGates gates_;
   struct {
-    Slot<T> f, q;    // [rho][c]; p takes the place of f
-    Slot<T> rows;    // [rho][w], of S and dO
-    Slot<T> panels;  // [w][c], [c][w] or [rho][w]
-    Slot<T> lse;     // [rho], where a bias may hide all keys
+    Slot<T> f, q;              // [rho][c]; p takes the place of f
+    Slot<T> rows;              // [rho][w], of S and dO
+    Slot<T> panels;            // [w][c], [c][w] or [rho][w]
+    Slot<T> lse;               // [rho], where a bias may hide all keys
+    Slot<T> d_keys, d_values;  // [c][d], [c][dv], rounded: slow memory
   } worker_;
 };
 

@@ -4,12 +4,14 @@
 #include <cmath>
 #include <limits>
 
+#include "schedules/memory_moves.hpp"
 #include "schedules/score_bias.hpp"
+#include "schedules/storage.hpp"
 
 namespace ioattn::schedules {
 
-template <class T>
-TileFusedForward<T>::TileFusedForward(const LayerShape& shape, const Blocks& blocks,
+template <class S>
+TileFusedForward<S>::TileFusedForward(const LayerShape& shape, const Blocks& blocks,
                                       const kernels::KernelTable<T>& kernels,
                                       const Workers& workers, WorkspaceLayout* layout)
     : kernels_(kernels),
@@ -22,8 +24,9 @@ TileFusedForward<T>::TileFusedForward(const LayerShape& shape, const Blocks& blo
       c_(std::min(blocks.c, shape.m)),
       rho_(shared_block(shape.n, blocks.rho, nr_, workers.per_head)),
       w_(std::clamp(blocks.w, index_t(1), std::max({shape.d, shape.dv, index_t(1)}))),
-      tile_stride_(row_stream::padded_stride<T>(rho_, nr_)),
-      row_stride_(row_stream::padded_stride<T>(w_, nr_)) {
+      tile_stride_(padded_stride(rho_, nr_)),
+      row_stride_(padded_stride(w_, nr_)),
+      sum_stride_(padded_stride(e_, nr_)) {
   const index_t lanes = round_up(rho_, nr_);
   worker_.tile = worker_layout_.add<T>(c_ * tile_stride_);
   worker_.rows = worker_layout_.add<T>(c_ * row_stride_);
@@ -31,13 +34,14 @@ TileFusedForward<T>::TileFusedForward(const LayerShape& shape, const Blocks& blo
   worker_.row_max = worker_layout_.add<T>(lanes);
   worker_.row_sum = worker_layout_.add<T>(lanes);
   worker_.rescale = worker_layout_.add<T>(lanes);
+  worker_.sums = worker_layout_.add<T>(is_half_storage<S> ? rho_ * sum_stride_ : 0);
   const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
   workers_ = layout->add<std::byte>(bytes.value());
 }
 
-template <class T>
-void TileFusedForward<T>::run_block(const Trace& trace,
-                                    const row_stream::ForwardOperands<T>& operands, index_t block,
+template <class S>
+void TileFusedForward<S>::run_block(const Trace& trace,
+                                    const row_stream::ForwardOperands<S>& operands, index_t block,
                                     int worker, void* workspace) const {
   const Work work = {trace, operands, workers_.in(workspace) + worker * worker_layout_.bytes(),
                      Range(block * rho_, n_, rho_)};
@@ -46,11 +50,15 @@ void TileFusedForward<T>::run_block(const Trace& trace,
   T* row_sum = worker_.row_sum.in(work.local);
   trace.create(rows_of(Operand::row_max, rows, 1));
   trace.create(rows_of(Operand::row_sum, rows, 1));
-  std::fill_n(row_max, worker_.row_max.count, -std::numeric_limits<T>::infinity());
-  std::fill_n(row_sum, worker_.row_sum.count, T(0));
-  if (mask_.hides()) clear(work);
-
+  fill_words(kernels_, row_max, worker_.row_max.count, -std::numeric_limits<T>::infinity());
+  fill_words(kernels_, row_sum, worker_.row_sum.count, T(0));
   const Interval seen = mask_.of_any(interval_of(rows), m_);
+  if (is_half_storage<S> && seen.is_empty()) {
+    write_zero_rows(work);
+  } else if (mask_.hides()) {
+    write_zeros(kernels_, trace, sums_name, sums_of(work), Range(rows.size(), rows.size()), w_);
+  }
+
   for (Range keys = blocks_within(seen, c_); keys; keys.next()) {
     if (operands.bias.data != nullptr) {
       load_bias(kernels_, trace, operands.bias, rows, keys, round_up(rows.size(), nr_),
@@ -71,6 +79,9 @@ void TileFusedForward<T>::run_block(const Trace& trace,
 
   trace.remove(rows_of(Operand::row_max, rows, 1));
   if (operands.lse != nullptr) {  // it takes the place of the sums
+    tell_read(kernels_, row_max, rows.size());
+    tell_read(kernels_, row_sum, rows.size());
+    tell_written(kernels_, operands.lse + rows.begin, rows.size());
     for (index_t i = 0; i < rows.size(); ++i)
       operands.lse[rows.begin + i] = row_max[i] + std::log(row_sum[i]);
     trace.write(rows_of(Operand::row_sum, rows, 1));
@@ -78,33 +89,28 @@ void TileFusedForward<T>::run_block(const Trace& trace,
   trace.remove(rows_of(Operand::row_sum, rows, 1));
 }
 
-// Zeros: the first keys that a query of the block sees need not be in its first tile.
-template <class T>
-void TileFusedForward<T>::clear(const Work& work) const {
-  for (Range row(work.rows.begin, work.rows.end, 1); row; row.next()) {
-    for (Range k(e_, w_); k; k.next()) {
-      work.trace.create(part_of(Operand::O, row, k));
-      std::fill_n(work.operands.result.at(row.begin, k.begin), k.size(), T(0));
-      work.trace.write_and_remove(part_of(Operand::O, row, k));
-    }
+template <class S>
+MatrixView<Compute<S>> TileFusedForward<S>::sums_of(const Work& work) const {
+  if constexpr (is_half_storage<S>) {
+    return {worker_.sums.in(work.local), work.rows.size(), e_, sum_stride_};
+  } else {  // of 0 columns where O is not wanted
+    const MatrixView<T>& o = work.operands.result;
+    return {o.data != nullptr ? o.row(work.rows.begin) : nullptr, work.rows.size(), e_, o.stride};
   }
 }
 
 // tile[key][query] = scale K Q^T
-template <class T>
-void TileFusedForward<T>::make_scores(const Work& work, const Range& keys) const {
+template <class S>
+void TileFusedForward<S>::make_scores(const Work& work, const Range& keys) const {
   const Range& rows = work.rows;
-  const row_stream::ForwardOperands<T>& in = work.operands;
+  const row_stream::ForwardOperands<S>& in = work.operands;
   T* tile = worker_.tile.in(work.local);
   T* copy = worker_.rows.in(work.local);
   Range k(d_, w_);
   do {  // also where d is 0
     work.trace.read(part_of(Operand::A2, keys, k));
-    for (index_t j = 0; j < keys.size(); ++j) {
-      const T* key = in.keys.at(keys.begin + j, k.begin);
-      T* to = copy + j * row_stride_;
-      for (index_t l = 0; l < k.size(); ++l) to[l] = in.scale * key[l];
-    }
+    load_scaled_rows(kernels_, in.keys.at(keys.begin, k.begin), in.keys.stride, keys.size(),
+                     k.size(), in.scale, copy, row_stride_);
     work.trace.read(part_of(Operand::S, rows, k));
     kernels::Product<T> p;
     p.rows = keys.size();
@@ -121,27 +127,29 @@ void TileFusedForward<T>::make_scores(const Work& work, const Range& keys) const
     p.c_row = tile_stride_;
     p.accumulate = k.begin > 0 || in.bias.data != nullptr;
     p.padded = true;
-    kernels_.pack(in.queries.at(rows.begin, k.begin), in.queries.stride, 1, rows.size(), k.size(),
-                  worker_.panels.in(work.local));
+    load_panels(kernels_, in.queries.at(rows.begin, k.begin), in.queries.stride, 1, rows.size(),
+                k.size(), worker_.panels.in(work.local));
     kernels_.product(p);
     work.trace.remove(part_of(Operand::S, rows, k));
     work.trace.remove(part_of(Operand::A2, keys, k));
     k.next();
   } while (k);
   if (!is_full(mask_, interval_of(rows), interval_of(keys))) {
-    hide(mask_, rows, keys, -std::numeric_limits<T>::infinity(), tile, tile_stride_);
+    hide(kernels_, mask_, rows, keys, -std::numeric_limits<T>::infinity(), tile, tile_stride_);
   }
 }
 
 // O = rescale O + f V; divided by the sums in the last tile.
-template <class T>
-void TileFusedForward<T>::add_values(const Work& work, const Range& keys, bool is_last) const {
+template <class S>
+void TileFusedForward<S>::add_values(const Work& work, const Range& keys, bool is_last) const {
   const Range& rows = work.rows;
-  const MatrixView<const T>& values = work.operands.values;
+  const MatrixView<const S>& values = work.operands.values;
+  const MatrixView<T> sums = sums_of(work);
   T* panels = worker_.panels.in(work.local);
   for (Range k(e_, w_); k; k.next()) {
     work.trace.read(part_of(Operand::h, keys, k));
-    kernels_.pack(values.at(keys.begin, k.begin), 1, values.stride, k.size(), keys.size(), panels);
+    load_panels(kernels_, values.at(keys.begin, k.begin), 1, values.stride, k.size(), keys.size(),
+                panels);
     kernels::Product<T> p;
     p.rows = rows.size();
     p.cols = k.size();
@@ -152,35 +160,62 @@ void TileFusedForward<T>::add_values(const Work& work, const Range& keys, bool i
     p.b = panels;
     p.b_panel = keys.size() * nr_;
     p.b_row = nr_;
-    p.c = work.operands.result.at(rows.begin, k.begin);
+    p.c = sums.at(0, k.begin);
     p.c_panel = nr_;
-    p.c_row = work.operands.result.stride;
+    p.c_row = sums.stride;
     p.accumulate = mask_.hides() || keys.begin > 0;
     if (p.accumulate) {
       p.row_scale = worker_.rescale.in(work.local);
-      work.trace.read(part_of(Operand::O, rows, k));
+      work.trace.read(part_of(sums_name, rows, k));
     } else {
-      work.trace.create(part_of(Operand::O, rows, k));
+      work.trace.create(part_of(sums_name, rows, k));
     }
     masked_product(kernels_, p, mask_, rows, keys);
-    if (is_last) scale_rows(work, k);
-    work.trace.write_and_remove(part_of(Operand::O, rows, k));
+    if (is_last) {
+      finish_rows(work, k);
+      work.trace.write_rounded_and_remove(part_of(sums_name, rows, k));
+    } else {
+      work.trace.write_and_remove(part_of(sums_name, rows, k));
+    }
     work.trace.remove(part_of(Operand::h, keys, k));
   }
 }
 
-template <class T>
-void TileFusedForward<T>::scale_rows(const Work& work, const Range& cols) const {
+// Divided by the sums: O.
+template <class S>
+void TileFusedForward<S>::finish_rows(const Work& work, const Range& cols) const {
   const T* row_sum = worker_.row_sum.in(work.local);
+  const MatrixView<T> sums = sums_of(work);
   for (index_t i = 0; i < work.rows.size(); ++i) {
     // A row that sees no key, or scores of -inf alone: O = 0, LSE = -inf.
     const T inverse = row_sum[i] == T(0) ? T(0) : T(1) / row_sum[i];
-    T* row = work.operands.result.at(work.rows.begin + i, cols.begin);
+    T* row = sums.at(i, cols.begin);
+    tell_read(kernels_, row_sum + i, 1);
+    tell_written(kernels_, row, cols.size());
     for (index_t l = 0; l < cols.size(); ++l) row[l] *= inverse;
+  }
+  if constexpr (is_half_storage<S>) {
+    const MatrixView<S>& o = work.operands.result;
+    store_rows(kernels_, sums.at(0, cols.begin), sums.stride, sums.rows, cols.size(), T(1), false,
+               o.at(work.rows.begin, cols.begin), o.stride);
+  }
+}
+
+// O of queries that see no key.
+template <class S>
+void TileFusedForward<S>::write_zero_rows(const Work& work) const {
+  for (Range row(work.rows.begin, work.rows.end, 1); row; row.next()) {
+    for (Range k(e_, w_); k; k.next()) {
+      work.trace.create(part_of(sums_name, row, k));
+      std::fill_n(work.operands.result.at(row.begin, k.begin), k.size(), S{});
+      work.trace.write_rounded_and_remove(part_of(sums_name, row, k));
+    }
   }
 }
 
 template class TileFusedForward<float>;
 template class TileFusedForward<double>;
+template class TileFusedForward<bf16>;
+template class TileFusedForward<f16>;
 
 }  // namespace ioattn::schedules

@@ -3,13 +3,15 @@
 #include <algorithm>
 
 #include "schedules/masked_tile.hpp"
+#include "schedules/memory_moves.hpp"
 #include "schedules/score_bias.hpp"
+#include "schedules/storage.hpp"
 
 // What becomes of one pair of score tiles.
 namespace ioattn::schedules {
 
-template <class T>
-TileFused<T>::Tile::Tile(const Run& of, index_t query_head, const Range& queries_of, bool has_terms)
+template <class S>
+TileFused<S>::Tile::Tile(const Run& of, index_t query_head, const Range& queries_of, bool has_terms)
     : run(of),
       pass(of.pass),
       trace(of.trace),
@@ -29,12 +31,13 @@ TileFused<T>::Tile::Tile(const Run& of, index_t query_head, const Range& queries
   if (has_bias()) bias.data += head * of.operands.bias_step;
 }
 
-template <class T>
-void TileFused<T>::Tile::add() const {
+template <class S>
+void TileFused<S>::Tile::add() const {
   const KeyPassKind& kind = pass.kind_;
   const Block tile = part_of(Operand::p, rows, keys);
   if (has_bias()) {
-    load_bias_rows(trace, bias, rows, keys, round_up(keys.size(), pass.nr_), f, pass.tile_stride_);
+    load_bias_rows(run.kernels, trace, bias, rows, keys, round_up(keys.size(), pass.nr_), f,
+                   pass.tile_stride_);
   }
   trace.create(tile);
   make_weights();
@@ -44,8 +47,8 @@ void TileFused<T>::Tile::add() const {
   trace.remove(tile);
 }
 
-template <class T>
-void TileFused<T>::Tile::make_weights() const {
+template <class S>
+void TileFused<S>::Tile::make_weights() const {
   const Block lse = rows_of(Operand::LSE, rows, 1);
   trace.read(lse);
   Range k(pass.d_, pass.w_);
@@ -66,18 +69,14 @@ void TileFused<T>::Tile::make_weights() const {
   trace.remove(lse);
 }
 
-template <class T>
-const T* TileFused<T>::Tile::shift() const {
+template <class S>
+const Compute<S>* TileFused<S>::Tile::shift() const {
   const T* lse = run.operands.lse + head * run.operands.lse_step + rows.begin;
-  if (!has_bias()) return lse;
-  T* copied = pass.worker_.lse.in(run.memory);
-  std::copy_n(lse, rows.size(), copied);
-  hide_rows_without_keys(rows.size(), copied);
-  return copied;
+  return has_bias() ? copy_shifts(lse, rows.size(), pass.worker_.lse.in(run.memory)) : lse;
 }
 
-template <class T>
-void TileFused<T>::Tile::make_gradients() const {
+template <class S>
+void TileFused<S>::Tile::make_gradients() const {
   const bool makes_p = pass.kind_.makes_p(), of_values = pass.kind_.of_values();
   if (makes_p) trace.create(part_of(Operand::q, rows, keys));
   Range k(pass.e_, pass.w_);
@@ -92,7 +91,7 @@ void TileFused<T>::Tile::make_gradients() const {
       if (of_values) trace.create(second);
     }
     if (of_values) {
-      add_to_key_sums(d_o, k, run.operands.d_values, Operand::W);
+      add_to_key_sums(d_o, k, run.d_values, Operand::W);
       if (makes_p) trace.remove(second);
     }
     trace.remove(streamed);
@@ -107,6 +106,9 @@ void TileFused<T>::Tile::make_gradients() const {
     T* weights = f + i * pass.tile_stride_;
     const T* products = q + i * pass.tile_stride_;
     const T shift_i = shift[i];
+    tell_read(run.kernels, shift + i, 1);
+    tell_read(run.kernels, products, keys.size());
+    tell_written(run.kernels, weights, keys.size());
     for (index_t j = 0; j < keys.size(); ++j)
       weights[j] *= run.operands.scale * (products[j] - shift_i);
   }
@@ -114,17 +116,17 @@ void TileFused<T>::Tile::make_gradients() const {
   trace.remove(part_of(Operand::q, rows, keys));
 }
 
-template <class T>
-void TileFused<T>::Tile::add_to_keys() const {
+template <class S>
+void TileFused<S>::Tile::add_to_keys() const {
   for (Range k(pass.d_, pass.w_); k; k.next()) {
     trace.read(part_of(Operand::S, rows, k));
-    add_to_key_sums(queries, k, run.operands.d_keys, run.operands.d_keys_name);
+    add_to_key_sums(queries, k, run.d_keys, run.operands.d_keys_name);
     trace.remove(part_of(Operand::S, rows, k));
   }
 }
 
-template <class T>
-void TileFused<T>::Tile::add_to_queries() const {
+template <class S>
+void TileFused<S>::Tile::add_to_queries() const {
   MatrixView<T> sums = run.operands.d_queries;
   if (sums.data != nullptr) sums.data += head * run.operands.d_queries_step;
   parallel::OrderedGate* gate = pass.gates_.at(run.problem, head, rows.begin, run.workspace);
@@ -137,27 +139,27 @@ void TileFused<T>::Tile::add_to_queries() const {
     p.a_row = pass.tile_stride_;
     p.a_depth = 1;
     add_product(p, part_of(run.operands.d_queries_name, rows, k),
-                run.operands.accumulate || pass.mask_.hides() || keys.begin > 0, pass.mask_, rows,
-                keys);
+                run.operands.accumulate_queries || pass.mask_.hides() || keys.begin > 0, pass.mask_,
+                rows, keys);
     trace.remove(part_of(Operand::A2, keys, k));
   }
   if (gate != nullptr) gate->pass(run.turn);
 }
 
-template <class T>
-void TileFused<T>::Tile::add_to_key_sums(const MatrixView<const T>& terms, const Range& k,
+template <class S>
+void TileFused<S>::Tile::add_to_key_sums(const MatrixView<const S>& terms, const Range& k,
                                          const MatrixView<T>& sums, Operand name) const {
   pack_columns(terms, rows, k);
-  kernels::Product<T> p = sum_of(rows, k, sums.at(keys.begin, k.begin), sums.stride);
+  kernels::Product<T> p = sum_of(rows, k, sums.at(0, k.begin), sums.stride);
   p.rows = keys.size();
   p.a_row = 1;
   p.a_depth = pass.tile_stride_;
   add_product(p, part_of(name, keys, k), begun, pass.seen_by_, keys, rows);
 }
 
-template <class T>
-kernels::Product<T> TileFused<T>::Tile::sum_of(const Range& terms, const Range& k, T* sums,
-                                               index_t stride) const {
+template <class S>
+kernels::Product<Compute<S>> TileFused<S>::Tile::sum_of(const Range& terms, const Range& k, T* sums,
+                                                        index_t stride) const {
   kernels::Product<T> p;
   p.cols = k.size();
   p.depth = terms.size();
@@ -171,8 +173,8 @@ kernels::Product<T> TileFused<T>::Tile::sum_of(const Range& terms, const Range& 
   return p;
 }
 
-template <class T>
-void TileFused<T>::Tile::add_product(kernels::Product<T> p, const Block& sums, bool accumulate,
+template <class S>
+void TileFused<S>::Tile::add_product(kernels::Product<T> p, const Block& sums, bool accumulate,
                                      const Mask& mask, const Range& of_rows,
                                      const Range& terms) const {
   p.accumulate = accumulate;
@@ -185,12 +187,13 @@ void TileFused<T>::Tile::add_product(kernels::Product<T> p, const Block& sums, b
   trace.write_and_remove(sums);
 }
 
-template <class T>
-kernels::Product<T> TileFused<T>::Tile::score(Operand name, const MatrixView<const T>& of_keys,
-                                              const Range& k, T* tile) const {
+template <class S>
+kernels::Product<Compute<S>> TileFused<S>::Tile::score(Operand name,
+                                                       const MatrixView<const S>& of_keys,
+                                                       const Range& k, T* tile) const {
   trace.read(part_of(name, keys, k));
-  run.kernels.pack(of_keys.at(keys.begin, k.begin), of_keys.stride, 1, keys.size(), k.size(),
-                   panels);
+  load_panels(run.kernels, of_keys.at(keys.begin, k.begin), of_keys.stride, 1, keys.size(),
+              k.size(), panels);
   kernels::Product<T> p;
   p.rows = rows.size();
   p.cols = keys.size();
@@ -209,22 +212,22 @@ kernels::Product<T> TileFused<T>::Tile::score(Operand name, const MatrixView<con
   return p;
 }
 
-template <class T>
-void TileFused<T>::Tile::copy_rows(const MatrixView<const T>& from, const Range& k, T scale) const {
-  T* to = copy;
-  for (index_t i = rows.begin; i < rows.end; ++i, to += pass.row_stride_) {
-    const T* row = from.at(i, k.begin);
-    for (index_t l = 0; l < k.size(); ++l) to[l] = scale * row[l];
-  }
+template <class S>
+void TileFused<S>::Tile::copy_rows(const MatrixView<const S>& from, const Range& k, T scale) const {
+  load_scaled_rows(run.kernels, from.at(rows.begin, k.begin), from.stride, rows.size(), k.size(),
+                   scale, copy, pass.row_stride_);
 }
 
-template <class T>
-void TileFused<T>::Tile::pack_columns(const MatrixView<const T>& from, const Range& some,
+template <class S>
+void TileFused<S>::Tile::pack_columns(const MatrixView<const S>& from, const Range& some,
                                       const Range& k) const {
-  run.kernels.pack(from.at(some.begin, k.begin), 1, from.stride, k.size(), some.size(), panels);
+  load_panels(run.kernels, from.at(some.begin, k.begin), 1, from.stride, k.size(), some.size(),
+              panels);
 }
 
 template struct TileFused<float>::Tile;
 template struct TileFused<double>::Tile;
+template struct TileFused<bf16>::Tile;
+template struct TileFused<f16>::Tile;
 
 }  // namespace ioattn::schedules

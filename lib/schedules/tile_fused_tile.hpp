@@ -4,31 +4,33 @@
 
 namespace ioattn::schedules {
 
-template <class T>
-struct TileFused<T>::Run {
+template <class S>
+struct TileFused<S>::Run {
   const TileFused& pass;
   const kernels::KernelTable<T>& kernels;
   const Trace& trace;
-  const KeyPassOperands<T>& operands;
+  const KeyPassOperands<S>& operands;
   index_t problem, turn;
   void* workspace;
   void* memory;  // of the worker
   Range keys;
+  MatrixView<T> d_keys = {}, d_values = {};  // of these keys, while terms are added
 
-  void stream_queries() const;
-  // Zeros, to which terms are added.
-  void clear(Operand name, const MatrixView<T>& sums, const Range& rows) const;
+  void stream_queries();
+  void place_sums();
+  void clear_sums(Operand name, const MatrixView<T>& sums) const;
+  void round_sums(Operand name, const MatrixView<T>& sums, const MatrixView<S>& rounded) const;
 };
 
-template <class T>
-struct TileFused<T>::Tile {
+template <class S>
+struct TileFused<S>::Tile {
   const Run& run;
   const TileFused& pass;
   const Trace& trace;
   const Range &rows, keys;
   index_t head;
   bool begun;  // gradients of the keys have terms of other queries
-  MatrixView<const T> queries, d_o, bias;
+  MatrixView<const S> queries, d_o, bias;
   T *f, *q, *copy, *panels;
 
   Tile(const Run& of, index_t query_head, const Range& queries_of, bool has_terms);
@@ -45,7 +47,7 @@ struct TileFused<T>::Tile {
   // dQ += p K, p scaled, when all earlier blocks of keys have been added.
   void add_to_queries() const;
   // sums[key] += the sum over queries of tile[query][key] terms[query], columns k of it.
-  void add_to_key_sums(const MatrixView<const T>& terms, const Range& k, const MatrixView<T>& sums,
+  void add_to_key_sums(const MatrixView<const S>& terms, const Range& k, const MatrixView<T>& sums,
                        Operand name) const;
   // A product of the tile and packed columns of `terms`, a sum over these.
   kernels::Product<T> sum_of(const Range& terms, const Range& k, T* sums, index_t stride) const;
@@ -53,12 +55,12 @@ struct TileFused<T>::Tile {
                    const Range& of_rows, const Range& terms) const;
   // tile[query][key] (+)= the copied columns k of rows of queries times those of the keys, which
   // are read straight into panels.
-  kernels::Product<T> score(Operand name, const MatrixView<const T>& of_keys, const Range& k,
+  kernels::Product<T> score(Operand name, const MatrixView<const S>& of_keys, const Range& k,
                             T* tile) const;
   // In one piece: rows a power of 2 apart would compete for the same cache lines.
-  void copy_rows(const MatrixView<const T>& from, const Range& k, T scale) const;
+  void copy_rows(const MatrixView<const S>& from, const Range& k, T scale) const;
   // Columns k of some rows as lanes.
-  void pack_columns(const MatrixView<const T>& from, const Range& some, const Range& k) const;
+  void pack_columns(const MatrixView<const S>& from, const Range& some, const Range& k) const;
 };
 
 }  // namespace ioattn::schedules

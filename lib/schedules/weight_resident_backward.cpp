@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "schedules/memory_moves.hpp"
 #include "schedules/ordered_rows.hpp"
 #include "schedules/query_rows.hpp"
 #include "schedules/schedules.hpp"
@@ -30,8 +31,8 @@ class WeightResidentBackward {
         r_(std::min(task.blocks.r, n_)),
         c_(std::min(task.blocks.c, m_)),
         layout_{std::min(task.blocks.rho, r_), nr_},
-        stride_(row_stream::padded_stride<T>(d_, nr_)),
-        tile_stride_(layout_.sub_lanes() + nr_),
+        stride_(padded_stride(d_, nr_)),
+        tile_stride_(padded_stride(layout_.sub_lanes(), nr_)),
         dx_(d_, kernels_.tile.rows),
         values_(task.shape, task.blocks, nr_, threads_, &workspace_) {
     const index_t lanes = layout_.lanes(r_);
@@ -60,9 +61,9 @@ class WeightResidentBackward {
     kernels_.pack(task_.in.x.data, task_.in.x.stride, 1, d_, d_, x_.in(buffer_.data()));
     trace_.create(dx);
     // The padding of the rows is read as lanes.
-    std::fill_n(a1_.in(buffer_.data()), a1_.count, T(0));
+    fill_words(kernels_, a1_.in(buffer_.data()), a1_.count, T(0));
     for (int worker = 0; worker < threads_; ++worker)
-      std::fill_n(worker_.key.in(local(worker)), worker_.key.count, T(0));
+      fill_words(kernels_, worker_.key.in(local(worker)), worker_.key.count, T(0));
     for (Range rows(n_, r_); rows; rows.next()) {
       load(rows);
       stream_keys(rows);
@@ -104,10 +105,11 @@ class WeightResidentBackward {
       trace_.remove(rows_of(Operand::dO, rows, e_));
     }
     trace_.read(rows_of(Operand::LSE, rows, 1));
-    row_stream::load_lanes(layout_, task_.lse, rows, lse_.in(memory) + lane);
+    row_stream::load_lanes(kernels_, layout_, task_.lse, rows, lse_.in(memory) + lane);
     trace_.read(rows_of(Operand::A1, rows, d_));
     for (index_t i = 0; i < rows.size(); ++i)
-      std::copy_n(task_.in.a1.row(rows.begin + i), d_, a1_.in(memory) + (first + i) * stride_);
+      copy_words(kernels_, task_.in.a1.row(rows.begin + i), d_,
+                 a1_.in(memory) + (first + i) * stride_);
   }
 
   // Threads take key blocks; their terms enter dX in the order of the blocks.
@@ -126,7 +128,7 @@ class WeightResidentBackward {
     T* key = worker_.key.in(memory);
     trace_.read(rows_of(Operand::A2, keys, d_));
     for (index_t j = 0; j < keys.size(); ++j)
-      std::copy_n(task_.in.a2.row(keys.begin + j), d_, key + j * stride_);
+      copy_words(kernels_, task_.in.a2.row(keys.begin + j), d_, key + j * stride_);
     trace_.create(rows_of(Operand::K, keys, d_));
     project_keys(keys, memory);
     for (Range sub(rows.size(), layout_.rho); sub; sub.next()) add_queries(rows, sub, keys, memory);
@@ -149,7 +151,7 @@ class WeightResidentBackward {
       p.accumulate = turn > 0;
       kernels_.product(p);
     });
-    trace_.remove(rows_of(Operand::T, keys, d_));
+    trace_.remove(part_of(Operand::T, Range(d_, d_), keys));
     trace_.remove(rows_of(Operand::A2, keys, d_));
   }
 
@@ -187,7 +189,7 @@ class WeightResidentBackward {
     if (first && !tied_) trace_.read(value);
     make_gradients(sub, keys, memory);
     if (last && !tied_) trace_.remove(value);
-    if (first) trace_.create(rows_of(Operand::T, keys, d_));
+    if (first) trace_.create(part_of(Operand::T, Range(d_, d_), keys));
 
     kernels::Product<T> p;
     p.rows = keys.size();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "parallel/parallel.hpp"
+#include "schedules/memory_moves.hpp"
 #include "schedules/product_pass.hpp"
 
 namespace ioattn::schedules {
@@ -83,7 +84,8 @@ void WeightedSumPass<T>::read_weights(const kernels::KernelTable<T>& kernels, co
                                       const Range& keys, T* weights) const {
   trace.read(scores.block(i, keys));
   for (index_t key = 0; key < keys.size(); ++key) {
-    std::copy_n(scores.at(i.begin, keys.begin + key), i.size(), weights + key * weights_stride_);
+    copy_words(kernels, scores.at(i.begin, keys.begin + key), i.size(),
+               weights + key * weights_stride_);
   }
   kernels.exp_tile({weights, weights_stride_, keys.size(), i.size()}, lse + i.begin);
 }

@@ -9,6 +9,13 @@
 
 namespace ioattn::schedules {
 
+// A row stride in elements for rows of `cols`: an odd number of panels, so that a column of panels
+// is spread over all sets of a cache and not over a few.
+inline index_t padded_stride(index_t cols, index_t nr) {
+  const index_t panels = ceil_div(cols, nr);
+  return (panels + 1 - panels % 2) * nr;
+}
+
 // A place in a workspace that is laid out before it is allocated.
 template <class T>
 struct Slot {

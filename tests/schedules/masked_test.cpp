@@ -364,9 +364,10 @@ TYPED_TEST(Masked, EntriesOfABatchAreThoseAlone) {
     EXPECT_EQ(counter.total().reads, cost.total().reads);
     EXPECT_EQ(counter.total().writes, cost.total().writes);
     EXPECT_EQ(counter.total().created, cost.total().created);
-    EXPECT_LE(
-        theory::lower_bound(Pass::forward, theory::AlgorithmClass::F, shape, 1000, batch).words,
-        double(counter.total().words()));
+    EXPECT_LE(theory::lower_bound(Pass::forward, theory::AlgorithmClass::F, shape,
+                                  counter.total().footprint, batch)
+                  .words,
+              double(counter.total().words()));
 
     GradientSet set = {true, true, true, true, true, false, true, true, 3};
     plan::PlanRequest request;

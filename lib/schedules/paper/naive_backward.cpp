@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedules/memory_moves.hpp"
 #include "schedules/paper/square_blocks.hpp"
 #include "schedules/schedules.hpp"
 
@@ -78,7 +79,7 @@ Status naive_backward(const BackwardTask<T>& task) {
   trace.remove(h.block(all_m, all_e));
   trace.create(p.block(all_n, all_m));
   trace.create(delta);
-  std::fill_n(blocks.row_sum(), n, T(0));
+  fill_words(kernels, blocks.row_sum(), n, T(0));
   const kernels::ScoreTile<T> f_tile = blocks.tile(f, all_n, all_m);
   const kernels::ScoreTile<T> p_tile = blocks.tile(p, all_n, all_m);
   kernels.dot_tile(f_tile, p_tile, blocks.row_sum());

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "schedules/memory_moves.hpp"
 #include "schedules/paper/projections.hpp"
 #include "schedules/schedules.hpp"
 
@@ -43,7 +44,7 @@ Status paper_large_backward(const BackwardTask<T>& task) {
 
   const Block g = {Operand::dX, 0, 0, d, d};
   trace.create(g);
-  for (index_t k = 0; k < d; ++k) std::fill_n(task.dx.row(k), d, T(0));
+  for (index_t k = 0; k < d; ++k) fill_words(kernels, task.dx.row(k), d, T(0));
   for (Range i(n, r); i; i.next()) {
     const Block lse = {Operand::LSE, i.begin, 0, i.size(), 1};
     const Block delta_block = {Operand::delta, i.begin, 0, i.size(), 1};

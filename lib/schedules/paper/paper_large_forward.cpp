@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "schedules/memory_moves.hpp"
 #include "schedules/paper/projections.hpp"
 #include "schedules/schedules.hpp"
 
@@ -49,8 +50,8 @@ Status paper_large_forward(const ForwardTask<T>& task) {
     trace.create(o_block);
     trace.create(max_block);
     trace.create(sum_block);
-    std::fill_n(row_max, i.size(), -std::numeric_limits<T>::infinity());
-    std::fill_n(row_sum, i.size(), T(0));
+    fill_words(kernels, row_max, i.size(), -std::numeric_limits<T>::infinity());
+    fill_words(kernels, row_sum, i.size(), T(0));
     for (Range j(m, c); j; j.next()) {
       const kernels::ScoreTile<T> tile = {memory.at(tile_slot), tile_stride, j.size(), i.size()};
       const Block tile_block = {Operand::scores, i.begin, j.begin, i.size(), j.size()};
@@ -85,6 +86,9 @@ Status paper_large_forward(const ForwardTask<T>& task) {
     for (index_t row = 0; row < i.size(); ++row) {
       const T inverse = T(1) / row_sum[row];
       T* target = task.o.row(i.begin + row);
+      tell_read(kernels, o + row * o_stride, e);
+      tell_written(kernels, target, e);
+      tell_written(kernels, task.lse + i.begin + row, 1);
       for (index_t k = 0; k < e; ++k) target[k] = o[row * o_stride + k] * inverse;
       task.lse[i.begin + row] = row_max[row] + std::log(row_sum[row]);
     }

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "schedules/memory_moves.hpp"
 #include "schedules/paper/square_blocks.hpp"
 #include "schedules/schedules.hpp"
 
@@ -76,7 +77,7 @@ Status paper_small_backward(const BackwardTask<T>& task) {
   for (Range i(n, b); i; i.next()) {
     const Block delta_block = {Operand::delta, i.begin, 0, i.size(), 1};
     trace.create(delta_block);
-    std::fill_n(delta, i.size(), T(0));
+    fill_words(kernels, delta, i.size(), T(0));
     for (Range j(m, b); j; j.next()) {
       trace.read(f_factor.block(i, j));
       trace.read(q_factor.block(i, j));

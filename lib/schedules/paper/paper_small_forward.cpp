@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "schedules/memory_moves.hpp"
 #include "schedules/paper/square_blocks.hpp"
 #include "schedules/schedules.hpp"
 
@@ -41,7 +42,7 @@ Status paper_small_forward(const ForwardTask<T>& task) {
   for (Range i(n, b); i; i.next()) {
     blocks.softmax_rows(kernels, trace, as_const(s_factor), factor(Operand::A2, task.in.a2),
                         score_factor, i, m, d);
-    std::copy_n(blocks.lse(), i.size(), task.lse + i.begin);
+    copy_words<T>(kernels, blocks.lse(), i.size(), task.lse + i.begin);
     trace.remove({Operand::row_max, i.begin, 0, i.size(), 1});
     const Block lse = {Operand::row_sum, i.begin, 0, i.size(), 1};  // LSE takes its place
     trace.write(lse);
@@ -55,7 +56,8 @@ Status paper_small_forward(const ForwardTask<T>& task) {
         const kernels::ScoreTile<T> tile = {weight_factor.data, weight_factor.col_stride, q.size(),
                                             i.size()};
         for (index_t key = 0; key < q.size(); ++key)
-          std::copy_n(raw.data + key * raw.stride, i.size(), tile.data + key * tile.stride);
+          copy_words<T>(kernels, raw.data + key * raw.stride, i.size(),
+                        tile.data + key * tile.stride);
         kernels.exp_tile(tile, blocks.lse());
         // The weights are a tile of their own, so the others are addressed from their block.
         const Factor<const T> values = {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "schedules/memory_moves.hpp"
+
 namespace ioattn::schedules::paper {
 
 template <class T>
@@ -32,7 +34,7 @@ void SquareBlocks<T>::softmax_rows(const kernels::KernelTable<T>& kernels, const
                                    index_t d) const {
   trace.create({Operand::row_max, i.begin, 0, i.size(), 1});
   trace.create({Operand::row_sum, i.begin, 0, i.size(), 1});
-  start_statistics(i.size());
+  start_statistics(kernels, i.size());
   const Factor<const T> keys = transposed(a2);
   if (side_ == 1) {
     multiply_block(kernels, s, keys, scores, i, Range(d, d), Range(m, m), false, pack());
@@ -51,28 +53,31 @@ void SquareBlocks<T>::softmax_rows(const kernels::KernelTable<T>& kernels, const
                            row_sum_.in(buffer_.data()), nullptr);
     trace.write_and_remove(raw);
   }
-  finish_statistics(i.size());
+  finish_statistics(kernels, i.size());
 }
 
 template <class T>
 void SquareBlocks<T>::set_lse(const kernels::KernelTable<T>& kernels,
                               const kernels::ScoreTile<T>& scores) const {
-  start_statistics(scores.queries);
+  start_statistics(kernels, scores.queries);
   kernels.softmax_update(scores, false, row_max_.in(buffer_.data()), row_sum_.in(buffer_.data()),
                          nullptr);
-  finish_statistics(scores.queries);
+  finish_statistics(kernels, scores.queries);
 }
 
 template <class T>
-void SquareBlocks<T>::start_statistics(index_t rows) const {
-  std::fill_n(row_max_.in(buffer_.data()), rows, -std::numeric_limits<T>::infinity());
-  std::fill_n(row_sum_.in(buffer_.data()), rows, T(0));
+void SquareBlocks<T>::start_statistics(const kernels::KernelTable<T>& kernels, index_t rows) const {
+  fill_words(kernels, row_max_.in(buffer_.data()), rows, -std::numeric_limits<T>::infinity());
+  fill_words(kernels, row_sum_.in(buffer_.data()), rows, T(0));
 }
 
 template <class T>
-void SquareBlocks<T>::finish_statistics(index_t rows) const {
+void SquareBlocks<T>::finish_statistics(const kernels::KernelTable<T>& kernels,
+                                        index_t rows) const {
   T* row_max = row_max_.in(buffer_.data());
   const T* row_sum = row_sum_.in(buffer_.data());
+  tell_read(kernels, row_sum, rows);
+  tell_written(kernels, row_max, rows);
   for (index_t row = 0; row < rows; ++row) row_max[row] += std::log(row_sum[row]);
 }
 

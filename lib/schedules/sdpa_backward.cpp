@@ -2,53 +2,18 @@
 
 #include <optional>
 
-#include "parallel/parallel.hpp"
 #include "schedules/col_stream.hpp"
 #include "schedules/delta_pass.hpp"
-#include "schedules/forward_pass.hpp"
 #include "schedules/row_pass.hpp"
+#include "schedules/score_bias.hpp"
+#include "schedules/sdpa_heads.hpp"
+#include "schedules/storage.hpp"
 #include "schedules/tile_fused.hpp"
-#include "schedules/tile_fused_forward.hpp"
 
 namespace ioattn::schedules {
 namespace {
 
-// Rows of a head are shared out only where heads alone would leave threads idle: shorter row blocks
-// move more words. No result depends on it.
-Workers workers_for(index_t heads, int threads) {
-  const bool heads_suffice = heads % threads == 0 || heads >= 4 * index_t(threads);
-  return {threads, heads_suffice ? 1 : threads};
-}
-
-// Calls block(head, block, worker) for every block of every head, after begin(worker).
-template <class Begin, class Act>
-void for_each_block(int threads, index_t heads, index_t blocks, const Begin& begin,
-                    const Act& act) {
-  parallel::Dispenser items;
-  auto body = [&](int worker) {
-    begin(worker);
-    for (index_t item = items.take(); item < heads * blocks; item = items.take())
-      act(item / blocks, item % blocks, worker);
-  };
-  parallel::run(threads, body);
-}
-
-// Query head h of all, and the head of keys that it sees.
-template <class T>
-MatrixView<T> query_head(const TensorView<T>& tensor, const SdpaShape& shape, index_t h) {
-  return tensor.matrix(h / shape.heads, h % shape.heads);
-}
-template <class T>
-MatrixView<T> key_head(const TensorView<T>& tensor, const SdpaShape& shape, index_t h) {
-  return tensor.matrix(h / shape.heads, h % shape.heads / shape.group());
-}
-
-// The bias of query head h, and the index of the heads that share a bias, in ascending order.
-template <class T>
-MatrixView<T> bias_of_head(const TensorView<T>& tensor, const SdpaShape& shape, index_t h) {
-  return tensor.matrix(shape.bias_batch == 1 ? 0 : h / shape.heads,
-                       shape.bias_heads == 1 ? 0 : h % shape.heads);
-}
+// The query heads that share a bias, in ascending order.
 template <class Act>
 void for_heads_of_bias(const SdpaShape& shape, index_t bias, const Act& act) {
   const index_t of_batch = bias / shape.bias_heads, of_head = bias % shape.bias_heads;
@@ -59,14 +24,17 @@ void for_heads_of_bias(const SdpaShape& shape, index_t bias, const Act& act) {
   }
 }
 
-template <class T>
+template <class S>
 class SdpaBackward {
  public:
-  explicit SdpaBackward(const SdpaBackwardTask<T>& task)
+  using T = Compute<S>;
+
+  explicit SdpaBackward(const SdpaBackwardTask<S>& task)
       : task_(task),
         shape_(task.shape),
-        set_(task.out.set()),
-        trace_(task.observer),
+        rounds_(!task.rounded.set().is_empty()),
+        set_(rounds_ ? task.rounded.set() : task.out.set()),
+        trace_(task.observer, is_half_storage<S>),
         threads_(task.observer != nullptr ? 1 : task.threads) {
     const Workers of_queries = workers_for(shape_.all_heads(), threads_);
     if (set_.delta()) {
@@ -75,6 +43,7 @@ class SdpaBackward {
     head_.shape = shape_.head();
     head_.blocks = task.blocks.rows;
     head_.kernels = task.kernels;
+    const KeySums key_sums = rounds_ ? KeySums::rounded : KeySums::in_place;
     if (set_.query_pass(task.blocks.keys.one_pass)) {
       row_stream::RowPassKind kind;
       kind.values = row_stream::RowPassKind::Values::h;
@@ -82,15 +51,20 @@ class SdpaBackward {
       kind.makes_u = set_.dQ;
       const Workers of_biases = workers_for(shape_.all_biases(), threads_);
       rows_.emplace(head_, kind, set_.dBias ? of_biases : of_queries, &layout_);
+      if (rounds_ && set_.dBias)
+        d_bias_ = layout_.add<T>(threads_ * rows_->block_rows() * shape_.m);
+    }
+    if (rounds_ && makes_dq_on_the_way()) {
+      dq_ = layout_.add<T>(shape_.all_heads() * shape_.n * shape_.d);
     }
     if (set_.keys() && task.blocks.by_keys == Schedule::tile_fused) {
       tiles_.emplace(shape_.head(), task.blocks.keys, set_.key_pass(task.blocks.keys.one_pass),
                      task.kernels->tile.cols, workers_for(shape_.all_kv_heads(), threads_),
-                     &layout_, shape_.all_kv_heads(), shape_.group());
+                     &layout_, shape_.all_kv_heads(), shape_.group(), key_sums);
     } else if (set_.keys()) {
       keys_.emplace(shape_.head(), task.blocks.keys, set_.key_pass(task.blocks.keys.one_pass),
                     task.kernels->tile.cols, workers_for(shape_.all_kv_heads(), threads_), &layout_,
-                    QueryRows::copied, shape_.all_kv_heads(), shape_.group());
+                    QueryRows::copied, shape_.all_kv_heads(), shape_.group(), key_sums);
     }
   }
   SdpaBackward(const SdpaBackward&) = delete;
@@ -105,6 +79,7 @@ class SdpaBackward {
     if (rows_) run_rows(memory);
     if (keys_) run_keys(*keys_, memory);
     if (tiles_) run_keys(*tiles_, memory);
+    if (dq_.count > 0) round_dq(memory);
     return Status::ok();
   }
 
@@ -126,52 +101,104 @@ class SdpaBackward {
     if (!set_.dBias) {
       for_each_block(threads_, shape_.all_heads(), rows_->block_count(), begin,
                      [&](index_t head, index_t block, int worker) {
-                       run_row_block(head, block, worker, memory, false);
+                       run_row_block(head, block, worker, memory, {}, false);
                      });
       return;
     }
     for_each_block(threads_, shape_.all_biases(), rows_->block_count(), begin,
                    [&](index_t bias, index_t block, int worker) {
-                     bool add = set_.accumulate;
+                     bool add = set_.accumulate && !rounds_;
+                     const MatrixView<T> sums = d_bias_of(bias, block, worker, memory);
                      for_heads_of_bias(shape_, bias, [&](index_t head) {
-                       run_row_block(head, block, worker, memory, add);
+                       run_row_block(head, block, worker, memory, sums, add);
                        add = true;
                      });
+                     if constexpr (is_half_storage<S>) {
+                       if (rounds_) round_block_of_d_bias(bias, block, sums);
+                     }
                    });
   }
 
+  // The matrix [n, m] of the gradient of a bias. Where it is to be rounded only the rows of the
+  // block exist.
+  MatrixView<T> d_bias_of(index_t bias, index_t block, int worker, void* memory) const {
+    if (!rounds_)
+      return task_.out.d_bias.matrix(bias / shape_.bias_heads, bias % shape_.bias_heads);
+    const index_t rows = rows_->block_rows();
+    T* first = d_bias_.in(memory) + worker * rows * shape_.m;
+    return {first - block * rows * shape_.m, shape_.n, shape_.m, shape_.m};
+  }
+  void round_block_of_d_bias(index_t bias, index_t block, const MatrixView<T>& sums) const {
+    const Range rows(block * rows_->block_rows(), shape_.n, rows_->block_rows());
+    const MatrixView<const T> made = {sums.row(rows.begin), rows.size(), sums.cols, sums.stride};
+    round_d_bias(*task_.kernels, trace_, made, rows.begin, set_.accumulate,
+                 task_.rounded.d_bias.matrix(bias / shape_.bias_heads, bias % shape_.bias_heads));
+  }
+
+  // Sums of dQ in f32 become dQ in 16 bits, a row at a time.
+  void round_dq(void* memory) const {
+    trace_.phase("round");
+    const index_t d = shape_.d, rows_at_once = 64;
+    for_each_block(
+        threads_, shape_.all_heads(), ceil_div(shape_.n, rows_at_once), [](int) {},
+        [&](index_t head, index_t block, int) {
+          const Range rows(block * rows_at_once, shape_.n, rows_at_once);
+          const T* sums = dq_.in(memory) + (head * shape_.n + rows.begin) * d;
+          const MatrixView<S> dq = query_head(task_.rounded.dq, shape_, head);
+          store_rows(*task_.kernels, sums, d, rows.size(), d, T(1), set_.accumulate,
+                     dq.row(rows.begin), dq.stride);
+          for (Range row(rows.begin, rows.end, 1); row && trace_.is_observed(); row.next()) {
+            trace_.read(rows_of(Operand::U, row, d));
+            if (set_.accumulate) trace_.read_rounded(rows_of(Operand::dQ, row, d));
+            trace_.write_rounded_and_remove(rows_of(Operand::U, row, d));
+            if (set_.accumulate) trace_.remove(rows_of(Operand::dQ, row, d));
+          }
+        });
+  }
+
+  bool makes_dq_on_the_way() const {
+    return set_.dQ && !set_.query_pass(task_.blocks.keys.one_pass);
+  }
+
   void run_row_block(index_t head, index_t block, int worker, void* memory,
-                     bool add_to_d_bias) const {
-    BackwardTask<T> operands = head_;
+                     const MatrixView<T>& d_bias, bool add_to_d_bias) const {
+    BackwardTask<S> operands = head_;
     operands.in.a2 = key_head(task_.in.k, shape_, head);
     operands.d_o = query_head(task_.d_o, shape_, head);
     operands.lse = query_head(task_.lse, shape_, head).data;
-    row_stream::RowPassMemory<T> found;
+    row_stream::RowPassMemory<S> found;
     found.s = query_head(task_.in.q, shape_, head);
     found.h = key_head(task_.in.v, shape_, head);
     found.delta = delta_->delta(memory, head);
     found.u = query_head(task_.out.dq, shape_, head);
+    found.rounded_u = query_head(task_.rounded.dq, shape_, head);
     found.scale = task_.scale;
     found.accumulate_u = set_.accumulate;
     if (shape_.has_bias()) {
       found.bias = bias_of_head(task_.in.bias, shape_, head);
-      found.d_bias = bias_of_head(task_.out.d_bias, shape_, head);
+      found.d_bias = d_bias;
       found.add_to_d_bias = add_to_d_bias;
     }
     rows_->run_block(trace_, operands, found, block, worker, memory);
+  }
+
+  // In place, or to be rounded.
+  TensorView<T> sums_of_dq(void* memory) const {
+    if (dq_.count == 0) return task_.out.dq;
+    return dense_tensor(dq_.in(memory), shape_.batch, shape_.heads, shape_.n, shape_.d);
   }
 
   // By ColStream or TileFused.
   template <class KeyPass>
   void run_keys(const KeyPass& pass, void* memory) const {
     trace_.phase(name_of(task_.blocks.by_keys));
-    const auto begin = [&](int worker) { pass.begin(worker, memory); };
+    const auto begin = [&](int worker) { pass.begin(*task_.kernels, worker, memory); };
     const auto run_block = [&](index_t head, index_t block, int worker) {
       pass.run_block(*task_.kernels, trace_, operands_of(head, memory), head, block, worker,
                      memory);
     };
     const auto prepare = [&](index_t head) {
-      pass.prepare(trace_, operands_of(head, memory), head, memory);
+      pass.prepare(*task_.kernels, trace_, operands_of(head, memory), head, memory);
     };
     const index_t heads = shape_.all_kv_heads(), blocks = pass.block_count();
     if (pass.takes_whole_problems()) {
@@ -189,10 +216,10 @@ class SdpaBackward {
   }
 
   // Of a head of keys and the group of query heads that see it.
-  KeyPassOperands<T> operands_of(index_t head, void* memory) const {
+  KeyPassOperands<S> operands_of(index_t head, void* memory) const {
     const index_t b = head / shape_.kv_heads, kv = head % shape_.kv_heads;
     const index_t first = kv * shape_.group();
-    KeyPassOperands<T> operands;
+    KeyPassOperands<S> operands;
     operands.keys = task_.in.k.matrix(b, kv);
     operands.values = task_.in.v.matrix(b, kv);
     operands.queries = task_.in.q.matrix(b, first);
@@ -207,10 +234,14 @@ class SdpaBackward {
     operands.scale = task_.scale;
     operands.d_keys = task_.out.dk.matrix(b, kv);
     operands.d_values = task_.out.dv.matrix(b, kv);
-    operands.d_queries = task_.out.dq.matrix(b, first);
-    operands.d_queries_name = Operand::dQ;
-    operands.d_queries_step = task_.out.dq.data != nullptr ? task_.out.dq.head_stride : 0;
+    operands.rounded_d_keys = task_.rounded.dk.matrix(b, kv);
+    operands.rounded_d_values = task_.rounded.dv.matrix(b, kv);
+    const TensorView<T> dq = sums_of_dq(memory);
+    operands.d_queries = dq.matrix(b, first);
+    operands.d_queries_name = rounds_ ? Operand::U : Operand::dQ;
+    operands.d_queries_step = dq.data != nullptr ? dq.head_stride : 0;
     operands.accumulate = set_.accumulate;
+    operands.accumulate_queries = set_.accumulate && !rounds_;
     if (shape_.has_bias()) {
       operands.bias = bias_of_head(task_.in.bias, shape_, b * shape_.heads + first);
       operands.bias_step = shape_.bias_heads == 1 ? 0 : task_.in.bias.head_stride;
@@ -218,77 +249,31 @@ class SdpaBackward {
     return operands;
   }
 
-  const SdpaBackwardTask<T>& task_;
+  const SdpaBackwardTask<S>& task_;
   SdpaShape shape_;
+  bool rounds_;
   SdpaSet set_;
   Trace trace_;
   int threads_;
-  BackwardTask<T> head_;  // what all heads have in common
+  BackwardTask<S> head_;  // what all heads have in common
   WorkspaceLayout layout_;
-  std::optional<DeltaPass<T>> delta_;
-  std::optional<row_stream::RowPass<T>> rows_;
-  std::optional<ColStream<T>> keys_;
-  std::optional<TileFused<T>> tiles_;
+  Slot<T> dq_, d_bias_;  // sums to be rounded
+  std::optional<DeltaPass<S>> delta_;
+  std::optional<row_stream::RowPass<S>> rows_;
+  std::optional<ColStream<S>> keys_;
+  std::optional<TileFused<S>> tiles_;
 };
-
-// By ForwardPass or TileFusedForward.
-template <class T, class Pass>
-Status run_forward_pass(const SdpaForwardTask<T>& task, const SdpaShape& shape, const Pass& pass,
-                        const WorkspaceLayout& layout) {
-  const Trace trace(task.observer);
-  const int threads = task.observer != nullptr ? 1 : task.threads;
-  WorkspaceMemory buffer;
-  const Status allocated = layout.allocate(task.memory, &buffer);
-  if (!allocated.is_ok()) return allocated;
-  void* memory = buffer.data();
-
-  trace.phase(name_of(forward_schedule(task.blocks)));
-  for_each_block(
-      threads, shape.all_heads(), pass.block_count(),
-      [&](int worker) { pass.begin(worker, memory); },
-      [&](index_t head, index_t block, int worker) {
-        row_stream::ForwardOperands<T> operands;
-        operands.queries = query_head(task.in.q, shape, head);
-        operands.scale = task.scale;
-        operands.keys = key_head(task.in.k, shape, head);
-        operands.values = key_head(task.in.v, shape, head);
-        operands.values.cols = shape.dv;
-        operands.result = query_head(task.o, shape, head);
-        operands.lse = query_head(task.lse, shape, head).data;
-        if (shape.has_bias()) operands.bias = bias_of_head(task.in.bias, shape, head);
-        pass.run_block(trace, operands, block, worker, memory);
-      });
-  return Status::ok();
-}
 
 }  // namespace
 
-template <class T>
-Status sdpa_forward(const SdpaForwardTask<T>& task) {
-  SdpaShape shape = task.shape;
-  if (task.o.data == nullptr) shape.dv = 0;  // no values, no sum of them
-  const int threads = task.observer != nullptr ? 1 : task.threads;
-  const Workers workers = workers_for(shape.all_heads(), threads);
-  WorkspaceLayout layout;
-  if (forward_schedule(task.blocks) == Schedule::tile_fused) {
-    const TileFusedForward<T> pass(shape.head(), task.blocks, *task.kernels, workers, &layout);
-    return run_forward_pass(task, shape, pass, layout);
-  }
-  const row_stream::ForwardPass<T> pass(shape.head(), task.blocks, *task.kernels, workers, &layout,
-                                        row_stream::ValueRows::copied);
-  return run_forward_pass(task, shape, pass, layout);
+template <class S>
+Status sdpa_backward(const SdpaBackwardTask<S>& task) {
+  return SdpaBackward<S>(task).run();
 }
 
-template <class T>
-Status sdpa_backward(const SdpaBackwardTask<T>& task) {
-  return SdpaBackward<T>(task).run();
-}
-
-#define IOATTN_INSTANTIATE(T)                              \
-  template Status sdpa_forward(const SdpaForwardTask<T>&); \
-  template Status sdpa_backward(const SdpaBackwardTask<T>&)
-IOATTN_INSTANTIATE(float);
-IOATTN_INSTANTIATE(double);
-#undef IOATTN_INSTANTIATE
+template Status sdpa_backward(const SdpaBackwardTask<float>&);
+template Status sdpa_backward(const SdpaBackwardTask<double>&);
+template Status sdpa_backward(const SdpaBackwardTask<bf16>&);
+template Status sdpa_backward(const SdpaBackwardTask<f16>&);
 
 }  // namespace ioattn::schedules

@@ -1,0 +1,110 @@
+#include "plan/sdpa_candidates.hpp"
+
+#include <algorithm>
+
+#include "plan/fast_memory.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+bool is_listed(const std::vector<SdpaCandidate>& list, const SdpaPlan& plan) {
+  return std::any_of(list.begin(), list.end(), [&](const SdpaCandidate& listed) {
+    return listed.plan.blocks == plan.blocks;
+  });
+}
+
+// In eighths of the memory of a level; the rest is left to what else wants to be there.
+constexpr index_t parts[] = {8, 6, 4, 3, 2};
+
+struct Neighbour {
+  const char* name;
+  Blocks SdpaBlocks::*phase;
+  index_t Blocks::*size;
+};
+constexpr Neighbour sizes[] = {
+    {"r", &SdpaBlocks::rows, &Blocks::r},       {"c", &SdpaBlocks::rows, &Blocks::c},
+    {"rho", &SdpaBlocks::rows, &Blocks::rho},   {"w", &SdpaBlocks::rows, &Blocks::w},
+    {"keys' c", &SdpaBlocks::keys, &Blocks::c}, {"keys' rho", &SdpaBlocks::keys, &Blocks::rho},
+    {"keys' w", &SdpaBlocks::keys, &Blocks::w}};
+
+}  // namespace
+
+Status make_plan_of(const SdpaRequest& request, const std::optional<SdpaSet>& set, SdpaPlan* plan,
+                    SdpaEstimate* estimate) {
+  return set ? make_sdpa_plan(request, *set, plan, estimate)
+             : make_sdpa_plan(request, plan, estimate);
+}
+
+void estimate_costs(const SdpaRequest& request, const std::optional<SdpaSet>& set,
+                    const SdpaPlan& plan, SdpaEstimate* estimate) {
+  if (set) {
+    estimate_costs(request, *set, plan, estimate);
+  } else {
+    estimate_costs(request, plan, estimate);
+  }
+}
+
+Status list_candidates(const SdpaRequest& request, const std::optional<SdpaSet>& set,
+                       std::vector<SdpaCandidate>* candidates) {
+  SdpaCandidate first;
+  first.made_from = "estimate";
+  const Status status = make_plan_of(request, set, &first.plan, &first.estimate);
+  if (!status.is_ok()) return status;
+  candidates->assign(1, first);
+  const auto consider = [&](SdpaForm form, bool outer, index_t part) {
+    SdpaRequest narrowed = request;
+    narrowed.form = form;
+    narrowed.outer_only = outer;
+    index_t& words = outer ? narrowed.outer_M : narrowed.M;
+    words = words / 8 * part;
+    if (!outer) narrowed.outer_M = 0;
+    SdpaCandidate candidate;
+    if (!make_plan_of(narrowed, set, &candidate.plan, &candidate.estimate).is_ok() ||
+        candidate.estimate.time > hopeless * first.estimate.time ||
+        is_listed(*candidates, candidate.plan)) {
+      return;
+    }
+    // What it costs, and how long it takes, at the whole level.
+    const double time = candidate.estimate.time;
+    estimate_costs(request, set, candidate.plan, &candidate.estimate);
+    candidate.estimate.time = time;
+    candidate.made_from = std::string(name_of(form)) + " in " + std::to_string(part) + "/8 of " +
+                          candidate.plan.level;
+    candidates->push_back(std::move(candidate));
+  };
+  for (const SdpaForm form : {SdpaForm::rows, SdpaForm::one_pass, SdpaForm::tiles}) {
+    for (const bool outer : {false, true})
+      for (const index_t part : parts)
+        if (!outer || request.outer_M > request.M) consider(form, outer, part);
+  }
+  std::stable_sort(candidates->begin() + 1, candidates->end(),
+                   [](const SdpaCandidate& a, const SdpaCandidate& b) {
+                     return a.estimate.time < b.estimate.time;
+                   });
+  if (candidates->size() > most_candidates) candidates->resize(most_candidates);
+  return Status::ok();
+}
+
+std::vector<SdpaCandidate> neighbours(const SdpaRequest& request, const std::optional<SdpaSet>& set,
+                                      const SdpaPlan& plan) {
+  std::vector<SdpaCandidate> list;
+  for (const Neighbour& neighbour : sizes) {
+    for (const bool twice : {true, false}) {
+      SdpaCandidate candidate;
+      candidate.plan = plan;
+      index_t& size = (candidate.plan.blocks.*neighbour.phase).*neighbour.size;
+      size = twice ? 2 * size : size / 2;
+      // Of phases that do not run, and of delta, whose blocks hardly matter, nothing changes.
+      const bool of_delta = neighbour.size == &Blocks::w && candidate.plan.blocks.rows.o > 0 &&
+                            neighbour.phase == &SdpaBlocks::rows;
+      if (size < 1 || of_delta) continue;
+      estimate_costs(request, set, candidate.plan, &candidate.estimate);
+      if (candidate.estimate.cost.total().footprint > candidate.estimate.M) continue;
+      candidate.made_from = std::string(twice ? "twice " : "half of ") + neighbour.name;
+      list.push_back(std::move(candidate));
+    }
+  }
+  return list;
+}
+
+}  // namespace ioattn::plan

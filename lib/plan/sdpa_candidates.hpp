@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "plan/sdpa_planner.hpp"
+
+// Plans that a search compares. No set: the forward pass.
+namespace ioattn::plan {
+
+struct SdpaCandidate {
+  SdpaPlan plan;
+  SdpaEstimate estimate;
+  std::string made_from;  // "estimate", "rows in 50% of L2", "half of c"
+};
+
+inline constexpr std::size_t most_candidates = 200;
+inline constexpr double hopeless = 3;  // times the estimate's time
+
+// First the plan that needs no search, then those of every form that exists, for parts of the
+// memory of both levels, most promising first, without those that are hopeless. No two have the
+// same blocks. Fails as make_sdpa_plan does.
+Status list_candidates(const SdpaRequest& request, const std::optional<SdpaSet>& set,
+                       std::vector<SdpaCandidate>* candidates);
+
+// The same plan with half and twice its blocks, where these fit its level.
+std::vector<SdpaCandidate> neighbours(const SdpaRequest& request, const std::optional<SdpaSet>& set,
+                                      const SdpaPlan& plan);
+
+// make_sdpa_plan, of either.
+Status make_plan_of(const SdpaRequest& request, const std::optional<SdpaSet>& set, SdpaPlan* plan,
+                    SdpaEstimate* estimate);
+void estimate_costs(const SdpaRequest& request, const std::optional<SdpaSet>& set,
+                    const SdpaPlan& plan, SdpaEstimate* estimate);
+
+}  // namespace ioattn::plan

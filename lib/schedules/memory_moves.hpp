@@ -1,0 +1,32 @@
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/kernel_table.hpp"
+
+// What a schedule does to memory itself, without a kernel. A table that traces its kernels is told,
+// so that a trace has every line that is touched.
+namespace ioattn::schedules {
+
+template <class T>
+void tell_read(const kernels::KernelTable<T>& kernels, const T* first, index_t count) {
+  if (kernels.touched != nullptr) kernels.touched(first, count, false);
+}
+template <class T>
+void tell_written(const kernels::KernelTable<T>& kernels, const T* first, index_t count) {
+  if (kernels.touched != nullptr) kernels.touched(first, count, true);
+}
+
+template <class T>
+void copy_words(const kernels::KernelTable<T>& kernels, const T* from, index_t count, T* to) {
+  tell_read(kernels, from, count);
+  tell_written(kernels, to, count);
+  std::copy_n(from, count, to);
+}
+template <class T>
+void fill_words(const kernels::KernelTable<T>& kernels, T* first, index_t count, T value) {
+  tell_written(kernels, first, count);
+  std::fill_n(first, count, value);
+}
+
+}  // namespace ioattn::schedules

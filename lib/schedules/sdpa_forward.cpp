@@ -1,0 +1,62 @@
+#include "schedules/forward_pass.hpp"
+#include "schedules/sdpa.hpp"
+#include "schedules/sdpa_heads.hpp"
+#include "schedules/tile_fused_forward.hpp"
+
+namespace ioattn::schedules {
+namespace {
+
+// By ForwardPass or TileFusedForward.
+template <class S, class Pass>
+Status run_forward_pass(const SdpaForwardTask<S>& task, const SdpaShape& shape, const Pass& pass,
+                        const WorkspaceLayout& layout) {
+  const Trace trace(task.observer, is_half_storage<S>);
+  const int threads = task.observer != nullptr ? 1 : task.threads;
+  WorkspaceMemory buffer;
+  const Status allocated = layout.allocate(task.memory, &buffer);
+  if (!allocated.is_ok()) return allocated;
+  void* memory = buffer.data();
+
+  trace.phase(name_of(forward_schedule(task.blocks)));
+  for_each_block(
+      threads, shape.all_heads(), pass.block_count(),
+      [&](int worker) { pass.begin(worker, memory); },
+      [&](index_t head, index_t block, int worker) {
+        row_stream::ForwardOperands<S> operands;
+        operands.queries = query_head(task.in.q, shape, head);
+        operands.scale = task.scale;
+        operands.keys = key_head(task.in.k, shape, head);
+        operands.values = key_head(task.in.v, shape, head);
+        operands.values.cols = shape.dv;
+        operands.result = query_head(task.o, shape, head);
+        operands.lse = query_head(task.lse, shape, head).data;
+        if (shape.has_bias()) operands.bias = bias_of_head(task.in.bias, shape, head);
+        pass.run_block(trace, operands, block, worker, memory);
+      });
+  return Status::ok();
+}
+
+}  // namespace
+
+template <class S>
+Status sdpa_forward(const SdpaForwardTask<S>& task) {
+  SdpaShape shape = task.shape;
+  if (task.o.data == nullptr) shape.dv = 0;  // no values, no sum of them
+  const int threads = task.observer != nullptr ? 1 : task.threads;
+  const Workers workers = workers_for(shape.all_heads(), threads);
+  WorkspaceLayout layout;
+  if (forward_schedule(task.blocks) == Schedule::tile_fused) {
+    const TileFusedForward<S> pass(shape.head(), task.blocks, *task.kernels, workers, &layout);
+    return run_forward_pass(task, shape, pass, layout);
+  }
+  const row_stream::ForwardPass<S> pass(shape.head(), task.blocks, *task.kernels, workers, &layout,
+                                        row_stream::ValueRows::copied);
+  return run_forward_pass(task, shape, pass, layout);
+}
+
+template Status sdpa_forward(const SdpaForwardTask<float>&);
+template Status sdpa_forward(const SdpaForwardTask<double>&);
+template Status sdpa_forward(const SdpaForwardTask<bf16>&);
+template Status sdpa_forward(const SdpaForwardTask<f16>&);
+
+}  // namespace ioattn::schedules

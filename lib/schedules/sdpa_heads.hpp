@@ -1,0 +1,47 @@
+#pragma once
+
+#include "base/sdpa.hpp"
+#include "parallel/parallel.hpp"
+#include "schedules/task.hpp"
+
+// Heads of SDPA, and how they and their blocks are shared out.
+namespace ioattn::schedules {
+
+// Rows of a head are shared out only where heads alone would leave threads idle: shorter row blocks
+// move more words. No result depends on it.
+inline Workers workers_for(index_t heads, int threads) {
+  const bool heads_suffice = heads % threads == 0 || heads >= 4 * index_t(threads);
+  return {threads, heads_suffice ? 1 : threads};
+}
+
+// Calls block(head, block, worker) for every block of every head, after begin(worker).
+template <class Begin, class Act>
+void for_each_block(int threads, index_t heads, index_t blocks, const Begin& begin,
+                    const Act& act) {
+  parallel::Dispenser items;
+  auto body = [&](int worker) {
+    begin(worker);
+    for (index_t item = items.take(); item < heads * blocks; item = items.take())
+      act(item / blocks, item % blocks, worker);
+  };
+  parallel::run(threads, body);
+}
+
+// Query head h of all, and the head of keys that it sees.
+template <class T>
+MatrixView<T> query_head(const TensorView<T>& tensor, const SdpaShape& shape, index_t h) {
+  return tensor.matrix(h / shape.heads, h % shape.heads);
+}
+template <class T>
+MatrixView<T> key_head(const TensorView<T>& tensor, const SdpaShape& shape, index_t h) {
+  return tensor.matrix(h / shape.heads, h % shape.heads / shape.group());
+}
+
+// The bias of query head h.
+template <class T>
+MatrixView<T> bias_of_head(const TensorView<T>& tensor, const SdpaShape& shape, index_t h) {
+  return tensor.matrix(shape.bias_batch == 1 ? 0 : h / shape.heads,
+                       shape.bias_heads == 1 ? 0 : h % shape.heads);
+}
+
+}  // namespace ioattn::schedules

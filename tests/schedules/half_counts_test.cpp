@@ -1,0 +1,155 @@
+// SDPA in 16 bits moves the words of its formula and keeps to its M, f32 weighing 2.
+
+#include "instruments/io_counter.hpp"
+#include "plan/sdpa_planner.hpp"
+#include "schedules/half_case.hpp"
+#include "schedules/odd_tile.hpp"
+#include "schedules/random_sdpa.hpp"
+#include "theory/sdpa_cost.hpp"
+
+namespace ioattn_test {
+namespace {
+
+using namespace ioattn;
+
+void hold_to_formula(const instruments::IoCounter& counter, const theory::ScheduleCost& cost,
+                     const SdpaShape& shape) {
+  ASSERT_EQ(counter.violation(), "");
+  ASSERT_EQ(int(counter.phases().size()), cost.phase_count);
+  for (int i = 0; i < cost.phase_count; ++i) {
+    const auto& counted = counter.phases()[std::size_t(i)];
+    const theory::PhaseCost& formula = cost.phases[std::size_t(i)];
+    ASSERT_STREQ(counted.name, formula.name);
+    ASSERT_EQ(counted.count.reads, formula.cost.reads) << formula.name;
+    ASSERT_EQ(counted.count.writes, formula.cost.writes) << formula.name;
+    ASSERT_EQ(counted.count.created, formula.cost.created) << formula.name;
+    // Under a mask the formula of the footprint is an upper bound.
+    ASSERT_LE(counted.count.footprint, formula.cost.footprint) << formula.name;
+    if (!shape.mask.hides()) {
+      ASSERT_EQ(counted.count.footprint, formula.cost.footprint) << formula.name;
+    }
+  }
+}
+
+// The least M, from the refusal of one word.
+template <class Make>
+index_t least_M(plan::SdpaRequest request, const Make& make) {
+  request.M = 1;
+  const std::string message = make(request).message();
+  const std::string key = "the least is ";
+  const std::size_t at = message.find(key);
+  EXPECT_NE(at, std::string::npos) << message;
+  return at == std::string::npos ? 1 : std::stoll(message.substr(at + key.size()));
+}
+
+template <class G>
+void check_backward(HalfCase<bf16, G>* problem, const SdpaSet& set, const SdpaBlocks& blocks,
+                    const theory::ScheduleCost& cost, index_t M) {
+  instruments::IoCounter counter;
+  ASSERT_TRUE(problem->backward(set, blocks, {&odd_tile<float>(), 1, &counter}).is_ok());
+  hold_to_formula(counter, cost, problem->shape);
+  ASSERT_LE(counter.total().footprint, M);
+}
+
+TEST(HalfCounts, AreTheSumsOverThePhases) {
+  RandomProblem random(82);
+  const auto& table = odd_tile<float>();
+  int rounded_on_the_way = 0, tiles = 0, of_bias = 0;
+  for (int trial = 0; trial < 1200 && !HasFailure(); ++trial) {
+    SdpaShape shape = random_shape(&random, 30, 12);
+    SdpaSet set = random_set(&random);
+    add_random_bias(&random, &shape, &set);
+    set.in_f32 = random.uniform(0, 2) == 0;
+    HalfCase<bf16> problem(shape);
+    HalfCase<bf16, float> in_f32(shape);
+    problem.randomise(unsigned(trial));
+    in_f32.set_inputs(problem);
+    plan::SdpaRequest request;
+    request.shape = shape;
+    request.dtype = DType::bf16;
+    request.level = "M";
+    request.tile = table.tile;
+    plan::SdpaPlan plan;
+    plan::SdpaEstimate estimate;
+    const bool o = random.uniform(0, 3) > 0, lse = !o || random.uniform(0, 3) > 0;
+    const auto make_forward = [&](const plan::SdpaRequest& r) {
+      return plan::make_sdpa_plan(r, &plan, &estimate);
+    };
+    const auto make_backward = [&](const plan::SdpaRequest& r) {
+      return plan::make_sdpa_plan(r, set, &plan, &estimate);
+    };
+    SdpaShape computed = shape;
+    if (!o) computed.dv = 0;
+    const auto forward = [&](const Blocks& blocks, index_t M) {
+      instruments::IoCounter counter;
+      ASSERT_TRUE(problem.forward(blocks, {&table, 1, &counter}, o, lse).is_ok());
+      hold_to_formula(counter, theory::sdpa_forward_cost(computed, blocks, lse, DType::bf16),
+                      shape);
+      ASSERT_LE(counter.total().footprint, M);
+    };
+    const auto backward = [&](const SdpaBlocks& blocks, index_t M) {
+      const theory::ScheduleCost cost = theory::sdpa_backward_cost(shape, set, blocks, DType::bf16);
+      if (set.in_f32) {
+        check_backward(&in_f32, set, blocks, cost, M);
+      } else {
+        check_backward(&problem, set, blocks, cost, M);
+      }
+      rounded_on_the_way +=
+          std::string(cost.phases[std::size_t(cost.phase_count - 1)].name) == "round";
+      tiles += set.keys() && blocks.by_keys == Schedule::tile_fused;
+      of_bias += set.dBias;
+    };
+    SCOPED_TRACE(to_text(SdpaProblem{shape}) + (set.dQ ? " dQ" : "") + (set.dK ? " dK" : "") +
+                 (set.dV ? " dV" : "") + (set.dBias ? " dBias" : "") +
+                 (set.accumulate ? " accumulate" : "") + (set.in_f32 ? " in f32" : ""));
+
+    const index_t least_forward = least_M(request, make_forward);
+    request.M = random.logarithmic(least_forward, 60 * least_forward);
+    ASSERT_TRUE(make_forward(request).is_ok());
+    ASSERT_EQ(estimate.cost.total(),
+              theory::sdpa_forward_cost(shape, plan.blocks.rows, true, DType::bf16).total());
+    forward(plan.blocks.rows, estimate.M);
+    request.M = least_forward - 1;
+    ASSERT_EQ(make_forward(request).code(), StatusCode::fast_memory_too_small);
+
+    const index_t least_backward = least_M(request, make_backward);
+    request.M = random.logarithmic(least_backward, 60 * least_backward);
+    ASSERT_TRUE(make_backward(request).is_ok());
+    backward(plan.blocks, estimate.M);
+
+    SdpaBlocks any = any_blocks(&random);
+    any.keys.one_pass = any.keys.one_pass && !set.dBias;
+    forward(any.rows, index_t(1) << 40);
+    any.rows.r *= random.uniform(0, 1);  // 0: by tiles
+    forward(any.rows, index_t(1) << 40);
+    any.rows.r = std::max(any.rows.r, any.rows.rho);
+    backward(any, index_t(1) << 40);
+  }
+  EXPECT_GT(rounded_on_the_way, 200);
+  EXPECT_GT(tiles, 300);
+  EXPECT_GT(of_bias, 300);
+}
+
+// Sums of dQ take memory: without room for them dQ is made by a pass of its own.
+TEST(HalfCounts, ScratchKeepsToTheLimit) {
+  plan::SdpaRequest request;
+  request.shape = {1, 2, 2, 512, 512, 64, 64};
+  request.dtype = DType::f16;
+  request.M = 1 << 17;
+  request.tile = odd_tile<float>().tile;
+  const SdpaSet all = {true, true, true};
+  plan::SdpaPlan plan;
+  plan::SdpaEstimate estimate;
+  ASSERT_TRUE(plan::make_sdpa_plan(request, all, &plan, &estimate).is_ok());
+  EXPECT_TRUE(plan.blocks.keys.one_pass);
+  EXPECT_EQ(estimate.scratch_bytes, 4 * 2 * 512 * (1 + 64));
+  request.memory_limit_bytes = estimate.scratch_bytes - 1;
+  ASSERT_TRUE(plan::make_sdpa_plan(request, all, &plan, &estimate).is_ok());
+  EXPECT_FALSE(plan.blocks.keys.one_pass);
+  EXPECT_EQ(estimate.scratch_bytes, 4 * 2 * 512);
+  request.memory_limit_bytes = estimate.scratch_bytes - 1;
+  EXPECT_EQ(plan::make_sdpa_plan(request, all, &plan, &estimate).code(), StatusCode::memory_limit);
+}
+
+}  // namespace
+}  // namespace ioattn_test
