@@ -1,0 +1,147 @@
+#include "wisdom/file.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
+#include "wisdom/text.hpp"
+
+namespace ioattn::wisdom {
+namespace {
+
+class File {
+ public:
+  File(const std::string& path, int flags) {
+    do {
+      descriptor_ = open(path.c_str(), flags | O_CLOEXEC, 0666);
+    } while (descriptor_ < 0 && errno == EINTR);
+  }
+  ~File() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  bool is_open() const { return descriptor_ >= 0; }
+  int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_ = -1;
+};
+
+Verdict failed(Reason reason, const std::string& path) {
+  return {reason, path + ": " + std::generic_category().message(errno)};
+}
+
+bool write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+// Who holds it may have been stopped: nobody waits for ever.
+Verdict lock(const File& file, const std::string& path) {
+  constexpr std::chrono::seconds longest_wait(20);
+  const auto until = std::chrono::steady_clock::now() + longest_wait;
+  while (flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return failed(Reason::unwritable, path);
+    if (std::chrono::steady_clock::now() > until) {
+      return {Reason::busy, path + " is locked by another process"};
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  return {};
+}
+
+Verdict write_new(const std::string& path, const std::string& text) {
+  const File file(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
+  if (!file.is_open() || !write_all(file.descriptor(), text) || fsync(file.descriptor()) != 0) {
+    return failed(Reason::unwritable, path);
+  }
+  return {};
+}
+
+// The name is on disk as well once its directory is; what cannot be synced is as good as it gets.
+void sync_directory(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  const File directory(parent.empty() ? "." : parent, O_RDONLY | O_DIRECTORY);
+  if (directory.is_open()) static_cast<void>(fsync(directory.descriptor()));
+}
+
+}  // namespace
+
+Verdict read_file(const std::string& path, Wisdom* wisdom) {
+  const File file(path, O_RDONLY | O_NONBLOCK);  // a pipe would wait for its writer
+  if (!file.is_open()) {
+    const bool missing = errno == ENOENT || errno == ENOTDIR;
+    return failed(missing ? Reason::not_found : Reason::unreadable, path);
+  }
+  struct stat about = {};
+  if (fstat(file.descriptor(), &about) != 0) return failed(Reason::unreadable, path);
+  if (!S_ISREG(about.st_mode)) return {Reason::unreadable, path + " is no regular file"};
+  // One byte more tells a file that is too large, or grows.
+  const auto told = static_cast<std::size_t>(about.st_size);
+  std::string text(std::min(told, largest_text) + 1, '\0');
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t got = read(file.descriptor(), text.data() + size, text.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failed(Reason::unreadable, path);
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  text.resize(size);
+  Verdict verdict = parse(text, wisdom);
+  if (!verdict.is_ok()) verdict.message = path + ": " + verdict.message;
+  return verdict;
+}
+
+Verdict update_file(const std::string& path, const std::function<void(Wisdom*)>& change) {
+  std::error_code ignored;
+  const std::filesystem::path target = std::filesystem::canonical(path, ignored);
+  const std::string place = target.empty() ? path : target.string();  // not the link to it
+  std::filesystem::create_directories(std::filesystem::path(place).parent_path(), ignored);
+  const std::string lock_path = place + ".lock";
+  const File lock_file(lock_path, O_RDWR | O_CREAT);
+  if (!lock_file.is_open()) return failed(Reason::unwritable, lock_path);
+  Verdict verdict = lock(lock_file, lock_path);
+  if (!verdict.is_ok()) return verdict;
+
+  Wisdom wisdom;
+  verdict = read_file(place, &wisdom);
+  if (!verdict.is_ok() && verdict.reason != Reason::not_found) return verdict;
+  change(&wisdom);
+  const std::string text = to_text(wisdom);
+  if (text.size() > largest_text) {
+    return {Reason::too_large, place + " would have " + std::to_string(text.size()) + " bytes"};
+  }
+  const std::string fresh = place + ".new";  // whose only writer has the lock
+  verdict = write_new(fresh, text);
+  if (verdict.is_ok() && rename(fresh.c_str(), place.c_str()) != 0) {
+    verdict = failed(Reason::unwritable, place);
+  }
+  if (!verdict.is_ok()) {
+    unlink(fresh.c_str());
+    return verdict;
+  }
+  sync_directory(place);
+  return {};
+}
+
+Verdict merge_into_file(const std::string& path, const Wisdom& wisdom) {
+  return update_file(path, [&](Wisdom* there) { there->merge(wisdom); });
+}
+
+}  // namespace ioattn::wisdom

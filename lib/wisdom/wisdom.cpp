@@ -1,0 +1,116 @@
+#include "wisdom/wisdom.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+
+namespace ioattn::wisdom {
+
+const char* name_of(Rigor rigor) {
+  switch (rigor) {
+    case Rigor::estimate: return "estimate";
+    case Rigor::measure: return "measure";
+    case Rigor::patient: return "patient";
+    case Rigor::wisdom_only: return "wisdom_only";
+  }
+  return "unknown";
+}
+
+bool parse_rigor(std::string_view name, Rigor* rigor) {
+  for (const Rigor known : {Rigor::estimate, Rigor::measure, Rigor::patient, Rigor::wisdom_only}) {
+    if (name != name_of(known)) continue;
+    *rigor = known;
+    return true;
+  }
+  return false;
+}
+
+Verdict compare(const Environment& other, const Environment& here) {
+  struct Field {
+    Reason reason;
+    const char* what;
+    std::string Environment::*text;
+  };
+  static constexpr Field fields[] = {{Reason::library, "version", &Environment::library},
+                                     {Reason::kernels, "kernels", &Environment::kernels},
+                                     {Reason::isa, "instruction set", &Environment::isa},
+                                     {Reason::cpu, "CPU", &Environment::cpu},
+                                     {Reason::caches, "caches", &Environment::caches}};
+  for (const Field& field : fields) {
+    const std::string &of = other.*field.text, &is = here.*field.text;
+    if (of == is) continue;
+    return {field.reason, std::string("its ") + field.what + ": " + of + "; here: " + is};
+  }
+  return {};
+}
+
+std::string to_text(const ProblemClass& c) {
+  return c.op + " " + c.dtype + " d=" + std::to_string(c.d) + " dv=" + std::to_string(c.dv) +
+         " n=2^" + std::to_string(c.log2_n) + " m=2^" + std::to_string(c.log2_m);
+}
+
+int log2_of(index_t size) {
+  return size < 1 ? 0 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(size))) - 1;
+}
+
+std::size_t HashOfClass::operator()(const ProblemClass& c) const {
+  std::size_t hash = 0;
+  const auto add = [&](std::size_t value) {
+    hash = (hash ^ value) * std::size_t{0x9e3779b97f4a7c15};
+    hash ^= hash >> 29;
+  };
+  add(std::hash<std::string>()(c.op));
+  add(std::hash<std::string>()(c.dtype));
+  add(static_cast<std::size_t>(c.d));
+  add(static_cast<std::size_t>(c.dv));
+  add(static_cast<std::size_t>(c.log2_n) << 8 | static_cast<std::size_t>(c.log2_m));
+  return hash;
+}
+
+bool replaces(const Record& a, const Record& b) {
+  return a.rigor != b.rigor ? a.rigor > b.rigor : a.date > b.date;
+}
+
+const Records* Wisdom::records_of(const Environment& environment) const {
+  for (const Known& known : known_)
+    if (known.environment == environment) return &known.records;
+  return nullptr;
+}
+
+index_t Wisdom::size() const {
+  index_t count = 0;
+  for (const Known& known : known_) count += static_cast<index_t>(known.records.size());
+  return count;
+}
+
+Wisdom::Known* Wisdom::known_of(const Environment& environment) {
+  for (Known& known : known_)
+    if (known.environment == environment) return &known;
+  known_.push_back({environment, {}, {}});
+  return &known_.back();
+}
+
+bool Wisdom::keep(const Environment& environment, const ProblemClass& problem,
+                  const Record& record) {
+  Records& records = known_of(environment)->records;
+  const auto [place, is_new] = records.try_emplace(problem, record);
+  if (is_new) return true;
+  if (!replaces(record, place->second)) return false;
+  place->second = record;
+  return true;
+}
+
+void Wisdom::merge(const Wisdom& other) {
+  for (const Known& known : other.known_) {
+    Known* own = known_of(known.environment);
+    if (own->unknown.empty()) own->unknown = known.unknown;
+    for (const auto& [problem, record] : known.records) keep(known.environment, problem, record);
+  }
+  if (unknown_.empty()) unknown_ = other.unknown_;
+}
+
+void Wisdom::forget(const Environment& environment) {
+  std::erase_if(known_, [&](const Known& known) { return known.environment == environment; });
+}
+
+}  // namespace ioattn::wisdom
