@@ -72,11 +72,25 @@ IOATTN_API const char* ioattn_last_error(void);
 /** @name Ring 1: one call
  * @{ */
 
-/** Type of every element: of a word. */
+/** Type of every element: of a word. Those of 16 bits are taken by SDPA alone. */
 typedef enum ioattn_dtype {
-  IOATTN_F32 = 0, /**< float */
-  IOATTN_F64 = 1  /**< double */
+  IOATTN_F32 = 0,  /**< float */
+  IOATTN_F64 = 1,  /**< double */
+  IOATTN_BF16 = 2, /**< ioattn_bf16 */
+  IOATTN_F16 = 3   /**< ioattn_f16 */
 } ioattn_dtype;
+
+/** bfloat16: the upper 16 bits of a float. From the highest: sign, 8 bits of exponent (bias 127), 7
+ * of the fraction. In memory a uint16_t, so the compiler need not know it. */
+typedef struct ioattn_bf16 {
+  uint16_t bits; /**< the number */
+} ioattn_bf16;
+
+/** IEEE 754 binary16. From the highest: sign, 5 bits of exponent (bias 15), 10 of the fraction. The
+ * largest finite number is 65504; results beyond 65519 become infinite. */
+typedef struct ioattn_f16 {
+  uint16_t bits; /**< the number */
+} ioattn_f16;
 
 /** Which keys a query sees. What is hidden takes no part in anything: not even a NaN of it does. A
  * query that sees no key has O = 0, LSE = -inf, and no part in gradients. */
@@ -116,6 +130,16 @@ typedef struct ioattn_layer_problem {
                     follow each other row by row: entry 1 of A1 begins at row n. */
 } ioattn_layer_problem;
 
+/** How a plan is found: how much time may be taken for it (docs/tuning.md). Wisdom is what was
+ * learned before, by the process or `ioattn tune`. */
+typedef enum ioattn_rigor {
+  IOATTN_ESTIMATE = 0, /**< as wisdom says where there is some, else by closed formulas: nothing is
+                          timed */
+  IOATTN_MEASURE = 1,  /**< a search of at most 0.5 s, unless wisdom has that much rigor */
+  IOATTN_PATIENT = 2,  /**< the same of at most 30 s */
+  IOATTN_WISDOM_ONLY = 3 /**< as wisdom says, else IOATTN_UNSUPPORTED */
+} ioattn_rigor;
+
 /** How to run. A null pointer, or zeros after struct_size, means the defaults. */
 typedef struct ioattn_options {
   size_t struct_size;  /**< sizeof(ioattn_options) */
@@ -128,6 +152,12 @@ typedef struct ioattn_options {
                            "paper_large"; backward "row_stream", "stationary", "q_stored",
                            "half_dim", "weight_resident", "resident", "paper_small",
                            "paper_large", "naive"; null or "auto": the planner chooses */
+  int32_t
+      rigor; /**< an ioattn_rigor, of SDPA alone. ioattn_sdpa_plan_create() searches, and keeps in
+                the process's wisdom what it finds; the one-call functions take what is known. */
+  double time_limit_seconds; /**< of a search, where shorter; 0: that of the rigor */
+  int32_t reproducible; /**< not 0: wisdom has no say, so that results are bit-identical on every
+                           machine with the same caches and instruction set */
 } ioattn_options;
 
 /** O [n, dv] and LSE [n]. A null output is not wanted. o_stride: elements from row to row, 0: dv.
@@ -201,7 +231,9 @@ typedef struct ioattn_sdpa_problem {
       m,               /**< rows of a head of K and V: keys */
       d,               /**< columns of Q and K */
       dv;              /**< columns of V */
-  ioattn_dtype dtype;  /**< of all inputs and outputs; every sum is of this type */
+  ioattn_dtype dtype;  /**< of all inputs and outputs but LSE; every sum is of this type. Of
+                          IOATTN_BF16 and IOATTN_F16 LSE and every sum are float: inputs become
+                          float as they are read, results are rounded once, to nearest even. */
   const void* q;       /**< [batch, heads, n, d] */
   const void* k;       /**< [batch, kv_heads, m, d] */
   const void* v;       /**< [batch, kv_heads, m, dv] */
@@ -250,12 +282,17 @@ typedef struct ioattn_sdpa_gradients {
   void* dbias;          /**< [bias_batch, bias_heads, n, m], a sum over the entries and heads that
                            share a bias */
   int64_t dbias_stride[3]; /**< of dbias */
+  int32_t in_f32;          /**< not 0: the gradients of a problem in 16 bits are float, not rounded.
+                              Without a meaning for IOATTN_F32, refused for IOATTN_F64. */
 } ioattn_sdpa_gradients;
 
 /** Gradients from dO [batch, heads, n, dv] and the forward pass's O and LSE; O may be null for dv
  * alone. Strides as for ioattn_sdpa_forward(). Given the merged O and LSE of a longer sequence, the
  * gradients over a slice of its keys are its parts: dQ of the slices add up. Memory beside the
- * outputs: one word per query. Errors as for ioattn_sdpa_forward(), and IOATTN_MEMORY_LIMIT. */
+ * outputs: one word per query; of a problem in 16 bits a float per query and, unless in_f32 is set
+ * or memory_limit leaves no room for it, one per element of dQ. Gradients in IOATTN_F16 beyond
+ * 65519 become infinite: scale dO, or set in_f32, where they may. Errors as for
+ * ioattn_sdpa_forward(), and IOATTN_MEMORY_LIMIT. */
 IOATTN_API ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
                                               const ioattn_options* options, const void* d_o,
                                               const int64_t* d_o_stride, const void* o,
@@ -278,7 +315,7 @@ typedef struct ioattn_merge_shape {
       heads,          /**< of queries */
       n,              /**< queries of a head */
       dv;             /**< columns of O */
-  ioattn_dtype dtype; /**< of inputs and outputs */
+  ioattn_dtype dtype; /**< of inputs and outputs, but LSE, which is float in 16 bits */
 } ioattn_merge_shape;
 
 /** O and LSE over all keys from `count` parts that have seen each key once, exactly but for
@@ -361,8 +398,10 @@ IOATTN_API ioattn_status ioattn_plan_text(const ioattn_plan* plan, char* buffer,
 
 /** What the plan does, as one JSON object: schedule, blocks, kernel, threads, M, predicted words by
  * phase, lower bound, multiply-adds and flops, workspace. Of SDPA the blocks are told with each
- * phase, there is no lower bound, and "stored" lists what is kept in memory between phases:
- * "delta", rowsum(O o dO) [batch, heads, n]. The buffer as in ioattn_plan_text(). */
+ * phase, and "stored" lists what is kept in memory between phases: "delta", rowsum(O o dO)
+ * [batch, heads, n], and "dQ" before it is rounded to 16 bits. Words are those of the dtype: of
+ * 16 bits, a float weighs 2. "origin" is "estimate", "measure", "patient", "wisdom" or, of a plan
+ * that was parsed, "text". The buffer as in ioattn_plan_text(). */
 IOATTN_API ioattn_status ioattn_plan_describe(const ioattn_plan* plan, char* buffer, size_t size,
                                               size_t* needed);
 
@@ -382,9 +421,9 @@ IOATTN_API ioattn_status ioattn_layer_execute_backward(
 
 /** Plans a pass of SDPA as the one-call functions do, for the sizes, dtype, scale, mask, window and
  * offsets of the problem; its pointers and strides are not looked at. Of the gradients only matters
- * which are not null, and accumulate; forward they are ignored, backward null means dQ, dK and dV,
- * not accumulated. *plan is to be destroyed. Errors as for ioattn_sdpa_forward() and
- * ioattn_sdpa_backward(); *plan is then untouched. */
+ * which are not null, accumulate and in_f32; forward they are ignored, backward null means dQ, dK
+ * and dV, of the dtype, not accumulated. *plan is to be destroyed. Errors as for
+ * ioattn_sdpa_forward() and ioattn_sdpa_backward(); *plan is then untouched. */
 IOATTN_API ioattn_status ioattn_sdpa_plan_create(ioattn_pass pass,
                                                  const ioattn_sdpa_problem* problem,
                                                  const ioattn_sdpa_gradients* gradients,
@@ -464,11 +503,50 @@ typedef enum ioattn_class {
 } ioattn_class;
 
 /** Lower bound on the words that a pass of the layer problem moves between a fast memory of M words
- * and the slow one. *name (may be null) names the bound: see lib/theory/README.md. */
+ * and the slow one. *name (may be null) names the bound: see lib/theory/BOUNDS.md. */
 IOATTN_API ioattn_status ioattn_layer_bound(ioattn_pass pass, ioattn_class algorithms,
                                             ioattn_tie tie, int64_t n, int64_t m, int64_t d,
                                             int64_t dv, int64_t M, double* words,
                                             const char** name);
+
+/** @} */
+
+/** @name Ring 4: wisdom
+ * What tuning has learned: which plan was fastest, by class of problems (pass, dtype, d, dv, and n
+ * and m to a power of two) and by environment (version and kernels of the library, instruction set,
+ * CPU, caches). Plans of SDPA that leave M and the cache level to the library follow it. Another
+ * plan is another order of sums, hence other last bits; results remain the same for any number of
+ * threads and at any place in a batch.
+ *
+ * A process reads, when it first plans, /etc/ioattn/wisdom.json and
+ * $XDG_CACHE_HOME/ioattn/wisdom.json
+ * (~/.cache without it), or only the file that the environment variable IOATTN_WISDOM names; "off":
+ * none. What is wrong with a file is no failure: ioattn_wisdom_explain() tells. Files are written
+ * by `ioattn tune` and ioattn_wisdom_export_file() alone.
+ * @{ */
+
+/** Adds the wisdom of a text, all of it or nothing: of two records of one class the one of more
+ * rigor stays, then the later. A text that is no wisdom is IOATTN_INVALID_ARGUMENT, one that was
+ * learned elsewhere alone IOATTN_UNSUPPORTED; the message begins with the reason's code. */
+IOATTN_API ioattn_status ioattn_wisdom_import_text(const char* text);
+
+/** The same from a file; null: the user's. */
+IOATTN_API ioattn_status ioattn_wisdom_import_file(const char* path);
+
+/** The process's wisdom as JSON. The buffer as in ioattn_plan_text(). */
+IOATTN_API ioattn_status ioattn_wisdom_export_text(char* buffer, size_t size, size_t* needed);
+
+/** Merges it into a file, which is replaced as a whole; null: the user's, which is made if need be.
+ * A file that cannot be read is left alone. */
+IOATTN_API ioattn_status ioattn_wisdom_export_file(const char* path);
+
+/** Forgets all of it, in this process. */
+IOATTN_API ioattn_status ioattn_wisdom_forget(void);
+
+/** What the process knows, as one JSON object: its "environment" by instruction set in use, the
+ * "files" that it has read by itself and the "records" for it, each with a "code" ("ok", or why it
+ * is not used) and a "message". The buffer as in ioattn_plan_text(). */
+IOATTN_API ioattn_status ioattn_wisdom_explain(char* buffer, size_t size, size_t* needed);
 
 /** @} */
 

@@ -55,11 +55,14 @@ struct Matrix {
 
 /** How to run; the defaults are those of ioattn_options. */
 struct Options {
-  int threads = 0;               /**< at most so many; 0: all that are granted */
-  int cache_level = 0;           /**< 1, 2 or 3; 0: 2 */
-  std::int64_t fast_memory = 0;  /**< M in words, exact; 0: from the machine */
-  std::int64_t memory_limit = 0; /**< bytes of scratch memory; 0: O(n d), never n x m */
-  std::string schedule;          /**< a schedule's name; empty: the planner chooses */
+  int threads = 0;                      /**< at most so many; 0: all that are granted */
+  int cache_level = 0;                  /**< 1, 2 or 3; 0: 2 */
+  std::int64_t fast_memory = 0;         /**< M in words, exact; 0: from the machine */
+  std::int64_t memory_limit = 0;        /**< bytes of scratch memory; 0: O(n d), never n x m */
+  std::string schedule;                 /**< a schedule's name; empty: the planner chooses */
+  ioattn_rigor rigor = IOATTN_ESTIMATE; /**< how a plan of SDPA is found */
+  double time_limit_seconds = 0;        /**< of a search, where shorter; 0: that of the rigor */
+  bool reproducible = false;            /**< wisdom has no say */
 
   /** For the C functions; valid while this object is unchanged. */
   ioattn_options c() const {
@@ -70,14 +73,17 @@ struct Options {
     options.fast_memory_words = fast_memory;
     options.memory_limit = memory_limit;
     options.schedule = schedule.empty() ? nullptr : schedule.c_str();
+    options.rigor = rigor;
+    options.time_limit_seconds = time_limit_seconds;
+    options.reproducible = reproducible ? 1 : 0;
     return options;
   }
 };
 
-/** Inputs of the layer problem (ioattn.h). Operands that are the same memory are recognised. */
+/** Inputs of the layer problem (ioattn.h), of float or double. Operands that are the same memory
+ * are recognised. */
 template <class T>
 struct Layer {
-  static_assert(std::is_same<T, float>::value || std::is_same<T, double>::value, "float or double");
   Matrix<const T> a1;                  /**< [n, d] */
   Matrix<const T> a2;                  /**< [m, d] */
   Matrix<const T> a3;                  /**< [m, d] */
@@ -93,6 +99,8 @@ struct Layer {
 
   /** For the C functions. Throws std::invalid_argument if the shapes do not fit together. */
   ioattn_layer_problem c() const {
+    static_assert(std::is_same<T, float>::value || std::is_same<T, double>::value,
+                  "float or double");
     ioattn_layer_problem p = {};
     p.struct_size = sizeof p;
     p.n = a1.rows;
@@ -183,6 +191,17 @@ void backward(const Layer<T>& layer, Matrix<const T> d_o, Matrix<const T> o, con
                               &c_gradients));
 }
 
+/** Text that function(arguments..., buffer, size, needed) writes. */
+template <class Function, class... Arguments>
+std::string text_of(Function function, const Arguments&... arguments) {
+  std::size_t needed = 0;
+  check(function(arguments..., nullptr, 0, &needed));
+  std::string text(needed, '\0');
+  check(function(arguments..., &text[0], text.size(), nullptr));
+  text.pop_back();  // the final 0
+  return text;
+}
+
 /** What plans have in common. */
 class PlanHandle {
  public:
@@ -195,9 +214,9 @@ class PlanHandle {
   PlanHandle(const PlanHandle&) = delete;            /**< A plan has one owner. */
   PlanHandle& operator=(const PlanHandle&) = delete; /**< A plan has one owner. */
   /** The plan as one line. */
-  std::string text() const { return string_of(ioattn_plan_text); }
+  std::string text() const { return text_of(ioattn_plan_text, plan_); }
   /** What the plan does, as a JSON object. */
-  std::string describe() const { return string_of(ioattn_plan_describe); }
+  std::string describe() const { return text_of(ioattn_plan_describe, plan_); }
 
  protected:
   PlanHandle() = default;
@@ -211,17 +230,6 @@ class PlanHandle {
   }
 
   ioattn_plan* plan_ = nullptr; /**< owned */
-
- private:
-  std::string string_of(ioattn_status (*function)(const ioattn_plan*, char*, std::size_t,
-                                                  std::size_t*)) const {
-    std::size_t needed = 0;
-    check(function(plan_, nullptr, 0, &needed));
-    std::string text(needed, '\0');
-    check(function(plan_, &text[0], text.size(), nullptr));
-    text.pop_back();  // the final 0
-    return text;
-  }
 };
 
 /** A plan for layers of one shape, which several threads may execute at once. */
@@ -282,8 +290,25 @@ class Plan : public PlanHandle {
   }
 };
 
+/** The dtype of T: float, double, ioattn_bf16 or ioattn_f16. */
+template <class T>
+constexpr ioattn_dtype dtype_number() {
+  constexpr bool bf16 = std::is_same<T, ioattn_bf16>::value;
+  static_assert(std::is_same<T, float>::value || std::is_same<T, double>::value || bf16 ||
+                    std::is_same<T, ioattn_f16>::value,
+                "float, double, ioattn_bf16 or ioattn_f16");
+  return std::is_same<T, float>::value    ? IOATTN_F32
+         : std::is_same<T, double>::value ? IOATTN_F64
+         : bf16                           ? IOATTN_BF16
+                                          : IOATTN_F16;
+}
+
+/** What sums and LSE of T are made in: float for 16 bits, else T. */
+template <class T>
+using Sum = typename std::conditional<sizeof(T) == 2, float, T>::type;
+
 /** Matrices by batch entry and head, in memory of the caller's, with unit stride within a row. T is
- * float or double, const for inputs. */
+ * float, double, ioattn_bf16 or ioattn_f16, const for inputs. */
 template <class T>
 struct Tensor {
   T* data = nullptr;                   /**< null: an output that is not wanted */
@@ -322,7 +347,6 @@ struct Tensor {
 /** Inputs of scaled dot-product attention (ioattn_sdpa_problem). */
 template <class T>
 struct Sdpa {
-  static_assert(std::is_same<T, float>::value || std::is_same<T, double>::value, "float or double");
   Tensor<const T> q;                   /**< [batch, heads, n, d] */
   Tensor<const T> k;                   /**< [batch, kv_heads, m, d] */
   Tensor<const T> v;                   /**< [batch, kv_heads, m, dv] */
@@ -353,7 +377,7 @@ struct Sdpa {
         v.rows != p.m) {
       throw std::invalid_argument("ioattn::Sdpa: the shapes of the inputs do not fit together");
     }
-    p.dtype = std::is_same<T, float>::value ? IOATTN_F32 : IOATTN_F64;
+    p.dtype = dtype_number<T>();
     p.q = q.data;
     p.k = k.data;
     p.v = v.data;
@@ -388,7 +412,8 @@ struct Sdpa {
   }
 };
 
-/** Gradients, any subset (ioattn_sdpa_gradients): outputs whose data are null are not wanted. */
+/** Gradients, any subset (ioattn_sdpa_gradients): outputs whose data are null are not wanted. T is
+ * that of the problem or, where that has 16 bits, float. */
 template <class T>
 struct SdpaGradients {
   Tensor<T> dq;            /**< [batch, heads, n, d] */
@@ -412,6 +437,7 @@ struct SdpaGradients {
     g.accumulate = accumulate ? 1 : 0;
     g.dbias = dbias.data;
     for (int i = 0; i < 3; ++i) g.dbias_stride[i] = dbias.strides[i];
+    g.in_f32 = std::is_same<T, float>::value ? 1 : 0;
     return g;
   }
 };
@@ -419,16 +445,18 @@ struct SdpaGradients {
 /** O [batch, heads, n, dv] and LSE [batch, heads, n], whose rows are columns 0 ... n - 1 of a
  * tensor with one row a head; outputs whose data are null are not wanted. */
 template <class T>
-void forward(const Sdpa<T>& sdpa, Tensor<T> o, Tensor<T> lse, const Options& options = {}) {
+void forward(const Sdpa<T>& sdpa, Tensor<T> o, Tensor<Sum<T>> lse, const Options& options = {}) {
   const ioattn_sdpa_problem problem = sdpa.c();
   const ioattn_options c_options = options.c();
   check(ioattn_sdpa_forward(&problem, &c_options, o.data, o.strides, lse.data, lse.strides));
 }
 
-/** Gradients from dO, and O and LSE of the forward pass. */
-template <class T>
-void backward(const Sdpa<T>& sdpa, Tensor<const T> d_o, Tensor<const T> o, Tensor<const T> lse,
-              const SdpaGradients<T>& gradients, const Options& options = {}) {
+/** Gradients from dO, and O and LSE of the forward pass. G is T or, where T has 16 bits, float. */
+template <class T, class G>
+void backward(const Sdpa<T>& sdpa, Tensor<const T> d_o, Tensor<const T> o, Tensor<const Sum<T>> lse,
+              const SdpaGradients<G>& gradients, const Options& options = {}) {
+  static_assert(std::is_same<G, T>::value || std::is_same<G, Sum<T>>::value,
+                "T, or float for 16 bits");
   const ioattn_sdpa_problem problem = sdpa.c();
   const ioattn_options c_options = options.c();
   const ioattn_sdpa_gradients c_gradients = gradients.c();
@@ -445,22 +473,24 @@ class SdpaPlan : public PlanHandle {
     return SdpaPlan(IOATTN_FORWARD, sdpa, nullptr, options);
   }
   /** These gradients: of the tensors only matters whether their data are null, and accumulate. */
-  static SdpaPlan backward(const Sdpa<T>& sdpa, const SdpaGradients<T>& gradients,
+  template <class G>
+  static SdpaPlan backward(const Sdpa<T>& sdpa, const SdpaGradients<G>& gradients,
                            const Options& options = {}) {
     const ioattn_sdpa_gradients wanted = gradients.c();
     return SdpaPlan(IOATTN_BACKWARD, sdpa, &wanted, options);
   }
 
   /** The forward pass. Without a workspace the heap serves. */
-  void execute_forward(const Sdpa<T>& sdpa, Tensor<T> o, Tensor<T> lse, void* workspace = nullptr,
-                       std::size_t workspace_size = 0) const {
+  void execute_forward(const Sdpa<T>& sdpa, Tensor<T> o, Tensor<Sum<T>> lse,
+                       void* workspace = nullptr, std::size_t workspace_size = 0) const {
     const ioattn_sdpa_problem problem = sdpa.c();
     check(ioattn_sdpa_execute_forward(plan_, &problem, o.data, o.strides, lse.data, lse.strides,
                                       workspace, workspace_size));
   }
   /** The planned gradients. */
+  template <class G>
   void execute_backward(const Sdpa<T>& sdpa, Tensor<const T> d_o, Tensor<const T> o,
-                        Tensor<const T> lse, const SdpaGradients<T>& gradients,
+                        Tensor<const Sum<T>> lse, const SdpaGradients<G>& gradients,
                         void* workspace = nullptr, std::size_t workspace_size = 0) const {
     const ioattn_sdpa_problem problem = sdpa.c();
     const ioattn_sdpa_gradients c_gradients = gradients.c();
@@ -481,13 +511,13 @@ class SdpaPlan : public PlanHandle {
 /** O and LSE over some of the keys: [batch, heads, n, dv] and [batch, heads, 1, n]. */
 template <class T>
 struct Partial {
-  Tensor<const T> o;   /**< of these keys alone */
-  Tensor<const T> lse; /**< of these keys alone */
+  Tensor<const T> o;        /**< of these keys alone */
+  Tensor<const Sum<T>> lse; /**< of these keys alone */
 };
 
 /** O and LSE over all keys from parts that have seen each key once (ioattn_merge). */
 template <class T>
-void merge(const std::vector<Partial<T>>& parts, Tensor<T> o, Tensor<T> lse,
+void merge(const std::vector<Partial<T>>& parts, Tensor<T> o, Tensor<Sum<T>> lse,
            const Options& options = {}) {
   ioattn_merge_shape shape = {};
   shape.struct_size = sizeof shape;
@@ -495,7 +525,7 @@ void merge(const std::vector<Partial<T>>& parts, Tensor<T> o, Tensor<T> lse,
   shape.heads = lse.heads;
   shape.n = lse.cols;
   shape.dv = o.cols;
-  shape.dtype = std::is_same<T, float>::value ? IOATTN_F32 : IOATTN_F64;
+  shape.dtype = dtype_number<T>();
   std::vector<ioattn_partial> c_parts;
   for (const Partial<T>& part : parts) {
     ioattn_partial c_part = {};
@@ -540,6 +570,28 @@ inline std::pair<double, std::string> layer_bound(ioattn_pass pass, ioattn_class
   check(ioattn_layer_bound(pass, algorithms, tie, n, m, d, dv, M, &words, &name));
   return {words, name};
 }
+
+/** What tuning has learned, of this process (ioattn.h, ring 4). */
+namespace wisdom {
+
+/** Adds the wisdom of a text, all of it or nothing. */
+inline void import_text(const std::string& text) { check(ioattn_wisdom_import_text(text.c_str())); }
+/** The same from a file; empty: the user's. */
+inline void import_file(const std::string& path = {}) {
+  check(ioattn_wisdom_import_file(path.empty() ? nullptr : path.c_str()));
+}
+/** As JSON. Other threads must not add to it meanwhile. */
+inline std::string export_text() { return text_of(ioattn_wisdom_export_text); }
+/** Merges it into a file; empty: the user's. */
+inline void export_file(const std::string& path = {}) {
+  check(ioattn_wisdom_export_file(path.empty() ? nullptr : path.c_str()));
+}
+/** Forgets all of it, in this process. */
+inline void forget() { check(ioattn_wisdom_forget()); }
+/** What is known, and what is not used and why, as a JSON object. */
+inline std::string explain() { return text_of(ioattn_wisdom_explain); }
+
+}  // namespace wisdom
 
 }  // namespace ioattn
 

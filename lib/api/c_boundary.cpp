@@ -26,6 +26,10 @@ Status check_problem(const ioattn_layer_problem* problem) {
     return invalid("problem: struct_size is not sizeof(ioattn_layer_problem)");
   }
   const int dtype = number_of(problem->dtype);
+  if (dtype == IOATTN_BF16 || dtype == IOATTN_F16) {
+    return Status::error(StatusCode::unsupported,
+                         "the layer problem takes f32 and f64; 16 bits are SDPA's alone");
+  }
   if (dtype != IOATTN_F32 && dtype != IOATTN_F64) {
     return invalid("problem: dtype is neither IOATTN_F32 nor IOATTN_F64");
   }
@@ -58,6 +62,19 @@ Status run_options(const ioattn_options* options, RunOptions* run) {
   }
   if (options->fast_memory_words < 0) return invalid("options: fast_memory_words is negative");
   if (options->memory_limit < 0) return invalid("options: memory_limit is negative");
+  const int rigor = options->rigor;
+  if (rigor < IOATTN_ESTIMATE || rigor > IOATTN_WISDOM_ONLY) {
+    return invalid("options: rigor is none of ioattn_rigor");
+  }
+  if (!(options->time_limit_seconds >= 0)) {
+    return invalid("options: time_limit_seconds is negative");
+  }
+  if (options->reproducible != 0 && rigor != IOATTN_ESTIMATE) {
+    return invalid("options: reproducible plans are estimated: rigor is IOATTN_ESTIMATE");
+  }
+  run->rigor = static_cast<wisdom::Rigor>(rigor);
+  run->time_limit_seconds = options->time_limit_seconds;
+  run->reproducible = options->reproducible != 0;
   run->threads = options->threads;
   if (options->cache_level > 0) run->cache_level = options->cache_level;
   run->M = options->fast_memory_words;

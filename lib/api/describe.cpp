@@ -35,6 +35,14 @@ void add_totals(const theory::IoCost& total, JsonObject* json) {
   json->add("words", total.words());
 }
 
+void add_bound(const theory::BoundSet& bounds, theory::AlgorithmClass algorithms,
+               JsonObject* json) {
+  const theory::Bound bound = bounds.best(algorithms);
+  json->add("class", theory::name_of(algorithms));
+  json->add_number("lower_bound", bound.words);
+  json->add("bound", bound.name);
+}
+
 void add_work(index_t fma, index_t workspace_bytes, JsonObject* json) {
   json->add("fma", fma);
   json->add("flops", 2 * fma);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/isa.hpp"
+#include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
 
 // JSON is written by hand: numbers, and strings of our own that need no escapes.
@@ -46,6 +47,7 @@ void add_kernel(const PlanOfPasses& plan, JsonObject* json) {
   json->add("tile_cols", index_t(plan.tile_cols));
 }
 void add_totals(const theory::IoCost& total, JsonObject* json);
+void add_bound(const theory::BoundSet& bounds, theory::AlgorithmClass algorithms, JsonObject* json);
 void add_work(index_t fma, index_t workspace_bytes, JsonObject* json);
 
 }  // namespace ioattn::api

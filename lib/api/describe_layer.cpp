@@ -1,7 +1,9 @@
+#include <algorithm>
+
 #include "api/describe.hpp"
 #include "api/layer_plan.hpp"
 #include "machine/machine.hpp"
-#include "theory/bounds.hpp"
+#include "theory/gradients_bounds.hpp"
 #include "theory/gradients_cost.hpp"
 
 namespace ioattn::api {
@@ -23,15 +25,6 @@ std::string blocks_json(const Variant& variant, const Blocks& blocks) {
     json.add_json(field.name, tile.text());
   }
   return json.text();
-}
-
-void add_bound(Pass pass, Schedule schedule, const LayerShape& shape, index_t batch, index_t M,
-               JsonObject* json) {
-  const theory::AlgorithmClass algorithms = theory::class_of(pass, schedule);
-  const theory::Bound bound = theory::lower_bound(pass, algorithms, shape, M, batch);
-  json->add("class", theory::name_of(algorithms));
-  json->add_number("lower_bound", bound.words);
-  json->add("bound", bound.name);
 }
 
 std::string names_of(const GradientSet& set) {
@@ -68,10 +61,16 @@ std::string LayerPlan::describe() const {
   const theory::IoCost total = cost.total();
   const index_t M = M_ > 0 ? M_ : total.footprint;
   const Variant variant = variant_of(one_pass ? Pass::backward_keys : goal_.pass, schedule, blocks);
-  // Bounds are proved for a pass that makes dX alone.
-  GradientSet dx_alone;
-  dx_alone.dX = true;
-  const bool bounded = is_forward() || set == dx_alone;
+  const theory::AlgorithmClass algorithms = is_forward()
+                                                ? theory::class_of(Pass::forward, schedule)
+                                                : theory::class_of(set, phase_blocks, shape.tie);
+  // What no schedule of the same class can beat.
+  const auto add_bound_at = [&](index_t words, JsonObject* object) {
+    const theory::BoundSet bounds =
+        is_forward() ? theory::layer_bounds(Pass::forward, shape, words, batch.entries)
+                     : theory::gradients_bounds(shape, set, words, batch.entries);
+    add_bound(bounds, algorithms, object);
+  };
 
   JsonObject json;
   json.add("problem", to_text(goal_.problem));
@@ -90,7 +89,7 @@ std::string LayerPlan::describe() const {
   json.add("level", is_forward() ? forward_.level : backward_.level);
   json.add("M", M);
   add_totals(total, &json);
-  if (bounded) add_bound(goal_.pass, schedule, shape, batch.entries, M, &json);
+  add_bound_at(std::max(M, total.footprint), &json);
   add_work(fma, workspace_bytes_, &json);
 
   std::vector<std::string> phases;
@@ -103,7 +102,7 @@ std::string LayerPlan::describe() const {
   }
   json.add_json("phases", json_list(phases));
 
-  // What no schedule of the same class can beat at the cache levels of this machine.
+  // The bounds at the cache levels of this machine.
   std::vector<std::string> levels;
   for (const machine::CacheLevel& cache : machine::this_machine().caches) {
     const machine::FastMemory memory = machine::fast_memory(cache, goal_.problem.dtype);
@@ -112,7 +111,7 @@ std::string LayerPlan::describe() const {
     item.add("level", "L" + std::to_string(cache.level));
     item.add("M", memory.words);
     item.add("regime", theory::name_of(theory::regime(shape, memory.words)));
-    if (bounded) add_bound(goal_.pass, schedule, shape, batch.entries, memory.words, &item);
+    add_bound_at(memory.words, &item);
     levels.push_back(item.text());
   }
   json.add_json("levels", json_list(levels));

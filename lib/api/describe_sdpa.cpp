@@ -1,5 +1,8 @@
+#include <algorithm>
+
 #include "api/describe.hpp"
 #include "api/sdpa_plan.hpp"
+#include "theory/sdpa_bounds.hpp"
 #include "theory/sdpa_cost.hpp"
 
 namespace ioattn::api {
@@ -18,7 +21,7 @@ void add_blocks(std::string_view phase, const SdpaBlocks& blocks, JsonObject* js
     sizes.add("c", blocks.rows.c);
     sizes.add("rho", blocks.rows.rho);
     sizes.add("w", blocks.rows.w);
-  } else {
+  } else if (phase != "round") {
     sizes.add("c", blocks.keys.c);
     sizes.add("rho", blocks.keys.rho);
     if (phase == "tile_fused") sizes.add("w", blocks.keys.w);
@@ -27,15 +30,27 @@ void add_blocks(std::string_view phase, const SdpaBlocks& blocks, JsonObject* js
   json->add_json("blocks", sizes.text());
 }
 
-// What outlives the phase that makes it, beside the outputs.
-std::string stored_json(const SdpaShape& shape, bool delta) {
-  if (!delta) return json_list({});
-  JsonObject stored;
-  stored.add("name", "delta");
-  stored.add_json("shape", json_list({std::to_string(shape.batch), std::to_string(shape.heads),
-                                      std::to_string(shape.n)}));
-  stored.add("words", shape.all_heads() * shape.n);
-  return json_list({stored.text()});
+// What outlives the phase that makes it, beside the outputs: delta and, where it is made on the way
+// and rounded at the end, dQ. Words are those of the dtype, the numbers f32 where that has 16 bits.
+std::string stored_json(const SdpaProblem& problem, bool delta, bool dq) {
+  const SdpaShape& shape = problem.shape;
+  const auto item = [&](const char* name, const std::vector<index_t>& sizes) {
+    std::vector<std::string> texts;
+    index_t words = is_half(problem.dtype) ? 2 : 1;
+    for (const index_t size : sizes) {
+      texts.push_back(std::to_string(size));
+      words *= size;
+    }
+    JsonObject stored;
+    stored.add("name", name);
+    stored.add_json("shape", json_list(texts));
+    stored.add("words", words);
+    return stored.text();
+  };
+  std::vector<std::string> items;
+  if (delta) items.push_back(item("delta", {shape.batch, shape.heads, shape.n}));
+  if (dq) items.push_back(item("dQ", {shape.batch, shape.heads, shape.n, shape.d}));
+  return json_list(items);
 }
 
 }  // namespace
@@ -44,8 +59,10 @@ std::string SdpaPlan::describe() const {
   const SdpaShape shape = shape_to_plan(goal_.problem.shape);
   const SdpaSet& set = goal_.gradients;
   const SdpaBlocks& blocks = plan_.blocks;
-  const theory::ScheduleCost cost = is_forward() ? theory::sdpa_forward_cost(shape, blocks.rows)
-                                                 : theory::sdpa_backward_cost(shape, set, blocks);
+  const DType dtype = goal_.problem.dtype;
+  const theory::ScheduleCost cost = is_forward()
+                                        ? theory::sdpa_forward_cost(shape, blocks.rows, true, dtype)
+                                        : theory::sdpa_backward_cost(shape, set, blocks, dtype);
   const index_t fma = is_forward() ? theory::sdpa_forward_fma(shape)
                                    : theory::sdpa_backward_fma(shape, set, blocks.keys.one_pass);
   const theory::IoCost total = cost.total();
@@ -58,15 +75,24 @@ std::string SdpaPlan::describe() const {
         "gradients",
         json_names({{set.dQ, "dQ"}, {set.dK, "dK"}, {set.dV, "dV"}, {set.dBias, "dBias"}}));
     json.add("accumulate", set.accumulate);
+    if (is_half(dtype)) json.add("in_f32", set.in_f32);
   }
   json.add("plan", text());
+  json.add("origin", origin_.name);
   add_kernel(plan_, &json);
   json.add("threads", index_t(threads_));
   json.add("level", plan_.level);
   json.add("M", M_ > 0 ? M_ : total.footprint);
   add_totals(total, &json);
+  const index_t bound_M = std::max(M_, total.footprint);
+  add_bound(is_forward() ? theory::sdpa_forward_bounds(shape, bound_M)
+                         : theory::sdpa_backward_bounds(shape, set, bound_M),
+            is_forward() ? theory::AlgorithmClass::F : theory::class_of(set, blocks.keys.one_pass),
+            &json);
   add_work(fma, workspace_bytes_, &json);
-  json.add_json("stored", stored_json(goal_.problem.shape, !is_forward() && set.delta()));
+  const bool rounds_dq = set.rounds(dtype) && set.dQ && !set.query_pass(blocks.keys.one_pass);
+  json.add_json("stored", stored_json(goal_.problem, !is_forward() && set.delta(),
+                                      !is_forward() && rounds_dq));
 
   std::vector<std::string> phases;
   for (int i = 0; i < cost.phase_count; ++i) {

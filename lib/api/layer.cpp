@@ -66,6 +66,7 @@ Status layer_forward(const LayerInputs<T>& inputs, const plan::Plan& plan, int t
   task.o = o.data != nullptr ? o : MatrixView<T>{scratch, shape.n, shape.dv, shape.dv};
   task.lse = lse != nullptr ? lse : scratch + o_words;
   task.blocks = plan.blocks;
+  if (prepared.kernels != nullptr) kernels = prepared.kernels;
   task.kernels = &kernels->table<T>();
   task.threads = std::max(threads, 1);
   task.observer = observer;

@@ -5,6 +5,7 @@
 #include "base/layer_inputs.hpp"
 #include "base/observer.hpp"
 #include "base/status.hpp"
+#include "kernels/registry.hpp"
 #include "plan/gradient_planner.hpp"
 #include "plan/plan.hpp"
 #include "schedules/workspace.hpp"
@@ -15,11 +16,13 @@ namespace ioattn::api {
 using ioattn::LayerInputs;
 using ioattn::shape_of;
 
-// What a prepared plan adds to a run: memory for the workspace (null: the heap), and the operands
-// that it treats as one memory (by default those that are).
+// What a prepared plan adds to a run: memory for the workspace (null: the heap), the operands that
+// it treats as one memory (by default those that are), and kernels with the plan's tile in place of
+// those of its ISA.
 struct Prepared {
   schedules::CallerMemory* memory = nullptr;
   std::optional<Tie> tie = std::nullopt;
+  const kernels::Kernels* kernels = nullptr;
 };
 
 // Runs one pass as planned. Checks pointers, sizes, strides and overlaps first; on any failure the

@@ -72,6 +72,7 @@ Status layer_gradients(const LayerInputs<T>& inputs, MatrixView<const T> d_o, Ma
   task.lse = lse;
   task.out = out;
   task.blocks = plan.blocks;
+  if (prepared.kernels != nullptr) kernels = prepared.kernels;
   task.kernels = &kernels->table<T>();
   task.threads = std::max(threads, 1);
   task.observer = observer;

@@ -13,6 +13,10 @@ Status goal_of(const ioattn_pass& pass, const ioattn_layer_shape* shape,
   }
   if (const Status known = pass_of(pass, &goal->pass); !known.is_ok()) return known;
   const int dtype = number_of(shape->dtype), tie = number_of(shape->tie);
+  if (dtype == IOATTN_BF16 || dtype == IOATTN_F16) {
+    return Status::error(StatusCode::unsupported,
+                         "the layer problem takes f32 and f64; 16 bits are SDPA's alone");
+  }
   if (dtype != IOATTN_F32 && dtype != IOATTN_F64) {
     return invalid("shape: dtype is neither IOATTN_F32 nor IOATTN_F64");
   }

@@ -1,22 +1,8 @@
+#include "api/copy_text.hpp"
 #include "api/plan_handle.hpp"
-
-namespace {
 
 using namespace ioattn;
 using namespace ioattn::api;
-
-Status copy_text(const std::string& text, char* buffer, size_t size, size_t* needed) {
-  if (needed != nullptr) *needed = text.size() + 1;
-  if (buffer == nullptr) return Status::ok();
-  if (size < text.size() + 1) {
-    return Status::error(StatusCode::invalid_argument, "a buffer of %zu bytes is too small: %zu",
-                         size, text.size() + 1);
-  }
-  std::memcpy(buffer, text.c_str(), text.size() + 1);
-  return Status::ok();
-}
-
-}  // namespace
 
 void ioattn_plan_destroy(ioattn_plan* plan) { delete plan; }
 

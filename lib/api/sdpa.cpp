@@ -4,36 +4,16 @@
 #include <cmath>
 
 #include "api/sdpa_plan_cache.hpp"
+#include "api/sdpa_wisdom.hpp"
 #include "api/validate.hpp"
 #include "base/checked_size.hpp"
+#include "plan/sdpa_candidates.hpp"
 
 namespace ioattn::api {
 namespace {
 
 Status invalid_size(const char* message) {
   return Status::error(StatusCode::invalid_argument, "%s", message);
-}
-
-Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
-                    plan::SdpaRequest* request) {
-  Status status = validate_problem(problem);
-  if (!status.is_ok()) return status;
-  if (options.schedule && *options.schedule != Schedule::row_stream) {
-    return Status::error(StatusCode::unsupported, "SDPA is computed by row_stream, not by %s",
-                         name_of(*options.schedule));
-  }
-  request->shape = shape_to_plan(problem.shape);
-  request->dtype = problem.dtype;
-  request->memory_limit_bytes = options.memory_limit_bytes;
-  // The level, M and the register tile are those of a layer problem.
-  plan::PlanRequest layer;
-  status = plan_request(Pass::forward, {{1, 1, 1, 1, Tie::none, {}}, problem.dtype, 0, 1, 1},
-                        options, &layer);
-  request->level = layer.level;
-  request->M = layer.M;
-  request->outer_M = layer.outer_M;
-  request->tile = layer.tile;
-  return status;
 }
 
 Status check_blocks(const SdpaBlocks& blocks, bool complete) {
@@ -47,18 +27,69 @@ Status check_blocks(const SdpaBlocks& blocks, bool complete) {
 
 // Plans alone are kept: whoever wants an estimate has a plan made.
 Status plan_any(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
-                const RunOptions& options, plan::SdpaPlan* plan, plan::SdpaEstimate* estimate) {
+                const RunOptions& options, plan::SdpaPlan* plan, plan::SdpaEstimate* estimate,
+                PlanOrigin* origin) {
   plan::SdpaRequest request;
   Status status = sdpa_request(problem, options, &request);
   if (!status.is_ok()) return status;
-  if (estimate == nullptr && find_sdpa_plan(request, set, plan)) return Status::ok();
-  status = set ? plan::make_sdpa_plan(request, *set, plan, estimate)
-               : plan::make_sdpa_plan(request, plan, estimate);
-  if (status.is_ok() && estimate == nullptr) keep_sdpa_plan(request, set, *plan);
+  const bool is_asked = estimate != nullptr || origin != nullptr;
+  const bool only_wisdom = options.rigor == wisdom::Rigor::wisdom_only;
+  std::uint64_t generation = 0;  // without wisdom
+  wisdom::Verdict verdict = {wisdom::Reason::off, "the options leave wisdom out"};
+  if (takes_wisdom(options)) {
+    const WisdomReading known;
+    generation = known->generation;
+    if (!is_asked && !only_wisdom && find_sdpa_plan(request, set, generation, plan)) return status;
+    verdict = find_plan(*known, request, set, plan);
+  } else if (!is_asked && !only_wisdom && find_sdpa_plan(request, set, generation, plan)) {
+    return status;
+  }
+  if (origin != nullptr) *origin = {verdict.is_ok() ? "wisdom" : "estimate", verdict};
+  if (verdict.is_ok()) {
+    const index_t queries = request.shape.all_heads() * request.shape.n;
+    if (set) {
+      status = plan::check_scratch(*set, queries, request.dtype, request.memory_limit_bytes);
+    }
+    if (estimate != nullptr) plan::estimate_costs(request, set, *plan, estimate);
+  } else if (only_wisdom) {
+    return Status::error(StatusCode::unsupported, "no wisdom: %s: %.200s", name_of(verdict.reason),
+                         verdict.message.c_str());
+  } else {
+    status = plan::make_plan_of(request, set, plan, estimate);
+  }
+  if (status.is_ok() && !is_asked) keep_sdpa_plan(request, set, generation, *plan);
   return status;
 }
 
 }  // namespace
+
+Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
+                    plan::SdpaRequest* request) {
+  Status status = validate_problem(problem);
+  if (!status.is_ok()) return status;
+  if (options.schedule && *options.schedule != Schedule::row_stream) {
+    return Status::error(StatusCode::unsupported, "SDPA is computed by row_stream, not by %s",
+                         name_of(*options.schedule));
+  }
+  request->shape = shape_to_plan(problem.shape);
+  request->dtype = problem.dtype;
+  request->memory_limit_bytes = options.memory_limit_bytes;
+  // The level, M and the register tile are those of a layer problem, which nobody tunes.
+  RunOptions estimated = options;
+  estimated.rigor = wisdom::Rigor::estimate;
+  plan::PlanRequest layer;
+  status = plan_request(Pass::forward, {{1, 1, 1, 1, Tie::none, {}}, problem.dtype, 0, 1, 1},
+                        estimated, &layer);
+  request->level = layer.level;
+  request->M = layer.M;
+  request->outer_M = layer.outer_M;
+  request->tile = layer.tile;
+  return status;
+}
+
+bool takes_wisdom(const RunOptions& options) {
+  return options.M == 0 && options.cache_level == 2 && !options.reproducible;
+}
 
 SdpaShape shape_to_plan(SdpaShape shape) {
   for (index_t SdpaShape::*size : {&SdpaShape::batch, &SdpaShape::kv_heads, &SdpaShape::n,
@@ -113,13 +144,13 @@ Status validate_plan(const plan::SdpaPlan& plan, const SdpaSet& set) {
 }
 
 Status plan_sdpa(const SdpaProblem& problem, const RunOptions& options, plan::SdpaPlan* plan,
-                 plan::SdpaEstimate* estimate) {
-  return plan_any(problem, std::nullopt, options, plan, estimate);
+                 plan::SdpaEstimate* estimate, PlanOrigin* origin) {
+  return plan_any(problem, std::nullopt, options, plan, estimate, origin);
 }
 
 Status plan_sdpa(const SdpaProblem& problem, const SdpaSet& set, const RunOptions& options,
-                 plan::SdpaPlan* plan, plan::SdpaEstimate* estimate) {
-  return plan_any(problem, set, options, plan, estimate);
+                 plan::SdpaPlan* plan, plan::SdpaEstimate* estimate, PlanOrigin* origin) {
+  return plan_any(problem, set, options, plan, estimate, origin);
 }
 
 }  // namespace ioattn::api

@@ -32,30 +32,67 @@ Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, int 
 Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, const SdpaSet& set,
                     int threads, index_t* bytes);
 
-// Plans the forward pass, or a set of gradients, for a valid problem.
+// Where a plan came from.
+struct PlanOrigin {
+  const char* name = "estimate";                       // or "measure", "patient", "wisdom", "text"
+  wisdom::Verdict wisdom = {wisdom::Reason::off, ""};  // fine if there was some of use
+};
+
+// Plans the forward pass, or a set of gradients, for a valid problem: as wisdom says where there is
+// some, else, unless it alone was asked for, as is estimated. Nothing is timed (sdpa_search.hpp).
 Status plan_sdpa(const SdpaProblem& problem, const RunOptions& options, plan::SdpaPlan* plan,
-                 plan::SdpaEstimate* estimate = nullptr);
+                 plan::SdpaEstimate* estimate = nullptr, PlanOrigin* origin = nullptr);
 Status plan_sdpa(const SdpaProblem& problem, const SdpaSet& set, const RunOptions& options,
-                 plan::SdpaPlan* plan, plan::SdpaEstimate* estimate = nullptr);
+                 plan::SdpaPlan* plan, plan::SdpaEstimate* estimate = nullptr,
+                 PlanOrigin* origin = nullptr);
+
+// What the planner is asked for a valid problem; whether wisdom has a say: not where the caller
+// gives M, or the level that decides.
+Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
+                    plan::SdpaRequest* request);
+bool takes_wisdom(const RunOptions& options);
 
 // Runs a pass as planned. Checks pointers, strides and overlaps first; on any failure the outputs
 // are untouched. An observer makes the run sequential. o [batch, heads, n, dv] or lse [batch,
 // heads, 1, n] may be null: not wanted. The result does not depend on the number of threads. Null
-// memory: the workspace is from the heap.
-template <class T>
-Status sdpa_forward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
-                    const plan::SdpaPlan& plan, int threads, Observer* observer, TensorView<T> o,
-                    TensorView<T> lse, schedules::CallerMemory* memory = nullptr);
+// memory: the workspace is from the heap. `kernels`, of the plan's tile, take the place of those of
+// its ISA.
+template <class S>
+Status sdpa_forward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
+                    const plan::SdpaPlan& plan, int threads, Observer* observer, TensorView<S> o,
+                    TensorView<Compute<S>> lse, schedules::CallerMemory* memory = nullptr,
+                    const kernels::Kernels* kernels = nullptr);
 
 // o and lse are those of the forward pass; o is not read for dV alone.
-template <class T>
+template <class S>
 struct SdpaForwardResults {
-  TensorView<const T> d_o, o, lse;
+  TensorView<const S> d_o, o;
+  TensorView<const Compute<S>> lse;
 };
-template <class T>
-Status sdpa_backward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
-                     const SdpaForwardResults<T>& forward, const plan::SdpaPlan& plan, int threads,
-                     Observer* observer, const SdpaGradients<T>& gradients,
-                     schedules::CallerMemory* memory = nullptr);
+// G: S or, in f32, Compute<S>.
+template <class S, class G>
+SdpaSet set_of(const SdpaGradients<G>& gradients) {
+  SdpaSet set = gradients.set();
+  set.in_f32 = !std::is_same_v<S, G>;
+  return set;
+}
+template <class S, class G>
+Status sdpa_backward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
+                     const SdpaForwardResults<S>& forward, const plan::SdpaPlan& plan, int threads,
+                     Observer* observer, const SdpaGradients<G>& gradients,
+                     schedules::CallerMemory* memory = nullptr,
+                     const kernels::Kernels* kernels = nullptr);
+
+// f(S(), G()) for the types of a problem's arrays and of its gradients.
+template <class F>
+auto with_gradient_types(DType dtype, bool in_f32, const F& f) {
+  return with_dtype(dtype, [&](auto zero) {
+    using S = decltype(zero);
+    if constexpr (is_half_storage<S>) {
+      if (in_f32) return f(zero, float());
+    }
+    return f(zero, zero);
+  });
+}
 
 }  // namespace ioattn::api

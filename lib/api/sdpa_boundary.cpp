@@ -25,12 +25,14 @@ index_t stride_or(index_t given, index_t count, index_t inner) {
 
 Status check_dtype(const ioattn_dtype& dtype) {
   const int number = number_of(dtype);
-  if (number == IOATTN_F32 || number == IOATTN_F64) return Status::ok();
-  return invalid("dtype is neither IOATTN_F32 nor IOATTN_F64");
+  if (number >= IOATTN_F32 && number <= IOATTN_F16) return Status::ok();
+  return invalid("dtype is neither IOATTN_F32, IOATTN_F64, IOATTN_BF16 nor IOATTN_F16");
 }
 
 DType dtype_of_number(const ioattn_dtype& dtype) {
-  return number_of(dtype) == IOATTN_F32 ? DType::f32 : DType::f64;
+  static_assert(int(DType::f32) == IOATTN_F32 && int(DType::f64) == IOATTN_F64 &&
+                int(DType::bf16) == IOATTN_BF16 && int(DType::f16) == IOATTN_F16);
+  return static_cast<DType>(number_of(dtype));
 }
 
 Status problem_of(const ioattn_sdpa_problem* p, SdpaProblem* problem) {
@@ -105,13 +107,20 @@ Status sequences_of(const ioattn_sdpa_problem& p, std::vector<Sequence>* sequenc
   return Status::ok();
 }
 
-Status check_gradients(bool has_bias, const ioattn_sdpa_gradients* gradients) {
+Status check_gradients(const SdpaProblem& problem, const ioattn_sdpa_gradients* gradients) {
+  return check_gradients(problem.shape.has_bias(), problem.dtype, gradients);
+}
+
+Status check_gradients(bool has_bias, DType dtype, const ioattn_sdpa_gradients* gradients) {
   if (gradients == nullptr) return invalid("gradients is null");
   if (gradients->struct_size != sizeof *gradients) {
     return invalid("gradients: struct_size is not sizeof(ioattn_sdpa_gradients)");
   }
   if (gradients->dbias != nullptr && !has_bias) {
     return invalid("dbias is wanted, but there is no bias");
+  }
+  if (gradients->in_f32 != 0 && dtype == DType::f64) {
+    return invalid("gradients in f32 of a problem in f64");
   }
   return Status::ok();
 }

@@ -30,6 +30,7 @@ TensorView<T> vectors(T* data, index_t batch, index_t heads, index_t n, const in
   return tensor(data, batch, heads, 1, n, strides);
 }
 
+// Of the arrays of SDPA.
 Status check_dtype(const ioattn_dtype& dtype);
 DType dtype_of_number(const ioattn_dtype& dtype);
 
@@ -41,8 +42,9 @@ bool is_packed(const ioattn_sdpa_problem* p);
 ioattn_sdpa_problem unpacked(const ioattn_sdpa_problem& p);
 Status sequences_of(const ioattn_sdpa_problem& p, std::vector<Sequence>* sequences);
 
-// dbias needs a bias.
-Status check_gradients(bool has_bias, const ioattn_sdpa_gradients* gradients);
+// dbias needs a bias, in_f32 a problem that f32 is not too short for.
+Status check_gradients(const SdpaProblem& problem, const ioattn_sdpa_gradients* gradients);
+Status check_gradients(bool has_bias, DType dtype, const ioattn_sdpa_gradients* gradients);
 
 template <class T>
 SdpaInputs<T> inputs_of(const ioattn_sdpa_problem& p) {
@@ -61,8 +63,8 @@ TensorView<T> o_of(const ioattn_sdpa_problem& p, void* o, const int64_t* stride)
   return tensor(static_cast<T*>(o), p.batch, p.heads, p.n, p.dv, stride);
 }
 template <class T>
-TensorView<T> lse_of(const ioattn_sdpa_problem& p, void* lse, const int64_t* stride) {
-  return vectors(static_cast<T*>(lse), p.batch, p.heads, p.n, stride);
+TensorView<Compute<T>> lse_of(const ioattn_sdpa_problem& p, void* lse, const int64_t* stride) {
+  return vectors(static_cast<Compute<T>*>(lse), p.batch, p.heads, p.n, stride);
 }
 
 // An array of the caller's.
@@ -77,12 +79,13 @@ SdpaForwardResults<T> results_of(const ioattn_sdpa_problem& p, StridedInput d_o,
     return tensor(static_cast<const T*>(in.data), p.batch, p.heads, p.n, p.dv, in.stride);
   };
   return {rows(d_o), rows(o),
-          vectors(static_cast<const T*>(lse.data), p.batch, p.heads, p.n, lse.stride)};
+          vectors(static_cast<const Compute<T>*>(lse.data), p.batch, p.heads, p.n, lse.stride)};
 }
 
 // Which gradients there is memory for: gradients_of(...).set() without the types.
-inline SdpaSet set_of(const ioattn_sdpa_gradients& g) {
-  return {g.dq != nullptr, g.dk != nullptr, g.dv != nullptr, g.accumulate != 0, g.dbias != nullptr};
+inline SdpaSet set_of(const ioattn_sdpa_gradients& g, DType dtype) {
+  return {g.dq != nullptr,   g.dk != nullptr,    g.dv != nullptr,
+          g.accumulate != 0, g.dbias != nullptr, is_half(dtype) && g.in_f32 != 0};
 }
 template <class T>
 SdpaGradients<T> gradients_of(const ioattn_sdpa_problem& p, const ioattn_sdpa_gradients& g) {

@@ -20,19 +20,20 @@ struct Merged {
 template <class T>
 Status merge_parts(const ioattn_merge_shape& s, std::span<const ioattn_partial> parts, int threads,
                    const Merged& out) {
-  const TensorView<T> lse =
-      vectors(static_cast<T*>(out.lse), s.batch, s.heads, s.n, out.lse_stride);
+  using C = Compute<T>;
+  const TensorView<C> lse =
+      vectors(static_cast<C*>(out.lse), s.batch, s.heads, s.n, out.lse_stride);
   TensorView<T> o = tensor(static_cast<T*>(out.o), s.batch, s.heads, s.n, s.dv, out.o_stride);
   TensorCheck check;
   if (o.data != nullptr) check.output<T>("O", o);
-  if (lse.data != nullptr) check.output<T>("LSE", lse);
+  if (lse.data != nullptr) check.output<C>("LSE", lse);
   std::vector<schedules::Partial<T>> partials;
   for (const ioattn_partial& part : parts) {
     partials.push_back(
         {tensor(static_cast<const T*>(part.o), s.batch, s.heads, s.n, s.dv, part.o_stride),
-         vectors(static_cast<const T*>(part.lse), s.batch, s.heads, s.n, part.lse_stride)});
+         vectors(static_cast<const C*>(part.lse), s.batch, s.heads, s.n, part.lse_stride)});
     if (o.data != nullptr) check.input<T>("O of a part", partials.back().o);
-    check.input<T>("LSE of a part", partials.back().lse);
+    check.input<C>("LSE of a part", partials.back().lse);
   }
   if (!check.status().is_ok()) return check.status();
   if (s.dv == 0) o.data = nullptr;
@@ -76,7 +77,7 @@ Status forward_packed(const ioattn_sdpa_problem& problem, const ioattn_options* 
     return packed_forward<T>(sequences, run, inputs_of<T>(whole), o_of<T>(whole, o.data, o.stride),
                              lse_of<T>(whole, lse.data, lse.stride));
   };
-  return dtype_of_number(problem.dtype) == DType::f32 ? forward(float()) : forward(double());
+  return with_dtype(dtype_of_number(problem.dtype), forward);
 }
 
 struct BackwardInputs {
@@ -88,16 +89,16 @@ Status backward_packed(const ioattn_sdpa_problem& problem, const ioattn_options*
   RunOptions run;
   std::vector<Sequence> sequences;
   Status status = packed_problem(problem, options, &run, &sequences);
-  if (status.is_ok()) status = check_gradients(false, gradients);
+  const DType dtype = dtype_of_number(problem.dtype);
+  if (status.is_ok()) status = check_gradients(false, dtype, gradients);
   if (!status.is_ok()) return status;
   const ioattn_sdpa_problem whole = unpacked(problem);
-  const auto backward = [&](auto zero) {
-    using T = decltype(zero);
-    return packed_backward<T>(sequences, run, inputs_of<T>(whole),
-                              results_of<T>(whole, in.d_o, in.o, in.lse),
-                              gradients_of<T>(whole, *gradients));
-  };
-  return dtype_of_number(problem.dtype) == DType::f32 ? backward(float()) : backward(double());
+  return with_gradient_types(dtype, gradients->in_f32 != 0, [&](auto element, auto gradient) {
+    using S = decltype(element);
+    return packed_backward<S>(sequences, run, inputs_of<S>(whole),
+                              results_of<S>(whole, in.d_o, in.o, in.lse),
+                              gradients_of<decltype(gradient)>(whole, *gradients));
+  });
 }
 
 }  // namespace
@@ -121,7 +122,7 @@ ioattn_status ioattn_sdpa_forward(const ioattn_sdpa_problem* problem, const ioat
                              threads_for(work_of(planned.shape), run), nullptr,
                              o_of<T>(*problem, o, o_stride), lse_of<T>(*problem, lse, lse_stride));
     };
-    return planned.dtype == DType::f32 ? forward(float()) : forward(double());
+    return with_dtype(planned.dtype, forward);
   });
 }
 
@@ -138,19 +139,19 @@ ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
     SdpaProblem planned;
     Status status = problem_of(problem, &planned);
     if (status.is_ok()) status = run_options(options, &run);
-    if (status.is_ok()) status = check_gradients(planned.shape.has_bias(), gradients);
+    if (status.is_ok()) status = check_gradients(planned, gradients);
     if (!status.is_ok()) return status;
-    const auto backward = [&](auto zero) {
-      using T = decltype(zero);
-      const SdpaGradients<T> out = gradients_of<T>(*problem, *gradients);
-      plan::SdpaPlan plan;
-      const Status made = plan_sdpa(planned, out.set(), run, &plan);
-      if (!made.is_ok()) return made;
-      return sdpa_backward<T>(planned, inputs_of<T>(*problem),
-                              results_of<T>(*problem, in.d_o, in.o, in.lse), plan,
-                              threads_for(work_of(planned.shape), run), nullptr, out);
-    };
-    return planned.dtype == DType::f32 ? backward(float()) : backward(double());
+    plan::SdpaPlan plan;
+    status = plan_sdpa(planned, set_of(*gradients, planned.dtype), run, &plan);
+    if (!status.is_ok()) return status;
+    const bool in_f32 = gradients->in_f32 != 0;
+    return with_gradient_types(planned.dtype, in_f32, [&](auto element, auto gradient) {
+      using S = decltype(element);
+      return sdpa_backward<S>(planned, inputs_of<S>(*problem),
+                              results_of<S>(*problem, in.d_o, in.o, in.lse), plan,
+                              threads_for(work_of(planned.shape), run), nullptr,
+                              gradients_of<decltype(gradient)>(*problem, *gradients));
+    });
   });
 }
 
@@ -168,7 +169,8 @@ ioattn_status ioattn_merge(const ioattn_merge_shape* shape, const ioattn_options
     const Merged out = {o, o_stride, lse, lse_stride};
     const int threads = granted_threads(run.threads);
     const std::span<const ioattn_partial> all(parts, static_cast<std::size_t>(count));
-    return number_of(shape->dtype) == IOATTN_F32 ? merge_parts<float>(*shape, all, threads, out)
-                                                 : merge_parts<double>(*shape, all, threads, out);
+    return with_dtype(dtype_of_number(shape->dtype), [&](auto zero) {
+      return merge_parts<decltype(zero)>(*shape, all, threads, out);
+    });
   });
 }

@@ -2,17 +2,28 @@
 
 #include "api/lent_memory.hpp"
 #include "api/parsed_plan.hpp"
+#include "api/sdpa_search.hpp"
+#include "api/sdpa_types.hpp"
 
 namespace ioattn::api {
 
 Status SdpaPlan::create(const Goal& goal, const RunOptions& options, SdpaPlan* result) {
   result->goal_ = goal;
-  plan::SdpaEstimate estimate;
-  const Status status =
-      result->is_forward()
-          ? plan_sdpa(goal.problem, options, &result->plan_, &estimate)
-          : plan_sdpa(goal.problem, goal.gradients, options, &result->plan_, &estimate);
+  std::optional<SdpaSet> set;
+  if (!result->is_forward()) set = goal.gradients;
+  bool searches = false;
+  Status status = needs_search(goal.problem, set, options, &searches);
+  if (status.is_ok() && searches) {
+    SearchReport report;
+    status = search_sdpa(goal.problem, set, options, nullptr, &report);
+    searches = report.verdict.is_ok();
+  }
   if (!status.is_ok()) return status;
+  plan::SdpaEstimate estimate;
+  status = set ? plan_sdpa(goal.problem, *set, options, &result->plan_, &estimate, &result->origin_)
+               : plan_sdpa(goal.problem, options, &result->plan_, &estimate, &result->origin_);
+  if (!status.is_ok()) return status;
+  if (searches && result->origin_.wisdom.is_ok()) result->origin_.name = name_of(options.rigor);
   result->M_ = estimate.M;
   return result->finish(options);
 }
@@ -20,6 +31,7 @@ Status SdpaPlan::create(const Goal& goal, const RunOptions& options, SdpaPlan* r
 Status SdpaPlan::parse(const Goal& goal, const RunOptions& options, std::string_view text,
                        SdpaPlan* result) {
   result->goal_ = goal;
+  result->origin_.name = "text";
   plan::SdpaPlan& parsed = result->plan_;
   std::string error;
   if (!(result->is_forward() ? plan::parse_sdpa_plan(text, &parsed, &error)
@@ -56,38 +68,41 @@ Status SdpaPlan::check_problem(const SdpaProblem& given) const {
                        to_text(planned).c_str(), to_text(given).c_str());
 }
 
-template <class T>
-Status SdpaPlan::forward(const SdpaProblem& problem, const SdpaInputs<T>& inputs, TensorView<T> o,
-                         TensorView<T> lse, void* workspace, index_t bytes) const {
+template <class S>
+Status SdpaPlan::forward(const SdpaProblem& problem, const SdpaInputs<S>& inputs, TensorView<S> o,
+                         TensorView<Compute<S>> lse, void* workspace, index_t bytes) const {
   const Status matches = check_problem(problem);
   if (!matches.is_ok()) return matches;
   Lent lent(workspace, bytes);
-  return sdpa_forward<T>(problem, inputs, plan_, threads_, nullptr, o, lse, lent.get());
+  return sdpa_forward<S>(problem, inputs, plan_, threads_, nullptr, o, lse, lent.get());
 }
 
-template <class T>
-Status SdpaPlan::backward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
-                          const SdpaForwardResults<T>& forward, const SdpaGradients<T>& gradients,
+template <class S, class G>
+Status SdpaPlan::backward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
+                          const SdpaForwardResults<S>& forward, const SdpaGradients<G>& gradients,
                           void* workspace, index_t bytes) const {
   const Status matches = check_problem(problem);
   if (!matches.is_ok()) return matches;
-  if (gradients.set() != goal_.gradients) {
+  if (set_of<S>(gradients) != goal_.gradients) {
     return Status::error(StatusCode::invalid_argument,
-                         "the gradients, or accumulate, are not those that the plan is for");
+                         "the gradients, accumulate or in_f32 are not those that the plan is for");
   }
   Lent lent(workspace, bytes);
-  return sdpa_backward<T>(problem, inputs, forward, plan_, threads_, nullptr, gradients,
+  return sdpa_backward<S>(problem, inputs, forward, plan_, threads_, nullptr, gradients,
                           lent.get());
 }
 
-#define IOATTN_INSTANTIATE(T)                                                                      \
-  template Status SdpaPlan::forward(const SdpaProblem&, const SdpaInputs<T>&, TensorView<T>,       \
-                                    TensorView<T>, void*, index_t) const;                          \
-  template Status SdpaPlan::backward(const SdpaProblem&, const SdpaInputs<T>&,                     \
-                                     const SdpaForwardResults<T>&, const SdpaGradients<T>&, void*, \
+#define IOATTN_INSTANTIATE(S)                                                                \
+  template Status SdpaPlan::forward(const SdpaProblem&, const SdpaInputs<S>&, TensorView<S>, \
+                                    TensorView<Compute<S>>, void*, index_t) const
+IOATTN_FOR_ARRAY_TYPES(IOATTN_INSTANTIATE);
+#undef IOATTN_INSTANTIATE
+
+#define IOATTN_INSTANTIATE(S, G)                                                                   \
+  template Status SdpaPlan::backward(const SdpaProblem&, const SdpaInputs<S>&,                     \
+                                     const SdpaForwardResults<S>&, const SdpaGradients<G>&, void*, \
                                      index_t) const
-IOATTN_INSTANTIATE(float);
-IOATTN_INSTANTIATE(double);
+IOATTN_FOR_GRADIENT_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::api

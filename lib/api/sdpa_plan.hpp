@@ -36,12 +36,12 @@ class SdpaPlan {
 
   // As api::sdpa_forward and sdpa_backward. The problem must be the planned one, the gradients
   // those planned. `workspace` is null or holds workspace_bytes().
-  template <class T>
-  Status forward(const SdpaProblem& problem, const SdpaInputs<T>& inputs, TensorView<T> o,
-                 TensorView<T> lse, void* workspace, index_t bytes) const;
-  template <class T>
-  Status backward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
-                  const SdpaForwardResults<T>& forward, const SdpaGradients<T>& gradients,
+  template <class S>
+  Status forward(const SdpaProblem& problem, const SdpaInputs<S>& inputs, TensorView<S> o,
+                 TensorView<Compute<S>> lse, void* workspace, index_t bytes) const;
+  template <class S, class G>
+  Status backward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
+                  const SdpaForwardResults<S>& forward, const SdpaGradients<G>& gradients,
                   void* workspace, index_t bytes) const;
 
  private:
@@ -54,6 +54,7 @@ class SdpaPlan {
   index_t M_ = 0;
   int threads_ = 1;
   index_t workspace_bytes_ = 0;
+  PlanOrigin origin_;
 };
 
 }  // namespace ioattn::api

@@ -15,9 +15,9 @@ Status goal_of(const ioattn_pass& pass, const ioattn_sdpa_problem* problem,
     goal->gradients = {true, true, true, false};
     return status;
   }
-  status = check_gradients(goal->problem.shape.has_bias(), gradients);
+  status = check_gradients(goal->problem, gradients);
   if (!status.is_ok()) return status;
-  goal->gradients = set_of(*gradients);
+  goal->gradients = set_of(*gradients, goal->problem.dtype);
   return goal->gradients.is_empty() ? invalid("gradients: none is wanted") : Status::ok();
 }
 
@@ -65,13 +65,12 @@ ioattn_status ioattn_sdpa_execute_forward(const ioattn_plan* plan,
     const Status status =
         check_execution(plan, Pass::forward, problem, workspace, workspace_size, &planned, &given);
     if (!status.is_ok()) return status;
-    const auto run = [&](auto zero) {
+    return with_dtype(given.dtype, [&](auto zero) {
       using T = decltype(zero);
       return planned->forward<T>(given, inputs_of<T>(*problem), o_of<T>(*problem, o, o_stride),
                                  lse_of<T>(*problem, lse, lse_stride), workspace,
                                  static_cast<index_t>(workspace_size));
-    };
-    return given.dtype == DType::f32 ? run(float()) : run(double());
+    });
   });
 }
 
@@ -87,15 +86,16 @@ ioattn_status ioattn_sdpa_execute_backward(const ioattn_plan* plan,
     SdpaProblem given;
     Status status =
         check_execution(plan, Pass::backward, problem, workspace, workspace_size, &planned, &given);
-    if (status.is_ok()) status = check_gradients(given.shape.has_bias(), gradients);
+    if (status.is_ok()) status = check_gradients(given, gradients);
     if (!status.is_ok()) return status;
-    const auto run = [&](auto zero) {
-      using T = decltype(zero);
-      return planned->backward<T>(
-          given, inputs_of<T>(*problem),
-          results_of<T>(*problem, {d_o, d_o_stride}, {o, o_stride}, {lse, lse_stride}),
-          gradients_of<T>(*problem, *gradients), workspace, static_cast<index_t>(workspace_size));
-    };
-    return given.dtype == DType::f32 ? run(float()) : run(double());
+    const bool in_f32 = gradients->in_f32 != 0;
+    return with_gradient_types(given.dtype, in_f32, [&](auto element, auto gradient) {
+      using S = decltype(element);
+      return planned->backward<S>(
+          given, inputs_of<S>(*problem),
+          results_of<S>(*problem, {d_o, d_o_stride}, {o, o_stride}, {lse, lse_stride}),
+          gradients_of<decltype(gradient)>(*problem, *gradients), workspace,
+          static_cast<index_t>(workspace_size));
+    });
   });
 }

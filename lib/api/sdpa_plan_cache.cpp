@@ -11,6 +11,7 @@ namespace {
 struct Entry {
   plan::SdpaRequest request;
   std::optional<SdpaSet> set;
+  std::uint64_t generation;
   plan::SdpaPlan plan;
 };
 
@@ -33,12 +34,15 @@ Cache& the_cache() {
 // A child that was forked while another thread held the lock would wait forever: whoever does not
 // get it at once does without.
 bool find_sdpa_plan(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
-                    plan::SdpaPlan* plan) {
+                    std::uint64_t generation, plan::SdpaPlan* plan) {
   Cache& cache = the_cache();
   const std::unique_lock lock(cache.mutex, std::try_to_lock);
   if (!lock) return false;
   for (const std::optional<Entry>& entry : cache.entries) {
-    if (!entry || !(entry->request == request) || entry->set != set) continue;
+    if (!entry || !(entry->request == request) || entry->set != set ||
+        entry->generation != generation) {
+      continue;
+    }
     *plan = entry->plan;
     return true;
   }
@@ -46,11 +50,11 @@ bool find_sdpa_plan(const plan::SdpaRequest& request, const std::optional<SdpaSe
 }
 
 void keep_sdpa_plan(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
-                    const plan::SdpaPlan& plan) {
+                    std::uint64_t generation, const plan::SdpaPlan& plan) {
   Cache& cache = the_cache();
   const std::unique_lock lock(cache.mutex, std::try_to_lock);
   if (!lock) return;
-  cache.entries[cache.next] = {request, set, plan};
+  cache.entries[cache.next] = {request, set, generation, plan};
   cache.next = (cache.next + 1) % cache.entries.size();
 }
 

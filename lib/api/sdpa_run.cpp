@@ -3,6 +3,7 @@
 #include "api/layer_checks.hpp"
 #include "api/lent_memory.hpp"
 #include "api/sdpa_run.hpp"
+#include "api/sdpa_types.hpp"
 #include "schedules/sdpa.hpp"
 
 namespace ioattn::api {
@@ -22,15 +23,16 @@ void fill_heads(const TensorView<T>& view, T value) {
 }
 
 // What the passes of both directions have in common.
-template <class T, class Task>
-Status prepare(const SdpaRun& run, const SdpaInputs<T>& inputs, Task* task) {
+template <class S, class Task>
+Status prepare(const SdpaRun& run, const SdpaInputs<S>& inputs, Task* task) {
   const kernels::Kernels* kernels = nullptr;
   const Status found = kernels_of(run.plan.isa, &kernels);
   if (!found.is_ok()) return found;
+  if (run.kernels != nullptr) kernels = run.kernels;
   task->shape = run.problem.shape;
   task->in = inputs;
-  task->scale = static_cast<T>(scale_of(run.problem));
-  task->kernels = &kernels->table<T>();
+  task->scale = static_cast<Compute<S>>(scale_of(run.problem));
+  task->kernels = &kernels->table<S>();
   task->threads = std::max(run.threads, 1);
   task->observer = run.observer;
   task->memory = run.memory;
@@ -39,19 +41,19 @@ Status prepare(const SdpaRun& run, const SdpaInputs<T>& inputs, Task* task) {
 
 }  // namespace
 
-template <class T>
-Status run_forward(const SdpaRun& run, const SdpaInputs<T>& inputs, TensorView<T> o,
-                   TensorView<T> lse) {
+template <class S>
+Status run_forward(const SdpaRun& run, const SdpaInputs<S>& inputs, TensorView<S> o,
+                   TensorView<Compute<S>> lse) {
   drop_empty(&o);
   drop_empty(&lse);
   if (o.data == nullptr && lse.data == nullptr) return Status::ok();
   if (seen_keys(run.problem.shape.head()).is_empty()) {
     if (run.only_tells()) return Status::ok();
-    fill_heads(o, T(0));
-    fill_heads(lse, -std::numeric_limits<T>::infinity());
+    fill_heads(o, S{});
+    fill_heads(lse, -std::numeric_limits<Compute<S>>::infinity());
     return Status::ok();
   }
-  schedules::SdpaForwardTask<T> task;
+  schedules::SdpaForwardTask<S> task;
   const Status prepared = prepare(run, inputs, &task);
   if (!prepared.is_ok()) return prepared;
   task.o = o;
@@ -60,9 +62,9 @@ Status run_forward(const SdpaRun& run, const SdpaInputs<T>& inputs, TensorView<T
   return schedules::sdpa_forward(task);
 }
 
-template <class T>
-Status run_backward(const SdpaRun& run, const SdpaInputs<T>& inputs,
-                    const SdpaForwardResults<T>& forward, SdpaGradients<T> out) {
+template <class S, class G>
+Status run_backward(const SdpaRun& run, const SdpaInputs<S>& inputs,
+                    const SdpaForwardResults<S>& forward, SdpaGradients<G> out) {
   drop_empty(&out.dq);
   drop_empty(&out.dk);
   drop_empty(&out.dv);
@@ -71,16 +73,20 @@ Status run_backward(const SdpaRun& run, const SdpaInputs<T>& inputs,
   const SdpaShape& shape = run.problem.shape;
   if (shape.heads == 0 || shape.n == 0 || shape.dv == 0 || seen_keys(shape.head()).is_empty()) {
     if (out.accumulate || run.only_tells()) return Status::ok();
-    for (const TensorView<T>& view : {out.dq, out.dk, out.dv, out.d_bias}) fill_heads(view, T(0));
+    for (const TensorView<G>& view : {out.dq, out.dk, out.dv, out.d_bias}) fill_heads(view, G{});
     return Status::ok();
   }
-  schedules::SdpaBackwardTask<T> task;
+  schedules::SdpaBackwardTask<S> task;
   const Status prepared = prepare(run, inputs, &task);
   if (!prepared.is_ok()) return prepared;
   task.d_o = forward.d_o;
   task.o = forward.o;
   task.lse = forward.lse;
-  task.out = out;
+  if constexpr (std::is_same_v<G, Compute<S>>) {
+    task.out = out;
+  } else {
+    task.rounded = out;
+  }
   task.blocks = run.plan.blocks;
   return schedules::sdpa_backward(task);
 }
@@ -94,32 +100,37 @@ TensorView<T> wanted(bool is_wanted, index_t batch, index_t heads, index_t rows,
   return {is_wanted ? &element : nullptr, batch, heads, rows, cols, 0, 0, 0};
 }
 
-template <class T>
+template <class S, class G>
 Status tell(const SdpaRun& run, const SdpaSet* set) {
+  using T = Compute<S>;
   const SdpaShape& s = run.problem.shape;
-  const SdpaInputs<T> inputs = {wanted<const T>(true, s.batch, s.heads, s.n, s.d),
-                                wanted<const T>(true, s.batch, s.kv_heads, s.m, s.d),
-                                wanted<const T>(true, s.batch, s.kv_heads, s.m, s.dv),
-                                wanted<const T>(true, s.bias_batch, s.bias_heads, s.n, s.m)};
+  const SdpaInputs<S> inputs = {wanted<const S>(true, s.batch, s.heads, s.n, s.d),
+                                wanted<const S>(true, s.batch, s.kv_heads, s.m, s.d),
+                                wanted<const S>(true, s.batch, s.kv_heads, s.m, s.dv),
+                                wanted<const S>(true, s.bias_batch, s.bias_heads, s.n, s.m)};
   if (set == nullptr) {
-    return run_forward<T>(run, inputs, wanted<T>(true, s.batch, s.heads, s.n, s.dv),
+    return run_forward<S>(run, inputs, wanted<S>(true, s.batch, s.heads, s.n, s.dv),
                           wanted<T>(true, s.batch, s.heads, 1, s.n));
   }
-  const TensorView<const T> o = wanted<const T>(true, s.batch, s.heads, s.n, s.dv);
+  const TensorView<const S> o = wanted<const S>(true, s.batch, s.heads, s.n, s.dv);
   const TensorView<const T> lse = wanted<const T>(true, s.batch, s.heads, 1, s.n);
-  return run_backward<T>(run, inputs, {o, o, lse},
-                         {wanted<T>(set->dQ, s.batch, s.heads, s.n, s.d),
-                          wanted<T>(set->dK, s.batch, s.kv_heads, s.m, s.d),
-                          wanted<T>(set->dV, s.batch, s.kv_heads, s.m, s.dv), set->accumulate,
-                          wanted<T>(set->dBias, s.bias_batch, s.bias_heads, s.n, s.m)});
+  return run_backward<S, G>(run, inputs, {o, o, lse},
+                            {wanted<G>(set->dQ, s.batch, s.heads, s.n, s.d),
+                             wanted<G>(set->dK, s.batch, s.kv_heads, s.m, s.d),
+                             wanted<G>(set->dV, s.batch, s.kv_heads, s.m, s.dv), set->accumulate,
+                             wanted<G>(set->dBias, s.bias_batch, s.bias_heads, s.n, s.m)});
 }
 
 Status told(const SdpaProblem& problem, const plan::SdpaPlan& plan, const SdpaSet* set, int threads,
             index_t* bytes) {
   schedules::CallerMemory memory;
   const SdpaRun run = {problem, plan, threads, nullptr, &memory};
-  return workspace_told(
-      problem.dtype == DType::f32 ? tell<float>(run, set) : tell<double>(run, set), memory, bytes);
+  const bool in_f32 = set != nullptr && set->in_f32;
+  const Status status =
+      with_gradient_types(problem.dtype, in_f32, [&](auto element, auto gradient) {
+        return tell<decltype(element), decltype(gradient)>(run, set);
+      });
+  return workspace_told(status, memory, bytes);
 }
 
 }  // namespace
@@ -134,41 +145,48 @@ Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, cons
   return told(problem, plan, &set, threads, bytes);
 }
 
-template <class T>
-Status sdpa_forward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
-                    const plan::SdpaPlan& plan, int threads, Observer* observer, TensorView<T> o,
-                    TensorView<T> lse, schedules::CallerMemory* memory) {
+template <class S>
+Status sdpa_forward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
+                    const plan::SdpaPlan& plan, int threads, Observer* observer, TensorView<S> o,
+                    TensorView<Compute<S>> lse, schedules::CallerMemory* memory,
+                    const kernels::Kernels* kernels) {
   Status status = validate_problem(problem);
   if (!status.is_ok()) return status;
   if (status = check_forward(inputs, o, lse); !status.is_ok()) return status;
   if (status = validate_plan(plan); !status.is_ok()) return status;
-  return run_forward<T>({problem, plan, threads, observer, memory}, inputs, o, lse);
+  return run_forward<S>({problem, plan, threads, observer, memory, kernels}, inputs, o, lse);
 }
 
-template <class T>
-Status sdpa_backward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
-                     const SdpaForwardResults<T>& forward, const plan::SdpaPlan& plan, int threads,
-                     Observer* observer, const SdpaGradients<T>& gradients,
-                     schedules::CallerMemory* memory) {
+template <class S, class G>
+Status sdpa_backward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
+                     const SdpaForwardResults<S>& forward, const plan::SdpaPlan& plan, int threads,
+                     Observer* observer, const SdpaGradients<G>& gradients,
+                     schedules::CallerMemory* memory, const kernels::Kernels* kernels) {
   Status status = validate_problem(problem);
   if (!status.is_ok()) return status;
   if (status = check_backward(inputs, forward, gradients); !status.is_ok()) return status;
   if (status = validate_plan(plan, gradients.set()); !status.is_ok()) return status;
-  return run_backward<T>({problem, plan, threads, observer, memory}, inputs, forward, gradients);
+  return run_backward<S, G>({problem, plan, threads, observer, memory, kernels}, inputs, forward,
+                            gradients);
 }
 
-#define IOATTN_INSTANTIATE(T)                                                                      \
-  template Status run_forward(const SdpaRun&, const SdpaInputs<T>&, TensorView<T>, TensorView<T>); \
-  template Status run_backward(const SdpaRun&, const SdpaInputs<T>&, const SdpaForwardResults<T>&, \
-                               SdpaGradients<T>);                                                  \
-  template Status sdpa_forward(const SdpaProblem&, const SdpaInputs<T>&, const plan::SdpaPlan&,    \
-                               int, Observer*, TensorView<T>, TensorView<T>,                       \
-                               schedules::CallerMemory*);                                          \
-  template Status sdpa_backward(const SdpaProblem&, const SdpaInputs<T>&,                          \
-                                const SdpaForwardResults<T>&, const plan::SdpaPlan&, int,          \
-                                Observer*, const SdpaGradients<T>&, schedules::CallerMemory*)
-IOATTN_INSTANTIATE(float);
-IOATTN_INSTANTIATE(double);
+#define IOATTN_INSTANTIATE(S)                                                                   \
+  template Status run_forward(const SdpaRun&, const SdpaInputs<S>&, TensorView<S>,              \
+                              TensorView<Compute<S>>);                                          \
+  template Status sdpa_forward(const SdpaProblem&, const SdpaInputs<S>&, const plan::SdpaPlan&, \
+                               int, Observer*, TensorView<S>, TensorView<Compute<S>>,           \
+                               schedules::CallerMemory*, const kernels::Kernels*)
+IOATTN_FOR_ARRAY_TYPES(IOATTN_INSTANTIATE);
+#undef IOATTN_INSTANTIATE
+
+#define IOATTN_INSTANTIATE(S, G)                                                                   \
+  template Status run_backward(const SdpaRun&, const SdpaInputs<S>&, const SdpaForwardResults<S>&, \
+                               SdpaGradients<G>);                                                  \
+  template Status sdpa_backward(const SdpaProblem&, const SdpaInputs<S>&,                          \
+                                const SdpaForwardResults<S>&, const plan::SdpaPlan&, int,          \
+                                Observer*, const SdpaGradients<G>&, schedules::CallerMemory*,      \
+                                const kernels::Kernels*)
+IOATTN_FOR_GRADIENT_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::api

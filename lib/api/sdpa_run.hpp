@@ -13,47 +13,48 @@ struct SdpaRun {
   int threads = 1;
   Observer* observer = nullptr;
   schedules::CallerMemory* memory = nullptr;  // null: the heap
+  const kernels::Kernels* kernels = nullptr;  // in place of those of the plan's ISA
 
   bool only_tells() const { return memory != nullptr && memory->only_tells(); }
 };
 
-template <class T>
-Status run_forward(const SdpaRun& run, const SdpaInputs<T>& inputs, TensorView<T> o,
-                   TensorView<T> lse);
-template <class T>
-Status run_backward(const SdpaRun& run, const SdpaInputs<T>& inputs,
-                    const SdpaForwardResults<T>& forward, SdpaGradients<T> out);
+template <class S>
+Status run_forward(const SdpaRun& run, const SdpaInputs<S>& inputs, TensorView<S> o,
+                   TensorView<Compute<S>> lse);
+template <class S, class G>
+Status run_backward(const SdpaRun& run, const SdpaInputs<S>& inputs,
+                    const SdpaForwardResults<S>& forward, SdpaGradients<G> out);
 
 // Pointers, strides and overlaps.
-template <class T>
-Status check_forward(const SdpaInputs<T>& inputs, const TensorView<T>& o,
-                     const TensorView<T>& lse) {
+template <class S>
+Status check_forward(const SdpaInputs<S>& inputs, const TensorView<S>& o,
+                     const TensorView<Compute<S>>& lse) {
   TensorCheck check;
-  check.input<T>("Q", inputs.q);
-  check.input<T>("K", inputs.k);
-  check.input<T>("V", inputs.v);
-  check.input<T>("bias", inputs.bias);
-  if (o.data != nullptr) check.output<T>("O", o);
-  if (lse.data != nullptr) check.output<T>("LSE", lse);
+  check.input<S>("Q", inputs.q);
+  check.input<S>("K", inputs.k);
+  check.input<S>("V", inputs.v);
+  check.input<S>("bias", inputs.bias);
+  if (o.data != nullptr) check.output<S>("O", o);
+  if (lse.data != nullptr) check.output<Compute<S>>("LSE", lse);
   return check.status();
 }
 
-template <class T>
-Status check_backward(const SdpaInputs<T>& inputs, const SdpaForwardResults<T>& forward,
-                      const SdpaGradients<T>& gradients) {
+template <class S, class G>
+Status check_backward(const SdpaInputs<S>& inputs, const SdpaForwardResults<S>& forward,
+                      const SdpaGradients<G>& gradients) {
   const SdpaSet set = gradients.set();
   TensorCheck check;
-  check.input<T>("Q", inputs.q);
-  check.input<T>("K", inputs.k);
-  check.input<T>("V", inputs.v);
-  check.input<T>("bias", inputs.bias);
-  check.input<T>("dO", forward.d_o);
-  if (forward.o.data != nullptr || set.delta()) check.input<T>("O", forward.o);
-  if (forward.lse.data != nullptr || !set.is_empty()) check.input<T>("LSE", forward.lse);
-  if (set.dQ) check.output<T>("dQ", gradients.dq);
-  if (set.dK) check.output<T>("dK", gradients.dk);
-  if (set.dV) check.output<T>("dV", gradients.dv);
-  if (set.dBias) check.output<T>("dBias", gradients.d_bias);
+  check.input<S>("Q", inputs.q);
+  check.input<S>("K", inputs.k);
+  check.input<S>("V", inputs.v);
+  check.input<S>("bias", inputs.bias);
+  check.input<S>("dO", forward.d_o);
+  if (forward.o.data != nullptr || set.delta()) check.input<S>("O", forward.o);
+  if (forward.lse.data != nullptr || !set.is_empty()) check.input<Compute<S>>("LSE", forward.lse);
+  if (set.dQ) check.output<G>("dQ", gradients.dq);
+  if (set.dK) check.output<G>("dK", gradients.dk);
+  if (set.dV) check.output<G>("dV", gradients.dv);
+  if (set.dBias) check.output<G>("dBias", gradients.d_bias);
   return check.status();
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/sdpa_run.hpp"
+#include "api/sdpa_types.hpp"
 #include "parallel/parallel.hpp"
 
 namespace ioattn::api {
@@ -52,6 +53,7 @@ class PackedRun {
       jobs_[i].sequence = &sequences[i];
       jobs_[i].fma = work_of(sequences[i].problem.shape);
       total += jobs_[i].fma;
+      queries_ += sequences[i].problem.shape.n;
     }
     threads_ = threads_for(total, options);
     for (Job& job : jobs_) {
@@ -111,8 +113,12 @@ class PackedRun {
   Status plan_job(Job* job) const {
     try {
       const SdpaProblem& problem = job->sequence->problem;
-      Status status = set_ ? plan_sdpa(problem, *set_, options_, &job->plan)
-                           : plan_sdpa(problem, options_, &job->plan);
+      RunOptions options = options_;
+      if (options.memory_limit_bytes >= 0 && queries_ > 0) {
+        options.memory_limit_bytes = share_of(problem.shape.n);
+      }
+      Status status = set_ ? plan_sdpa(problem, *set_, options, &job->plan)
+                           : plan_sdpa(problem, options, &job->plan);
       if (!status.is_ok()) return status;
       return set_ ? workspace_of(problem, job->plan, *set_, job->threads, &job->bytes)
                   : workspace_of(problem, job->plan, job->threads, &job->bytes);
@@ -123,62 +129,72 @@ class PackedRun {
     }
   }
 
+  // Of the limit of scratch memory, by queries: sequences run beside each other.
+  index_t share_of(index_t queries) const {
+    const index_t limit = options_.memory_limit_bytes;
+    return limit / queries_ * queries + limit % queries_ * queries / queries_;
+  }
+
   std::optional<SdpaSet> set_;
   RunOptions options_;
+  index_t queries_ = 0;
   int threads_ = 1;
   Jobs jobs_;
 };
 
 }  // namespace
 
-template <class T>
+template <class S>
 Status packed_forward(std::span<const Sequence> sequences, const RunOptions& options,
-                      const SdpaInputs<T>& inputs, TensorView<T> o, TensorView<T> lse) {
+                      const SdpaInputs<S>& inputs, TensorView<S> o, TensorView<Compute<S>> lse) {
   const Status checked = check_forward(inputs, o, lse);
   if (!checked.is_ok()) return checked;
   PackedRun packed(sequences, std::nullopt, options);
   return packed.run([&](const Job& job, schedules::CallerMemory* memory) {
     const Sequence& s = *job.sequence;
     const index_t n = s.problem.shape.n;
-    return run_forward<T>({s.problem, job.plan, job.threads, nullptr, memory}, inputs_of(inputs, s),
+    return run_forward<S>({s.problem, job.plan, job.threads, nullptr, memory}, inputs_of(inputs, s),
                           rows_of(o, s.first_query, n), columns_of(lse, s.first_query, n));
   });
 }
 
-template <class T>
+template <class S, class G>
 Status packed_backward(std::span<const Sequence> sequences, const RunOptions& options,
-                       const SdpaInputs<T>& inputs, const SdpaForwardResults<T>& forward,
-                       const SdpaGradients<T>& gradients) {
+                       const SdpaInputs<S>& inputs, const SdpaForwardResults<S>& forward,
+                       const SdpaGradients<G>& gradients) {
   const Status checked = check_backward(inputs, forward, gradients);
   if (!checked.is_ok()) return checked;
-  const SdpaSet set = gradients.set();
+  const SdpaSet set = set_of<S>(gradients);
   const index_t queries = forward.d_o.heads * forward.d_o.rows;
   const Status small =
-      plan::check_scratch(set, queries, dtype_of<T>::value, options.memory_limit_bytes);
+      plan::check_scratch(set, queries, dtype_of<S>::value, options.memory_limit_bytes);
   if (!small.is_ok()) return small;
   PackedRun packed(sequences, set, options);
   return packed.run([&](const Job& job, schedules::CallerMemory* memory) {
     const Sequence& s = *job.sequence;
     const SdpaShape& shape = s.problem.shape;
-    const SdpaForwardResults<T> results = {rows_of(forward.d_o, s.first_query, shape.n),
+    const SdpaForwardResults<S> results = {rows_of(forward.d_o, s.first_query, shape.n),
                                            rows_of(forward.o, s.first_query, shape.n),
                                            columns_of(forward.lse, s.first_query, shape.n)};
-    const SdpaGradients<T> out = {
+    const SdpaGradients<G> out = {
         rows_of(gradients.dq, s.first_query, shape.n), rows_of(gradients.dk, s.first_key, shape.m),
         rows_of(gradients.dv, s.first_key, shape.m), gradients.accumulate};
-    return run_backward<T>({s.problem, job.plan, job.threads, nullptr, memory},
-                           inputs_of(inputs, s), results, out);
+    return run_backward<S, G>({s.problem, job.plan, job.threads, nullptr, memory},
+                              inputs_of(inputs, s), results, out);
   });
 }
 
-#define IOATTN_INSTANTIATE(T)                                                         \
-  template Status packed_forward(std::span<const Sequence>, const RunOptions&,        \
-                                 const SdpaInputs<T>&, TensorView<T>, TensorView<T>); \
+#define IOATTN_INSTANTIATE(S)                                                  \
+  template Status packed_forward(std::span<const Sequence>, const RunOptions&, \
+                                 const SdpaInputs<S>&, TensorView<S>, TensorView<Compute<S>>)
+IOATTN_FOR_ARRAY_TYPES(IOATTN_INSTANTIATE);
+#undef IOATTN_INSTANTIATE
+
+#define IOATTN_INSTANTIATE(S, G)                                                      \
   template Status packed_backward(std::span<const Sequence>, const RunOptions&,       \
-                                  const SdpaInputs<T>&, const SdpaForwardResults<T>&, \
-                                  const SdpaGradients<T>&)
-IOATTN_INSTANTIATE(float);
-IOATTN_INSTANTIATE(double);
+                                  const SdpaInputs<S>&, const SdpaForwardResults<S>&, \
+                                  const SdpaGradients<G>&)
+IOATTN_FOR_GRADIENT_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::api

@@ -16,12 +16,12 @@ struct Sequence {
 
 // As sdpa_forward and sdpa_backward, of all sequences; tensors have batch = 1 and all packed rows.
 // Long sequences are taken one after the other by all threads, the others are shared out.
-template <class T>
+template <class S>
 Status packed_forward(std::span<const Sequence> sequences, const RunOptions& options,
-                      const SdpaInputs<T>& inputs, TensorView<T> o, TensorView<T> lse);
-template <class T>
+                      const SdpaInputs<S>& inputs, TensorView<S> o, TensorView<Compute<S>> lse);
+template <class S, class G>
 Status packed_backward(std::span<const Sequence> sequences, const RunOptions& options,
-                       const SdpaInputs<T>& inputs, const SdpaForwardResults<T>& forward,
-                       const SdpaGradients<T>& gradients);
+                       const SdpaInputs<S>& inputs, const SdpaForwardResults<S>& forward,
+                       const SdpaGradients<G>& gradients);
 
 }  // namespace ioattn::api

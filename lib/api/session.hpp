@@ -7,6 +7,7 @@
 #include "base/status.hpp"
 #include "kernels/registry.hpp"
 #include "plan/planner.hpp"
+#include "wisdom/wisdom.hpp"
 
 namespace ioattn::api {
 
@@ -18,6 +19,9 @@ struct RunOptions {
   index_t memory_limit_bytes = -1;
   std::optional<Schedule> schedule;
   bool literal = false;
+  wisdom::Rigor rigor = wisdom::Rigor::estimate;
+  double time_limit_seconds = 0;  // of a search; 0: that of the rigor
+  bool reproducible = false;      // no wisdom
 };
 
 // The kernels that calls use: IOATTN_ISA or the best that the CPU has.

@@ -49,10 +49,15 @@ void TensorCheck::add(const char* name, const void* data, Shape shape, std::size
   if (is_output && !nested) {
     return fail(StatusCode::invalid_argument, ": its strides make elements overlap");
   }
-  tensors_.push_back({name, begin / element, end / element, shape, nested, is_output});
+  // Tensors of one call may have elements of several sizes: bytes from here on.
+  for (Dimension& dimension : shape.outer) {
+    if (dimension.count > 1) dimension.stride *= static_cast<index_t>(element);
+  }
+  shape.cols *= static_cast<index_t>(element);
+  tensors_.push_back({name, begin, end, shape, nested, is_output});
 }
 
-// Whether one of the elements has an offset in [first, last).
+// Whether a byte of one of the elements has an offset in [first, last).
 bool TensorCheck::has_element_in(const Tensor& nested, index_t first, index_t last) {
   for (const Dimension& dimension : nested.shape.outer) {
     if (dimension.count == 1) continue;

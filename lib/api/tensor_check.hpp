@@ -35,9 +35,9 @@ class TensorCheck {
   };
   struct Tensor {
     const char* name;
-    std::uintptr_t begin, end;  // in elements
-    Shape shape;                // outer dimensions by falling strides
-    bool nested;                // every stride spans what is inside
+    std::uintptr_t begin, end;
+    Shape shape;  // in bytes, outer dimensions by falling strides
+    bool nested;  // every stride spans what is inside
     bool is_output;
   };
 

@@ -124,5 +124,23 @@ TEST(Fork, WhileAnotherThreadComputes) {
   EXPECT_EQ(wrong, 0);
 }
 
+// Whoever changes wisdom holds a lock, which a child that was forked meanwhile takes over.
+TEST(Fork, WhileAnotherThreadChangesWisdom) {
+  if (IOATTN_SANITIZER_OWNS_MALLOC) GTEST_SKIP() << "the sanitizer's allocator takes no such fork";
+  std::atomic<bool> done{false};
+  std::thread changing([&] {
+    while (!done) EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
+  });
+  for (int i = 0; i < 50 && !testing::Test::HasFailure(); ++i) {
+    expect_child_succeeds([] {
+      size_t needed = 0;
+      return ioattn_wisdom_export_text(nullptr, 0, &needed) == IOATTN_OK && needed > 0 &&
+             ioattn_wisdom_forget() == IOATTN_OK;
+    });
+  }
+  done = true;
+  changing.join();
+}
+
 }  // namespace
 }  // namespace ioattn_test

@@ -67,13 +67,6 @@ struct BiasedCall : SdpaCall<T> {
   reference::StridedTensor<T> bias{1, 1, 1, 1, Layout::bhsd}, d_bias{1, 1, 1, 1, Layout::bhsd};
 };
 
-ioattn_options with_threads(int threads) {
-  ioattn_options options = {};
-  options.struct_size = sizeof options;
-  options.threads = threads;
-  return options;
-}
-
 TYPED_TEST(BiasedSdpa, IsTheOracles) {
   for (std::size_t i = 0; i < std::size(cases); ++i) {
     SCOPED_TRACE("case " + std::to_string(i));

@@ -17,6 +17,12 @@ namespace ioattn_test {
 namespace reference = ioattn_reference;
 using reference::Layout;
 
+inline ioattn_options with_threads(int threads) {
+  ioattn_options options = default_options();
+  options.threads = threads;
+  return options;
+}
+
 struct SdpaSizes {
   std::size_t batch, heads, kv_heads, n, m, d, dv;
 };

@@ -44,13 +44,6 @@ void prepare(const Case& c, SdpaCall<T>* call) {
   p.k_starts = c.k_starts.data();
 }
 
-ioattn_options with_threads(int threads) {
-  ioattn_options options = {};
-  options.struct_size = sizeof options;
-  options.threads = threads;
-  return options;
-}
-
 // Sequence b by a call of its own.
 template <class T>
 void run_alone(SdpaCall<T>* call, std::size_t b) {

@@ -59,18 +59,19 @@ TEST(SdpaPlanCache, KeepsPlansApart) {
   plan::SdpaRequest request;
   plan::SdpaPlan plan;
   request.M = 12345;
-  EXPECT_FALSE(api::find_sdpa_plan(request, std::nullopt, &plan));
+  EXPECT_FALSE(api::find_sdpa_plan(request, std::nullopt, 1, &plan));
   plan.blocks.rows.r = 77;
-  api::keep_sdpa_plan(request, std::nullopt, plan);
+  api::keep_sdpa_plan(request, std::nullopt, 1, plan);
   plan::SdpaPlan found;
-  EXPECT_TRUE(api::find_sdpa_plan(request, std::nullopt, &found));
+  EXPECT_TRUE(api::find_sdpa_plan(request, std::nullopt, 1, &found));
   EXPECT_EQ(found, plan);
-  EXPECT_FALSE(api::find_sdpa_plan(request, SdpaSet{}, &found));
+  EXPECT_FALSE(api::find_sdpa_plan(request, SdpaSet{}, 1, &found));
+  EXPECT_FALSE(api::find_sdpa_plan(request, std::nullopt, 2, &found)) << "wisdom has changed";
   // The oldest make room.
   for (request.M = 1; request.M <= 16; ++request.M)
-    api::keep_sdpa_plan(request, std::nullopt, plan);
+    api::keep_sdpa_plan(request, std::nullopt, 1, plan);
   request.M = 12345;
-  EXPECT_FALSE(api::find_sdpa_plan(request, std::nullopt, &found));
+  EXPECT_FALSE(api::find_sdpa_plan(request, std::nullopt, 1, &found));
 }
 
 TEST(SdpaPlanCache, IsSharedByThreads) {

@@ -1,0 +1,139 @@
+#include "api/timed_sdpa.hpp"
+
+#include <vector>
+
+#include "base/half.hpp"
+
+namespace ioattn::api {
+namespace {
+
+// How many numbers a run reads and writes.
+struct Counts {
+  index_t inputs = 0, results = 0, sums = 0, gradients = 0;
+
+  Counts(const SdpaProblem& problem, const std::optional<SdpaSet>& set) {
+    const SdpaShape& s = problem.shape;
+    const index_t queries = s.all_heads() * s.n, keys = s.all_kv_heads() * s.m;
+    const index_t bias = s.all_biases() * s.n * s.m;
+    inputs = queries * s.d + keys * (s.d + s.dv) + bias;
+    results = queries * s.dv;
+    sums = queries;
+    if (!set) return;
+    inputs += queries * s.dv;
+    gradients = queries * s.d + keys * (s.d + s.dv) + bias;
+  }
+};
+
+// Numbers of a type, of which dense tensors are taken.
+template <class T>
+class Numbers {
+ public:
+  explicit Numbers(index_t count) : memory_(static_cast<std::size_t>(count)) {}
+  TensorView<T> take(index_t batch, index_t heads, index_t rows, index_t cols) {
+    T* data = memory_.data() + taken_;
+    taken_ += static_cast<std::size_t>(batch * heads * rows * cols);
+    return dense_tensor(data, batch, heads, rows, cols);
+  }
+  // From -1 to 1, by Knuth's linear congruential generator.
+  void fill() {
+    std::uint64_t state = 1;
+    for (T& number : memory_) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      const auto value =
+          static_cast<Compute<T>>(static_cast<double>(state >> 40) / double(1 << 23) - 1);
+      if constexpr (is_half_storage<T>) {
+        number = from_float<T>(value);
+      } else {
+        number = value;
+      }
+    }
+  }
+
+ private:
+  std::vector<T> memory_;
+  std::size_t taken_ = 0;
+};
+
+template <class S, class G>
+class Timed final : public TimedSdpa {
+ public:
+  Timed(const SdpaProblem& problem, const std::optional<SdpaSet>& set, int threads)
+      : problem_(problem),
+        set_(set),
+        threads_(threads),
+        inputs_(Counts(problem, set).inputs),
+        results_(Counts(problem, set).results),
+        sums_(Counts(problem, set).sums),
+        wanted_(Counts(problem, set).gradients) {
+    const SdpaShape& s = problem.shape;
+    const auto take = [&](auto* from, index_t heads, index_t rows, index_t cols) {
+      return from->take(s.batch, heads, rows, cols);
+    };
+    const auto take_bias = [&](auto* from) {
+      return from->take(s.bias_batch, s.bias_heads, s.n, s.m);
+    };
+    q_ = take(&inputs_, s.heads, s.n, s.d);
+    k_ = take(&inputs_, s.kv_heads, s.m, s.d);
+    v_ = take(&inputs_, s.kv_heads, s.m, s.dv);
+    if (s.has_bias()) bias_ = take_bias(&inputs_);
+    o_ = take(&results_, s.heads, s.n, s.dv);
+    lse_ = take(&sums_, s.heads, 1, s.n);
+    if (set) {
+      d_o_ = take(&inputs_, s.heads, s.n, s.dv);
+      if (set->dQ) gradients_.dq = take(&wanted_, s.heads, s.n, s.d);
+      if (set->dK) gradients_.dk = take(&wanted_, s.kv_heads, s.m, s.d);
+      if (set->dV) gradients_.dv = take(&wanted_, s.kv_heads, s.m, s.dv);
+      if (set->dBias) gradients_.d_bias = take_bias(&wanted_);
+    }
+    inputs_.fill();
+  }
+
+  Status forward(const plan::SdpaPlan& plan) {
+    return sdpa_forward<S>(problem_, inputs(), plan, threads_, nullptr, o_, lse_);
+  }
+  Status run(const plan::SdpaPlan& plan) override {
+    if (!set_) return forward(plan);
+    return sdpa_backward<S, G>(problem_, inputs(), {d_o_, o_, lse_}, plan, threads_, nullptr,
+                               gradients_);
+  }
+
+ private:
+  SdpaInputs<S> inputs() const { return {q_, k_, v_, bias_}; }
+
+  SdpaProblem problem_;
+  std::optional<SdpaSet> set_;
+  int threads_;
+  Numbers<S> inputs_, results_;
+  Numbers<Compute<S>> sums_;
+  Numbers<G> wanted_;
+  TensorView<S> q_, k_, v_, bias_, o_, d_o_;
+  TensorView<Compute<S>> lse_;
+  SdpaGradients<G> gradients_;
+};
+
+template <class S, class G>
+Status make_timed(const SdpaProblem& problem, const std::optional<SdpaSet>& set, int threads,
+                  const plan::SdpaPlan& forward, std::unique_ptr<TimedSdpa>* result) {
+  auto timed = std::make_unique<Timed<S, G>>(problem, set, threads);
+  const Status status = set ? timed->forward(forward) : Status::ok();
+  *result = std::move(timed);
+  return status;
+}
+
+}  // namespace
+
+Status TimedSdpa::make(const SdpaProblem& problem, const std::optional<SdpaSet>& set, int threads,
+                       const plan::SdpaPlan& forward, std::unique_ptr<TimedSdpa>* result) {
+  return with_gradient_types(problem.dtype, set && set->in_f32, [&](auto of_array, auto of_sum) {
+    return make_timed<decltype(of_array), decltype(of_sum)>(problem, set, threads, forward, result);
+  });
+}
+
+index_t TimedSdpa::bytes(const SdpaProblem& problem, const std::optional<SdpaSet>& set) {
+  const Counts counts(problem, set);
+  const index_t size = size_of(problem.dtype), of_sum = is_half(problem.dtype) ? 4 : size;
+  return (counts.inputs + counts.results) * size + counts.sums * of_sum +
+         counts.gradients * (set && set->in_f32 ? of_sum : size);
+}
+
+}  // namespace ioattn::api

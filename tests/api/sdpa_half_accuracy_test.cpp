@@ -1,0 +1,110 @@
+// Against float64 on the rounded inputs: results in 16 bits are those of f32, rounded once.
+
+#include <algorithm>
+#include <cstdio>
+
+#include "api/half_call.hpp"
+
+namespace ioattn_test {
+namespace {
+
+// SDPA of one head by plain loops in double; gradients from the O that the backward pass is given.
+struct Exact {
+  std::vector<double> o, lse, dq, dk, dv;
+
+  template <class Call>
+  explicit Exact(const Call& call) {
+    const auto& p = call.problem;
+    const std::vector<double> q = numbers(call.q), k = numbers(call.k), v = numbers(call.v),
+                              d_o = numbers(call.d_o), given = numbers(call.o);
+    const auto n = std::size_t(p.n), m = std::size_t(p.m), d = std::size_t(p.d),
+               e = std::size_t(p.dv);
+    const double scale = 1 / std::sqrt(double(d));
+    o.resize(n * e);
+    lse.resize(n);
+    dq.resize(n * d);
+    dk.resize(m * d);
+    dv.resize(m * e);
+    std::vector<double> f(m);
+    for (std::size_t i = 0; i < n; ++i) {
+      double sum = 0, delta = 0, largest = -HUGE_VAL;
+      for (std::size_t j = 0; j < m; ++j) {
+        f[j] = 0;
+        for (std::size_t l = 0; l < d; ++l) f[j] += scale * q[i * d + l] * k[j * d + l];
+        largest = std::max(largest, f[j]);
+      }
+      for (double& x : f) sum += x = std::exp(x - largest);
+      lse[i] = largest + std::log(sum);
+      for (std::size_t l = 0; l < e; ++l) delta += d_o[i * e + l] * given[i * e + l];
+      for (std::size_t j = 0; j < m; ++j) {
+        f[j] /= sum;
+        double product = 0;
+        for (std::size_t l = 0; l < e; ++l) {
+          o[i * e + l] += f[j] * v[j * e + l];
+          dv[j * e + l] += f[j] * d_o[i * e + l];
+          product += d_o[i * e + l] * v[j * e + l];
+        }
+        const double weight = scale * f[j] * (product - delta);
+        for (std::size_t l = 0; l < d; ++l) {
+          dq[i * d + l] += weight * k[j * d + l];
+          dk[j * d + l] += weight * q[i * d + l];
+        }
+      }
+    }
+  }
+};
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    size += b[i] * b[i];
+  }
+  return std::sqrt(difference / size);
+}
+
+// Relative L2 errors: no more than 1.05 times those of the exact results, rounded.
+template <class S>
+void expect_rounded_once(const char* name, const std::vector<S>& out,
+                         const std::vector<double>& exact) {
+  std::vector<double> rounded;
+  for (const double x : exact) rounded.push_back(double(number(element<S>(float(x)))));
+  const double ours = distance(numbers(out), exact), least = distance(rounded, exact);
+  EXPECT_GT(ours, 0);
+  EXPECT_LE(ours, 1.05 * least) << name;
+}
+
+template <class S>
+class HalfAccuracy : public testing::Test {};
+using Types = testing::Types<ioattn_bf16, ioattn_f16>;
+TYPED_TEST_SUITE(HalfAccuracy, Types);
+
+TYPED_TEST(HalfAccuracy, IsThatOfRoundingOnce) {
+  using S = TypeParam;
+  unsigned seed = 0;
+  for (const HalfSizes& sizes :
+       {HalfSizes{1, 1, 1, 64, 96, 16, 24}, HalfSizes{1, 1, 1, 300, 257, 64, 64},
+        HalfSizes{1, 1, 1, 129, 640, 128, 80}, HalfSizes{1, 1, 1, 70, 60, 512, 600}}) {
+    SCOPED_TRACE(sizes.d);
+    HalfCall<S> call(sizes, ++seed);
+    ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
+    ASSERT_EQ(call.backward(), IOATTN_OK) << ioattn_last_error();
+    const Exact exact(call);
+    expect_rounded_once("O", call.o, exact.o);
+    expect_rounded_once("dQ", call.dq, exact.dq);
+    expect_rounded_once("dK", call.dk, exact.dk);
+    expect_rounded_once("dV", call.dv, exact.dv);
+    EXPECT_LE(distance(numbers(call.lse), exact.lse), 1e-6);
+
+    // In f32 nothing is rounded at all.
+    HalfCall<S, float> wide(sizes, seed);
+    ASSERT_EQ(wide.forward(), IOATTN_OK);
+    ASSERT_EQ(wide.backward(), IOATTN_OK) << ioattn_last_error();
+    EXPECT_LE(distance(numbers(wide.dq), exact.dq), 4e-6);
+    EXPECT_LE(distance(numbers(wide.dk), exact.dk), 4e-6);
+    EXPECT_LE(distance(numbers(wide.dv), exact.dv), 4e-6);
+  }
+}
+
+}  // namespace
+}  // namespace ioattn_test

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "api/plan_call.hpp"
+#include "api/sdpa.hpp"
+#include "api/sdpa_call.hpp"
+#include "api/sdpa_wisdom.hpp"
+#include "plan/sdpa_candidates.hpp"
+#include "wisdom/text.hpp"
+
+// A problem and wisdom about it; the process begins and ends each test without any.
+namespace ioattn_test {
+
+using namespace ioattn;  // NOLINT: of tests alone
+using Json = nlohmann::json;
+
+inline constexpr SdpaSizes sizes = {2, 2, 1, 150, 200, 40, 24};
+
+inline const std::optional<SdpaSet> forward_set;
+inline const std::optional<SdpaSet> all_gradients = SdpaSet{true, true, true};
+
+inline std::string text_of_wisdom(ioattn_status (*function)(char*, size_t, size_t*)) {
+  size_t needed = 0;
+  EXPECT_EQ(function(nullptr, 0, &needed), IOATTN_OK);
+  std::string text(needed, 'x');
+  EXPECT_EQ(function(text.data(), needed - 1, nullptr), IOATTN_INVALID_ARGUMENT);
+  EXPECT_EQ(text[0], 'x');
+  EXPECT_EQ(function(text.data(), needed, nullptr), IOATTN_OK);
+  text.pop_back();
+  return text;
+}
+inline Json explained() { return Json::parse(text_of_wisdom(ioattn_wisdom_explain)); }
+
+class WisdomTest : public testing::Test {
+ protected:
+  WisdomTest() : call(sizes) {
+    EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
+    problem = {{2, 2, 1, 150, 200, 40, 24, {}}, DType::f32, 0};
+    EXPECT_TRUE(api::sdpa_request(problem, {}, &request).is_ok());
+  }
+  ~WisdomTest() override { EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK); }
+
+  // Another plan than the estimate, which is as good as one that was measured.
+  plan::SdpaPlan another(const std::optional<SdpaSet>& set) const {
+    std::vector<plan::SdpaCandidate> candidates;
+    EXPECT_TRUE(plan::list_candidates(request, set, &candidates).is_ok());
+    for (const plan::SdpaCandidate& near : plan::neighbours(request, set, candidates[0].plan))
+      candidates.push_back(near);
+    EXPECT_GT(candidates.size(), 1u);
+    return candidates.back().plan;
+  }
+  wisdom::Record record(const std::string& plan) const {
+    wisdom::Record made;
+    made.plan = plan;
+    made.problem = to_text(problem);
+    made.seconds = made.estimate_seconds = 0.1;
+    made.rounds = 5;
+    made.date = "2026-01-01T00:00:00Z";
+    return made;
+  }
+  std::string document(const std::string& plan, const std::optional<SdpaSet>& set = {},
+                       wisdom::Rigor rigor = wisdom::Rigor::measure) const {
+    wisdom::Wisdom made;
+    wisdom::Record one = record(plan);
+    one.rigor = rigor;
+    made.keep(api::environment_of(request.tile.isa),
+              api::class_of(problem.shape, problem.dtype, set), one);
+    return to_text(made);
+  }
+  void import(const std::string& text) const {
+    EXPECT_EQ(ioattn_wisdom_import_text(text.c_str()), IOATTN_OK) << ioattn_last_error();
+  }
+  static ioattn_status refusal(const std::string& text, const std::string& word) {
+    const std::string before = text_of_wisdom(ioattn_wisdom_export_text);
+    const ioattn_status status = ioattn_wisdom_import_text(text.c_str());
+    EXPECT_NE(std::string(ioattn_last_error()).find(word), std::string::npos)
+        << ioattn_last_error();
+    EXPECT_EQ(text_of_wisdom(ioattn_wisdom_export_text), before);
+    return status;
+  }
+
+  Json describe(ioattn_pass pass = IOATTN_FORWARD, const ioattn_options* options = nullptr) const {
+    ioattn_plan* plan = nullptr;
+    EXPECT_EQ(ioattn_sdpa_plan_create(pass, &call.problem, nullptr, options, &plan), IOATTN_OK)
+        << ioattn_last_error();
+    return Json::parse(text_of(ioattn_plan_describe, Plan(plan)));
+  }
+  // What the one-call functions take.
+  std::string quick_plan(const std::optional<SdpaSet>& set = {},
+                         const api::RunOptions& options = {}) const {
+    plan::SdpaPlan plan;
+    const Status status = set ? api::plan_sdpa(problem, *set, options, &plan)
+                              : api::plan_sdpa(problem, options, &plan);
+    EXPECT_TRUE(status.is_ok()) << status.message();
+    return to_text(plan);
+  }
+
+  SdpaCall<float> call;
+  SdpaProblem problem;
+  plan::SdpaRequest request;
+};
+
+}  // namespace ioattn_test

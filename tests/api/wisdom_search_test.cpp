@@ -1,0 +1,76 @@
+// Searches: what is learned is known, and they end in time.
+
+#include "api/sdpa_search.hpp"
+#include "api/wisdom_case.hpp"
+
+namespace ioattn_test {
+namespace {
+
+using WisdomSearch = WisdomTest;
+
+TEST_F(WisdomSearch, IsLearnedByASearch) {
+  ioattn_options options = default_options();
+  options.rigor = IOATTN_MEASURE;
+  options.time_limit_seconds = 0.1;
+  for (const auto& set : {forward_set, all_gradients}) {
+    const ioattn_pass pass = set ? IOATTN_BACKWARD : IOATTN_FORWARD;
+    const Json first = describe(pass, &options);
+    // A machine that is busy may leave too little time.
+    if (first["origin"] == "estimate") continue;
+    EXPECT_EQ(first["origin"], "measure");
+    const Json second = describe(pass, &options);
+    EXPECT_EQ(second["origin"], "wisdom") << "nothing is timed again";
+    EXPECT_EQ(second["plan"], first["plan"]);
+    EXPECT_EQ(describe(pass)["plan"], first["plan"]);
+    EXPECT_EQ(quick_plan(set), first["plan"]);
+    const Json record = explained()["records"].back();
+    EXPECT_EQ(record["code"], "ok");
+    EXPECT_EQ(record["rigor"], "measure");
+    EXPECT_GT(record["seconds"], 0);
+    EXPECT_LE(record["seconds"], 1.02 * record["estimate_seconds"].get<double>());
+  }
+  const std::string learned = text_of_wisdom(ioattn_wisdom_export_text);
+  EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
+  import(learned);
+  EXPECT_EQ(text_of_wisdom(ioattn_wisdom_export_text), learned);
+  // One call never searches.
+  EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
+  EXPECT_EQ(call.forward(&options), IOATTN_OK) << ioattn_last_error();
+  EXPECT_TRUE(explained()["records"].empty());
+}
+
+TEST_F(WisdomSearch, SearchesEndInTime) {
+  api::RunOptions options;
+  options.rigor = wisdom::Rigor::measure;
+  options.time_limit_seconds = 1e-6;
+  api::SearchReport report;
+  ASSERT_TRUE(api::search_sdpa(problem, all_gradients, options, nullptr, &report).is_ok());
+  EXPECT_FALSE(report.verdict.is_ok());
+  EXPECT_EQ(text_of_wisdom(ioattn_wisdom_export_text), to_text(wisdom::Wisdom()));
+  EXPECT_EQ(report.timed.shape.batch, 1);
+  EXPECT_EQ(report.candidates[0].made_from, "estimate");
+  for (std::size_t i = 0; i < report.candidates.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      EXPECT_FALSE(report.candidates[i].plan.blocks == report.candidates[j].plan.blocks);
+  // Stopped by the caller.
+  options.time_limit_seconds = 0.5;
+  ASSERT_TRUE(api::search_sdpa(
+                  problem, {}, options, [](const auto&) { return false; }, &report)
+                  .is_ok());
+  EXPECT_TRUE(report.stopped);
+  EXPECT_LT(report.seconds, 0.4);
+  // Of memory that there is, but hours of work: nothing runs.
+  SdpaProblem hours = problem;
+  hours.shape.n = hours.shape.m = index_t(1) << 21;
+  ASSERT_TRUE(api::search_sdpa(hours, {}, options, nullptr, &report).is_ok());
+  EXPECT_FALSE(report.verdict.is_ok());
+  EXPECT_NE(report.verdict.message.find("too long"), std::string::npos);
+  // Too large to be timed at all.
+  SdpaProblem large = problem;
+  large.shape.n = large.shape.m = index_t(1) << 23;
+  ASSERT_TRUE(api::search_sdpa(large, {}, options, nullptr, &report).is_ok());
+  EXPECT_FALSE(report.verdict.is_ok());
+}
+
+}  // namespace
+}  // namespace ioattn_test
