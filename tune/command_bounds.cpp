@@ -7,9 +7,12 @@
 #include "plan/planner.hpp"
 #include "theory/bounds.hpp"
 #include "theory/word_level.hpp"
+#include "tune/bounds_report.hpp"
+#include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 #include "tune/options.hpp"
 #include "tune/report_json.hpp"
+#include "tune/sparse_report.hpp"
 #include "tune/table.hpp"
 
 namespace ioattn::tune {
@@ -19,30 +22,13 @@ using theory::AlgorithmClass;
 using theory::Bound;
 
 struct BoundsOptions {
+  std::string problem;
   ShapeOptions shape;
   index_t M = 0;
+  bool linear = false;
+  std::vector<std::string> sparse;
   bool json = false;
 };
-
-struct NamedBound {
-  const char* name;
-  double (*of)(Pass pass, const LayerShape& shape, index_t M);
-};
-double compulsory(Pass pass, const LayerShape& shape, index_t) {
-  return theory::compulsory_bound(pass, shape);
-}
-constexpr NamedBound class_p_bounds[] = {
-    {"compulsory", compulsory}, {"a2", theory::bound_a2}, {"G3", theory::bound_g3}};
-constexpr NamedBound class_f_bounds[] = {{"b2", theory::bound_b2}, {"c", theory::bound_c}};
-
-// What holds for any algorithm holds for class F too.
-std::vector<NamedBound> bounds_of(AlgorithmClass algorithms) {
-  std::vector<NamedBound> list(std::begin(class_p_bounds), std::end(class_p_bounds));
-  if (algorithms == AlgorithmClass::F) {
-    list.insert(list.end(), std::begin(class_f_bounds), std::end(class_f_bounds));
-  }
-  return list;
-}
 
 // What one schedule moves at this M: at word level at least, and in blocks as the planner would run
 // it here.
@@ -124,19 +110,6 @@ std::vector<ScheduleWords> schedules(Pass pass, const LayerShape& shape, index_t
   return list;
 }
 
-Json class_json(Pass pass, AlgorithmClass algorithms, const LayerShape& shape, index_t M) {
-  const Bound best = theory::lower_bound(pass, algorithms, shape, M);
-  Json json;
-  json["class"] = name_of(algorithms);
-  json["lower_bound"] = best.words;
-  json["bound"] = best.name;
-  json["assumption"] = best.assumption;
-  for (const NamedBound& bound : bounds_of(algorithms)) {
-    json["bounds"][bound.name] = bound.of(pass, shape, M);
-  }
-  return json;
-}
-
 Json schedule_json(const ScheduleWords& words) {
   const auto or_null = [](const std::optional<index_t>& value) {
     return value ? Json(*value) : Json();
@@ -170,7 +143,7 @@ void print_bounds_json(const LayerShape& shape, index_t M) {
     entry["compulsory"] = theory::compulsory_bound(pass, shape);
     entry["classes"] = Json::array();
     for (const AlgorithmClass algorithms : {AlgorithmClass::P, AlgorithmClass::F}) {
-      entry["classes"].push_back(class_json(pass, algorithms, shape, M));
+      entry["classes"].push_back(class_json(algorithms, theory::layer_bounds(pass, shape, M)));
     }
     entry["schedules"] = Json::array();
     for (const ScheduleWords& words : schedules(pass, shape, M)) {
@@ -183,21 +156,7 @@ void print_bounds_json(const LayerShape& shape, index_t M) {
 
 void print_pass(Pass pass, const LayerShape& shape, index_t M) {
   fmt::print("\n{} pass: lower bounds on words moved\n", name_of(pass));
-  Table bounds({"class", "compulsory", "a2", "G3", "b2", "c", "best", "by"});
-  std::string notes;
-  for (const AlgorithmClass algorithms : {AlgorithmClass::P, AlgorithmClass::F}) {
-    const Bound best = theory::lower_bound(pass, algorithms, shape, M);
-    std::vector<std::string> row = {name_of(algorithms)};
-    for (const NamedBound& bound : bounds_of(algorithms)) {
-      row.push_back(grouped(bound.of(pass, shape, M)));
-    }
-    row.resize(6, "-");
-    row.push_back(grouped(best.words));
-    row.push_back(best.name);
-    bounds.add(row);
-    notes += fmt::format("  {} ({}): {}\n", name_of(algorithms), best.name, best.assumption);
-  }
-  fmt::print("{}{}", bounds.text(), notes);
+  fmt::print("{}", classes_text(theory::layer_bounds(pass, shape, M)));
 
   Table table(
       {"schedule", "class", "least words", "bound of its class", "ratio", "planned here", "from M"},
@@ -213,7 +172,22 @@ void print_pass(Pass pass, const LayerShape& shape, index_t M) {
 }
 
 void run_bounds(const BoundsOptions& options) {
+  if (!options.problem.empty()) {
+    print_problem_bounds(options.problem, options.M, options.json);
+    return;
+  }
+  if (!options.sparse.empty()) {
+    print_sparse(options.sparse, options.shape.shape.d, options.M, options.json);
+    return;
+  }
+  if (options.shape.shape.n == 0 || options.shape.shape.d == 0) {
+    throw UsageError("--problem, or --n and --d, are required");
+  }
   const LayerShape shape = options.shape.checked();
+  if (options.linear) {
+    print_linear(shape, options.M, options.json);
+    return;
+  }
   if (options.json) {
     print_bounds_json(shape, options.M);
     return;
@@ -233,9 +207,32 @@ void add_bounds_command(CLI::App* app) {
       "bounds", "lower bounds on the words that move, and what every schedule costs");
   const auto options = std::make_shared<BoundsOptions>();
   options->shape.add(command);
-  options->shape.n->required();
-  options->shape.d->required();
+  CLI::Option* text = command
+                          ->add_option("--problem", options->problem,
+                                       "bounds alone, also under masks and for batches and heads: "
+                                       "layer:n512,d64,causal,b8 or sdpa:b2,h8,kv2,n512,d64")
+                          ->type_name("PROBLEM");
+  for (CLI::Option* option : {options->shape.n, options->shape.m, options->shape.d,
+                              options->shape.dv, options->shape.tie}) {
+    option->excludes(text);
+  }
   add_integer(command, "--M", &options->M, 1, largest_words, "words of fast memory")->required();
+  command
+      ->add_flag("--linear", options->linear,
+                 "what the products move, re-associated, if there were no softmax between them")
+      ->excludes(text);
+  CLI::Option* sparse =
+      command
+          ->add_option("--sparse", options->sparse,
+                       "A1, A2 (default: A1) and X (default: identity, and full) in Matrix Market "
+                       "files: the paper's formula for sparse attention; with --d A1 is also taken "
+                       "as a mask")
+          ->expected(1, 3)
+          ->type_name("FILES");
+  for (CLI::Option* option :
+       {text, options->shape.n, options->shape.m, options->shape.dv, options->shape.tie}) {
+    sparse->excludes(option);
+  }
   add_json(command, &options->json);
   command->footer(
       "Class P: anything the red-blue pebble game allows. Class F: every entry has one "

@@ -161,7 +161,7 @@ std::string learned_at_level(const DemoRow& ours, const DemoRow* paper) {
                                    static_cast<double>(report.count.words())),
                         seconds_text(other.seconds));
   }
-  if (report.has_bound) {
+  if (!report.exceeds_M()) {
     text += fmt::format("; the lower bound ({}) is {} words, {} below it", report.bound.name,
                         grouped(report.bound.words), ratio_text(report.ratio()));
   }
@@ -209,7 +209,7 @@ std::string rows_text(const char* title, const std::vector<DemoRow>& rows) {
       continue;
     }
     const PassReport& report = *row.report;
-    const bool bounded = report.has_bound;
+    const bool bounded = !report.exceeds_M();
     table.add({name, name_of(row.dtype),
                fmt::format("{:.1e}{}", row.error, row.is_wrong() ? " !" : ""),
                seconds_text(report.seconds), fmt::format("{:.1f}", report.gflops),
@@ -242,7 +242,7 @@ std::string sweep_text(const Demo& demo) {
       if (line == lines.size()) lines.push_back({row.label()});
       const std::string words = row.report ? grouped(row.report->count.words()) : "-";
       lines[line++].push_back(words + (&row == least ? " <" : "  "));
-      if (row.report && row.report->has_bound) bound = std::max(bound, row.report->bound.words);
+      if (row.report && !row.report->exceeds_M()) bound = std::max(bound, row.report->bound.words);
     }
     bounds.push_back(grouped(bound) + "  ");
     for (int i : {0, 1}) errors[i].push_back(fmt::format("{:.1e}  ", worst[i]));

@@ -32,6 +32,16 @@ class RunError : public CommandError {
   explicit RunError(const std::string& message) : CommandError(exit_failed, message) {}
 };
 
+// Everything was said; the exit status is that of a command that was run for the user.
+class CommandEnded : public std::exception {
+ public:
+  explicit CommandEnded(int exit_status) : exit_status_(exit_status) {}
+  int exit_status() const { return exit_status_; }
+
+ private:
+  int exit_status_;
+};
+
 // Throws unless the status is ok: RunError for memory and internal errors, UsageError for the rest,
 // which the caller could have asked for differently.
 void require(const Status& status);

@@ -210,12 +210,7 @@ void add_grad_command(CLI::App* app) {
   const auto file = [&](const char* name, std::string* path, const char* help) {
     return command->add_option(name, *path, help)->type_name("FILE");
   };
-  file("--A1", &options->paths.a1, "queries, n x d, or a batch of them, B x n x d")->required();
-  file("--A2", &options->paths.a2, "keys, m x d (default: A1, the same memory)");
-  file("--A3", &options->paths.a3, "values, m x d (default: A1, the same memory)");
-  file("--X", &options->paths.x, "W_Q W_K^T, d x d")->required();
-  file("--Y", &options->paths.y, "W_V, d x dv")->required();
-  file("--dO", &options->paths.d_o, "gradient of O, n x dv; needed for dX and other gradients");
+  add_layer_files(command, &options->paths, true);
   file("--W_Q", &options->paths.w_q, "d x dk, where X = W_Q W_K^T; needed for dW_K");
   file("--W_K", &options->paths.w_k, "d x dk; needed for dW_Q");
   command->add_option("--out", options->out, "directory for O.npy, LSE.npy, dX.npy, ...")

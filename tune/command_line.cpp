@@ -29,9 +29,13 @@ int parse_and_run(int argc, const char* const* argv) {
   add_bounds_command(&app);
   add_plan_command(&app);
   add_regimes_command(&app);
+  add_figure_command(&app);
   add_grad_command(&app);
   add_sdpa_command(&app);
+  add_tune_command(&app);
+  add_wisdom_command(&app);
   add_demo_command(&app);
+  add_measure_command(&app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -53,6 +57,8 @@ int run_command(int argc, const char* const* argv) {
     exit_code = parse_and_run(argc, argv);
   } catch (const CommandError& error) {
     exit_code = report(error.exit_code(), error.what());
+  } catch (const CommandEnded& ended) {
+    exit_code = ended.exit_status();
   } catch (const std::bad_alloc&) {
     exit_code = report(exit_failed, "out of memory");
   } catch (const std::exception& error) {

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "api/session.hpp"
@@ -10,6 +11,7 @@
 #include "tune/measured_pass.hpp"
 #include "tune/options.hpp"
 #include "tune/report_json.hpp"
+#include "tune/sdpa_report.hpp"
 #include "tune/table.hpp"
 
 namespace ioattn::tune {
@@ -21,25 +23,8 @@ struct PlanOptions {
   std::optional<DType> dtype;
   Pass pass = Pass::backward;
   api::RunOptions run;
-  bool json = false;
+  bool explain = false, json = false;
 };
-
-LayerProblem problem_of(const PlanOptions& options) {
-  LayerProblem problem;
-  if (!options.problem.empty()) {
-    std::string error;
-    if (!parse_problem(options.problem, &problem, &error)) throw UsageError(error);
-    check_shape(problem.shape);
-    if (seen_keys(problem.shape).is_empty()) throw UsageError("the mask hides every key");
-    return problem;
-  }
-  if (options.shape.shape.n == 0 || options.shape.shape.d == 0) {
-    throw UsageError("--problem, or --n and --d, are required");
-  }
-  problem.shape = options.shape.checked();
-  problem.dtype = options.dtype.value_or(DType::f32);
-  return problem;
-}
 
 // What the planner chooses at one level; `plan` is empty if nothing fits.
 struct LevelPlan {
@@ -85,6 +70,7 @@ std::vector<plan::Candidate> every_candidate(plan::PlanRequest request) {
 // Of the whole batch; the planner compares single entries.
 struct Costs {
   theory::Bound bound;
+  index_t bound_M = 0;  // for which the bound holds: M, or the footprint if that is more
   index_t words = 0, footprint = 0, fma = 0;
   double ratio = 0;
 };
@@ -93,9 +79,10 @@ Costs costs_of(const plan::PlanRequest& request, const plan::Candidate& candidat
   const LayerProblem& problem = request.problem;
   const theory::IoCost total = cost_of(request.pass, problem, candidate.schedule, candidate.blocks);
   Costs costs;
+  costs.bound_M = std::max(request.M, total.footprint);
   costs.bound =
       theory::lower_bound(request.pass, theory::class_of(request.pass, candidate.schedule),
-                          problem.shape, request.M, problem.batch);
+                          problem.shape, costs.bound_M, problem.batch);
   costs.words = total.words();
   costs.footprint = total.footprint;
   costs.fma = problem.batch * candidate.fma;
@@ -113,15 +100,15 @@ Json candidate_json(const plan::PlanRequest& request, const plan::Candidate& can
   json["least_M"] = candidate.least_M;
   if (!candidate.fits) return json;
   const Costs costs = costs_of(request, candidate);
-  const bool bounded = costs.footprint <= request.M;
   json["words"] = costs.words;
   json["fma"] = costs.fma;
   json["footprint"] = costs.footprint;
   json["scratch_bytes"] = candidate.scratch_bytes;
   json["within_memory_limit"] = candidate.within_memory_limit;
-  json["lower_bound"] = bounded ? Json(costs.bound.words) : Json();
-  json["bound"] = bounded ? Json(costs.bound.name) : Json();
-  json["ratio"] = bounded ? Json(costs.ratio) : Json();
+  json["lower_bound"] = costs.bound.words;
+  json["bound"] = costs.bound.name;
+  json["bound_M"] = costs.bound_M;
+  json["ratio"] = costs.ratio;
   return json;
 }
 
@@ -168,14 +155,13 @@ std::vector<std::string> candidate_row(const plan::PlanRequest& request,
     return row;
   }
   const Costs costs = costs_of(request, candidate);
-  const bool bounded = costs.footprint <= request.M;
   row.push_back(grouped(costs.words));
   row.push_back(grouped(costs.fma));
   row.push_back(grouped(costs.footprint));
   row.push_back(bytes_text(candidate.scratch_bytes) + (candidate.within_memory_limit ? "" : " !"));
-  row.push_back(bounded ? grouped(costs.bound.words) : "-");
-  row.push_back(bounded ? costs.bound.name : "exceeds M");
-  row.push_back(bounded ? ratio_text(costs.ratio) : "-");
+  row.push_back(grouped(costs.bound.words));
+  row.push_back(std::string(costs.bound.name) + (costs.bound_M > request.M ? " *" : ""));
+  row.push_back(ratio_text(costs.ratio));
   return row;
 }
 
@@ -192,21 +178,29 @@ void print_plan(const LevelPlan& chosen, const std::vector<LevelPlan>& others) {
   Table table({"schedule", "form", "least M", "words", "multiply-adds", "footprint", "scratch",
                "lower bound", "by", "ratio"},
               2);
-  bool limited = false;
+  bool limited = false, exceeds = false;
   for (const plan::Candidate& candidate : every_candidate(chosen.request)) {
     table.add(candidate_row(chosen.request, candidate));
     limited = limited || (candidate.fits && !candidate.within_memory_limit);
+    exceeds = exceeds || (candidate.fits && candidate.cost.total().footprint > chosen.request.M);
   }
-  fmt::print("{}{}", table.text(),
-             limited ? "  ! more scratch memory than the memory limit allows\n" : "");
+  fmt::print("{}{}{}", table.text(),
+             limited ? "  ! more scratch memory than the memory limit allows\n" : "",
+             exceeds ? "  * it keeps more than M words: the bound for as many\n" : "");
   for (const LevelPlan& level : others) print_level(level);
 }
 
 void run_plan(const PlanOptions& options) {
+  if (is_sdpa(options.problem)) {
+    std::optional<SdpaSet> set;
+    if (options.pass == Pass::backward) set = SdpaSet{true, true, true};
+    return print_sdpa_plan(sdpa_of(options.problem), set, options.run, options.explain,
+                           options.json);
+  }
   if (options.run.literal && options.run.schedule != Schedule::paper_large) {
     throw UsageError("--literal needs --schedule paper_large");
   }
-  const LayerProblem problem = problem_of(options);
+  const LayerProblem problem = layer_problem(options.problem, options.shape, options.dtype);
   const LevelPlan chosen = plan_level(options, problem, options.run);
   if (!chosen.plan) throw UsageError(chosen.reason);
   const std::vector<LevelPlan> others = other_levels(options, problem);
@@ -237,18 +231,10 @@ void add_plan_command(CLI::App* app) {
   CLI::App* command =
       app->add_subcommand("plan", "the plan for a problem, and the candidates it was chosen from");
   const auto options = std::make_shared<PlanOptions>();
-  CLI::Option* text = command
-                          ->add_option("--problem", options->problem,
-                                       "e.g. layer:n512,m512,d385,v32,f32,tied (or self); also "
-                                       "b8: a batch, s0.125: a scale, causal, "
-                                       "causal-bottom-right or keys-64:0: a mask")
-                          ->type_name("PROBLEM");
-  ShapeOptions& shape = options->shape;
-  shape.add(command);
-  CLI::Option* dtype = add_dtype(command, &options->dtype);
-  for (CLI::Option* option : {shape.n, shape.m, shape.d, shape.dv, shape.tie, dtype}) {
-    option->excludes(text);
-  }
+  add_problem(
+      command, &options->problem, &options->shape, &options->dtype,
+      "e.g. layer:n512,m512,d385,v32,f32,tied (or self); also b8: a batch, s0.125: a scale, "
+      "causal, causal-bottom-right or keys-64:0: a mask; or sdpa:b2,h8,n512,d64");
   add_pass(command, &options->pass);
   CLI::Option* M = add_integer(command, "--M", &options->run.M, 1, largest_words,
                                "words of fast memory, exact (default: of the level)");
@@ -258,6 +244,9 @@ void add_plan_command(CLI::App* app) {
                     "paper_large with the paper's own block sizes, although they exceed M");
   add_integer(command, "--memory-limit", &options->run.memory_limit_bytes, 0, largest_words,
               "bytes of scratch memory for intermediates (default: O(n d), never n x m)");
+  command->add_flag("--explain", options->explain,
+                    "of SDPA: the candidates, what they are predicted to take, and why one won "
+                    "(of the layer problem that is told anyway)");
   add_json(command, &options->json);
   command->callback([options] { run_plan(*options); });
 }

@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "theory/bounds.hpp"
+#include "theory/crossovers.hpp"
 #include "theory/word_level.hpp"
 #include "tune/commands.hpp"
+#include "tune/figure.hpp"
 #include "tune/options.hpp"
 #include "tune/report_json.hpp"
 
@@ -35,11 +37,6 @@ constexpr FastMemorySize memories[] = {
 constexpr double ratios[] = {0.0625, 0.09, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4, 0.536, 0.75, 1,
                              1.25,   1.5,  2,    3,    4,   5,    6,   8,   12,    16,   64};
 constexpr index_t wide_rows = index_t{1} << 20, wide_d = 512;
-
-bool is_papers(Schedule schedule) {
-  return schedule == Schedule::naive || schedule == Schedule::paper_small ||
-         schedule == Schedule::paper_large;
-}
 
 struct Best {
   bool exists = false;
@@ -157,6 +154,21 @@ void print_ratios(Pass pass) {
   }
 }
 
+// Every two schedules whose leading terms cross, and where the exact costs do.
+void print_crossovers(Pass pass) {
+  fmt::print("\n## {} pass: M / d² from which the second schedule moves fewer words\n",
+             pass == Pass::forward ? "Forward" : "Backward");
+  for (const Tie tie : {Tie::none, Tie::kv}) {
+    fmt::print("\n| first | second{} | leading terms | n = m = 2^20, d = {} |\n|--|--|--|--|\n",
+               tie == Tie::kv ? ", A2 = A3" : "", wide_d);
+    for (const theory::Crossover& of : theory::crossovers(pass, tie)) {
+      const auto measured = theory::measured_crossover(pass, tie, of, wide_rows, wide_d);
+      fmt::print("| {} | {} | {} | {} |\n", name_of(of.below), name_of(of.above), figure(of.mu),
+                 measured ? figure(*measured) : "-");
+    }
+  }
+}
+
 void print_markdown(index_t n) {
   fmt::print(
       "# Who wins where\n\n"
@@ -168,10 +180,13 @@ void print_markdown(index_t n) {
       "lower bound of the winner's class. \"Bound F\" holds for algorithms with one accumulator "
       "per\n"
       "entry and no multiply-add done twice, \"bound P\" for all of the red-blue pebble game;\n"
-      "`weight_resident` and `paper_large` are compared with the latter only.\n");
+      "`weight_resident` and `paper_large` are compared with the latter only. The last table of a "
+      "pass is of\nevery two schedules: where their leading terms cross, in closed form, and where "
+      "exact costs do, within a\nquarter of that (-: nowhere there).\n");
   for (const Pass pass : {Pass::backward, Pass::forward}) {
     print_ratios(pass);
     print_cells(pass, n);
+    print_crossovers(pass);
   }
 }
 

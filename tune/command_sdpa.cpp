@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "base/half.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 #include "tune/measure.hpp"
@@ -23,6 +24,7 @@ struct SdpaOptions {
   std::optional<DType> dtype;
   index_t threads = 0;
   api::RunOptions run;
+  bool gradients_in_f32 = false;
   bool json = false;
 };
 
@@ -76,10 +78,19 @@ SdpaFiles<T> read_files(const SdpaOptions& options) {
 }
 
 template <class T>
+Compute<T> number(T value) {
+  if constexpr (is_half_storage<T>) {
+    return to_float(value);
+  } else {
+    return value;
+  }
+}
+
+template <class T>
 void warn_of_not_finite(const SdpaFiles<T>& files) {
   std::string names;
   const auto note = [&](const char* name, const Tensor<T>& tensor) {
-    const auto is_finite = [](T value) { return std::isfinite(value); };
+    const auto is_finite = [](T value) { return std::isfinite(number(value)); };
     if (std::all_of(tensor.data.begin(), tensor.data.end(), is_finite)) return;
     names += (names.empty() ? "" : ", ") + std::string(name);
   };
@@ -87,7 +98,7 @@ void warn_of_not_finite(const SdpaFiles<T>& files) {
   note("K", files.k);
   note("V", files.v);
   // Of a bias -inf is a mask.
-  const auto is_usual = [](T value) { return std::isfinite(value) || value < 0; };
+  const auto is_usual = [](T value) { return std::isfinite(number(value)) || number(value) < 0; };
   if (!std::all_of(files.bias.data.begin(), files.bias.data.end(), is_usual)) {
     names += (names.empty() ? "" : ", ") + std::string("the bias");
   }
@@ -105,13 +116,12 @@ std::vector<index_t> shape_like(const Tensor<T>& tensor, std::vector<index_t> la
   return shape;
 }
 
-template <class T>
+template <class T, class G>
 void write_outputs(const SdpaOptions& options, const SdpaFiles<T>& files,
-                   const SdpaOutputs<T>& outputs) {
+                   const SdpaOutputs<T, G>& outputs) {
   const Tensor<T>&q = files.q, &k = files.k, &v = files.v;
-  const auto write = [&](const char* name, const std::vector<T>& values,
-                         const std::vector<index_t>& shape) {
-    write_npy<T>(options.out + "/" + name + ".npy", values.data(), shape);
+  const auto write = [&](const char* name, const auto& values, const std::vector<index_t>& shape) {
+    write_npy(options.out + "/" + name + ".npy", values.data(), shape);
   };
   write("O", outputs.o, shape_like(q, {q.rows, v.cols}));
   write("LSE", outputs.lse, shape_like(q, {q.rows}));
@@ -133,7 +143,8 @@ struct Outcome {
   double peak_fraction(const SdpaReport& report) const { return report.gflops * 1e9 / peak_flops; }
 };
 
-template <class T>
+// Gradients are of type G.
+template <class T, class G>
 Outcome run(const SdpaOptions& options) {
   const SdpaFiles<T> files = read_files<T>(options);
   warn_of_not_finite(files);
@@ -154,7 +165,7 @@ Outcome run(const SdpaOptions& options) {
   outcome.threads = api::granted_threads(options.run.threads);
   outcome.peak_flops = peak_flops(problem.dtype, outcome.threads);
 
-  SdpaOutputs<T> outputs;
+  SdpaOutputs<T, G> outputs;
   outcome.passes.push_back(run_sdpa_forward(problem, files.inputs(), options.run, &outputs));
   if (!options.d_o.empty()) {
     outcome.passes.push_back(
@@ -183,7 +194,9 @@ void print_outcome(const SdpaOptions& options, const Outcome& outcome) {
   const machine::Machine& machine = machine::this_machine();
   fmt::print("machine: {}; {} of {} threads, {}\n{}\n", machine.model, outcome.threads,
              machine.usable_threads, name_of(outcome.passes.front().isa), to_text(outcome.problem));
-  Table table({"words moved", "level", "M", "reads", "writes", "created", "footprint", "formula"});
+  Table table({"words moved", "level", "M", "reads", "writes", "created", "footprint", "formula",
+               "lower bound", "by", "ratio"});
+  std::string notes;
   for (const SdpaReport& report : outcome.passes) {
     fmt::print("{}: {}\n  {}, {:.2f} Gflop/s = {:.0f}% of the FMA peak\n", name_of(report.pass),
                report.plan_text, seconds_text(report.seconds), report.gflops,
@@ -191,21 +204,35 @@ void print_outcome(const SdpaOptions& options, const Outcome& outcome) {
     const auto add = [&](const std::string& name, const instruments::IoCount& count, bool is_pass) {
       table.add({name, is_pass ? report.level : "", is_pass ? grouped(report.M) : "",
                  grouped(count.reads), grouped(count.writes), grouped(count.created),
-                 grouped(count.footprint), is_pass ? grouped(report.formula) : ""});
+                 grouped(count.footprint), is_pass ? grouped(report.formula) : "",
+                 is_pass ? grouped(report.bound.words) : "", is_pass ? report.bound.name : "",
+                 is_pass && report.bound.words > 0 ? ratio_text(report.ratio()) : ""});
     };
     add(name_of(report.pass), report.count, true);
     for (const auto& phase : report.phases) {
       if (report.phases.size() > 1) add(std::string("  phase ") + phase.name, phase.count, false);
     }
+    notes += fmt::format("{}: class {}, bound {}: {}\n", name_of(report.pass),
+                         name_of(report.algorithms), report.bound.name, report.bound.assumption);
   }
-  fmt::print("{}wrote to {}\n", table.text(), options.out);
+  fmt::print("{}{}wrote to {}\n", table.text(), notes, options.out);
 }
 
 void run_sdpa(SdpaOptions options) {
   if (options.scale == 0.0) throw UsageError("--scale 0 would make all scores equal");
   options.run.threads = static_cast<int>(options.threads);
-  const DType dtype = options.dtype ? *options.dtype : read_npy_header(options.q).dtype;
-  const Outcome outcome = dtype == DType::f32 ? run<float>(options) : run<double>(options);
+  const NpyHeader header = read_npy_header(options.q);
+  if (header.is_raw && !options.dtype) {
+    throw UsageError(options.q + ": dtype '<u2' may be bf16: say so by --dtype bf16");
+  }
+  const DType dtype = options.dtype.value_or(header.dtype);
+  if (options.gradients_in_f32 && dtype == DType::f64) {
+    throw UsageError("--f32-gradients are of f32, bf16 or f16");
+  }
+  const Outcome outcome =
+      api::with_gradient_types(dtype, options.gradients_in_f32, [&](auto element, auto gradient) {
+        return run<decltype(element), decltype(gradient)>(options);
+      });
   if (options.json) {
     print_outcome_json(outcome);
   } else {
@@ -240,7 +267,10 @@ void add_sdpa_command(CLI::App* app) {
   options->mask.add(command);
   add_integer(command, "--M", &options->run.M, 1, largest_words,
               "words of fast memory, exact (default: this machine's L2)");
-  add_dtype(command, &options->dtype)->description("f32 or f64 (default: that of Q)");
+  add_dtype(command, &options->dtype, DTypes::sdpa)
+      ->description("f32, f64, bf16 or f16 (default: that of Q)");
+  command->add_flag("--f32-gradients", options->gradients_in_f32,
+                    "gradients of bf16 or f16 are written in f32, not rounded");
   add_integer(command, "--threads", &options->threads, 1, 1 << 16,
               "at most so many (default: all that this process may use)");
   add_json(command, &options->json);

@@ -10,9 +10,13 @@ void add_machine_command(CLI::App* app);
 void add_bounds_command(CLI::App* app);
 void add_plan_command(CLI::App* app);
 void add_regimes_command(CLI::App* app);
+void add_figure_command(CLI::App* app);
 void add_grad_command(CLI::App* app);
 void add_sdpa_command(CLI::App* app);
+void add_tune_command(CLI::App* app);
+void add_wisdom_command(CLI::App* app);
 void add_demo_command(CLI::App* app);
+void add_measure_command(CLI::App* app);
 
 // Parses, runs, and returns the exit code: 0 done, 1 failed while doing, 2 wrong command line or
 // input. Results go to stdout; an error is one line on stderr.

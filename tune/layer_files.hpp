@@ -8,12 +8,19 @@
 #include "base/layer_inputs.hpp"
 #include "tune/matrix.hpp"
 
+namespace CLI {
+class App;
+}
+
 namespace ioattn::tune {
 
 struct LayerPaths {
   std::string a1, a2, a3, x, y;         // empty a2, a3: those of a1
   std::string d_o, w_q = {}, w_k = {};  // empty: none
 };
+
+// --A1, --A2, --A3, --X, --Y and --dO.
+void add_layer_files(CLI::App* app, LayerPaths* paths, bool required);
 
 // The matrices of a layer problem in memory. Paths of the same file are read once and share memory.
 // Of a batch, A1, A2, A3 and dO have the rows of all entries, one after the other.

@@ -80,11 +80,17 @@ PassReport measure_runs(const PlannedPass& planned, const theory::IoCost& formul
   PassReport report;
   report.planned = planned;
   report.threads = how.threads;
-  if (how.timed) report.seconds = median_seconds([&] { require(run(nullptr, words)); });
+  if (how.timed) {
+    report.seconds = median_seconds([&] {
+      ++report.runs;
+      require(run(nullptr, words));
+    });
+  }
 
   instruments::IoCounter counter;
   std::vector<T> counted(words->size(), std::numeric_limits<T>::quiet_NaN());
   const auto start = std::chrono::steady_clock::now();
+  ++report.runs;
   require(run(&counter, &counted));
   if (!how.timed) {
     report.seconds =

@@ -1,6 +1,7 @@
 #include "tune/measured_gradients.hpp"
 
 #include "api/layer.hpp"
+#include "theory/gradients_bounds.hpp"
 #include "tune/measure.hpp"
 
 namespace ioattn::tune {
@@ -93,8 +94,13 @@ PassReport run_gradients(const GradientInputs<T>& inputs, const PlannedGradients
                                      : static_cast<double>(theory::gradients_fma(
                                            shape, set, planned.plan.blocks, problem.batch));
   report.gflops = report.seconds > 0 ? 2 * fma / report.seconds / 1e9 : 0;
-  report.regime = theory::regime(shape, planned.pass.M);
-  report.reason = "no bound was proved for more gradients than dX";
+  const LayerShape bounded = bounded_shape(inputs.layer, shape);
+  set_bound(
+      [&](index_t M) {
+        return theory::gradients_bounds(bounded, set, M, problem.batch)
+            .best(theory::class_of(set, planned.plan.blocks, shape.tie));
+      },
+      &report);
 
   const LayerGradients<T> out = lay_out(problem, set, results->words.data());
   const MatrixView<T> views[] = {out.dx,  out.dy, out.da1,  out.da2,

@@ -12,7 +12,7 @@ namespace {
 
 // A pass: runs as `measure_runs` says, and what theory says about it.
 template <class T, class Run>
-PassReport measure(const PlannedPass& planned, bool partly_shared, RunMode how,
+PassReport measure(const PlannedPass& planned, const LayerShape& bounded, RunMode how,
                    std::vector<T>* words, const Run& run) {
   const bool empty = is_empty(planned.problem.shape);
   const theory::IoCost formula =
@@ -22,13 +22,14 @@ PassReport measure(const PlannedPass& planned, bool partly_shared, RunMode how,
   report.plan_text = to_text(planned.plan);
   report.gflops = report.seconds > 0 ? nominal_flops(planned) / report.seconds / 1e9 : 0;
   report.overflow = empty ? 0 : overflow_words(planned);
-  set_bound(partly_shared, &report);
+  set_bound(
+      [&](index_t M) {
+        return theory::lower_bound(planned.pass,
+                                   theory::class_of(planned.pass, planned.plan.schedule), bounded,
+                                   M, planned.problem.batch);
+      },
+      &report);
   return report;
-}
-
-template <class T>
-bool is_partly_shared(const LayerInputs<T>& inputs) {
-  return same_memory(inputs.a1, inputs.a2) != same_memory(inputs.a1, inputs.a3);
 }
 
 }  // namespace
@@ -118,30 +119,16 @@ index_t overflow_words(const PlannedPass& planned) {
   return std::max<index_t>(cost.footprint - planned.M, 0);
 }
 
-void set_bound(bool partly_shared, PassReport* report) {
+void set_bound(const BoundFor& bound, PassReport* report) {
   const PlannedPass& planned = report->planned;
-  const LayerProblem& problem = planned.problem;
-  report->has_bound = false;
-  if (is_empty(problem.shape)) {
-    report->reason = "a size is 0, or no query sees a key: nothing moves";
+  report->regime = theory::regime(planned.problem.shape, planned.M);
+  report->bound_M = std::max(planned.M, report->count.footprint);
+  if (is_empty(planned.problem.shape)) {
+    report->bound = {0, "compulsory", "a size is 0, or no query sees a key: nothing moves"};
     return;
   }
-  report->regime = theory::regime(problem.shape, planned.M);
-  if (partly_shared) {
-    report->reason = "A1 is the same memory as one of A2 and A3: no bound was proved for that";
-    return;
-  }
-  if (report->count.footprint > planned.M) {
-    report->reason = "the run keeps more than M words: bounds for M words do not hold for it";
-    return;
-  }
-  report->bound =
-      theory::lower_bound(planned.pass, theory::class_of(planned.pass, planned.plan.schedule),
-                          problem.shape, planned.M, problem.batch);
-  report->has_bound = report->bound.words > 0;
-  if (!report->has_bound) {
-    report->reason = "no bound was proved for this case";
-  } else if (static_cast<double>(report->count.words()) < report->bound.words) {
+  report->bound = bound(report->bound_M);
+  if (static_cast<double>(report->count.words()) < report->bound.words) {
     throw RunError(std::string("internal error: ") + name_of(planned.plan.schedule) +
                    " moved fewer words than the lower bound " + report->bound.name);
   }
@@ -154,16 +141,17 @@ Json io_json(const PassReport& report) {
   json["M"] = report.planned.M;
   add_count(report.count, &json);
   json["formula"] = report.formula;
-  const bool bounded = report.has_bound;
-  json["lower_bound"] = bounded ? Json(report.bound.words) : Json();
-  json["bound"] = bounded ? Json(report.bound.name) : Json();
-  json["reason"] = bounded ? Json() : Json(report.reason);
+  json["lower_bound"] = report.bound.words;
+  json["bound"] = report.bound.name;
+  json["bound_M"] = report.bound_M;
+  json["assumption"] = report.bound.assumption;
   json["regime"] = name_of(report.regime);
   json["phases"] = phases_json(report.phases);
   json["overflow"] = report.overflow;
   json["schedule"] = name_of(report.planned.plan.schedule);
   json["plan"] = report.plan_text;
   json["seconds"] = report.seconds;
+  json["runs"] = report.runs;
   json["gflops"] = report.gflops;
   return json;
 }
@@ -175,7 +163,7 @@ PassReport run_forward(const LayerInputs<T>& inputs, const PlannedPass& planned,
   const index_t rows = planned.problem.batch * shape.n, o_words = rows * shape.dv;
   result->words.assign(static_cast<std::size_t>(o_words + rows), T(0));
   PassReport report =
-      measure(planned, is_partly_shared(inputs), how, &result->words,
+      measure(planned, bounded_shape(inputs, shape), how, &result->words,
               [&](Observer* observer, std::vector<T>* words) {
                 const MatrixView<T> o = {words->data(), shape.n, shape.dv, shape.dv};
                 return api::layer_forward<T>(inputs, planned.plan, how.threads, observer, o,
@@ -192,7 +180,7 @@ PassReport run_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o,
                         RunMode how, std::vector<T>* dx) {
   const index_t d = planned.problem.shape.d;
   dx->assign(static_cast<std::size_t>(d * d), T(0));
-  return measure(planned, is_partly_shared(inputs), how, dx,
+  return measure(planned, bounded_shape(inputs, planned.problem.shape), how, dx,
                  [&](Observer* observer, std::vector<T>* words) {
                    return api::layer_backward<T>(inputs, d_o, o, lse, planned.plan, how.threads,
                                                  observer, {words->data(), d, d, d});

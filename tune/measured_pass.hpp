@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -63,24 +64,36 @@ struct PassReport {
   std::string plan_text;
   int threads = 1;
   double seconds = 0;  // median of the timed runs; of the counted run if there were none
+  int runs = 0;        // of the pass in all, timed and counted
   double gflops = 0;   // nominal
   instruments::IoCount count;
   std::vector<instruments::IoCounter::Phase> phases;
   index_t formula = 0;  // reads + writes, from theory
-  bool has_bound = false;
   theory::Bound bound;
-  std::string reason;  // why there is no bound
+  index_t bound_M = 0;  // for which the bound holds: M, or what the run keeps if that is more
   theory::Regime regime = theory::Regime::large_cache;
   index_t overflow = 0;
 
   double ratio() const { return static_cast<double>(count.words()) / bound.words; }
+  bool exceeds_M() const { return bound_M > planned.M; }
 };
 
 Json io_json(const PassReport& report);
 
-// The lower bound for a run, or the reason why none applies. `partly_shared`: A1 is A2 or A3, but
-// not both, which no bound was proved for.
-void set_bound(bool partly_shared, PassReport* report);
+// What is compared with lower bounds, with the bounds for M words. Throws RunError if the run moved
+// fewer words; of an empty problem nothing moves.
+using BoundFor = std::function<theory::Bound(index_t M)>;
+void set_bound(const BoundFor& bound, PassReport* report);
+
+// The shape whose bounds hold: A1 that is A2 or A3, but not both, is compared with A1 = A2 = A3.
+template <class T>
+LayerShape bounded_shape(const LayerInputs<T>& inputs, const LayerShape& shape) {
+  LayerShape bounded = shape;
+  if (same_memory(inputs.a1, inputs.a2) || same_memory(inputs.a1, inputs.a3)) {
+    bounded.tie = Tie::all;
+  }
+  return bounded;
+}
 
 template <class T>
 struct ForwardResult {

@@ -1,5 +1,9 @@
 #include "tune/measured_sdpa.hpp"
 
+#include <algorithm>
+
+#include "base/half.hpp"
+#include "theory/sdpa_bounds.hpp"
 #include "tune/measure.hpp"
 
 namespace ioattn::tune {
@@ -9,28 +13,45 @@ std::size_t words(index_t heads, index_t rows, index_t cols) {
   return static_cast<std::size_t>(heads * rows * cols);
 }
 
-// run(observer, outputs) fills some of the outputs; the timed runs first, then the counted
-// one.
-template <class T, class Run>
+template <class T>
+bool same(const std::vector<T>& a, const std::vector<T>& b) {
+  if constexpr (is_half_storage<T>) {
+    const auto number = [](T x) { return to_float(x); };
+    std::vector<float> x(a.size()), y(b.size());
+    std::transform(a.begin(), a.end(), x.begin(), number);
+    std::transform(b.begin(), b.end(), y.begin(), number);
+    return same_bits(x, y);
+  } else {
+    return same_bits(a, b);
+  }
+}
+
+// run(observer, outputs) fills some of the outputs; the timed runs first, then the counted one.
+// bounds(M) are the lower bounds for M words.
+template <class S, class G, class Bounds, class Run>
 SdpaReport measure(Pass pass, const SdpaProblem& problem, const plan::SdpaPlan& plan,
-                   const plan::SdpaEstimate& estimate, SdpaOutputs<T>* outputs, const Run& run) {
+                   const plan::SdpaEstimate& estimate, const Bounds& bounds,
+                   SdpaOutputs<S, G>* outputs, const Run& run) {
   SdpaReport report;
   report.pass = pass;
   report.level = plan.level;
   report.M = estimate.M;
   report.plan_text = to_text(plan);
   report.isa = plan.isa;
-  report.seconds = median_seconds([&] { require(run(nullptr, outputs)); });
-  SdpaOutputs<T> counted = *outputs;
+  report.seconds = median_seconds([&] {
+    ++report.runs;
+    require(run(nullptr, outputs));
+  });
+  SdpaOutputs<S, G> counted = *outputs;
   instruments::IoCounter counter;
+  ++report.runs;
   require(run(&counter, &counted));
-  for (std::vector<T> SdpaOutputs<T>::*output :
-       {&SdpaOutputs<T>::o, &SdpaOutputs<T>::lse, &SdpaOutputs<T>::dq, &SdpaOutputs<T>::dk,
-        &SdpaOutputs<T>::dv, &SdpaOutputs<T>::d_bias}) {
-    if (!same_bits(outputs->*output, counted.*output)) {
-      throw RunError(std::string("internal error: the ") + name_of(pass) +
-                     " pass gave other bits when it was counted");
-    }
+  const bool all_same = same(outputs->o, counted.o) && same(outputs->lse, counted.lse) &&
+                        same(outputs->dq, counted.dq) && same(outputs->dk, counted.dk) &&
+                        same(outputs->dv, counted.dv) && same(outputs->d_bias, counted.d_bias);
+  if (!all_same) {
+    throw RunError(std::string("internal error: the ") + name_of(pass) +
+                   " pass gave other bits when it was counted");
   }
   const bool moves = !seen_keys(problem.shape.head()).is_empty();
   const theory::IoCost formula = moves ? estimate.cost.total() : theory::IoCost();
@@ -38,6 +59,16 @@ SdpaReport measure(Pass pass, const SdpaProblem& problem, const plan::SdpaPlan& 
   report.count = counter.total();
   report.phases = counter.phases();
   report.formula = formula.words();
+  report.bound_M = std::max(report.M, report.count.footprint);
+  if (moves) {
+    report.bound = bounds(report.bound_M, &report.algorithms);
+  } else {
+    report.bound = {0, "compulsory", "a size is 0, or no query sees a key: nothing moves"};
+  }
+  if (static_cast<double>(report.formula) < report.bound.words) {
+    throw RunError(std::string("internal error: the ") + name_of(pass) +
+                   " pass moved fewer words than the lower bound " + report.bound.name);
+  }
   report.gflops =
       report.seconds > 0 ? 2 * static_cast<double>(estimate.fma) / report.seconds / 1e9 : 0;
   return report;
@@ -52,16 +83,23 @@ Json io_json(const SdpaReport& report) {
   json["M"] = report.M;
   add_count(report.count, &json);
   json["formula"] = report.formula;
+  json["class"] = name_of(report.algorithms);
+  json["lower_bound"] = report.bound.words;
+  json["bound"] = report.bound.name;
+  json["bound_M"] = report.bound_M;
+  json["assumption"] = report.bound.assumption;
+  json["ratio"] = report.bound.words > 0 ? Json(report.ratio()) : Json();
   json["phases"] = phases_json(report.phases);
   json["plan"] = report.plan_text;
   json["seconds"] = report.seconds;
+  json["runs"] = report.runs;
   json["gflops"] = report.gflops;
   return json;
 }
 
-template <class T>
-SdpaReport run_sdpa_forward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
-                            const api::RunOptions& options, SdpaOutputs<T>* outputs) {
+template <class S, class G>
+SdpaReport run_sdpa_forward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
+                            const api::RunOptions& options, SdpaOutputs<S, G>* outputs) {
   const SdpaShape& s = problem.shape;
   plan::SdpaPlan plan;
   plan::SdpaEstimate estimate;
@@ -69,9 +107,12 @@ SdpaReport run_sdpa_forward(const SdpaProblem& problem, const SdpaInputs<T>& inp
   outputs->o.resize(words(s.all_heads(), s.n, s.dv));
   outputs->lse.resize(words(s.all_heads(), s.n, 1));
   const int threads = api::granted_threads(options.threads);
-  SdpaReport report = measure(Pass::forward, problem, plan, estimate, outputs,
-                              [&](Observer* observer, SdpaOutputs<T>* out) {
-                                return api::sdpa_forward<T>(
+  const auto bounds = [&](index_t M, theory::AlgorithmClass* algorithms) {
+    return theory::sdpa_forward_bounds(s, M).best(*algorithms);
+  };
+  SdpaReport report = measure(Pass::forward, problem, plan, estimate, bounds, outputs,
+                              [&](Observer* observer, SdpaOutputs<S, G>* out) {
+                                return api::sdpa_forward<S>(
                                     problem, inputs, plan, threads, observer,
                                     dense_tensor(out->o.data(), s.batch, s.heads, s.n, s.dv),
                                     dense_tensor(out->lse.data(), s.batch, s.heads, 1, s.n));
@@ -79,46 +120,55 @@ SdpaReport run_sdpa_forward(const SdpaProblem& problem, const SdpaInputs<T>& inp
   return report;
 }
 
-template <class T>
-SdpaReport run_sdpa_backward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
-                             TensorView<const T> d_o, const api::RunOptions& options,
-                             SdpaOutputs<T>* outputs) {
+template <class S, class G>
+SdpaReport run_sdpa_backward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
+                             TensorView<const S> d_o, const api::RunOptions& options,
+                             SdpaOutputs<S, G>* outputs) {
   const SdpaShape& s = problem.shape;
   plan::SdpaPlan plan;
   plan::SdpaEstimate estimate;
-  const SdpaSet all = {true, true, true, false, s.has_bias()};
+  const bool in_f32 = !std::is_same_v<S, G>;
+  const SdpaSet all = {true, true, true, false, s.has_bias(), in_f32};
   require(api::plan_sdpa(problem, all, options, &plan, &estimate));
   outputs->dq.resize(words(s.all_heads(), s.n, s.d));
   outputs->dk.resize(words(s.all_kv_heads(), s.m, s.d));
   outputs->dv.resize(words(s.all_kv_heads(), s.m, s.dv));
   outputs->d_bias.resize(words(s.all_biases(), s.n, s.m));
   const int threads = api::granted_threads(options.threads);
-  const api::SdpaForwardResults<T> forward = {
-      d_o, dense_tensor<const T>(outputs->o.data(), s.batch, s.heads, s.n, s.dv),
-      dense_tensor<const T>(outputs->lse.data(), s.batch, s.heads, 1, s.n)};
+  const api::SdpaForwardResults<S> forward = {
+      d_o, dense_tensor<const S>(outputs->o.data(), s.batch, s.heads, s.n, s.dv),
+      dense_tensor<const Compute<S>>(outputs->lse.data(), s.batch, s.heads, 1, s.n)};
+  const auto bounds = [&](index_t M, theory::AlgorithmClass* algorithms) {
+    *algorithms = theory::class_of(all, plan.blocks.keys.one_pass);
+    return theory::sdpa_backward_bounds(s, all, M).best(*algorithms);
+  };
   SdpaReport report = measure(
-      Pass::backward, problem, plan, estimate, outputs,
-      [&](Observer* observer, SdpaOutputs<T>* out) {
-        SdpaGradients<T> gradients;
+      Pass::backward, problem, plan, estimate, bounds, outputs,
+      [&](Observer* observer, SdpaOutputs<S, G>* out) {
+        SdpaGradients<G> gradients;
         gradients.dq = dense_tensor(out->dq.data(), s.batch, s.heads, s.n, s.d);
         gradients.dk = dense_tensor(out->dk.data(), s.batch, s.kv_heads, s.m, s.d);
         gradients.dv = dense_tensor(out->dv.data(), s.batch, s.kv_heads, s.m, s.dv);
         if (s.has_bias()) {
           gradients.d_bias = dense_tensor(out->d_bias.data(), s.bias_batch, s.bias_heads, s.n, s.m);
         }
-        return api::sdpa_backward<T>(problem, inputs, forward, plan, threads, observer, gradients);
+        return api::sdpa_backward<S>(problem, inputs, forward, plan, threads, observer, gradients);
       });
   return report;
 }
 
-#define IOATTN_INSTANTIATE(T)                                                        \
-  template SdpaReport run_sdpa_forward(const SdpaProblem&, const SdpaInputs<T>&,     \
-                                       const api::RunOptions&, SdpaOutputs<T>*);     \
-  template SdpaReport run_sdpa_backward(const SdpaProblem&, const SdpaInputs<T>&,    \
-                                        TensorView<const T>, const api::RunOptions&, \
-                                        SdpaOutputs<T>*)
-IOATTN_INSTANTIATE(float);
-IOATTN_INSTANTIATE(double);
+#define IOATTN_INSTANTIATE(S, G)                                                     \
+  template SdpaReport run_sdpa_forward(const SdpaProblem&, const SdpaInputs<S>&,     \
+                                       const api::RunOptions&, SdpaOutputs<S, G>*);  \
+  template SdpaReport run_sdpa_backward(const SdpaProblem&, const SdpaInputs<S>&,    \
+                                        TensorView<const S>, const api::RunOptions&, \
+                                        SdpaOutputs<S, G>*)
+IOATTN_INSTANTIATE(float, float);
+IOATTN_INSTANTIATE(double, double);
+IOATTN_INSTANTIATE(bf16, bf16);
+IOATTN_INSTANTIATE(bf16, float);
+IOATTN_INSTANTIATE(f16, f16);
+IOATTN_INSTANTIATE(f16, float);
 #undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::tune

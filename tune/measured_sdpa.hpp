@@ -5,6 +5,7 @@
 
 #include "api/sdpa.hpp"
 #include "instruments/io_counter.hpp"
+#include "theory/bounds.hpp"
 #include "tune/report_json.hpp"
 
 // A pass of SDPA: planned, run and timed, run once more under a counter, and held against its
@@ -17,28 +18,37 @@ struct SdpaReport {
   Isa isa = Isa::scalar;
   index_t M = 0;
   double seconds = 0;  // median of the timed runs
+  int runs = 0;        // of the pass in all, timed and counted
   double gflops = 0;   // 2 flops per multiply-add of a visible pair
   instruments::IoCount count;
   std::vector<instruments::IoCounter::Phase> phases;
   index_t formula = 0;  // reads + writes, from theory
+  theory::AlgorithmClass algorithms = theory::AlgorithmClass::F;
+  theory::Bound bound;
+  index_t bound_M = 0;  // for which the bound holds: M, or what the run keeps if that is more
+
+  double ratio() const { return static_cast<double>(count.words()) / bound.words; }
 };
 
 Json io_json(const SdpaReport& report);
 
-// O and LSE, then dQ, dK, dV and, with a bias, dBias, each dense.
-template <class T>
+// O and LSE, then dQ, dK, dV and, with a bias, dBias, each dense. Gradients are of type G: S or, of
+// a problem in 16 bits, float.
+template <class S, class G>
 struct SdpaOutputs {
-  std::vector<T> o, lse, dq, dk, dv, d_bias;
+  std::vector<S> o;
+  std::vector<Compute<S>> lse;
+  std::vector<G> dq, dk, dv, d_bias;
 };
 
 // Each throws RunError if the results of the timed and the counted run differ in a bit, or the
 // count differs from the formula. The backward pass takes O and LSE of the outputs.
-template <class T>
-SdpaReport run_sdpa_forward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
-                            const api::RunOptions& options, SdpaOutputs<T>* outputs);
-template <class T>
-SdpaReport run_sdpa_backward(const SdpaProblem& problem, const SdpaInputs<T>& inputs,
-                             TensorView<const T> d_o, const api::RunOptions& options,
-                             SdpaOutputs<T>* outputs);
+template <class S, class G>
+SdpaReport run_sdpa_forward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
+                            const api::RunOptions& options, SdpaOutputs<S, G>* outputs);
+template <class S, class G>
+SdpaReport run_sdpa_backward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
+                             TensorView<const S> d_o, const api::RunOptions& options,
+                             SdpaOutputs<S, G>* outputs);
 
 }  // namespace ioattn::tune

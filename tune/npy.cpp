@@ -113,6 +113,10 @@ Matrix<T> read_npy(const std::string& path, std::optional<index_t>* batch) {
     }
     if (rank == 3 && header.shape[0] == 0) throw UsageError("a batch without matrices");
     if (batch != nullptr) *batch = rank == 3 ? std::optional(header.shape[0]) : std::nullopt;
+    if (is_half(header.dtype)) {
+      throw UsageError(std::string("an array in ") + name_of(header.dtype) +
+                       ", which SDPA alone takes; '<f4' or '<f8' needed");
+    }
     std::istringstream stream = normalised(&file, header);
     return header.dtype == DType::f32 ? converted<T, float>(std::move(stream), header.shape)
                                       : converted<T, double>(std::move(stream), header.shape);
@@ -125,6 +129,40 @@ void make_directory(const std::string& path) {
   if (!fs::is_directory(path, error)) throw RunError("cannot create " + path);
 }
 
+namespace {
+
+template <class T>
+void dump(const std::string& path, const T* data, const std::vector<std::size_t>& sizes,
+          std::size_t count) {
+  xt::dump_npy(path, xt::adapt(data, count, xt::no_ownership(), sizes));
+}
+
+// xtensor knows no 16-bit floats: a header of version 1.0, padded to a multiple of 64 bytes.
+template <class S>
+void dump_half(const std::string& path, const S* data, const std::vector<std::size_t>& sizes,
+               std::size_t count) {
+  std::string dictionary = std::string("{'descr': '") + (std::is_same_v<S, f16> ? "<f2" : "|V2") +
+                           "', 'fortran_order': False, 'shape': (";
+  for (const std::size_t size : sizes) dictionary += std::to_string(size) + ",";
+  dictionary += "), }";
+  const std::size_t length = (10 + dictionary.size() + 1 + 63) / 64 * 64 - 10;
+  dictionary.resize(length - 1, ' ');
+  std::ofstream file(path, std::ios::binary);
+  file << "\x93NUMPY\x01" << '\0' << static_cast<char>(length & 0xff)
+       << static_cast<char>(length >> 8) << dictionary << '\n';
+  file.write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(count * sizeof(S)));
+}
+void dump(const std::string& path, const bf16* data, const std::vector<std::size_t>& sizes,
+          std::size_t count) {
+  dump_half(path, data, sizes, count);
+}
+void dump(const std::string& path, const f16* data, const std::vector<std::size_t>& sizes,
+          std::size_t count) {
+  dump_half(path, data, sizes, count);
+}
+
+}  // namespace
+
 template <class T>
 void write_npy(const std::string& path, const T* data, const std::vector<index_t>& shape) {
   const std::string temporary = path + ".tmp" + std::to_string(::getpid());
@@ -133,8 +171,8 @@ void write_npy(const std::string& path, const T* data, const std::vector<index_t
   for (const std::size_t size : sizes) count *= size;
   std::error_code error;
   try {
-    xt::dump_npy(temporary, xt::adapt(data, count, xt::no_ownership(), sizes));
-    // dump_npy does not look whether its writes succeeded.
+    dump(temporary, data, sizes, count);
+    // dump does not look whether its writes succeeded.
     if (read_npy_header(temporary).shape != shape) throw RunError("other shape read back");
     fs::rename(temporary, path);
   } catch (const std::bad_alloc&) {
@@ -150,5 +188,7 @@ template Matrix<float> read_npy<float>(const std::string&, std::optional<index_t
 template Matrix<double> read_npy<double>(const std::string&, std::optional<index_t>*);
 template void write_npy<float>(const std::string&, const float*, const std::vector<index_t>&);
 template void write_npy<double>(const std::string&, const double*, const std::vector<index_t>&);
+template void write_npy<bf16>(const std::string&, const bf16*, const std::vector<index_t>&);
+template void write_npy<f16>(const std::string&, const f16*, const std::vector<index_t>&);
 
 }  // namespace ioattn::tune

@@ -14,23 +14,25 @@ namespace ioattn::tune {
 
 struct NpyHeader {
   DType dtype = DType::f32;
+  bool is_raw = false;  // bf16 as NumPy's unsigned integers, which may be something else
   bool fortran_order = false;
   std::vector<index_t> shape;
   std::size_t data_offset = 0;  // bytes before the data
 };
 
 // The header of a file of `file_size` bytes that begins with `bytes`; at most npy_header_limit
-// bytes are looked at. Throws UsageError unless the file holds a whole array of little-endian f32
-// or f64, no byte more or less.
+// bytes are looked at. Throws UsageError unless the file holds a whole array of little-endian f32,
+// f64, f16 or bf16, no byte more or less. bf16, which NumPy has no name for, is '|V2', as ml_dtypes
+// writes it, or '<u2'.
 constexpr std::size_t npy_header_limit = 65536;
 NpyHeader parse_npy_header(std::string_view bytes, std::uint64_t file_size);
 
 // The header of a file. Throws UsageError, beginning with the path.
 NpyHeader read_npy_header(const std::string& path);
 
-// A matrix of dimension 2, converted to T: f32 is widened, f64 is rounded to nearest. With `batch`
-// an array of dimension 3 may stand for matrices whose rows follow each other: *batch is their
-// number, empty for a matrix. Throws UsageError, beginning with the path.
+// A matrix of dimension 2 in f32 or f64, converted to T: f32 is widened, f64 is rounded to nearest.
+// With `batch` an array of dimension 3 may stand for matrices whose rows follow each other: *batch
+// is their number, empty for a matrix. Throws UsageError, beginning with the path.
 template <class T>
 Matrix<T> read_npy(const std::string& path, std::optional<index_t>* batch = nullptr);
 

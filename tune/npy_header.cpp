@@ -97,8 +97,15 @@ class DictionaryParser {
       header->dtype = DType::f32;
     } else if (descr == "<f8" || descr == "=f8") {
       header->dtype = DType::f64;
-    } else if (descr == ">f4" || descr == ">f8") {
-      reject("dtype '" + descr + "' is big-endian; '<f4' or '<f8' needed");
+    } else if (descr == "<f2" || descr == "=f2") {
+      header->dtype = DType::f16;
+    } else if (descr == "|V2" || descr == "<V2") {
+      header->dtype = DType::bf16;
+    } else if (descr == "<u2" || descr == "=u2") {
+      header->dtype = DType::bf16;
+      header->is_raw = true;
+    } else if (descr.starts_with(">")) {
+      reject("dtype '" + descr.substr(0, 32) + "' is big-endian; '<f4' or '<f8' needed");
     } else {
       reject("dtype '" + descr.substr(0, 32) + "' is not supported; '<f4' or '<f8' needed");
     }

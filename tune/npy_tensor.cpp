@@ -3,11 +3,26 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/half.hpp"
 #include "tune/command_error.hpp"
 #include "tune/npy.hpp"
 
 namespace ioattn::tune {
 namespace {
+
+// To nearest; f64 by way of f32 where T has 16 bits.
+template <class T, class Source>
+T converted(Source source) {
+  if constexpr (std::is_same_v<T, Source>) {
+    return source;
+  } else if constexpr (is_half_storage<Source>) {
+    return converted<T>(to_float(source));
+  } else if constexpr (is_half_storage<T>) {
+    return from_float<T>(static_cast<float>(source));
+  } else {
+    return static_cast<T>(source);
+  }
+}
 
 // The elements of the file one by one, in its order.
 template <class T, class Source>
@@ -18,7 +33,7 @@ std::vector<T> elements(std::istream& file, std::size_t count) {
     Source source;
     file.read(bytes, sizeof bytes);
     std::memcpy(&source, bytes, sizeof source);
-    value = static_cast<T>(source);
+    value = converted<T>(source);
   }
   return values;
 }
@@ -45,6 +60,9 @@ std::vector<T> from_fortran_order(const std::vector<T>& values, const std::vecto
 template <class T>
 Tensor<T> read_npy_tensor(const std::string& path) {
   const NpyHeader header = read_npy_header(path);
+  if (header.is_raw && !std::is_same_v<T, bf16>) {
+    throw UsageError(path + ": dtype '<u2' is read as bf16 alone (--dtype bf16)");
+  }
   const std::vector<index_t>& shape = header.shape;
   if (shape.size() < 2 || shape.size() > 4) {
     throw UsageError(path + ": an array of rank " + std::to_string(shape.size()) +
@@ -60,8 +78,8 @@ Tensor<T> read_npy_tensor(const std::string& path) {
       static_cast<std::size_t>(tensor.batch * tensor.heads * tensor.rows * tensor.cols);
   std::ifstream file(path, std::ios::binary);
   file.seekg(static_cast<std::streamoff>(header.data_offset));
-  tensor.data = header.dtype == DType::f32 ? elements<T, float>(file, count)
-                                           : elements<T, double>(file, count);
+  tensor.data = with_dtype(header.dtype,
+                           [&](auto source) { return elements<T, decltype(source)>(file, count); });
   if (!file) throw UsageError(path + ": cannot be read");
   if (header.fortran_order) tensor.data = from_fortran_order(tensor.data, shape);
   return tensor;
@@ -69,5 +87,7 @@ Tensor<T> read_npy_tensor(const std::string& path) {
 
 template Tensor<float> read_npy_tensor<float>(const std::string&);
 template Tensor<double> read_npy_tensor<double>(const std::string&);
+template Tensor<bf16> read_npy_tensor<bf16>(const std::string&);
+template Tensor<f16> read_npy_tensor<f16>(const std::string&);
 
 }  // namespace ioattn::tune

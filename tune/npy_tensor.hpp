@@ -17,8 +17,8 @@ struct Tensor {
   TensorView<const T> view() const { return dense_tensor(data.data(), batch, heads, rows, cols); }
 };
 
-// An array of dimension 2 to 4, converted to T as read_npy does. Throws UsageError, beginning with
-// the path.
+// An array of dimension 2 to 4, converted to T as read_npy does, to or from 16 bits too. Throws
+// UsageError, beginning with the path.
 template <class T>
 Tensor<T> read_npy_tensor(const std::string& path);
 

@@ -73,17 +73,16 @@ CLI::Option* add_tie(CLI::App* app, Tie* tie) {
       ->type_name("TIE");
 }
 
-CLI::Option* add_dtype(CLI::App* app, std::optional<DType>* dtype) {
+CLI::Option* add_dtype(CLI::App* app, std::optional<DType>* dtype, DTypes which) {
+  const char* names = which == DTypes::layer ? "f32 or f64" : "f32, f64, bf16 or f16";
   const auto parse = [=](const std::string& text) {
-    for (const DType candidate : {DType::f32, DType::f64}) {
-      if (text == name_of(candidate)) {
-        *dtype = candidate;
-        return;
-      }
+    DType parsed{};
+    if (!parse_dtype(text, &parsed) || (which == DTypes::layer && is_half(parsed))) {
+      wrong("--dtype", "\"" + text + "\" is not " + names);
     }
-    wrong("--dtype", "\"" + text + "\" is not f32 or f64");
+    *dtype = parsed;
   };
-  return app->add_option_function<std::string>("--dtype", parse, "f32 or f64")->type_name("DTYPE");
+  return app->add_option_function<std::string>("--dtype", parse, names)->type_name("DTYPE");
 }
 
 CLI::Option* add_pass(CLI::App* app, Pass* pass) {
@@ -174,6 +173,34 @@ LayerShape ShapeOptions::checked() const {
   if (result.tie == Tie::all && result.n != result.m) throw UsageError("--tie all needs n = m");
   check_shape(result);
   return result;
+}
+
+void add_problem(CLI::App* app, std::string* text, ShapeOptions* shape, std::optional<DType>* dtype,
+                 const std::string& help) {
+  CLI::Option* given = app->add_option("--problem", *text, help)->type_name("PROBLEM");
+  shape->add(app);
+  CLI::Option* type = add_dtype(app, dtype);
+  for (CLI::Option* option : {shape->n, shape->m, shape->d, shape->dv, shape->tie, type}) {
+    option->excludes(given);
+  }
+}
+
+LayerProblem layer_problem(const std::string& text, const ShapeOptions& shape,
+                           std::optional<DType> dtype) {
+  LayerProblem problem;
+  if (!text.empty()) {
+    std::string error;
+    if (!parse_problem(text, &problem, &error)) throw UsageError(error);
+    check_shape(problem.shape);
+    if (seen_keys(problem.shape).is_empty()) throw UsageError("the mask hides every key");
+    return problem;
+  }
+  if (shape.shape.n == 0 || shape.shape.d == 0) {
+    throw UsageError("--problem, or --n and --d, are required");
+  }
+  problem.shape = shape.checked();
+  problem.dtype = dtype.value_or(DType::f32);
+  return problem;
 }
 
 void check_shape(const LayerShape& shape) {

@@ -20,7 +20,9 @@ CLI::Option* add_integer(CLI::App* app, const std::string& name, index_t* value,
 // One of the values that `parse` knows.
 CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule);
 CLI::Option* add_tie(CLI::App* app, Tie* tie);
-CLI::Option* add_dtype(CLI::App* app, std::optional<DType>* dtype);
+// Of a layer problem f32 or f64, of SDPA one of 16 bits too.
+enum class DTypes : std::uint8_t { layer, sdpa };
+CLI::Option* add_dtype(CLI::App* app, std::optional<DType>* dtype, DTypes which = DTypes::layer);
 CLI::Option* add_pass(CLI::App* app, Pass* pass);
 CLI::Option* add_json(CLI::App* app, bool* json);
 
@@ -51,6 +53,13 @@ struct ShapeOptions {
   // != m.
   LayerShape checked() const;
 };
+
+// --problem, or the sizes and --dtype in its place.
+void add_problem(CLI::App* app, std::string* text, ShapeOptions* shape, std::optional<DType>* dtype,
+                 const std::string& help);
+// The layer problem that they give. Throws UsageError.
+LayerProblem layer_problem(const std::string& text, const ShapeOptions& shape,
+                           std::optional<DType> dtype);
 
 // Sizes at least 1 and small enough for the exact formulas.
 void check_shape(const LayerShape& shape);

@@ -36,13 +36,12 @@ std::string io_text(const std::vector<PassReport>& reports) {
   std::string notes;
   for (const PassReport& report : reports) {
     const instruments::IoCount& count = report.count;
-    const bool bounded = report.has_bound;
     const std::string pass = name_of(report.planned.pass);
     table.add({pass + " " + name_of(report.planned.plan.schedule), report.planned.plan.level,
                grouped(report.planned.M), grouped(count.reads), grouped(count.writes),
                grouped(count.created), grouped(count.footprint), grouped(report.formula),
-               bounded ? grouped(report.bound.words) : "-", bounded ? report.bound.name : "-",
-               bounded ? ratio_text(report.ratio()) : "-"});
+               grouped(report.bound.words), report.bound.name,
+               report.bound.words > 0 ? ratio_text(report.ratio()) : "-"});
     if (report.phases.size() > 1) {
       for (const auto& phase : report.phases) {
         table.add({std::string("  phase ") + phase.name, "", "", grouped(phase.count.reads),
@@ -50,10 +49,10 @@ std::string io_text(const std::vector<PassReport>& reports) {
                    grouped(phase.count.footprint), "", "", "", ""});
       }
     }
-    if (bounded) {
-      notes += fmt::format("{}: bound {}: {}\n", pass, report.bound.name, report.bound.assumption);
-    } else {
-      notes += fmt::format("{}: no bound: {}\n", pass, report.reason);
+    notes += fmt::format("{}: bound {}: {}\n", pass, report.bound.name, report.bound.assumption);
+    if (report.exceeds_M()) {
+      notes += fmt::format("{}: the run keeps {} words, and the bound is for as many\n", pass,
+                           grouped(report.bound_M));
     }
     if (report.overflow > 0) {
       notes += fmt::format("{}: {} as printed in the paper exceeds M by {} words\n", pass,

@@ -31,7 +31,7 @@ void expect_failure(const RunResult& result, int exit_code, const std::string& w
 }
 
 TEST(ExitCode, HelpAndVersionAreZero) {
-  for (const char* command : {"machine", "bounds", "plan", "grad", "demo"}) {
+  for (const char* command : {"machine", "bounds", "plan", "regimes", "figure", "grad", "demo"}) {
     const RunResult result = run_ioattn({command, "--help"});
     EXPECT_EQ(result.exit_code, 0) << command;
     EXPECT_EQ(result.err, "");
@@ -91,7 +91,7 @@ TEST(ExitCode, WrongCommandLinesAreTwo) {
       {{"plan"}, "--problem"},
       {{"plan", "--n", "8"}, "--d"},
       {{"plan", "--problem", "layer:n8"}, "required"},
-      {{"plan", "--problem", "sdpa:n8,d8"}, "layer:"},
+      {{"plan", "--problem", "head:n8,d8"}, "layer:"},
       {{"plan", "--problem", "layer:n8,d8,q3"}, "q3"},
       {{"plan", "--problem", "layer:n0,d8"}, "at least 1"},
       {plan + Arguments{"--n", "8"}, "--problem"},

@@ -97,6 +97,56 @@ TEST_F(SdpaCommand, RealDataIsPyTorchs) {
   }
 }
 
+// Of inputs that were rounded, too.
+TEST_F(SdpaCommand, SixteenBitsAreNearPyTorchs) {
+  const std::string data = std::string(IOATTN_TEST_DATA) + "/sdpa";
+  for (const auto& [dtype, descr, limit] :
+       {std::tuple("bf16", "|V2", 4e-2), std::tuple("f16", "<f2", 5e-3)}) {
+    for (const bool in_f32 : {false, true}) {
+      Arguments arguments = with_files(data) + Arguments{"--dtype", dtype, "--json"};
+      if (in_f32) arguments.push_back("--f32-gradients");
+      const RunResult result = run_ioattn(arguments);
+      ASSERT_EQ(result.exit_code, 0) << result.err;
+      EXPECT_EQ(Json::parse(result.out)["dtype"], dtype);
+      for (const char* name : {"O", "LSE", "dQ", "dK", "dV"}) {
+        const NpyArray golden = parse_npy(read_file(data + "/golden_" + name + ".npy"));
+        const bool gradient = name[0] == 'd', lse = name[0] == 'L';
+        EXPECT_EQ(output(name).descr, lse || (gradient && in_f32) ? "<f4" : descr) << name;
+        EXPECT_EQ(output(name).shape, golden.shape);
+        EXPECT_LE(relative_error(output(name).values, golden.values), limit)
+            << name << " " << dtype;
+      }
+    }
+  }
+  // Its own outputs are read back, without a word about the dtype.
+  const std::string again = directory_ / "again";
+  const RunResult result = run_ioattn({"sdpa", "--Q", out() + "/dQ.npy", "--K", out() + "/dK.npy",
+                                       "--V", out() + "/dV.npy", "--dtype", "f16", "--out", again});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const RunResult chained = run_ioattn({"sdpa", "--Q", again + "/O.npy", "--K", again + "/O.npy",
+                                        "--V", again + "/O.npy", "--out", out(), "--json"});
+  ASSERT_EQ(chained.exit_code, 0) << chained.err;
+  EXPECT_EQ(Json::parse(chained.out)["dtype"], "f16");
+}
+
+TEST_F(SdpaCommand, IntegersAreBf16IfAsked) {
+  const std::string zeros(2 * 4, '\0');
+  for (const char* name : {"Q", "K", "V"}) {
+    write_file(directory_ / (std::string(name) + ".npy"),
+               npy_header(npy_dictionary("<u2", false, "(2, 2)")) + zeros);
+  }
+  const std::string in = directory_.path();
+  const Arguments arguments = {"sdpa", "--Q",         in + "/Q.npy", "--K", in + "/K.npy",
+                               "--V",  in + "/V.npy", "--out",       out()};
+  const RunResult refused = run_ioattn(arguments);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_TRUE(is_one_error_line(refused.err)) << refused.err;
+  EXPECT_NE(refused.err.find("--dtype bf16"), std::string::npos) << refused.err;
+  EXPECT_EQ(run_ioattn(arguments + Arguments{"--dtype", "bf16"}).exit_code, 0);
+  EXPECT_EQ(run_ioattn(arguments + Arguments{"--dtype", "f32"}).exit_code, 2);
+  EXPECT_EQ(run_ioattn(arguments + Arguments{"--dtype", "f64", "--f32-gradients"}).exit_code, 2);
+}
+
 TEST_F(SdpaCommand, GroupsMasksAndScale) {
   ref::SdpaInputs<double> inputs = ref::random_sdpa(2, 4, 2, 20, 30, 9, 6, 3);
   write_inputs(inputs, 4);
@@ -128,6 +178,11 @@ TEST_F(SdpaCommand, GroupsMasksAndScale) {
     }
     EXPECT_EQ(words, io["formula"].get<long>());
     EXPECT_EQ(io["M"].get<long>(), 2000);
+    EXPECT_EQ(io["bound_M"].get<long>(), 2000);
+    EXPECT_EQ(io["class"], "F");
+    EXPECT_GT(io["lower_bound"].get<double>(), 20 * 2 * 4 * 15);  // rows of Q and O, dO or dQ
+    EXPECT_EQ(io["ratio"], static_cast<double>(words) / io["lower_bound"].get<double>());
+    EXPECT_GE(io["ratio"], 1);
   }
   EXPECT_EQ(json["io"][0]["pass"], "forward");
   // delta, and dQ on the way of dK and dV

@@ -1,5 +1,7 @@
 #include "cli/support/npy_bytes.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <regex>
 #include <stdexcept>
@@ -53,6 +55,25 @@ std::string npy_matrix(std::size_t rows, std::size_t cols, const std::vector<T>&
 template std::string npy_matrix(std::size_t, std::size_t, const std::vector<float>&);
 template std::string npy_matrix(std::size_t, std::size_t, const std::vector<double>&);
 
+namespace {
+
+// Finite numbers with so many bits of fraction: f16 or bf16.
+std::vector<double> values_of_16_bits(const std::string& data, int fraction) {
+  const int bias = (1 << (14 - fraction)) - 1;
+  std::vector<double> values;
+  for (std::size_t i = 0; i + 1 < data.size(); i += 2) {
+    const int bits = static_cast<unsigned char>(data[i]) | static_cast<unsigned char>(data[i + 1])
+                                                               << 8;
+    const int exponent = (bits & 0x7fff) >> fraction, mantissa = bits & ((1 << fraction) - 1);
+    const int digits = exponent == 0 ? mantissa : mantissa | 1 << fraction;
+    const double size = std::ldexp(digits, std::max(exponent, 1) - bias - fraction);
+    values.push_back((bits & 0x8000) != 0 ? -size : size);
+  }
+  return values;
+}
+
+}  // namespace
+
 NpyArray parse_npy(const std::string& bytes) {
   const std::size_t end = bytes.find('\n');
   const std::string header = bytes.substr(0, end);
@@ -72,6 +93,10 @@ NpyArray parse_npy(const std::string& bytes) {
     count *= array.shape.back();
   }
   array.data = bytes.substr(end + 1);
+  if (array.descr == "<f2" || array.descr == "|V2") {
+    array.values = values_of_16_bits(array.data, array.descr == "<f2" ? 10 : 7);
+    return array;
+  }
   if (array.descr != "<f4" && array.descr != "<f8") throw std::runtime_error("other dtype");
   array.values =
       array.descr == "<f4" ? values_of<float>(array.data) : values_of<double>(array.data);

@@ -1,0 +1,142 @@
+// `ioattn measure`.
+
+#include <gtest/gtest.h>
+
+#include "cli/support/command.hpp"
+#include "cli/support/layer_case.hpp"
+#include "cli/support/temporary_directory.hpp"
+
+namespace {
+
+using namespace ioattn_cli_test;
+using Json = nlohmann::json;
+
+const Environment caches = {{"IOATTN_L1", "16384"}, {"IOATTN_L2", "98304"}};
+const Arguments small = {"measure", "--n", "256", "--d", "32"};
+
+Json done(const Arguments& arguments) {
+  const RunResult result = run_ioattn(arguments + Arguments{"--json"}, caches);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err, "");  // no progress where nobody looks
+  return result.json();
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(MeasureCommand, HoldsSimulatedCachesAgainstTheCount) {
+  const Json json = done(small + Arguments{"--simulate"});
+  ASSERT_EQ(json["levels"].size(), 2u);
+  for (const Json& level : json["levels"]) {
+    SCOPED_TRACE(level.dump(1));
+    const Json& counted = level["counted"];
+    EXPECT_EQ(level["formula"], counted["reads"].get<long>() + counted["writes"].get<long>());
+    EXPECT_GE(level["formula"], level["compulsory"]);
+    EXPECT_LE(counted["footprint"], level["M"]);
+    const Json& lru = level["measured"]["lru"];
+    const Json& opt = level["measured"]["opt"];
+    EXPECT_LE(opt["in"], lru["in"]);
+    EXPECT_GT(lru["in_ratio"], 0.5);
+    EXPECT_LE(lru["in_ratio"], 1.5);
+    EXPECT_LE(lru["out_ratio"], 1.5);
+    const double expected = counted["reads"].get<double>() + level["created_memory"].get<double>();
+    EXPECT_NEAR(lru["in"].get<double>() / lru["in_ratio"].get<double>(), expected, 1e-6 * expected);
+    EXPECT_GT(level["accesses"], 1000);
+  }
+  EXPECT_EQ(json["levels"][0]["level"], "L1");
+  EXPECT_EQ(json["levels"][0]["M"], 2048);  // half of 16384 bytes
+  EXPECT_EQ(json["levels"][0]["capacity_bytes"], 16384);
+  EXPECT_EQ(json["levels"][1]["M"], 18432);  // three quarters of 98304
+  EXPECT_FALSE(json["levels"][0]["measured"].contains("behind_first"));
+  EXPECT_TRUE(json["levels"][1]["measured"].contains("behind_first"));
+}
+
+TEST(MeasureCommand, CountsAloneUnlessToldToSimulate) {
+  const Json json = done(small + Arguments{"--level", "L2"});
+  ASSERT_EQ(json["levels"].size(), 1u);
+  EXPECT_FALSE(json["levels"][0].contains("measured"));
+  EXPECT_EQ(json["levels"][0]["accesses"], 0);
+}
+
+TEST(MeasureCommand, Sweeps) {
+  const Json json = done(small + Arguments{"--simulate", "--sweep-M", "600:9600:3"});
+  ASSERT_EQ(json["sweep"].size(), 3u);
+  const int expected[] = {600, 2400, 9600};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Json& one = json["sweep"][i];
+    EXPECT_EQ(one["M"], expected[i]);
+    EXPECT_EQ(one["capacity_bytes"], expected[i] * 4 * 4 / 3);
+    if (i > 0) {
+      EXPECT_LT(one["formula"], json["sweep"][i - 1]["formula"]);
+    }
+  }
+  EXPECT_EQ(done(small + Arguments{"--sweep-M", "900,600"})["sweep"][0]["M"], 600);
+}
+
+TEST(MeasureCommand, TakesSdpaAndFiles) {
+  const Json json = done({"measure", "--problem", "sdpa:h2,n48,d16,causal", "--simulate"});
+  EXPECT_EQ(json["pass"], "backward");
+  EXPECT_LT(json["levels"][1]["measured"]["lru"]["in_ratio"], 1.2);
+  const Json forward = done({"measure", "--problem", "sdpa:n48,d16", "--pass", "forward"});
+  EXPECT_EQ(forward["pass"], "forward");
+
+  LayerCase layer;
+  make_layer_case({24, 20, 12, 8}, ioattn_reference::Ties::none, "f32", 1, &layer);
+  Arguments arguments = layer.grad();  // grad ... --out DIR
+  arguments.front() = "measure";
+  arguments.resize(arguments.size() - 2);
+  const Json files = done(arguments + Arguments{"--simulate"});
+  EXPECT_EQ(files["problem"], "layer:n24,m20,d12,v8,f32");
+}
+
+TEST(MeasureCommand, WritesOneFileWithAPlot) {
+  if (run_ioattn({"--version"}, {}, "command -v gnuplot >/dev/null || exit 99").exit_code == 99) {
+    GTEST_SKIP() << "no gnuplot";
+  }
+  const TemporaryDirectory directory;
+  const std::string path = directory / "measure.html";
+  done(small + Arguments{"--simulate", "--sweep-M", "600,2400", "--html", path});
+  const std::string html = read_file(path);
+  for (const char* part : {"<svg", "</svg>", "lower bound", "closed formula", "OPT", "</html>"}) {
+    EXPECT_TRUE(contains(html, part)) << part;
+  }
+  EXPECT_FALSE(contains(html, "<script"));
+  EXPECT_FALSE(contains(html, "src="));
+  const RunResult nowhere =
+      run_ioattn(small + Arguments{"--html", directory / "none/measure.html"}, caches);
+  EXPECT_EQ(nowhere.exit_code, 1);
+  EXPECT_TRUE(is_one_error_line(nowhere.err)) << nowhere.err;
+}
+
+TEST(MeasureCommand, SaysThatThereIsNoGnuplot) {
+  const RunResult result =
+      run_ioattn(small + Arguments{"--html", "x.html"}, {{"PATH", "/nowhere"}});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(is_one_error_line(result.err)) << result.err;
+  EXPECT_TRUE(contains(result.err, "gnuplot-nox")) << result.err;
+}
+
+TEST(MeasureCommand, RefusesWhatItCannotMeasure) {
+  const Arguments wrong[] = {
+      {"measure"},
+      {"measure", "--n", "8"},
+      {"measure", "--n", "8", "--d", "4", "--level", "L4"},
+      {"measure", "--n", "8", "--d", "4", "--level", ""},
+      {"measure", "--n", "8", "--d", "4", "--sweep-M", "0"},
+      {"measure", "--n", "8", "--d", "4", "--sweep-M", "9:3:2"},
+      {"measure", "--n", "8", "--d", "4", "--sweep-M", "3:9"},
+      {"measure", "--n", "8", "--d", "4", "--sweep-M", "3"},  // too small for any schedule
+      {"measure", "--problem", "sdpa:n8,d4,bias1x1"},
+      {"measure", "--problem", "sdpa:n8,d4", "--schedule", "row_stream"},
+      {"measure", "--problem", "layer:n8,d4,b2"},
+      {"measure", "--A1", "nowhere.npy"},
+  };
+  for (const Arguments& arguments : wrong) {
+    const RunResult result = run_ioattn(arguments, caches);
+    EXPECT_EQ(result.exit_code, 2) << arguments.back() << result.err;
+    EXPECT_TRUE(is_one_error_line(result.err)) << result.err;
+  }
+}
+
+}  // namespace

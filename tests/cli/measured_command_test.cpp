@@ -1,0 +1,160 @@
+// `ioattn measure` around a command, and with the hardware's counters: whether or not this system
+// lets anybody count, everything else works and what is missing has a reason.
+#include <gtest/gtest.h>
+
+#include "cli/support/command.hpp"
+#include "cli/support/temporary_directory.hpp"
+
+namespace {
+
+using namespace ioattn_cli_test;
+using nlohmann::json;
+
+// A number if it was counted, else null and why.
+void expect_honest(const json& item, const char* member) {
+  const bool missing = item.at("validity") == "unavailable";
+  EXPECT_EQ(item.at(member).is_null(), missing) << item;
+  EXPECT_EQ(item.at(member).is_number(), !missing) << item;
+  EXPECT_TRUE(item.at("validity") == "exact" || item.at("reason").is_string()) << item;
+}
+
+TEST(MeasuredCommand, CountsWhatTheCommandDoes) {
+  const RunResult result = run_ioattn({"measure", "--event", "page-faults,task-clock", "--json",
+                                       "--", "sh", "-c", "/bin/true; exit 0"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json report = result.json();
+  EXPECT_EQ(report.at("command"), json({"sh", "-c", "/bin/true; exit 0"}));
+  EXPECT_EQ(report.at("exit_status"), 0);
+  EXPECT_GT(report.at("seconds"), 0.0);
+  const json& events = report.at("events");
+  ASSERT_GE(events.size(), 2u);
+  for (const json& event : events) expect_honest(event, "count");
+  ASSERT_EQ(report.at("traffic").size(), 4u);
+  for (const json& quantity : report.at("traffic")) expect_honest(quantity, "lines");
+  const json& faults = events.at(events.size() - 2);
+  EXPECT_EQ(faults.at("event"), "page-faults");
+  if (faults.at("count").is_null()) GTEST_SKIP() << faults.at("reason");
+  EXPECT_GT(faults.at("count"), 20);
+  EXPECT_EQ(faults.at("validity"), "exact");
+  EXPECT_EQ(faults.at("enabled_ns"), faults.at("running_ns"));
+}
+
+TEST(MeasuredCommand, ExitsLikeTheCommand) {
+  EXPECT_EQ(run_ioattn({"measure", "--", "sh", "-c", "exit 3"}).exit_code, 3);
+  const RunResult killed = run_ioattn({"measure", "--json", "--", "sh", "-c", "kill -9 $$"});
+  EXPECT_EQ(killed.exit_code, 137);
+  EXPECT_EQ(killed.json().at("exit_status"), 137);
+  const RunResult missing = run_ioattn({"measure", "--", "/no/such/program", "x"});
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_EQ(missing.out, "");
+  EXPECT_TRUE(is_one_error_line(missing.err)) << missing.err;
+  EXPECT_NE(missing.err.find("/no/such/program: No such file"), std::string::npos) << missing.err;
+}
+
+// Nothing of the command line behind -- is ours, nor is its output.
+TEST(MeasuredCommand, LeavesArgumentsAndOutputAlone) {
+  const TemporaryDirectory directory;
+  const std::string report = directory / "report.json";
+  const RunResult result = run_ioattn(
+      {"measure", "-o", report, "--json", "--", "printf", "%s|", "--json", "-x", "--", "plan"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "--json|-x|--|plan|");
+  EXPECT_EQ(json::parse(read_file(report)).at("command").size(), 6u);
+}
+
+TEST(MeasuredCommand, SaysInTextWhatIsMissing) {
+  const RunResult result = run_ioattn({"measure", "--event", "r1ffff", "--", "true"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (const char* part : {"exit status 0", "L1 fills", "L2 fills", "L2 write-backs", "r1ffff"}) {
+    EXPECT_NE(result.out.find(part), std::string::npos) << result.out;
+  }
+}
+
+TEST(MeasuredCommand, IsRecorded) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "recording";
+  const RunResult result =
+      run_ioattn({"measure", "--record", path, "--event", "page-faults", "--", "true"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(read_file(path).find("\nopen 1 0x2 "), std::string::npos) << read_file(path);
+  EXPECT_EQ(run_ioattn({"measure", "--record", directory / "no/where", "--", "true"}).exit_code, 1);
+}
+
+TEST(MeasuredEvents, OfAFile) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "events";
+  write_file(path,
+             "cpu: made up\nevent: A\nkernel: page-faults\n  Pages.\n"
+             "quantity: L1 fills\nformula: A\nquantity: L2 fills\n  None.\n");
+  RunResult result = run_ioattn({"measure", "--events", path, "--show-events", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.json().at("cpu"), "made up");
+  EXPECT_EQ(result.json().at("events").at(0).at("perf"), "page-faults:u");
+  EXPECT_EQ(result.json().at("quantities").at(0).at("formula"), "A");
+  EXPECT_TRUE(result.json().at("quantities").at(1).at("formula").is_null());
+  result = run_ioattn({"measure", "--events", path, "--show-events"});
+  EXPECT_EQ(result.out,
+            "CPU: made up\nevent A page-faults:u\n  Pages.\nL1 fills = A\nL2 fills = unavailable\n"
+            "  None.\n");
+
+  // A quantity made of an event that needs no PMU.
+  result = run_ioattn({"measure", "--events", path, "--json", "--", "true"});
+  const json quantity = result.json().at("traffic").at(0);
+  expect_honest(quantity, "lines");
+  if (quantity.at("lines").is_number()) {
+    EXPECT_EQ(quantity.at("lines"), result.json().at("events").at(0).at("count"));
+    EXPECT_EQ(quantity.at("bytes"), 64 * quantity.at("lines").get<double>());
+  }
+  EXPECT_EQ(result.json().at("traffic").at(1).at("reason"), "None.");
+
+  // And of a pass: one level has a count, the other says why not.
+  result =
+      run_ioattn({"measure", "--events", path, "--perf", "--json", "--problem", "sdpa:n64,d16"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json levels = result.json().at("levels");
+  ASSERT_EQ(levels.size(), 2u);
+  const json l1 = levels.at(0).at("hardware").at("fills");
+  expect_honest(l1, "words");
+  EXPECT_EQ(l1.at("ratio").is_null(), l1.at("words").is_null());
+  EXPECT_EQ(levels.at(1).at("hardware").at("fills").at("reason"), "None.");
+  EXPECT_TRUE(levels.at(1).at("hardware").at("write_backs").at("lines").is_null());
+
+  write_file(path, "nonsense\n");
+  result = run_ioattn({"measure", "--events", path, "--", "true"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(is_one_error_line(result.err)) << result.err;
+  EXPECT_NE(result.err.find(":1: not \"key: value\""), std::string::npos) << result.err;
+}
+
+TEST(MeasuredEvents, OfKernelsOfKnownTraffic) {
+  const RunResult result = run_ioattn({"measure", "--proof", "--json"}, {{"IOATTN_L2", "64k"}});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  for (const json& item : result.json().at("kernels")) {
+    EXPECT_GT(item.at("expected_lines"), 0);
+    expect_honest(item.at("counted"), "lines");
+    EXPECT_EQ(item.at("agrees").is_null(), item.at("ratio").is_null());
+  }
+}
+
+TEST(MeasuredEvents, OfThisMachine) {
+  const RunResult result = run_ioattn({"measure", "--show-events", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.json().at("quantities").size(), 4u);
+  EXPECT_FALSE(result.json().at("events").empty());
+}
+
+TEST(MeasuredEvents, OneThingAtATime) {
+  const std::string problem = "sdpa:n8,d8";
+  for (const Arguments& arguments : {Arguments{"measure", "--proof", "--", "true"},
+                                     {"measure", "--proof", "--show-events"},
+                                     {"measure", "--problem", problem, "--", "true"},
+                                     {"measure", "--perf", "--", "true"},
+                                     {"measure", "--event", "no such event", "--", "true"},
+                                     {"measure"}}) {
+    const RunResult result = run_ioattn(arguments);
+    EXPECT_EQ(result.exit_code, 2) << result.out;
+    EXPECT_TRUE(is_one_error_line(result.err)) << result.err;
+  }
+}
+
+}  // namespace

@@ -1,0 +1,78 @@
+#include <gtest/gtest.h>
+
+#include "base/half.hpp"
+#include "cli/support/npy_bytes.hpp"
+#include "cli/support/temporary_directory.hpp"
+#include "tune/command_error.hpp"
+#include "tune/npy.hpp"
+#include "tune/npy_tensor.hpp"
+
+// 16-bit numbers in .npy files: NumPy's f16, and bf16 as others write it.
+namespace {
+
+using namespace ioattn;
+using namespace ioattn_cli_test;
+
+template <class T>
+std::vector<float> floats(const tune::Tensor<T>& tensor) {
+  std::vector<float> values;
+  for (const T x : tensor.data) {
+    if constexpr (is_half_storage<T>) {
+      values.push_back(to_float(x));
+    } else {
+      values.push_back(static_cast<float>(x));
+    }
+  }
+  return values;
+}
+
+TEST(NpyHalf, ReadsWhatNumPyWrote) {
+  const std::string path = std::string(IOATTN_TEST_DATA) + "/npy/half.npy";
+  std::vector<float> expected;
+  for (int i = 0; i < 3; ++i)
+    for (int j = 0; j < 5; ++j) expected.push_back(10.0F * float(i) + float(j) / 4);
+  EXPECT_EQ(tune::read_npy_header(path).dtype, DType::f16);
+  EXPECT_EQ(floats(tune::read_npy_tensor<f16>(path)), expected);
+  EXPECT_EQ(floats(tune::read_npy_tensor<float>(path)), expected);
+  EXPECT_EQ(floats(tune::read_npy_tensor<bf16>(path)), expected);
+}
+
+TEST(NpyHalf, ReadsBf16UnderEitherName) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "a.npy", data("\x80\x3f\x20\xc1", 4);
+  for (const char* descr : {"|V2", "<V2", "<u2"}) {
+    write_file(path, npy_header(npy_dictionary(descr, false, "(1, 2)")) + data);
+    EXPECT_EQ(tune::read_npy_header(path).dtype, DType::bf16);
+    EXPECT_EQ(tune::read_npy_header(path).is_raw, descr[1] == 'u');
+    EXPECT_EQ(floats(tune::read_npy_tensor<bf16>(path)), (std::vector<float>{1, -10}));
+    // Integers may be anything else.
+    if (descr[1] == 'u') {
+      EXPECT_THROW((void)tune::read_npy_tensor<float>(path), tune::UsageError);
+    } else {
+      EXPECT_EQ(floats(tune::read_npy_tensor<float>(path)), (std::vector<float>{1, -10}));
+    }
+  }
+}
+
+template <class S>
+void check_writing(const char* descr) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "a.npy";
+  std::vector<S> values;
+  for (const float x : {1.0F, -2.5F, 0.0F, 240.0F, 0.015625F, -8.0F})
+    values.push_back(from_float<S>(x));
+  tune::write_npy<S>(path, values.data(), {2, 3});
+  const NpyArray array = parse_npy(read_file(path));
+  EXPECT_EQ(array.descr, descr);
+  EXPECT_EQ(array.shape, (std::vector<std::size_t>{2, 3}));
+  EXPECT_EQ(array.values, (std::vector<double>{1, -2.5, 0, 240, 0.015625, -8}));
+  EXPECT_EQ((read_file(path).size() - array.data.size()) % 64, 0u);
+  EXPECT_THROW(tune::write_npy<S>(directory / "none/a.npy", values.data(), {2, 3}), tune::RunError);
+}
+
+TEST(NpyHalf, WritesWhatWasGiven) {
+  check_writing<bf16>("|V2");
+  check_writing<f16>("<f2");
+}
+
+}  // namespace

@@ -1,0 +1,143 @@
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "cli/support/command.hpp"
+#include "cli/support/temporary_directory.hpp"
+
+// `ioattn tune`, `ioattn wisdom` and plans of SDPA: what is learned is saved, followed and told.
+namespace {
+
+using namespace ioattn_cli_test;
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+const std::string problem = "sdpa:b1,h2,n96,d32";
+
+class WisdomCommand : public testing::Test {
+ protected:
+  std::string file() const { return directory_ / "wisdom.json"; }
+  RunResult run(const Arguments& arguments, const std::string& setup = "true") const {
+    return run_ioattn(arguments, {{"IOATTN_WISDOM", file()}}, setup);
+  }
+  Json json(const Arguments& arguments) const {
+    const RunResult result = run(arguments + Arguments{"--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.err, "") << "no progress where stderr is no terminal";
+    return result.json();
+  }
+  // Long enough for a machine that is busy.
+  Arguments tune(const Arguments& more = {}) const {
+    return Arguments{"tune", "--problem", problem, "--rigor", "patient", "--time-limit", "0.8"} +
+           more;
+  }
+  void expect_usage_error(const Arguments& arguments, const std::string& word) const {
+    const RunResult result = run(arguments);
+    EXPECT_EQ(result.exit_code, 2) << word;
+    EXPECT_TRUE(is_one_error_line(result.err)) << result.err;
+    EXPECT_NE(result.err.find(word), std::string::npos) << result.err;
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(WisdomCommand, TunesSavesAndFollows) {
+  const Json tuned = json(tune());
+  EXPECT_EQ(tuned["file"], file());
+  EXPECT_EQ(tuned["interrupted"], false);
+  ASSERT_EQ(tuned["problems"].size(), 2u);
+  EXPECT_EQ(tuned["problems"][0]["pass"], "forward");
+  EXPECT_EQ(tuned["problems"][1]["pass"], "dQ+dK+dV");
+  for (const Json& one : tuned["problems"]) {
+    EXPECT_EQ(one["code"], "ok") << one["message"];
+    EXPECT_EQ(one["candidates"][0]["made_from"], "estimate");
+    EXPECT_GE(one["candidates"][0]["rounds"], 5);
+    EXPECT_LE(one["median"], 1.02 * one["estimate_median"].get<double>());
+    EXPECT_LE(one["seconds"], 2);
+  }
+  const Json plan = json({"plan", "--problem", problem, "--pass", "forward", "--explain"});
+  EXPECT_EQ(plan["origin"], "wisdom");
+  EXPECT_EQ(plan["plan"], tuned["problems"][0]["plan"]);
+  EXPECT_EQ(json(tune())["problems"][1]["known"], true);
+  EXPECT_EQ(json(tune({"--again", "--pass", "forward"}))["problems"][0]["known"], false);
+
+  EXPECT_EQ(json({"wisdom", "show"})["records"].size(), 2u);
+  EXPECT_NE(run({"wisdom", "show"}).out.find("dQ+dK+dV f32 d=32"), std::string::npos);
+  EXPECT_NE(run({"wisdom", "explain"}).out.find(file() + ": ok, 2 records"), std::string::npos);
+  // To another place and back.
+  const std::string other = directory_ / "other.json";
+  EXPECT_EQ(run({"wisdom", "export", other}).exit_code, 0);
+  EXPECT_EQ(run({"wisdom", "export"}).out, read_file(other));
+  EXPECT_EQ(run({"wisdom", "forget"}).exit_code, 0);
+  EXPECT_TRUE(json({"wisdom", "show"})["records"].empty());
+  EXPECT_EQ(json({"plan", "--problem", problem})["origin"], "estimate");
+  EXPECT_EQ(run({"wisdom", "import", other}).exit_code, 0);
+  EXPECT_EQ(read_file(file()), read_file(other));
+}
+
+TEST_F(WisdomCommand, ListsCandidatesOfShapesWithoutTiming) {
+  const std::string shapes = directory_ / "shapes";
+  write_file(shapes, "# two\n\nsdpa:h2,n64,d16  # small\r\n  sdpa:h4,n300,d64,f64\n");
+  const Json listed = json({"tune", "--shapes", shapes, "--pass", "backward", "--dry-run"});
+  ASSERT_EQ(listed["problems"].size(), 2u);
+  for (const Json& one : listed["problems"]) {
+    EXPECT_GE(one["candidates"].size(), 2u);
+    EXPECT_LE(one["candidates"].size(), 200u);
+    EXPECT_EQ(one["candidates"][0]["predicted"], 1);
+    for (const Json& candidate : one["candidates"]) EXPECT_LE(candidate["predicted"], 3);
+  }
+  EXPECT_FALSE(fs::exists(file()));
+  EXPECT_NE(run(tune({"--dry-run"})).out.find("made from"), std::string::npos);
+}
+
+TEST_F(WisdomCommand, SaysWhyAPlanWon) {
+  const Json plan = json({"plan", "--problem", problem, "--explain"});
+  EXPECT_EQ(plan["origin"], "estimate");
+  EXPECT_EQ(plan["wisdom"]["code"], "absent");
+  EXPECT_NE(plan["why"].get<std::string>().find("absent"), std::string::npos);
+  EXPECT_EQ(plan["candidates"][0]["plan"], plan["plan"]);
+  const std::string text = run({"plan", "--problem", problem, "--explain"}).out;
+  EXPECT_NE(text.find("origin: estimate\nwhy: "), std::string::npos) << text;
+  EXPECT_EQ(run({"plan", "--problem", problem}).out.find("why"), std::string::npos);
+}
+
+TEST_F(WisdomCommand, KeepsWhatWasLearnedWhenInterrupted) {
+  // The first searches are short, the others would go on for minutes.
+  const std::string shapes = directory_ / "shapes";
+  write_file(shapes, "sdpa:n32,d8\nsdpa:n8192,d32\nsdpa:n8192,d48\nsdpa:n8192,d64\n");
+  const std::string line = "IOATTN_WISDOM=" + file() + " timeout --preserve-status -s INT 5 " +
+                           IOATTN_COMMAND + " tune --rigor patient --shapes " + shapes + " 2>" +
+                           (directory_ / "err") + " >" + (directory_ / "out");
+  const int status = std::system(line.c_str());
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << status;
+  const std::string error = read_file(directory_ / "err");
+  EXPECT_TRUE(is_one_error_line(error)) << error;
+  EXPECT_NE(error.find("interrupted"), std::string::npos) << error;
+  EXPECT_GE(json({"wisdom", "show"})["records"].size(), 1u);
+}
+
+TEST_F(WisdomCommand, RefusesWithAReason) {
+  expect_usage_error({"tune"}, "--problem or --shapes");
+  expect_usage_error({"tune", "--problem", "layer:n8,d8"}, "");
+  expect_usage_error({"tune", "--shapes", "/nonexistent"}, "/nonexistent");
+  expect_usage_error(tune({"--gradients", "dX"}), "dX");
+  expect_usage_error(tune({"--rigor", "exhaustive"}), "rigor");
+  expect_usage_error(tune({"--time-limit", "-1"}), "time-limit");
+  expect_usage_error({"wisdom"}, "");
+  expect_usage_error({"wisdom", "import", "/nonexistent"}, "not_found: ");
+  write_file(directory_ / "bad", "{");
+  expect_usage_error({"wisdom", "import", directory_ / "bad"}, "syntax: ");
+  const RunResult off = run_ioattn(tune(), {{"IOATTN_WISDOM", "off"}});
+  EXPECT_EQ(off.exit_code, 2);
+  EXPECT_NE(off.err.find("--file"), std::string::npos);
+  // A file that cannot be read is told, and left alone.
+  write_file(file(), "{");
+  EXPECT_EQ(json({"wisdom", "explain"})["files"][0]["code"], "syntax");
+  EXPECT_EQ(run(tune({"--pass", "forward"})).exit_code, 1);
+  EXPECT_EQ(read_file(file()), "{");
+}
+
+}  // namespace

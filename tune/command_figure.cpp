@@ -1,0 +1,102 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "tune/command_error.hpp"
+#include "tune/commands.hpp"
+#include "tune/figure_files.hpp"
+#include "tune/gnuplot.hpp"
+#include "tune/npy.hpp"
+#include "tune/options.hpp"
+#include "tune/report_json.hpp"
+#include "tune/text_file.hpp"
+
+namespace ioattn::tune {
+namespace {
+
+struct FigureOptions {
+  index_t n = 0, d = 0;
+  std::string out;
+  bool points = false;
+  bool json = false;
+};
+
+Json table_json(const std::vector<TableCell>& table) {
+  Json list = Json::array();
+  for (const TableCell& cell : table) {
+    Json json;
+    json["row"] = cell.row;
+    json["cache"] = cell.cache;
+    json["M"] = cell.M;
+    json["formula"] = cell.formula;
+    json["formula_words"] = cell.formula_words;
+    json["what"] = cell.what;
+    json["words"] = cell.words;
+    json["counted"] = cell.counted ? Json(*cell.counted) : Json();
+    json["ratio"] = cell.ratio();
+    list.push_back(json);
+  }
+  return list;
+}
+
+void run_figure(const FigureOptions& options) {
+  const LayerShape shape = figure_shape(options.n, options.d);
+  if (options.points) check_counted_work(shape);
+  make_directory(options.out);
+  Figure figure = make_figure(shape);
+  std::vector<std::string> files;
+  const auto write = [&](const char* name, const std::string& text) {
+    files.push_back(options.out + "/" + name);
+    write_text(files.back(), text);
+  };
+  if (options.points) {
+    for (const auto& source : point_sources())
+      for (PointSeries& series : source->series(shape, sizes_of_points(figure)))
+        figure.series.push_back(std::move(series));
+    write("points.csv", points_csv(figure));
+  }
+  const std::vector<TableCell> table = make_table(shape, options.points);
+  write("io.csv", curves_csv(figure));
+  write("table.csv", table_csv(table));
+  write("io.gp", gnuplot_script(figure));
+  run_gnuplot(options.out, "io.gp");
+  const std::string svg = accessible_svg(read_text(options.out + "/io.svg"), figure);
+  write("io.svg", svg);
+  write("io.html", figure_html(svg, figure, table));
+
+  if (options.json) {
+    Json json;
+    json["n"] = shape.n;
+    json["d"] = shape.d;
+    json["files"] = files;
+    json["table"] = table_json(table);
+    print_json(json);
+    return;
+  }
+  for (const std::string& file : files) fmt::print("{}\n", file);
+}
+
+}  // namespace
+
+void add_figure_command(CLI::App* app) {
+  CLI::App* command = app->add_subcommand(
+      "figure", "Figure 1 and Table 1 of the paper with their constants, for one n and d");
+  const auto options = std::make_shared<FigureOptions>();
+  add_integer(command, "--n", &options->n, 1, largest_size, "rows, n = m, at least d")->required();
+  add_integer(command, "--d", &options->d, 1, largest_size, "columns, d = dv, at least 8")
+      ->required();
+  command->add_option("--out", options->out, "directory for the files, made if it is missing")
+      ->required()
+      ->type_name("DIR");
+  command->add_flag(
+      "--points", options->points,
+      "run schedules at some M and in Table 1, and add the words that are counted and that "
+      "a simulated LRU cache moves");
+  add_json(command, &options->json);
+  command->footer(
+      "Writes io.svg, io.csv, table.csv, the page io.html with all of it, and io.gp, what gnuplot\n"
+      "draws; with --points points.csv. gnuplot has to be installed.");
+  command->callback([options] { run_figure(*options); });
+}
+
+}  // namespace ioattn::tune

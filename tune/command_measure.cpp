@@ -1,0 +1,111 @@
+#include <fmt/format.h>
+
+#include <fstream>
+#include <memory>
+
+#include "tune/command_error.hpp"
+#include "tune/commands.hpp"
+#include "tune/counter_report.hpp"
+#include "tune/hardware_traffic.hpp"
+#include "tune/measure_problem.hpp"
+#include "tune/measured_command.hpp"
+
+namespace ioattn::tune {
+namespace {
+
+// To --output or stdout.
+void put(const MeasureOptions& options, const std::string& text) {
+  if (options.output.empty()) {
+    fmt::print("{}", text);
+    return;
+  }
+  std::ofstream stream(options.output);
+  stream << text << std::flush;
+  if (!stream) throw RunError(fmt::format("{}: cannot be written", options.output));
+}
+
+void put(const MeasureOptions& options, const Json& json) {
+  put(options, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void measure_command(const MeasureOptions& options, CounterSetup* setup) {
+  const MeasuredCommand run = run_measured(options.command, setup);
+  if (options.json) {
+    put(options, to_json(run, options.command, *setup));
+  } else {
+    put(options, to_text(run, *setup));
+  }
+  setup->write_recording();
+  if (run.exit_status != 0) throw CommandEnded(run.exit_status);
+}
+
+void show_events(const MeasureOptions& options, const CounterSetup& setup) {
+  if (options.json) {
+    put(options, event_file_json(setup.file()));
+  } else {
+    put(options, event_file_text(setup.file()));
+  }
+}
+
+// Kernels of known traffic, many times larger than the largest cache that is counted.
+void prove_events(const MeasureOptions& options, CounterSetup* setup) {
+  const machine::CacheLevel& cache = cache_of(2);
+  constexpr index_t times_cache = 16;
+  constexpr int passes = 4;
+  const instruments::ProofSize size = {
+      times_cache * cache.size_bytes / static_cast<index_t>(sizeof(double)), passes,
+      line_bytes_of(cache.level)};
+  const auto results =
+      instruments::prove(setup->system(), setup->file(), setup->surroundings(), size);
+  if (options.json) {
+    Json json;
+    json["cpu"] = setup->file().cpu;
+    json["kernels"] = proof_json(results);
+    put(options, json);
+  } else {
+    put(options, "events of " + setup->file().cpu + "\n" + proof_text(results));
+  }
+  setup->write_recording();
+}
+
+void run_measure(const MeasureOptions& options) {
+  const bool of_problem = !options.problem.empty() || options.shape.shape.n > 0 ||
+                          !options.paths.a1.empty() || options.perf;
+  if (of_problem + options.proof + options.show_events + !options.command.empty() > 1) {
+    throw UsageError("a problem, -- COMMAND, --proof and --show-events are measured one at a time");
+  }
+  CounterSetup setup(options.counters);
+  if (options.show_events) {
+    show_events(options, setup);
+  } else if (options.proof) {
+    prove_events(options, &setup);
+  } else if (!options.command.empty()) {
+    measure_command(options, &setup);
+  } else {
+    const ProblemMeasured measured = measure_problem(options, &setup);
+    if (options.json) {
+      put(options, measured.json);
+    } else {
+      put(options, measured.text);
+    }
+    setup.write_recording();
+  }
+}
+
+}  // namespace
+
+void add_measure_command(CLI::App* app) {
+  CLI::App* command = app->add_subcommand("measure",
+                                          "words that a pass moves: bound, formula, counted and "
+                                          "simulated, by cache level; or the cache "
+                                          "traffic of a command");
+  const auto options = std::make_shared<MeasureOptions>();
+  options->add(command);
+  command->footer(
+      "After -- the exit status is that of the command. A count that is missing is "
+      "\"unavailable\"\n"
+      "with its reason, and no error.");
+  command->callback([options] { run_measure(*options); });
+}
+
+}  // namespace ioattn::tune

@@ -1,0 +1,278 @@
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <memory>
+
+#include "api/sdpa.hpp"
+#include "api/sdpa_search.hpp"
+#include "tune/command_error.hpp"
+#include "tune/commands.hpp"
+#include "tune/options.hpp"
+#include "tune/report_json.hpp"
+#include "tune/sdpa_report.hpp"
+#include "tune/table.hpp"
+#include "wisdom/file.hpp"
+
+namespace ioattn::tune {
+namespace {
+
+struct TuneOptions {
+  std::vector<std::string> problems;
+  std::string shapes;
+  std::optional<Pass> pass;
+  std::string gradients = "dQ+dK+dV";
+  std::string file;
+  index_t threads = 0;
+  api::RunOptions run;
+  bool again = false, dry_run = false, json = false;
+};
+
+// A pass of a problem.
+struct Job {
+  SdpaProblem problem;
+  std::optional<SdpaSet> set;
+};
+
+// What was found; a job that was not searched has no timings.
+struct Outcome {
+  Job job;
+  api::SearchReport report;
+  bool was_known = false;
+};
+
+// One a line; empty lines and what follows # say nothing.
+std::vector<std::string> read_shapes(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw UsageError("cannot read " + path);
+  std::vector<std::string> texts;
+  for (std::string line; std::getline(file, line);) {
+    line.erase(std::min(line.find('#'), line.size()));
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos) continue;
+    texts.push_back(line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin));
+  }
+  return texts;
+}
+
+std::vector<Job> jobs_of(const TuneOptions& options) {
+  std::vector<std::string> texts = options.problems;
+  if (!options.shapes.empty()) {
+    for (std::string& text : read_shapes(options.shapes)) texts.push_back(std::move(text));
+  }
+  if (texts.empty()) throw UsageError("--problem or --shapes is required, with a problem at least");
+  std::optional<SdpaSet> set;
+  if (!api::parse_pass(options.gradients, &set) || !set) {
+    throw UsageError("\"" + options.gradients + "\" is no set of gradients: dQ, dK, dV, dBias");
+  }
+  std::vector<Job> jobs;
+  for (const std::string& text : texts) {
+    const SdpaProblem problem = sdpa_of(text);
+    if (options.pass != Pass::backward) jobs.push_back({problem, std::nullopt});
+    if (options.pass != Pass::forward) jobs.push_back({problem, set});
+  }
+  return jobs;
+}
+
+// ---- while it runs
+
+std::atomic<bool> interrupted{false};
+
+// Ctrl-C ends the search, not the command, which keeps what was learned; a second one ends it.
+class Interruptible {
+ public:
+  Interruptible() {
+    struct sigaction action = {};
+    action.sa_handler = [](int) { interrupted = true; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+    sigaction(SIGINT, &action, &before_);
+  }
+  ~Interruptible() { sigaction(SIGINT, &before_, nullptr); }
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+ private:
+  struct sigaction before_ = {};
+};
+
+// One line on stderr, if that is a terminal.
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::size_t jobs) : jobs_(jobs), is_shown_(isatty(STDERR_FILENO) != 0) {}
+  ~ProgressBar() {
+    if (is_shown_) fmt::print(stderr, "\r\x1b[K");
+  }
+  void show(std::size_t job, double seconds_each, const search::Progress& progress) {
+    if (!is_shown_) return;
+    constexpr int width = 30;
+    const double done = (static_cast<double>(job) + progress.done) / static_cast<double>(jobs_);
+    const double left = progress.seconds_left + static_cast<double>(jobs_ - job - 1) * seconds_each;
+    fmt::print(stderr, "\r[{:<{}}] {}/{}, {} candidates, at most {:.0f} s left\x1b[K",
+               std::string(static_cast<std::size_t>(done * width), '='), width, job + 1, jobs_,
+               progress.running, left);
+    std::fflush(stderr);
+  }
+
+ private:
+  std::size_t jobs_;
+  bool is_shown_;
+};
+
+Outcome run_job(const Job& job, const TuneOptions& options, std::size_t number, ProgressBar* bar) {
+  Outcome outcome;
+  outcome.job = job;
+  bool needed = true;
+  require(api::needs_search(job.problem, job.set, options.run, &needed));
+  if (!needed && !options.again) {
+    outcome.was_known = true;
+    return outcome;
+  }
+  const double seconds = api::seconds_of(options.run);
+  require(api::search_sdpa(
+      job.problem, job.set, options.run,
+      [&](const search::Progress& progress) {
+        bar->show(number, seconds, progress);
+        return !interrupted;
+      },
+      &outcome.report));
+  return outcome;
+}
+
+// ---- what is told
+
+Json outcome_json(const Outcome& outcome) {
+  const api::SearchReport& report = outcome.report;
+  Json json;
+  json["problem"] = to_text(outcome.job.problem);
+  json["pass"] = api::name_of_pass(outcome.job.set);
+  json["known"] = outcome.was_known;
+  if (outcome.was_known) return json;
+  json["code"] = name_of(report.verdict.reason);
+  json["message"] = report.verdict.message;
+  json["timed"] = to_text(report.timed);
+  json["threads"] = report.threads;
+  json["seconds"] = report.seconds;
+  json["candidates"] = candidates_json(report);
+  if (!report.verdict.is_ok()) return json;
+  json["plan"] = report.record.plan;
+  json["median"] = report.record.seconds;
+  json["mad"] = report.record.mad;
+  json["estimate_median"] = report.record.estimate_seconds;
+  json["rounds"] = report.record.rounds;
+  return json;
+}
+
+std::vector<std::string> row_of(const Outcome& outcome) {
+  const api::SearchReport& report = outcome.report;
+  std::vector<std::string> row = {to_text(outcome.job.problem), api::name_of_pass(outcome.job.set)};
+  if (outcome.was_known || !report.verdict.is_ok()) {
+    row.push_back(outcome.was_known ? "known already" : report.verdict.message);
+    row.resize(6, "-");
+    return row;
+  }
+  row.push_back(report.record.plan);
+  row.push_back(seconds_text(report.record.seconds));
+  row.push_back(fmt::format("{:.1f}%", 100 * report.record.mad / report.record.seconds));
+  row.push_back(fmt::format("{:.3f}", report.record.estimate_seconds / report.record.seconds));
+  return row;
+}
+
+void print_dry_run(const std::vector<Job>& jobs, const TuneOptions& options) {
+  Json list = Json::array();
+  for (const Job& job : jobs) {
+    const api::SearchReport report = candidates_of(job.problem, job.set, options.run);
+    if (options.json) {
+      list.push_back({{"problem", to_text(job.problem)},
+                      {"pass", api::name_of_pass(job.set)},
+                      {"timed", to_text(report.timed)},
+                      {"candidates", candidates_json(report)}});
+    } else {
+      fmt::print("{}, {}: timed as {}\n{}", to_text(job.problem), api::name_of_pass(job.set),
+                 to_text(report.timed), candidates_text(report));
+    }
+  }
+  if (options.json) print_json({{"problems", list}});
+}
+
+void save(const std::string& file) {
+  const api::WisdomReading known;
+  const wisdom::Verdict saved = wisdom::merge_into_file(file, known->wisdom);
+  if (!saved.is_ok()) {
+    throw RunError(std::string(name_of(saved.reason)) + ": " + saved.message);
+  }
+}
+
+void run_tune(const TuneOptions& options) {
+  const std::vector<Job> jobs = jobs_of(options);
+  for (const Job& job : jobs) require(api::validate_problem(job.problem));
+  if (options.dry_run) return print_dry_run(jobs, options);
+  const std::string file = wisdom_file(options.file);
+  const Interruptible interruptible;
+  std::vector<Outcome> outcomes;
+  {
+    ProgressBar bar(jobs.size());
+    for (std::size_t i = 0; i < jobs.size() && !interrupted; ++i)
+      outcomes.push_back(run_job(jobs[i], options, i, &bar));
+  }
+  save(file);
+  if (options.json) {
+    Json json = {{"file", file}, {"interrupted", interrupted.load()}};
+    json["problems"] = Json::array();
+    for (const Outcome& outcome : outcomes) json["problems"].push_back(outcome_json(outcome));
+    print_json(json);
+  } else {
+    Table table({"problem", "pass", "plan", "median", "MAD", "faster by"}, 3);
+    for (const Outcome& outcome : outcomes) table.add(row_of(outcome));
+    fmt::print("{}saved in {}\n", table.text(), file);
+  }
+  if (interrupted) throw RunError("interrupted; what was learned is saved in " + file);
+}
+
+}  // namespace
+
+void add_tune_command(CLI::App* app) {
+  CLI::App* command =
+      app->add_subcommand("tune", "find the fastest plans by timing, and keep them as wisdom");
+  const auto options = std::make_shared<TuneOptions>();
+  options->run.rigor = wisdom::Rigor::measure;
+  command
+      ->add_option("--problem", options->problems,
+                   "e.g. sdpa:b2,h8,kv2,n1024,d64,causal; may be given several times")
+      ->type_name("PROBLEM");
+  command->add_option("--shapes", options->shapes, "a file with a problem a line")
+      ->type_name("FILE");
+  command
+      ->add_option_function<std::string>(
+          "--pass",
+          [options](const std::string& name) {
+            if (name != "both") options->pass = name == "forward" ? Pass::forward : Pass::backward;
+          },
+          "forward, backward or both (default: both)")
+      ->check(CLI::IsMember({"forward", "backward", "both"}));
+  command->add_option("--gradients", options->gradients,
+                      "of the backward pass: some of dQ+dK+dV+dBias (default: dQ+dK+dV)");
+  add_rigor(command, &options->run.rigor);
+  command
+      ->add_option("--time-limit", options->run.time_limit_seconds,
+                   "seconds for each pass, where shorter than those of the rigor")
+      ->check(CLI::PositiveNumber);
+  add_integer(command, "--threads", &options->threads, 1, 1 << 16,
+              "at most so many (default: all granted)");
+  command->add_option("--file", options->file, "where wisdom is kept (default: the user's)")
+      ->type_name("FILE");
+  command->add_flag("--again", options->again, "also what is known with as much rigor");
+  command->add_flag("--dry-run", options->dry_run, "list the candidates, time nothing");
+  add_json(command, &options->json);
+  command->footer(
+      "Wisdom is kept in IOATTN_WISDOM, or $XDG_CACHE_HOME/ioattn/wisdom.json, or\n"
+      "~/.cache/ioattn/wisdom.json, which programs that use the library read by themselves.\n"
+      "Ctrl-C keeps what was learned.");
+  command->callback([options] {
+    options->run.threads = static_cast<int>(options->threads);
+    run_tune(*options);
+  });
+}
+
+}  // namespace ioattn::tune

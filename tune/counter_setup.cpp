@@ -1,0 +1,57 @@
+#include "tune/counter_setup.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "machine/machine.hpp"
+#include "tune/command_error.hpp"
+
+namespace ioattn::tune {
+
+void CounterOptions::add(CLI::App* app) {
+  app->add_option("--events", file, "event file in place of the one for this CPU")
+      ->type_name("FILE");
+  // One text: an option of several values would take the -- behind it.
+  app->add_option_function<std::string>(
+         "--event", [this](const std::string& list) { named = CLI::detail::split(list, ','); },
+         "count these too: page-faults, r0151, names of libpfm4")
+      ->type_name("LIST");
+  app->add_option("--record", record, "keep what the kernel answered, for tests elsewhere")
+      ->type_name("FILE");
+}
+
+CounterSetup::CounterSetup(const CounterOptions& options)
+    : surroundings_(instruments::read_surroundings(machine::this_machine().virtual_machine)),
+      system_(&instruments::linux_perf()),
+      record_path_(options.record) {
+  if (options.file.empty()) {
+    file_ = instruments::builtin_events_for(machine::read_cpu_id("/proc"));
+  } else {
+    require(instruments::read_event_file(options.file, &file_));
+  }
+  instruments::set_pmu_type("/sys", &file_);
+  events_ = file_.events;
+  for (const std::string& name : options.named) {
+    instruments::Event event;
+    require(instruments::resolve_event(name, &event));
+    // What a generic id really is on this CPU, where that is known.
+    for (const instruments::Event& known : file_.generic) {
+      if (known.id == event.id) event.text = "A generic id; on this CPU " + known.text;
+    }
+    events_.push_back(event);
+  }
+  if (!record_path_.empty()) {
+    recorder_ = std::make_unique<instruments::RecordingPerf>(system_);
+  }
+}
+
+void CounterSetup::write_recording() const {
+  if (!recorder_) return;
+  std::ofstream stream(record_path_);
+  stream << "# " << file_.cpu << "\n" << recorder_->text() << std::flush;
+  if (!stream) throw RunError(fmt::format("{}: cannot be written", record_path_));
+}
+
+}  // namespace ioattn::tune

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "instruments/counters/counters.hpp"
+#include "instruments/counters/recording.hpp"
+
+namespace ioattn::tune {
+
+// Options that say what the hardware is to count.
+struct CounterOptions {
+  std::string file;                // of events, in place of the one for this CPU
+  std::vector<std::string> named;  // more events
+  std::string record;              // file for the kernel's answers
+
+  void add(CLI::App* app);
+};
+
+// What is counted, and by what system. The file's events come first, then those named.
+class CounterSetup {
+ public:
+  explicit CounterSetup(const CounterOptions& options);  // throws UsageError
+
+  const instruments::EventFile& file() const { return file_; }
+  const std::vector<instruments::Event>& events() const { return events_; }
+  const instruments::Surroundings& surroundings() const { return surroundings_; }
+  instruments::PerfSystem* system() { return recorder_ ? recorder_.get() : system_; }
+  void write_recording() const;  // if it was asked for; throws RunError
+
+ private:
+  instruments::EventFile file_;
+  std::vector<instruments::Event> events_;
+  instruments::Surroundings surroundings_;
+  instruments::PerfSystem* system_;
+  std::unique_ptr<instruments::RecordingPerf> recorder_;
+  std::string record_path_;
+};
+
+}  // namespace ioattn::tune

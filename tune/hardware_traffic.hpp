@@ -1,0 +1,24 @@
+#pragma once
+
+#include "tune/counter_setup.hpp"
+#include "tune/traffic_report.hpp"
+
+namespace ioattn::tune {
+
+// What the hardware counted of a pass, for the level whose plan ran.
+struct HardwareTraffic {
+  instruments::QuantityValue fills, write_backs;  // lines of one run
+  int runs = 0;
+  std::size_t threads = 0;  // that had counters
+};
+
+// Runs the pass as planned, once uncounted, then counted, each time with caches that hold none of
+// it, until a tenth of a second has been counted.
+HardwareTraffic count_hardware(int level, index_t capacity_bytes, TrafficCase* problem,
+                               CounterSetup* setup);
+
+// Beside what the schedule reads, writes and creates.
+std::string hardware_text(const HardwareTraffic& hardware, const Traffic& traffic, DType dtype);
+Json hardware_json(const HardwareTraffic& hardware, const Traffic& traffic, DType dtype);
+
+}  // namespace ioattn::tune

@@ -1,0 +1,99 @@
+#include "tune/measure_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/problem_text.hpp"
+#include "tune/command_error.hpp"
+
+namespace ioattn::tune {
+namespace {
+
+// "4096,8192" or "4096:65536:5", from the first to the second in so many equal ratios.
+std::vector<index_t> parse_sweep(const std::string& text) {
+  const auto wrong = [&] {
+    return CLI::ValidationError("--sweep-M",
+                                "\"" + text + "\" is not a list of words, or FROM:TO:COUNT");
+  };
+  const bool is_range = text.find(':') != std::string::npos;
+  std::vector<index_t> values;
+  for (const std::string& field : CLI::detail::split(text, is_range ? ':' : ',')) {
+    index_t value = 0;
+    if (!parse_size(field, &value) || value < 1 || value > largest_words) throw wrong();
+    values.push_back(value);
+  }
+  if (is_range) {
+    if (values.size() != 3 || values[0] >= values[1] || values[2] < 2 || values[2] > 1000) {
+      throw wrong();
+    }
+    const double first = static_cast<double>(values[0]), last = static_cast<double>(values[1]);
+    const index_t count = values[2];
+    values.clear();
+    for (index_t i = 0; i < count; ++i) {
+      const double part = static_cast<double>(i) / static_cast<double>(count - 1);
+      values.push_back(std::llround(first * std::pow(last / first, part)));
+    }
+  }
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
+void add_levels(CLI::App* command, std::vector<int>* levels) {
+  const auto parse = [=](const std::string& text) {
+    levels->clear();
+    for (const std::string& name : CLI::detail::split(text, ',')) {
+      if (name.size() != 2 || name[0] != 'L' || name[1] < '1' || name[1] > '3') {
+        throw CLI::ValidationError("--level", "\"" + text + "\" is not a list of L1, L2, L3");
+      }
+      levels->push_back(name[1] - '0');
+    }
+  };
+  command
+      ->add_option_function<std::string>(
+          "--level", parse, "cache levels, each with a plan of its own (default: L1,L2)")
+      ->type_name("LIST");
+}
+
+}  // namespace
+
+const machine::CacheLevel& cache_of(int level) {
+  const machine::CacheLevel* cache = machine::this_machine().cache(level);
+  if (cache == nullptr) throw UsageError(fmt::format("no L{} cache was found", level));
+  return *cache;
+}
+
+void MeasureOptions::add(CLI::App* app) {
+  add_problem(app, &problem, &shape, &dtype,
+              "e.g. layer:n512,d64 or sdpa:h8,n512,d64,causal: the texts of plan and of the API");
+  add_layer_files(app, &paths, false);
+  add_pass(app, &pass);
+  add_levels(app, &levels);
+  app->add_option_function<std::string>(
+         "--sweep-M", [this](const std::string& text) { sweep = parse_sweep(text); },
+         "words of fast memory, each with a plan of its own: a list, or FROM:TO:COUNT in equal "
+         "ratios; caches have those words divided by the fraction of the last level")
+      ->type_name("WORDS");
+  app->add_flag("--simulate", simulate,
+                "what simulated caches move: LRU, OPT, with the ways of the level");
+  add_schedule(app, &run.schedule);
+  add_integer(app, "--memory-limit", &run.memory_limit_bytes, 0, largest_words,
+              "bytes of scratch memory for intermediates (default: O(n d), never n x m)");
+  app->add_flag("--perf", perf, "count with the hardware's counters too");
+  app->add_flag("--proof", proof,
+                "count kernels of known traffic: are the events of this CPU to be trusted?");
+  app->add_flag("--show-events", show_events,
+                "the events of this CPU, as perf stat takes them, and what they mean");
+  counters.add(app);
+  app->add_option("-o,--output", output, "file for the report (default: stdout)")
+      ->type_name("FILE");
+  app->add_option("COMMAND", command, "after --: count this command and all that it starts")
+      ->type_name("");
+  add_json(app, &json);
+  app->add_option("--html", html, "the tables and a plot, drawn by gnuplot, in one file")
+      ->type_name("FILE");
+}
+
+}  // namespace ioattn::tune

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/session.hpp"
+#include "tune/counter_setup.hpp"
+#include "tune/layer_files.hpp"
+#include "tune/options.hpp"
+
+namespace ioattn::tune {
+
+// What `ioattn measure` is asked. Its callbacks refer to this: it may not move once it is added.
+struct MeasureOptions {
+  std::string problem;
+  ShapeOptions shape;
+  LayerPaths paths;
+  std::optional<DType> dtype;
+  Pass pass = Pass::backward;
+  std::vector<int> levels = {1, 2};
+  std::vector<index_t> sweep;
+  bool simulate = false;
+  api::RunOptions run;
+  CounterOptions counters;
+  std::vector<std::string> command;
+  std::string output;
+  bool perf = false, proof = false, show_events = false;
+  bool json = false;
+  std::string html;
+
+  void add(CLI::App* app);
+};
+
+// Of this machine; throws UsageError where there is none.
+const machine::CacheLevel& cache_of(int level);
+
+}  // namespace ioattn::tune

@@ -1,0 +1,114 @@
+#include "tune/measure_problem.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <memory>
+
+#include "base/problem_text.hpp"
+#include "instruments/created_memory.hpp"
+#include "tune/command_error.hpp"
+#include "tune/hardware_traffic.hpp"
+#include "tune/measure.hpp"
+#include "tune/traffic_case.hpp"
+#include "tune/traffic_html.hpp"
+#include "tune/traffic_report.hpp"
+#include "tune/traffic_simulation.hpp"
+
+namespace ioattn::tune {
+namespace {
+
+std::unique_ptr<TrafficCase> case_of(const MeasureOptions& options) {
+  if (!options.paths.a1.empty()) {
+    if (options.paths.x.empty() || options.paths.y.empty()) {
+      throw UsageError("--A1 needs --X and --Y");
+    }
+    return layer_case(options.pass, options.paths, options.dtype);
+  }
+  if (options.problem.rfind("sdpa:", 0) == 0) {
+    SdpaProblem problem;
+    std::string error;
+    if (!parse_problem(options.problem, &problem, &error)) throw UsageError(error);
+    if (options.run.schedule) throw UsageError("SDPA takes no --schedule");
+    return sdpa_case(options.pass, problem);
+  }
+  return layer_case(options.pass, layer_problem(options.problem, options.shape, options.dtype));
+}
+
+// The blocks fit in M words of the level, whether or not a level beyond it would hold more.
+Traffic measure_at(const machine::CacheLevel& cache, index_t M, index_t capacity_bytes,
+                   const MeasureOptions& options, TrafficCase* problem) {
+  Traffic traffic;
+  traffic.line_bytes = cache.line_bytes > 0 ? cache.line_bytes : 64;
+  traffic.ways = cache.ways;
+  traffic.capacity_bytes = capacity_bytes;
+  api::RunOptions run = options.run;
+  run.M = M;
+  traffic.plan = problem->plan(run);
+  instruments::IoCounter counter;
+  instruments::CreatedMemory created(&counter);
+  problem->run(&created, nullptr);
+  check_count(counter, traffic.plan.formula, traffic.plan.mask, traffic.plan.text);
+  traffic.count = counter.total();
+  traffic.created_memory = created.words();
+  if (options.simulate) {
+    const machine::CacheLevel* first = cache.level > 1 ? machine::this_machine().cache(1) : nullptr;
+    simulate({traffic.capacity_bytes, traffic.line_bytes, traffic.ways, first}, TraceLimits(),
+             problem->result_bits(), problem, &traffic);
+  }
+  return traffic;
+}
+
+// On a terminal alone, and only where it takes long enough to ask.
+void show_progress(std::size_t done, std::size_t count) {
+  if (isatty(STDERR_FILENO) == 0) return;
+  if (done < count) {
+    std::fprintf(stderr, "\rmeasuring %zu of %zu", done + 1, count);
+  } else {
+    std::fprintf(stderr, "\r%30s\r", "");
+  }
+}
+
+}  // namespace
+
+ProblemMeasured measure_problem(const MeasureOptions& options, CounterSetup* setup) {
+  if (!options.html.empty()) require_gnuplot();
+  const std::unique_ptr<TrafficCase> problem = case_of(options);
+  TrafficReport report;
+  std::vector<HardwareTraffic> hardware;
+  report.problem = problem->problem_text();
+  report.pass = problem->pass();
+  report.dtype = problem->dtype();
+  for (const int level : options.levels) {
+    const machine::CacheLevel& cache = cache_of(level);
+    const index_t M = machine::fast_memory(cache, report.dtype).words;
+    report.levels.push_back(measure_at(cache, M, cache.share_bytes, options, problem.get()));
+    report.levels.back().plan.level = fmt::format("L{}", level);
+    if (options.perf) {
+      hardware.push_back(count_hardware(level, cache.size_bytes, problem.get(), setup));
+    }
+  }
+  const machine::CacheLevel& last = cache_of(options.levels.back());
+  const machine::FastMemory memory = machine::fast_memory(last, report.dtype);
+  for (std::size_t i = 0; i < options.sweep.size(); ++i) {
+    show_progress(i, options.sweep.size());
+    const double bytes = static_cast<double>(options.sweep[i] * size_of(report.dtype));
+    const auto capacity = static_cast<index_t>(std::llround(bytes / memory.fraction));
+    report.sweep.push_back(measure_at(last, options.sweep[i], capacity, options, problem.get()));
+  }
+  if (!options.sweep.empty()) show_progress(options.sweep.size(), options.sweep.size());
+  if (!options.html.empty()) write_html(report, options.html);
+  Json json = to_json(report);
+  std::string text = to_text(report);
+  for (std::size_t i = 0; i < hardware.size(); ++i) {
+    const Traffic& traffic = report.levels[i];
+    if (i == 0) text += "hardware, events of " + setup->file().cpu + "\n";
+    text += hardware_text(hardware[i], traffic, report.dtype);
+    json["levels"][i]["hardware"] = hardware_json(hardware[i], traffic, report.dtype);
+  }
+  return {text, json};
+}
+
+}  // namespace ioattn::tune

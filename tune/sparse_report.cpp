@@ -1,0 +1,140 @@
+#include "tune/sparse_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "theory/bounds.hpp"
+#include "theory/sparse_bounds.hpp"
+#include "tune/bounds_report.hpp"
+#include "tune/command_error.hpp"
+#include "tune/sparse_matrix.hpp"
+#include "tune/table.hpp"
+
+namespace ioattn::tune {
+namespace {
+
+double entries(const SparsePattern& a) { return static_cast<double>(a.entries()); }
+
+// The scores with one X.
+struct ScoresCase {
+  std::string x;
+  theory::SparseCounts counts;
+  double multiply_adds = 0;  // in the cheaper bracketing
+  double formula = 0, dividing_point = 0, bound = 0;
+};
+
+ScoresCase scores_of(const std::string& name, const SparsePattern& a1, const SparsePattern& x,
+                     const SparsePattern& a2, bool tied, index_t M) {
+  const SparsePattern a2_transposed = transposed(a2);
+  const PatternProduct left = multiply(a1, x), right = multiply(x, a2_transposed);
+  const PatternProduct scores = multiply(left.pattern, a2_transposed);
+  const double from_right = right.multiply_adds + multiply(a1, right.pattern).multiply_adds;
+  const double from_left = left.multiply_adds + scores.multiply_adds;
+  ScoresCase of;
+  of.x = name;
+  of.counts = {entries(a1),
+               entries(a2),
+               entries(x),
+               entries(left.pattern),
+               entries(right.pattern),
+               entries(scores.pattern)};
+  of.multiply_adds = std::min(from_left, from_right);
+  of.formula = theory::paper_sparse_formula(of.counts, M);
+  of.dividing_point = theory::paper_sparse_dividing_point(of.counts);
+  of.bound =
+      std::min(theory::sparse_products_bound(of.counts, {from_left, of.counts.a1_x, tied}, M),
+               theory::sparse_products_bound(of.counts, {from_right, of.counts.x_a2, tied}, M));
+  return of;
+}
+
+theory::PairCounts as_mask(const SparsePattern& pattern) {
+  const auto rows_of = [](const SparsePattern& a) {
+    double rows = 0;
+    for (std::size_t i = 1; i < a.start.size(); ++i) rows += a.start[i] > a.start[i - 1] ? 1 : 0;
+    return rows;
+  };
+  return {entries(pattern), rows_of(pattern), rows_of(transposed(pattern))};
+}
+
+Json case_json(const ScoresCase& of) {
+  Json json;
+  json["X"] = of.x;
+  json["nonzeros"] = {{"A1", of.counts.a1},       {"A2", of.counts.a2},
+                      {"X", of.counts.x},         {"A1 X", of.counts.a1_x},
+                      {"X A2^T", of.counts.x_a2}, {"A1 X A2^T", of.counts.scores}};
+  json["multiply_adds"] = of.multiply_adds;
+  json["paper_formula"] = of.formula;
+  json["paper_formula_is"] = "worst case over matrices with these counts, constant 1";
+  json["dividing_point"] = of.dividing_point;
+  json["scores_lower_bound"] = of.bound;
+  json["scores_lower_bound_is"] = "for these matrices, class F";
+  return json;
+}
+
+}  // namespace
+
+void print_sparse(const std::vector<std::string>& files, index_t d, index_t M, bool json) {
+  if (files.size() > 3) throw UsageError("--sparse takes A1, A2 and X at most");
+  const SparsePattern a1 = read_matrix_market(files[0]);
+  const bool tied = files.size() < 2 || files[1] == files[0];
+  const SparsePattern a2 = tied ? a1 : read_matrix_market(files[1]);
+  if (a2.cols != a1.cols) throw UsageError(files[1] + " has other columns than " + files[0]);
+  std::vector<ScoresCase> cases;
+  if (files.size() == 3) {
+    const SparsePattern x = read_matrix_market(files[2]);
+    if (x.rows != a1.cols || x.cols != a1.cols) {
+      throw UsageError(files[2] + fmt::format(" is not {} x {}", a1.cols, a1.cols));
+    }
+    cases.push_back(scores_of(files[2], a1, x, a2, tied, M));
+  } else {
+    cases.push_back(scores_of("identity", a1, identity_pattern(a1.cols), a2, tied, M));
+    if (a1.cols <= 4096) {
+      cases.push_back(scores_of("full", a1, full_pattern(a1.cols, a1.cols), a2, tied, M));
+    }
+  }
+  const theory::PairCounts mask = as_mask(a1);
+  const auto bounds_of = [&](Pass pass) {
+    return theory::masked_bounds(pass, mask, d, d, Tie::none, M);
+  };
+  constexpr Pass passes[] = {Pass::backward, Pass::forward};
+  if (json) {
+    Json all;
+    all["files"] = files;
+    all["rows"] = a1.rows;
+    all["cols"] = a1.cols;
+    all["M"] = M;
+    for (const ScoresCase& of : cases) all["scores"].push_back(case_json(of));
+    if (d > 0) {
+      all["mask"] = {{"pairs", mask.pairs}, {"rows", mask.rows}, {"columns", mask.columns}};
+      for (const Pass pass : passes) {
+        for (const auto algorithms : {theory::AlgorithmClass::P, theory::AlgorithmClass::F}) {
+          all["mask"][name_of(pass)].push_back(class_json(algorithms, bounds_of(pass)));
+        }
+      }
+    }
+    print_json(all);
+    return;
+  }
+  fmt::print("{}: {} x {}, {} entries; M = {} words\n", files[0], a1.rows, a1.cols,
+             grouped(a1.entries()), grouped(M));
+  Table table({"scores A1 X A2^T, X", "entries of A1 X", "of scores", "multiply-adds",
+               "paper, worst case", "its dividing M", "these matrices, F"});
+  for (const ScoresCase& of : cases) {
+    table.add({of.x, grouped(of.counts.a1_x), grouped(of.counts.scores), grouped(of.multiply_adds),
+               grouped(of.formula), grouped(of.dividing_point), grouped(of.bound)});
+  }
+  fmt::print(
+      "{}  paper, worst case: its formula with constant 1, for some matrices with as many entries, "
+      "not for these\n",
+      table.text());
+  for (const Pass pass : passes) {
+    if (d == 0) break;
+    fmt::print("\n{} pass, dense operands of d = {}, {} pairs of {} queries and {} keys\n{}",
+               name_of(pass), d, grouped(mask.pairs), grouped(mask.rows), grouped(mask.columns),
+               classes_text(bounds_of(pass)));
+  }
+}
+
+}  // namespace ioattn::tune

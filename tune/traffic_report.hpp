@@ -1,0 +1,55 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "instruments/io_counter.hpp"
+#include "machine/machine.hpp"
+#include "tune/report_json.hpp"
+#include "tune/traffic_case.hpp"
+
+// What moved, by every way of telling, beside what theory says.
+namespace ioattn::tune {
+
+// One way of telling, in words of the problem's dtype.
+struct TrafficLine {
+  std::string name;    // "LRU", "OPT", ...
+  std::string key;     // its name in JSON
+  std::string reason;  // why there are no numbers; "" if there are
+  double in = 0, out = 0;
+
+  bool is_available() const { return reason.empty(); }
+};
+
+// A pass with the plan of one M.
+struct Traffic {
+  TrafficPlan plan;
+  index_t capacity_bytes = 0;  // of the cache that is simulated
+  int line_bytes = 0, ways = 0;
+  instruments::IoCount count;
+  index_t created_memory = 0;  // created words, where tiles count once
+  index_t accesses = 0;        // of the trace
+  std::vector<TrafficLine> lines;
+  std::vector<double> lru;  // words moved by LRU caches of 1, 2, ... lines
+};
+
+struct TrafficReport {
+  std::string problem;
+  Pass pass = Pass::backward;
+  DType dtype = DType::f32;
+  std::vector<Traffic> levels;
+  std::vector<Traffic> sweep;  // ascending M
+};
+
+std::string to_text(const TrafficReport& report);
+Json to_json(const TrafficReport& report);
+
+// What a cache that keeps what the schedule keeps would move: the memory of created blocks is
+// brought in when they are first written, and written back when they are dead.
+double expected_in(const Traffic& traffic);
+double expected_out(const Traffic& traffic);
+
+// The compulsory words or, where one is proved, a higher bound.
+double least_words(const TrafficPlan& plan);
+
+}  // namespace ioattn::tune
