@@ -5,5 +5,6 @@ namespace ioattn::bench {
 // Register what ioattn-bench runs. False, and a message, if a problem's text is wrong.
 bool add_layer_benchmarks();
 void add_sdpa_benchmarks();
+void add_simulator_benchmarks();
 
 }  // namespace ioattn::bench

@@ -1,5 +1,5 @@
 // ioattn-bench: flop/s of the library as a fraction of the FMA peak that this CPU reaches beside
-// them, and the same by OpenBLAS with n x m matrices in memory.
+// them, the same by OpenBLAS with n x m matrices in memory, and accesses/s of the simulators.
 
 #include <benchmark/benchmark.h>
 
@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext("cpu", ioattn::machine::this_machine().model);
   if (!ioattn::bench::add_layer_benchmarks()) return 1;
   ioattn::bench::add_sdpa_benchmarks();
+  ioattn::bench::add_simulator_benchmarks();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;

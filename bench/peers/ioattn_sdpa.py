@@ -34,6 +34,9 @@ class Options(ctypes.Structure):
         ("fast_memory_words", c_int64),
         ("memory_limit", c_int64),
         ("schedule", c_char_p),
+        ("rigor", c_int),
+        ("time_limit_seconds", c_double),
+        ("reproducible", c_int32),
     ]
 
 
@@ -45,6 +48,7 @@ class Gradients(ctypes.Structure):
         ("accumulate", c_int32),
         ("dbias", c_void_p),
         ("dbias_stride", c_int64 * 3),
+        ("in_f32", c_int32),
     ]
 
 
