@@ -41,6 +41,7 @@ endfunction()
 package(LIB libioattn${PROJECT_VERSION_MAJOR} libs "shared library")
 package(DEV libioattn-dev libdevel "development files")
 package(TOOLS ioattn-tools science "command")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS gnuplot-nox)  # plots of figure and measure
 
 # What the programs are linked with; without the tool the packages depend on nothing.
 find_program(IOATTN_DPKG_SHLIBDEPS dpkg-shlibdeps)
