@@ -213,10 +213,11 @@ void run_tune(const TuneOptions& options) {
   std::vector<Outcome> outcomes;
   {
     ProgressBar bar(jobs.size());
-    for (std::size_t i = 0; i < jobs.size() && !interrupted; ++i)
+    for (std::size_t i = 0; i < jobs.size() && !interrupted; ++i) {
       outcomes.push_back(run_job(jobs[i], options, i, &bar));
+      save(file);  // so that nothing can take it back
+    }
   }
-  save(file);
   if (options.json) {
     Json json = {{"file", file}, {"interrupted", interrupted.load()}};
     json["problems"] = Json::array();
