@@ -60,9 +60,10 @@ std::string SdpaPlan::describe() const {
   const SdpaSet& set = goal_.gradients;
   const SdpaBlocks& blocks = plan_.blocks;
   const DType dtype = goal_.problem.dtype;
-  const theory::ScheduleCost cost = is_forward()
-                                        ? theory::sdpa_forward_cost(shape, blocks.rows, true, dtype)
-                                        : theory::sdpa_backward_cost(shape, set, blocks, dtype);
+  const bool pairs = multiplies_pairs(plan_.isa);
+  const theory::ScheduleCost cost =
+      is_forward() ? theory::sdpa_forward_cost(shape, blocks.rows, true, dtype, pairs)
+                   : theory::sdpa_backward_cost(shape, set, blocks, dtype, pairs);
   const index_t fma = is_forward() ? theory::sdpa_forward_fma(shape)
                                    : theory::sdpa_backward_fma(shape, set, blocks.keys.one_pass);
   const theory::IoCost total = cost.total();

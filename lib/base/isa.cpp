@@ -4,7 +4,8 @@
 
 namespace ioattn {
 namespace {
-constexpr const char* names[isa_count] = {"scalar", "avx2", "avx512", "neon"};
+constexpr const char* names[isa_count] = {"scalar", "avx2",        "avx512",
+                                          "neon",   "avx512_bf16", "emulated_bf16"};
 }  // namespace
 
 const char* name_of(Isa isa) { return names[static_cast<int>(isa)]; }

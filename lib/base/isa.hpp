@@ -8,11 +8,18 @@ namespace ioattn {
 // registry gets them as bits.
 enum class Isa : std::uint8_t {
   scalar,
-  avx2,    // and FMA, F16C
-  avx512,  // F, BW, CD, DQ, VL
-  neon,    // Advanced SIMD of AArch64
+  avx2,           // and FMA, F16C
+  avx512,         // F, BW, CD, DQ, VL
+  neon,           // Advanced SIMD of AArch64
+  avx512_bf16,    // avx512 and products of pairs of bf16 terms
+  emulated_bf16,  // the same products in scalar code, for tests: only on request
 };
-constexpr int isa_count = 4;
+constexpr int isa_count = 6;
+// Whether its products are of pairs of 16-bit terms as they are stored, not of f32. Numbers of
+// other types have kernels of another ISA.
+constexpr bool multiplies_pairs(Isa isa) {
+  return isa == Isa::avx512_bf16 || isa == Isa::emulated_bf16;
+}
 const char* name_of(Isa isa);
 bool parse_isa(const char* name, Isa* isa);
 
@@ -34,7 +41,9 @@ class IsaSet {
 
  private:
   static constexpr std::uint32_t bit(Isa isa) { return 1u << static_cast<int>(isa); }
-  std::uint32_t bits_ = 1u;  // scalar is always there
+  // What needs no CPU is always there.
+  std::uint32_t bits_ =
+      1u << static_cast<int>(Isa::scalar) | 1u << static_cast<int>(Isa::emulated_bf16);
 };
 
 }  // namespace ioattn

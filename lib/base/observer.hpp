@@ -48,8 +48,9 @@ enum class Operand : std::uint8_t {
   bias,       // of the scores
   dBias,      // p, summed over the heads that share a bias
   dO_panels,  // second layout of a block of dO, columns as lanes
+  p_pairs,    // f, then p, rounded to pairs of terms
 };
-constexpr int operand_count = static_cast<int>(Operand::dO_panels) + 1;
+constexpr int operand_count = static_cast<int>(Operand::p_pairs) + 1;
 const char* name_of(Operand operand);
 
 // A block of an operand: `rows` x `cols` words from (row, col). Its key is (operand, row, col):
@@ -59,7 +60,7 @@ struct Block {
   index_t row, col;
   index_t rows, cols;
   // Words of an element in slow memory and while it is resident. Of a problem in 16 bits, whose
-  // words have 2 bytes, f32 weighs 2, and whatever is resident is f32.
+  // words have 2 bytes, f32 weighs 2, and what is resident is f32 unless products are of pairs.
   index_t stored_words = 1, resident_words = 1;
 
   index_t words() const { return rows * cols * resident_words; }

@@ -13,17 +13,23 @@ enum class Epilogue : std::uint8_t {
   gradient,  // C_old o (A B - shift): p from f (in C) and q = A B, shift = delta
 };
 
+// Two terms of a sum, the first in the lower half. Rounded tiles take the place of tiles in f32.
+struct __attribute__((may_alias)) bf16x2 {
+  std::uint32_t bits;
+};
+
 // C[rows x cols] (+)= A[rows x depth] B[depth x cols], where C and B are stored in panels of
 // `TileShape::cols` columns: element (q, j) of B is at b[(j / nr) * b_panel + q * b_row + j % nr],
 // C alike. A plain row-major matrix is b_panel = nr, b_row = its stride. Every panel of B must be
 // readable over all nr columns (zeros beyond `cols`). Sums are taken in blocks
-// of 256 terms, or of 128 where a_row is 1.
-template <class T>
+// of 256 terms, or of 128 where a_row is 1. Elements of A and B are W, which may be pairs of terms:
+// then depth and its strides count pairs.
+template <class T, class W = T>
 struct Product {
   index_t rows = 0, cols = 0, depth = 0;
-  const T* a = nullptr;
+  const W* a = nullptr;
   index_t a_row = 0, a_depth = 0;  // element (i, q) at a[i * a_row + q * a_depth]; one of them is 1
-  const T* b = nullptr;
+  const W* b = nullptr;
   index_t b_panel = 0, b_row = 0;
   T* c = nullptr;
   index_t c_panel = 0, c_row = 0;
@@ -33,6 +39,7 @@ struct Product {
   const T* lane = nullptr;  // readable over whole panels
   const T* row = nullptr;   // instead of lane
   bool padded = false;      // C's last panel may be written over all nr columns
+  T scale = 1;              // of A B, if W are pairs
 };
 
 // A score tile: `keys` x `queries`, queries are SIMD lanes. Neither the tile nor the vectors over
@@ -57,6 +64,40 @@ struct StorageKernels {
   // As KernelTable::pack.
   void (*pack)(const S* src, index_t lane_stride, index_t depth_stride, index_t lanes,
                index_t depth, float* dst);
+};
+
+// p = scale f o (q - delta) of score tiles [rows][cols] with one delta per row, rounded to 16 bits.
+struct PairGradient {
+  index_t rows = 0, cols = 0;
+  const float *f = nullptr, *q = nullptr;
+  index_t stride = 0;  // of f and q
+  const float* delta = nullptr;
+  float scale = 1;
+  bf16x2* by_rows = nullptr;  // null, or [r][j] = {p[2r][j], p[2r + 1][j]}
+  index_t by_rows_stride = 0;
+  bf16x2* by_cols = nullptr;  // null, or [i][k] = {p[i][2k], p[i][2k + 1]}; may take the place of f
+  index_t by_cols_stride = 0;
+};
+
+// For an ISA that multiplies pairs of 16-bit terms and adds both products to a sum in f32. A last
+// odd term is paired with 0. Denormals count as 0; roundings are to nearest even.
+struct PairKernels {
+  void (*product)(const Product<float, bf16x2>& product);
+
+  // As KernelTable::pack: panel row q holds the terms 2q and 2q + 1 of `depth` terms.
+  void (*pack)(const bf16* src, index_t lane_stride, index_t depth_stride, index_t lanes,
+               index_t depth, bf16x2* dst);
+  // dst[i][k] = {src[i][2k], src[i][2k + 1]}
+  void (*copy)(const bf16* src, index_t src_stride, index_t rows, index_t cols, bf16x2* dst,
+               index_t dst_stride);
+  // dst[r][j] = {src[2r][j], src[2r + 1][j]}
+  void (*round)(const float* src, index_t src_stride, index_t rows, index_t cols, bf16x2* dst,
+                index_t dst_stride);
+  void (*gradient)(const PairGradient& gradient);
+
+  // As KernelTable::fma_loop; a pair is two multiply-adds.
+  float (*fma_loop)(index_t iterations);
+  index_t fma_per_iteration;
 };
 
 // Straight-line SIMD code of one ISA.
@@ -103,6 +144,15 @@ struct KernelTable {
   // Of f32 alone.
   const StorageKernels<bf16>* of_bf16 = nullptr;
   const StorageKernels<f16>* of_f16 = nullptr;
+  const PairKernels* pairs_of_bf16 = nullptr;  // null if products are of f32 alone
+
+  // The same kernels, with products of pairs.
+  constexpr KernelTable with_pairs(Isa isa, const PairKernels* pairs) const {
+    KernelTable table = *this;
+    table.tile.isa = isa;
+    table.pairs_of_bf16 = pairs;
+    return table;
+  }
 
   template <class S>
   const StorageKernels<S>& storage() const {

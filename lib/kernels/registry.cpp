@@ -10,19 +10,19 @@ namespace {
 
 constexpr const Kernels* built[] = {
 #if defined(IOATTN_X86_KERNELS)
-    &avx512_kernels,
-    &avx2_kernels,
+    &avx512_bf16_kernels, &avx512_kernels,        &avx2_kernels,
 #elif defined(IOATTN_ARM_KERNELS)
     &neon_kernels,
 #endif
-    &scalar_kernels,
+    &scalar_kernels,      &emulated_bf16_kernels,
 };
 
-template <class T>
-double peak(const KernelTable<T>& table, double seconds) {
+// Of a KernelTable or of PairKernels.
+template <class Table>
+double peak(const Table& table, double seconds) {
   using clock = std::chrono::steady_clock;
   constexpr int rounds = 5;
-  volatile T sink = 0;
+  volatile decltype(table.fma_loop(1)) sink = 0;
   index_t iterations = 1000;
   double best = 0;
   for (int round = 0; round < rounds;) {
@@ -78,7 +78,9 @@ Status select_kernels(IsaSet cpu, const char* override_name, const Kernels** ker
 }
 
 double measure_fma_peak(const Kernels& kernels, DType dtype, double seconds) {
-  return dtype == DType::f64 ? peak(*kernels.f64, seconds) : peak(*kernels.f32, seconds);
+  if (dtype == DType::f64) return peak(*kernels.f64, seconds);
+  const PairKernels* pairs = dtype == DType::bf16 ? kernels.of_bf16->pairs_of_bf16 : nullptr;
+  return pairs != nullptr ? peak(*pairs, seconds) : peak(*kernels.f32, seconds);
 }
 
 }  // namespace ioattn::kernels

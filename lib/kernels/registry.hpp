@@ -13,19 +13,24 @@ struct Kernels {
   Isa isa;
   const KernelTable<float>* f32;
   const KernelTable<double>* f64;
+  const KernelTable<float>* of_bf16;  // f32's, with products of pairs if the ISA has them
 
   template <class S>
   const KernelTable<Compute<S>>& table() const {
-    if constexpr (std::is_same_v<Compute<S>, float>) {
+    if constexpr (std::is_same_v<S, bf16>) {
+      return *of_bf16;
+    } else if constexpr (std::is_same_v<Compute<S>, float>) {
       return *f32;
     } else {
       return *f64;
     }
   }
-  TileShape tile(DType dtype) const { return dtype == DType::f64 ? f64->tile : f32->tile; }
+  TileShape tile(DType dtype) const {
+    return with_dtype(dtype, [this](auto x) { return table<decltype(x)>().tile; });
+  }
 };
 
-// What was built, best first, scalar last.
+// What was built, best first, then what is there on request alone.
 struct KernelList {
   const Kernels* const* first;
   int count;
@@ -43,8 +48,8 @@ const Kernels* find_kernels(Isa isa);
 Status select_kernels(IsaSet cpu, const char* override_name, const Kernels** kernels);
 
 // What one thread reaches when it does nothing but independent multiply-adds, in flop/s (2 per
-// multiply-add; in 16 bits those of f32, which computes them): the best of several runs that
-// together take about `seconds`.
+// multiply-add; in 16 bits those of f32, unless products are of pairs): the best of several runs
+// that together take about `seconds`.
 double measure_fma_peak(const Kernels& kernels, DType dtype, double seconds);
 
 }  // namespace ioattn::kernels

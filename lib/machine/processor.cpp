@@ -64,6 +64,7 @@ void ask_cpu(Processor* processor) {
       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl")) {
     processor->isa.add(Isa::avx512);
+    if (__builtin_cpu_supports("avx512bf16")) processor->isa.add(Isa::avx512_bf16);
   }
 }
 #elif defined(__aarch64__)

@@ -6,6 +6,7 @@
 #include "plan/block_search.hpp"
 #include "plan/product_blocks.hpp"
 #include "theory/block_costs.hpp"
+#include "theory/sdpa_half_cost.hpp"
 
 namespace ioattn::plan {
 namespace {
@@ -32,6 +33,12 @@ index_t round_up_to_power(index_t n) {
   return power;
 }
 
+// Of sums whose terms may be paired: twice as many pass in the same time.
+index_t words_of(index_t terms, const TileShape& tile) {
+  return multiplies_pairs(tile.isa) ? ceil_div(terms, 2) : terms;
+}
+double speed(const TileShape& tile) { return multiplies_pairs(tile.isa) ? 2 : 1; }
+
 double product(index_t x, index_t y) { return static_cast<double>(x) * static_cast<double>(y); }
 
 }  // namespace
@@ -51,14 +58,16 @@ double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
   const index_t over_queries = (kind.of_keys() ? d : 0) + (kind.of_values() ? e : 0);
   const index_t over_keys = kind.queries ? d : 0;
   const theory::IoCost cost = theory::tile_fused(shape, blocks, kind);
-  return fma_per_word * static_cast<double>(cost.words()) +
-         fma_per_packed_word * static_cast<double>(cost.reads) +
-         fma_per_inner_word * inner_words_of_tiles(shape, blocks, kind, memory, tile) +
-         product(shape.n, shape.m) *
-             (static_cast<double>(scored) * wasted_lanes(c, tile) / efficiency(w) +
-              (static_cast<double>(over_keys) / efficiency(c) +
-               static_cast<double>(over_queries) / efficiency(rho)) *
-                  wasted_lanes(w, tile));
+  const auto efficient = [&](index_t depth) { return efficiency(words_of(depth, tile)); };
+  const double time = fma_per_word * static_cast<double>(cost.words()) +
+                      fma_per_packed_word * static_cast<double>(cost.reads) +
+                      fma_per_inner_word * inner_words_of_tiles(shape, blocks, kind, memory, tile) +
+                      product(shape.n, shape.m) *
+                          (static_cast<double>(scored) * wasted_lanes(c, tile) / efficient(w) +
+                           (static_cast<double>(over_keys) / efficient(c) +
+                            static_cast<double>(over_queries) / efficient(rho)) *
+                               wasted_lanes(w, tile));
+  return time / speed(tile);
 }
 
 double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
@@ -67,12 +76,14 @@ double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
   const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
   const index_t w = std::min(blocks.w, std::max(d, e));
   const theory::IoCost cost = theory::tile_fused_forward(shape, blocks);
-  return fma_per_word * static_cast<double>(cost.words()) +
-         fma_per_packed_word * static_cast<double>(cost.reads) +
-         fma_per_inner_word * inner_words_of_tiles(shape, blocks, memory, tile) +
-         product(shape.n, shape.m) *
-             (static_cast<double>(d) * wasted_lanes(rho, tile) / efficiency(w) +
-              static_cast<double>(e) * wasted_lanes(w, tile) / efficiency(c));
+  const auto efficient = [&](index_t depth) { return efficiency(words_of(depth, tile)); };
+  const double time =
+      fma_per_word * static_cast<double>(cost.words()) +
+      fma_per_packed_word * static_cast<double>(cost.reads) +
+      fma_per_inner_word * inner_words_of_tiles(shape, blocks, memory, tile) +
+      product(shape.n, shape.m) * (static_cast<double>(d) * wasted_lanes(rho, tile) / efficient(w) +
+                                   static_cast<double>(e) * wasted_lanes(w, tile) / efficient(c));
+  return time / speed(tile);
 }
 
 namespace {
@@ -110,7 +121,8 @@ Blocks search_tiles(const LayerShape& shape, const Blocks& least_blocks, index_t
     for (index_t c = most; c >= 4 * panel; c = round_down(3 * c / 4, panel))
       consider(with(c, rho, w));
   };
-  for (index_t w = longest_w; w >= 1; w /= 2) {
+  const index_t longest_words = multiplies_pairs(tile.isa) ? 2 * longest_w : longest_w;
+  for (index_t w = longest_words; w >= 1; w /= 2) {
     if (w > 1 && w / 2 >= std::max(shape.d, shape.dv)) continue;
     for (index_t rho = round_up_to_power(shape.n); rho >= 1; rho /= 2) {
       consider_keys(rho, w);
@@ -126,7 +138,11 @@ Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMe
                          const TileShape& tile) {
   return search_tiles(
       shape, blocks_of(kind, 1, 1, 1), longest_key_block(shape.m, kind), memory, tile,
-      [&](const Blocks& blocks) { return theory::tile_fused(shape, blocks, kind).footprint; },
+      [&](const Blocks& blocks) {
+        return multiplies_pairs(tile.isa)
+                   ? ceil_div(theory::pair_tiles_footprint(shape, blocks, kind, 2), 2)
+                   : theory::tile_fused(shape, blocks, kind).footprint;
+      },
       [&](const Blocks& blocks) { return tile_fused_time(shape, blocks, kind, memory, tile); });
 }
 
@@ -134,7 +150,11 @@ Blocks choose_tile_fused_forward(const LayerShape& shape, const FastMemory& memo
                                  const TileShape& tile) {
   return search_tiles(
       shape, blocks_of(KeyGradients::both, 1, 1, 1), shape.m, memory, tile,
-      [&](const Blocks& blocks) { return theory::tile_fused_forward(shape, blocks).footprint; },
+      [&](const Blocks& blocks) {
+        return multiplies_pairs(tile.isa)
+                   ? ceil_div(theory::pair_tiles_forward_footprint(shape, blocks), 2)
+                   : theory::tile_fused_forward(shape, blocks).footprint;
+      },
       [&](const Blocks& blocks) { return tile_fused_forward_time(shape, blocks, memory, tile); });
 }
 

@@ -105,7 +105,8 @@ Status check_scratch(const SdpaSet& set, index_t queries, DType dtype, index_t l
 
 void estimate_costs(const SdpaRequest& request, const SdpaPlan& plan, SdpaEstimate* estimate) {
   estimate->M = words_of_level(request, plan);
-  estimate->cost = theory::sdpa_forward_cost(request.shape, plan.blocks.rows, true, request.dtype);
+  estimate->cost = theory::sdpa_forward_cost(request.shape, plan.blocks.rows, true, request.dtype,
+                                             multiplies_pairs(request.tile.isa));
   estimate->fma = theory::sdpa_forward_fma(request.shape);
 }
 
@@ -113,7 +114,8 @@ void estimate_costs(const SdpaRequest& request, const SdpaSet& set, const SdpaPl
                     SdpaEstimate* estimate) {
   const index_t queries = request.shape.all_heads() * request.shape.n;
   estimate->M = words_of_level(request, plan);
-  estimate->cost = theory::sdpa_backward_cost(request.shape, set, plan.blocks, request.dtype);
+  estimate->cost = theory::sdpa_backward_cost(request.shape, set, plan.blocks, request.dtype,
+                                              multiplies_pairs(request.tile.isa));
   estimate->fma = theory::sdpa_backward_fma(request.shape, set, plan.blocks.keys.one_pass);
   const index_t sums = sums_of_dq(request, set, plan.blocks.keys.one_pass);
   estimate->scratch_bytes = scratch_bytes(set, queries, sums, request.dtype);

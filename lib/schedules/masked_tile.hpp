@@ -35,12 +35,18 @@ template <class T>
 void hide(const kernels::KernelTable<T>& kernels, const Mask& mask, const Range& queries,
           const Range& keys, T value, T* tile, index_t stride);
 
+// Of score tiles in pairs (kernels::PairGradient), queries by keys: hidden terms become 0.
+void hide_in_row_pairs(const Mask& mask, const Range& queries, const Range& keys,
+                       kernels::bf16x2* tile, index_t stride);
+void hide_in_col_pairs(const Mask& mask, const Range& queries, const Range& keys,
+                       kernels::bf16x2* tile, index_t stride);
+
 // C[row] += the sum over the visible terms of A[row][term] B[term], where `mask` says which terms a
 // row sees and rows and terms say where the product lies in the whole matrices. Rows are taken in
 // groups that depend on their indices alone, so a row's result does not depend on the others. A
-// full product is taken as it is.
-template <class T>
-void masked_product(const kernels::KernelTable<T>& kernels, const kernels::Product<T>& product,
+// full product is taken as it is. Pairs of which one term is hidden are taken apart; A's is 0.
+template <class T, class W>
+void masked_product(const kernels::KernelTable<T>& kernels, const kernels::Product<T, W>& product,
                     const Mask& mask, const Range& rows, const Range& terms);
 
 }  // namespace ioattn::schedules

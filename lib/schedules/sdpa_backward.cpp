@@ -57,10 +57,17 @@ class SdpaBackward {
     if (rounds_ && makes_dq_on_the_way()) {
       dq_ = layout_.add<T>(shape_.all_heads() * shape_.n * shape_.d);
     }
+    const auto tiles = [&](auto* pass) {
+      pass->emplace(shape_.head(), task.blocks.keys, set_.key_pass(task.blocks.keys.one_pass),
+                    task.kernels->tile.cols, workers_for(shape_.all_kv_heads(), threads_), &layout_,
+                    shape_.all_kv_heads(), shape_.group(), key_sums);
+    };
     if (set_.keys() && task.blocks.by_keys == Schedule::tile_fused) {
-      tiles_.emplace(shape_.head(), task.blocks.keys, set_.key_pass(task.blocks.keys.one_pass),
-                     task.kernels->tile.cols, workers_for(shape_.all_kv_heads(), threads_),
-                     &layout_, shape_.all_kv_heads(), shape_.group(), key_sums);
+      if (multiplies_pairs<S>(*task.kernels)) {
+        tiles(&pairs_);
+      } else {
+        tiles(&tiles_);
+      }
     } else if (set_.keys()) {
       keys_.emplace(shape_.head(), task.blocks.keys, set_.key_pass(task.blocks.keys.one_pass),
                     task.kernels->tile.cols, workers_for(shape_.all_kv_heads(), threads_), &layout_,
@@ -79,6 +86,7 @@ class SdpaBackward {
     if (rows_) run_rows(memory);
     if (keys_) run_keys(*keys_, memory);
     if (tiles_) run_keys(*tiles_, memory);
+    if (pairs_) run_keys(*pairs_, memory);
     if (dq_.count > 0) round_dq(memory);
     return Status::ok();
   }
@@ -191,14 +199,14 @@ class SdpaBackward {
   // By ColStream or TileFused.
   template <class KeyPass>
   void run_keys(const KeyPass& pass, void* memory) const {
-    trace_.phase(name_of(task_.blocks.by_keys));
+    const Trace trace(task_.observer, is_half_storage<S>, pairs_.has_value());
+    trace.phase(name_of(task_.blocks.by_keys));
     const auto begin = [&](int worker) { pass.begin(*task_.kernels, worker, memory); };
     const auto run_block = [&](index_t head, index_t block, int worker) {
-      pass.run_block(*task_.kernels, trace_, operands_of(head, memory), head, block, worker,
-                     memory);
+      pass.run_block(*task_.kernels, trace, operands_of(head, memory), head, block, worker, memory);
     };
     const auto prepare = [&](index_t head) {
-      pass.prepare(*task_.kernels, trace_, operands_of(head, memory), head, memory);
+      pass.prepare(*task_.kernels, trace, operands_of(head, memory), head, memory);
     };
     const index_t heads = shape_.all_kv_heads(), blocks = pass.block_count();
     if (pass.takes_whole_problems()) {
@@ -262,6 +270,7 @@ class SdpaBackward {
   std::optional<row_stream::RowPass<S>> rows_;
   std::optional<ColStream<S>> keys_;
   std::optional<TileFused<S>> tiles_;
+  std::optional<TileFused<S, PairsOf<S>>> pairs_;
 };
 
 }  // namespace

@@ -6,11 +6,11 @@
 namespace ioattn::schedules {
 namespace {
 
-// By ForwardPass or TileFusedForward.
+// By ForwardPass or TileFusedForward, perhaps of pairs.
 template <class S, class Pass>
 Status run_forward_pass(const SdpaForwardTask<S>& task, const SdpaShape& shape, const Pass& pass,
-                        const WorkspaceLayout& layout) {
-  const Trace trace(task.observer, is_half_storage<S>);
+                        const WorkspaceLayout& layout, bool of_pairs = false) {
+  const Trace trace(task.observer, is_half_storage<S>, of_pairs);
   const int threads = task.observer != nullptr ? 1 : task.threads;
   WorkspaceMemory buffer;
   const Status allocated = layout.allocate(task.memory, &buffer);
@@ -46,6 +46,11 @@ Status sdpa_forward(const SdpaForwardTask<S>& task) {
   const Workers workers = workers_for(shape.all_heads(), threads);
   WorkspaceLayout layout;
   if (forward_schedule(task.blocks) == Schedule::tile_fused) {
+    if (multiplies_pairs<S>(*task.kernels)) {
+      const TileFusedForward<S, PairsOf<S>> pass(shape.head(), task.blocks, *task.kernels, workers,
+                                                 &layout);
+      return run_forward_pass(task, shape, pass, layout, true);
+    }
     const TileFusedForward<S> pass(shape.head(), task.blocks, *task.kernels, workers, &layout);
     return run_forward_pass(task, shape, pass, layout);
   }

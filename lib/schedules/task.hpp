@@ -65,10 +65,11 @@ inline index_t shared_block(index_t size, index_t block, index_t nr, int threads
 }
 
 // Events to an observer that may be null. Of a problem in 16 bits the operands of the caller's are
-// stored in these, all else in f32.
+// stored in these, all else in f32; what products of pairs multiply stays in 16 bits.
 class Trace {
  public:
-  explicit Trace(Observer* observer, bool half = false) : observer_(observer), half_(half) {}
+  explicit Trace(Observer* observer, bool half = false, bool pairs = false)
+      : observer_(observer), half_(half), pairs_(pairs) {}
   bool is_observed() const { return observer_ != nullptr; }
 
   void phase(const char* name) const {
@@ -104,15 +105,19 @@ class Trace {
     return operand == Operand::S || operand == Operand::A2 || operand == Operand::h ||
            operand == Operand::dO || operand == Operand::O || operand == Operand::bias;
   }
+  static bool is_multiplied(Operand operand) {
+    return operand == Operand::S || operand == Operand::A2 || operand == Operand::h ||
+           operand == Operand::dO || operand == Operand::dO_panels || operand == Operand::p_pairs;
+  }
   Block weighed(Block block, bool in_half) const {
     if (!half_) return block;
     block.stored_words = in_half ? 1 : 2;
-    block.resident_words = 2;
+    block.resident_words = pairs_ && is_multiplied(block.operand) ? 1 : 2;
     return block;
   }
 
   Observer* observer_;
-  bool half_;
+  bool half_, pairs_;
 };
 
 // Consecutive blocks of [0, size) or [first, last): for (Range i(size, block); i; i.next()).

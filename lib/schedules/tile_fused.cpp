@@ -8,10 +8,10 @@
 #include "schedules/tile_fused_tile.hpp"
 
 namespace ioattn::schedules {
-template <class S>
-TileFused<S>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t nr,
-                        const Workers& workers, WorkspaceLayout* layout, index_t problems,
-                        index_t heads, KeySums key_sums)
+template <class S, class W>
+TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
+                           index_t nr, const Workers& workers, WorkspaceLayout* layout,
+                           index_t problems, index_t heads, KeySums key_sums)
     : n_(shape.n),
       m_(shape.m),
       d_(shape.d),
@@ -25,14 +25,15 @@ TileFused<S>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPassKi
       seen_by_(shape.mask.transposed()),
       rounds_(key_sums == KeySums::rounded),
       tile_stride_(padded_stride(c_, nr)),
-      row_stride_(padded_stride(w_, nr)),
+      row_stride_(padded_stride(words_of<W>(w_), nr)),
       d_stride_(padded_stride(d_, nr)),
       e_stride_(padded_stride(e_, nr)) {
   worker_.f = worker_layout_.add<T>(rho_ * tile_stride_);
   worker_.q = worker_layout_.add<T>(kind.makes_p() ? rho_ * tile_stride_ : 0);
-  worker_.rows = worker_layout_.add<T>(rho_ * row_stride_);
-  worker_.panels =
-      worker_layout_.add<T>(std::max(round_up(c_, nr) * w_, std::max(c_, rho_) * round_up(w_, nr)));
+  worker_.pairs = worker_layout_.add<W>(are_pairs<W> ? words_of<W>(rho_) * tile_stride_ : 0);
+  worker_.rows = worker_layout_.add<W>(rho_ * row_stride_);
+  worker_.panels = worker_layout_.add<W>(std::max(
+      round_up(c_, nr) * words_of<W>(w_), words_of<W>(std::max(c_, rho_)) * round_up(w_, nr)));
   worker_.lse = worker_layout_.add<T>(rho_);
   worker_.d_keys = worker_layout_.add<T>(rounds_ && kind.of_keys() ? c_ * d_stride_ : 0);
   worker_.d_values = worker_layout_.add<T>(rounds_ && kind.of_values() ? c_ * e_stride_ : 0);
@@ -42,8 +43,8 @@ TileFused<S>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPassKi
   gates_ = QueryGates(is_shared, problems, heads, n_, rho_, layout);
 }
 
-template <class S>
-void TileFused<S>::Run::place_sums() {
+template <class S, class W>
+void TileFused<S, W>::Run::place_sums() {
   if (pass.rounds_) {
     d_keys = {pass.worker_.d_keys.in(memory), keys.size(), pass.d_, pass.d_stride_};
     d_values = {pass.worker_.d_values.in(memory), keys.size(), pass.e_, pass.e_stride_};
@@ -58,14 +59,14 @@ void TileFused<S>::Run::place_sums() {
 }
 
 // The first queries that see a key of the block need not see them all.
-template <class S>
-void TileFused<S>::Run::clear_sums(Operand name, const MatrixView<T>& sums) const {
+template <class S, class W>
+void TileFused<S, W>::Run::clear_sums(Operand name, const MatrixView<T>& sums) const {
   write_zeros(kernels, trace, name, sums, Range(sums.rows, sums.rows), pass.w_);
 }
 
-template <class S>
-void TileFused<S>::Run::round_sums(Operand name, const MatrixView<T>& sums,
-                                   const MatrixView<S>& rounded) const {
+template <class S, class W>
+void TileFused<S, W>::Run::round_sums(Operand name, const MatrixView<T>& sums,
+                                      const MatrixView<S>& rounded) const {
   for (Range row(sums.rows, 1); row; row.next()) {
     for (Range k(sums.cols, pass.w_); k; k.next()) {
       const Block part = part_of(Operand::part, row, k);
@@ -79,8 +80,8 @@ void TileFused<S>::Run::round_sums(Operand name, const MatrixView<T>& sums,
   }
 }
 
-template <class S>
-void TileFused<S>::Run::stream_queries() {
+template <class S, class W>
+void TileFused<S, W>::Run::stream_queries() {
   const bool of_keys = pass.kind_.of_keys(), of_values = pass.kind_.of_values();
   const Interval seeing = pass.seen_by_.of_any(interval_of(keys), pass.n_);
   const bool accumulates = operands.accumulate && !pass.rounds_;
@@ -101,10 +102,10 @@ void TileFused<S>::Run::stream_queries() {
   if (of_values) round_sums(Operand::W, d_values, operands.rounded_d_values);
 }
 
-template <class S>
-void TileFused<S>::prepare(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                           const KeyPassOperands<S>& operands, index_t problem,
-                           void* workspace) const {
+template <class S, class W>
+void TileFused<S, W>::prepare(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                              const KeyPassOperands<S>& operands, index_t problem,
+                              void* workspace) const {
   if (!kind_.queries) return;
   for (index_t head = 0; head < operands.heads; ++head) {
     gates_.open(problem, head, mask_, m_, c_, workspace);
@@ -116,10 +117,10 @@ void TileFused<S>::prepare(const kernels::KernelTable<T>& kernels, const Trace& 
   }
 }
 
-template <class S>
-void TileFused<S>::run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                             const KeyPassOperands<S>& operands, index_t problem, index_t block,
-                             int worker, void* workspace) const {
+template <class S, class W>
+void TileFused<S, W>::run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                                const KeyPassOperands<S>& operands, index_t problem, index_t block,
+                                int worker, void* workspace) const {
   void* memory = workers_.in(workspace) + worker * worker_layout_.bytes();
   Run run = {*this,     kernels, trace,
              operands,  problem, block,
@@ -130,6 +131,7 @@ void TileFused<S>::run_block(const kernels::KernelTable<T>& kernels, const Trace
 template class TileFused<float>;
 template class TileFused<double>;
 template class TileFused<bf16>;
+template class TileFused<bf16, kernels::bf16x2>;
 template class TileFused<f16>;
 
 }  // namespace ioattn::schedules

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "schedules/col_stream.hpp"
+#include "schedules/words.hpp"
 
 namespace ioattn::schedules {
 
@@ -8,8 +9,9 @@ namespace ioattn::schedules {
 // f and one of q, rho queries by c keys, stay while w columns at a time of everything else stream
 // past. dO streams once for both q and dV = f^T dO; then p takes the place of f. Sums over queries
 // and keys are as long as the tiles, whatever d. Threads own blocks of keys; to rows of dQ they add
-// in the order of these, whose c then is the plan's. Cost: theory::tile_fused.
-template <class S>
+// in the order of these, whose c then is the plan's. Of pairs of terms f is rounded for dV, and p,
+// made of f in f32, for dK and dQ. Cost: theory::tile_fused.
+template <class S, class W = Compute<S>>
 class TileFused {
  public:
   using T = Compute<S>;
@@ -44,9 +46,10 @@ class TileFused {
   Slot<std::byte> workers_;
   QueryGates gates_;
   struct {
-    Slot<T> f, q;              // [rho][c]; p takes the place of f
-    Slot<T> rows;              // [rho][w], of S and dO
-    Slot<T> panels;            // [w][c], [c][w] or [rho][w]
+    Slot<T> f, q;              // [rho][c]; p takes the place of f, paired along c if it is
+    Slot<W> pairs;             // [rho][c], f and then p, paired along rho
+    Slot<W> rows;              // [rho][w], of S and dO
+    Slot<W> panels;            // [w][c], [c][w] or [rho][w]
     Slot<T> lse;               // [rho], where a bias may hide all keys
     Slot<T> d_keys, d_values;  // [c][d], [c][dv], rounded: slow memory
   } worker_;

@@ -10,10 +10,10 @@
 
 namespace ioattn::schedules {
 
-template <class S>
-TileFusedForward<S>::TileFusedForward(const LayerShape& shape, const Blocks& blocks,
-                                      const kernels::KernelTable<T>& kernels,
-                                      const Workers& workers, WorkspaceLayout* layout)
+template <class S, class W>
+TileFusedForward<S, W>::TileFusedForward(const LayerShape& shape, const Blocks& blocks,
+                                         const kernels::KernelTable<T>& kernels,
+                                         const Workers& workers, WorkspaceLayout* layout)
     : kernels_(kernels),
       n_(shape.n),
       m_(shape.m),
@@ -25,12 +25,14 @@ TileFusedForward<S>::TileFusedForward(const LayerShape& shape, const Blocks& blo
       rho_(shared_block(shape.n, blocks.rho, nr_, workers.per_head)),
       w_(std::clamp(blocks.w, index_t(1), std::max({shape.d, shape.dv, index_t(1)}))),
       tile_stride_(padded_stride(rho_, nr_)),
-      row_stride_(padded_stride(w_, nr_)),
+      row_stride_(padded_stride(words_of<W>(w_), nr_)),
       sum_stride_(padded_stride(e_, nr_)) {
   const index_t lanes = round_up(rho_, nr_);
   worker_.tile = worker_layout_.add<T>(c_ * tile_stride_);
-  worker_.rows = worker_layout_.add<T>(c_ * row_stride_);
-  worker_.panels = worker_layout_.add<T>(std::max(lanes * w_, c_ * round_up(w_, nr_)));
+  worker_.pairs = worker_layout_.add<W>(are_pairs<W> ? words_of<W>(c_) * tile_stride_ : 0);
+  worker_.rows = worker_layout_.add<W>(c_ * row_stride_);
+  worker_.panels =
+      worker_layout_.add<W>(std::max(lanes * words_of<W>(w_), words_of<W>(c_) * round_up(w_, nr_)));
   worker_.row_max = worker_layout_.add<T>(lanes);
   worker_.row_sum = worker_layout_.add<T>(lanes);
   worker_.rescale = worker_layout_.add<T>(lanes);
@@ -39,10 +41,10 @@ TileFusedForward<S>::TileFusedForward(const LayerShape& shape, const Blocks& blo
   workers_ = layout->add<std::byte>(bytes.value());
 }
 
-template <class S>
-void TileFusedForward<S>::run_block(const Trace& trace,
-                                    const row_stream::ForwardOperands<S>& operands, index_t block,
-                                    int worker, void* workspace) const {
+template <class S, class W>
+void TileFusedForward<S, W>::run_block(const Trace& trace,
+                                       const row_stream::ForwardOperands<S>& operands,
+                                       index_t block, int worker, void* workspace) const {
   const Work work = {trace, operands, workers_.in(workspace) + worker * worker_layout_.bytes(),
                      Range(block * rho_, n_, rho_)};
   const Range& rows = work.rows;
@@ -89,8 +91,8 @@ void TileFusedForward<S>::run_block(const Trace& trace,
   trace.remove(rows_of(Operand::row_sum, rows, 1));
 }
 
-template <class S>
-MatrixView<Compute<S>> TileFusedForward<S>::sums_of(const Work& work) const {
+template <class S, class W>
+MatrixView<Compute<S>> TileFusedForward<S, W>::sums_of(const Work& work) const {
   if constexpr (is_half_storage<S>) {
     return {worker_.sums.in(work.local), work.rows.size(), e_, sum_stride_};
   } else {  // of 0 columns where O is not wanted
@@ -100,36 +102,37 @@ MatrixView<Compute<S>> TileFusedForward<S>::sums_of(const Work& work) const {
 }
 
 // tile[key][query] = scale K Q^T
-template <class S>
-void TileFusedForward<S>::make_scores(const Work& work, const Range& keys) const {
+template <class S, class W>
+void TileFusedForward<S, W>::make_scores(const Work& work, const Range& keys) const {
   const Range& rows = work.rows;
   const row_stream::ForwardOperands<S>& in = work.operands;
   T* tile = worker_.tile.in(work.local);
-  T* copy = worker_.rows.in(work.local);
+  W* copy = worker_.rows.in(work.local);
   Range k(d_, w_);
   do {  // also where d is 0
     work.trace.read(part_of(Operand::A2, keys, k));
-    load_scaled_rows(kernels_, in.keys.at(keys.begin, k.begin), in.keys.stride, keys.size(),
-                     k.size(), in.scale, copy, row_stride_);
+    load_terms(kernels_, in.keys.at(keys.begin, k.begin), in.keys.stride, keys.size(), k.size(),
+               in.scale, copy, row_stride_);
     work.trace.read(part_of(Operand::S, rows, k));
-    kernels::Product<T> p;
+    kernels::Product<T, W> p;
     p.rows = keys.size();
     p.cols = rows.size();
-    p.depth = k.size();
+    p.depth = words_of<W>(k.size());
+    if (are_pairs<W>) p.scale = in.scale;
     p.a = copy;
     p.a_row = row_stride_;
     p.a_depth = 1;
     p.b = worker_.panels.in(work.local);
-    p.b_panel = k.size() * nr_;
+    p.b_panel = p.depth * nr_;
     p.b_row = nr_;
     p.c = tile;
     p.c_panel = nr_;
     p.c_row = tile_stride_;
     p.accumulate = k.begin > 0 || in.bias.data != nullptr;
     p.padded = true;
-    load_panels(kernels_, in.queries.at(rows.begin, k.begin), in.queries.stride, 1, rows.size(),
-                k.size(), worker_.panels.in(work.local));
-    kernels_.product(p);
+    load_word_panels(kernels_, in.queries.at(rows.begin, k.begin), in.queries.stride, 1,
+                     rows.size(), k.size(), worker_.panels.in(work.local));
+    multiply(kernels_, p);
     work.trace.remove(part_of(Operand::S, rows, k));
     work.trace.remove(part_of(Operand::A2, keys, k));
     k.next();
@@ -140,25 +143,28 @@ void TileFusedForward<S>::make_scores(const Work& work, const Range& keys) const
 }
 
 // O = rescale O + f V; divided by the sums in the last tile.
-template <class S>
-void TileFusedForward<S>::add_values(const Work& work, const Range& keys, bool is_last) const {
+template <class S, class W>
+void TileFusedForward<S, W>::add_values(const Work& work, const Range& keys, bool is_last) const {
   const Range& rows = work.rows;
   const MatrixView<const S>& values = work.operands.values;
   const MatrixView<T> sums = sums_of(work);
-  T* panels = worker_.panels.in(work.local);
+  W* panels = worker_.panels.in(work.local);
+  const Block paired = part_of(Operand::p_pairs, rows, keys);
+  if (are_pairs<W>) work.trace.create(paired);
+  const W* weights = weights_of(work, keys);
   for (Range k(e_, w_); k; k.next()) {
     work.trace.read(part_of(Operand::h, keys, k));
-    load_panels(kernels_, values.at(keys.begin, k.begin), 1, values.stride, k.size(), keys.size(),
-                panels);
-    kernels::Product<T> p;
+    load_word_panels(kernels_, values.at(keys.begin, k.begin), 1, values.stride, k.size(),
+                     keys.size(), panels);
+    kernels::Product<T, W> p;
     p.rows = rows.size();
     p.cols = k.size();
-    p.depth = keys.size();
-    p.a = worker_.tile.in(work.local);
+    p.depth = words_of<W>(keys.size());
+    p.a = weights;
     p.a_row = 1;
     p.a_depth = tile_stride_;
     p.b = panels;
-    p.b_panel = keys.size() * nr_;
+    p.b_panel = p.depth * nr_;
     p.b_row = nr_;
     p.c = sums.at(0, k.begin);
     p.c_panel = nr_;
@@ -179,11 +185,25 @@ void TileFusedForward<S>::add_values(const Work& work, const Range& keys, bool i
     }
     work.trace.remove(part_of(Operand::h, keys, k));
   }
+  if (are_pairs<W>) work.trace.remove(paired);
+}
+
+template <class S, class W>
+const W* TileFusedForward<S, W>::weights_of(const Work& work, const Range& keys) const {
+  T* tile = worker_.tile.in(work.local);
+  if constexpr (are_pairs<W>) {
+    W* pairs = worker_.pairs.in(work.local);
+    kernels_.pairs_of_bf16->round(tile, tile_stride_, keys.size(), work.rows.size(), pairs,
+                                  tile_stride_);
+    return pairs;
+  } else {
+    return tile;
+  }
 }
 
 // Divided by the sums: O.
-template <class S>
-void TileFusedForward<S>::finish_rows(const Work& work, const Range& cols) const {
+template <class S, class W>
+void TileFusedForward<S, W>::finish_rows(const Work& work, const Range& cols) const {
   const T* row_sum = worker_.row_sum.in(work.local);
   const MatrixView<T> sums = sums_of(work);
   for (index_t i = 0; i < work.rows.size(); ++i) {
@@ -202,8 +222,8 @@ void TileFusedForward<S>::finish_rows(const Work& work, const Range& cols) const
 }
 
 // O of queries that see no key.
-template <class S>
-void TileFusedForward<S>::write_zero_rows(const Work& work) const {
+template <class S, class W>
+void TileFusedForward<S, W>::write_zero_rows(const Work& work) const {
   for (Range row(work.rows.begin, work.rows.end, 1); row; row.next()) {
     for (Range k(e_, w_); k; k.next()) {
       work.trace.create(part_of(sums_name, row, k));
@@ -216,6 +236,7 @@ void TileFusedForward<S>::write_zero_rows(const Work& work) const {
 template class TileFusedForward<float>;
 template class TileFusedForward<double>;
 template class TileFusedForward<bf16>;
+template class TileFusedForward<bf16, kernels::bf16x2>;
 template class TileFusedForward<f16>;
 
 }  // namespace ioattn::schedules

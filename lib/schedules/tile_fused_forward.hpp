@@ -2,14 +2,16 @@
 
 #include "schedules/forward_pass.hpp"
 #include "schedules/masked_tile.hpp"
+#include "schedules/words.hpp"
 
 namespace ioattn::schedules {
 
 // The forward pass of SDPA for rows so long that few of them fit: a tile of scores, rho queries by
 // c keys, and the maxima and sums of its queries stay while w columns at a time of everything else
 // stream past; O is read and written once per tile: in 16 bits its sums, in memory of the worker,
-// until the last one. Threads own blocks of queries. Cost: theory::tile_fused_forward.
-template <class S>
+// until the last one. Threads own blocks of queries. Of pairs of terms the weights are rounded for
+// the sum of values, not for their own. Cost: theory::tile_fused_forward.
+template <class S, class W = Compute<S>>
 class TileFusedForward {
  public:
   using T = Compute<S>;
@@ -36,6 +38,8 @@ class TileFusedForward {
   // Of these queries: O, or what becomes O.
   MatrixView<T> sums_of(const Work& work) const;
   void make_scores(const Work& work, const Range& keys) const;
+  // What the product with the values multiplies.
+  const W* weights_of(const Work& work, const Range& keys) const;
   void add_values(const Work& work, const Range& keys, bool is_last) const;
   void finish_rows(const Work& work, const Range& cols) const;
   void write_zero_rows(const Work& work) const;
@@ -50,8 +54,9 @@ class TileFusedForward {
   Slot<std::byte> workers_;
   struct {
     Slot<T> tile;    // [c][rho]
-    Slot<T> rows;    // [c][w] of the keys, scaled
-    Slot<T> panels;  // [w][rho] of the queries or [c][w] of the values
+    Slot<W> pairs;   // [c][rho], paired along c
+    Slot<W> rows;    // [c][w] of the keys
+    Slot<W> panels;  // [w][rho] of the queries or [c][w] of the values
     Slot<T> row_max, row_sum, rescale;
     Slot<T> sums;  // [rho][dv], of 16 bits: slow memory
   } worker_;

@@ -10,8 +10,9 @@
 // What becomes of one pair of score tiles.
 namespace ioattn::schedules {
 
-template <class S>
-TileFused<S>::Tile::Tile(const Run& of, index_t query_head, const Range& queries_of, bool has_terms)
+template <class S, class W>
+TileFused<S, W>::Tile::Tile(const Run& of, index_t query_head, const Range& queries_of,
+                            bool has_terms)
     : run(of),
       pass(of.pass),
       trace(of.trace),
@@ -24,6 +25,7 @@ TileFused<S>::Tile::Tile(const Run& of, index_t query_head, const Range& queries
       bias(of.operands.bias),
       f(pass.worker_.f.in(of.memory)),
       q(pass.worker_.q.in(of.memory)),
+      pairs(pass.worker_.pairs.in(of.memory)),
       copy(pass.worker_.rows.in(of.memory)),
       panels(pass.worker_.panels.in(of.memory)) {
   queries.data += queries.data != nullptr ? head * of.operands.queries_step : 0;
@@ -31,8 +33,8 @@ TileFused<S>::Tile::Tile(const Run& of, index_t query_head, const Range& queries
   if (has_bias()) bias.data += head * of.operands.bias_step;
 }
 
-template <class S>
-void TileFused<S>::Tile::add() const {
+template <class S, class W>
+void TileFused<S, W>::Tile::add() const {
   const KeyPassKind& kind = pass.kind_;
   const Block tile = part_of(Operand::p, rows, keys);
   if (has_bias()) {
@@ -41,27 +43,31 @@ void TileFused<S>::Tile::add() const {
   }
   trace.create(tile);
   make_weights();
+  const Block paired = part_of(Operand::p_pairs, rows, keys);
+  if (are_pairs<W>) trace.create(paired);
   make_gradients();
   if (kind.of_keys()) add_to_keys();
   if (kind.queries) add_to_queries();
+  if (are_pairs<W>) trace.remove(paired);
   trace.remove(tile);
 }
 
-template <class S>
-void TileFused<S>::Tile::make_weights() const {
+template <class S, class W>
+void TileFused<S, W>::Tile::make_weights() const {
   const Block lse = rows_of(Operand::LSE, rows, 1);
   trace.read(lse);
   Range k(pass.d_, pass.w_);
   do {  // also where d is 0
     trace.read(part_of(Operand::S, rows, k));
     copy_rows(queries, k, run.operands.scale);
-    kernels::Product<T> p = score(Operand::A2, run.operands.keys, k, f);
+    kernels::Product<T, W> p = score(Operand::A2, run.operands.keys, k, f);
+    if (are_pairs<W>) p.scale = run.operands.scale;
     p.accumulate = p.accumulate || has_bias();
     if (k.end == pass.d_) {
       p.epilogue = kernels::Epilogue::exp;
       p.row = shift();
     }
-    run.kernels.product(p);
+    multiply(run.kernels, p);
     trace.remove(part_of(Operand::A2, keys, k));
     trace.remove(part_of(Operand::S, rows, k));
     k.next();
@@ -69,16 +75,17 @@ void TileFused<S>::Tile::make_weights() const {
   trace.remove(lse);
 }
 
-template <class S>
-const Compute<S>* TileFused<S>::Tile::shift() const {
+template <class S, class W>
+const Compute<S>* TileFused<S, W>::Tile::shift() const {
   const T* lse = run.operands.lse + head * run.operands.lse_step + rows.begin;
   return has_bias() ? copy_shifts(lse, rows.size(), pass.worker_.lse.in(run.memory)) : lse;
 }
 
-template <class S>
-void TileFused<S>::Tile::make_gradients() const {
+template <class S, class W>
+void TileFused<S, W>::Tile::make_gradients() const {
   const bool makes_p = pass.kind_.makes_p(), of_values = pass.kind_.of_values();
   if (makes_p) trace.create(part_of(Operand::q, rows, keys));
+  if (are_pairs<W> && of_values) round_weights();
   Range k(pass.e_, pass.w_);
   do {
     const Block streamed = part_of(Operand::dO, rows, k);
@@ -86,7 +93,7 @@ void TileFused<S>::Tile::make_gradients() const {
     trace.read(streamed);
     if (makes_p) {
       copy_rows(d_o, k, T(1));
-      run.kernels.product(score(Operand::h, run.operands.values, k, q));
+      multiply(run.kernels, score(Operand::h, run.operands.values, k, q));
       trace.remove(part_of(Operand::h, keys, k));
       if (of_values) trace.create(second);
     }
@@ -101,6 +108,17 @@ void TileFused<S>::Tile::make_gradients() const {
 
   const Block delta = rows_of(Operand::delta, rows, 1);
   trace.read(delta);
+  if constexpr (are_pairs<W>) {
+    make_pairs_of_p();
+  } else {
+    make_p();
+  }
+  trace.remove(delta);
+  trace.remove(part_of(Operand::q, rows, keys));
+}
+
+template <class S, class W>
+void TileFused<S, W>::Tile::make_p() const {
   const T* shift = run.operands.delta + head * run.operands.delta_step + rows.begin;
   for (index_t i = 0; i < rows.size(); ++i) {
     T* weights = f + i * pass.tile_stride_;
@@ -112,12 +130,65 @@ void TileFused<S>::Tile::make_gradients() const {
     for (index_t j = 0; j < keys.size(); ++j)
       weights[j] *= run.operands.scale * (products[j] - shift_i);
   }
-  trace.remove(delta);
-  trace.remove(part_of(Operand::q, rows, keys));
 }
 
-template <class S>
-void TileFused<S>::Tile::add_to_keys() const {
+template <class S, class W>
+void TileFused<S, W>::Tile::make_pairs_of_p() const {
+  if constexpr (are_pairs<W>) {
+    kernels::PairGradient p;
+    p.rows = rows.size();
+    p.cols = keys.size();
+    p.f = f;
+    p.q = q;
+    p.stride = pass.tile_stride_;
+    p.delta = run.operands.delta + head * run.operands.delta_step + rows.begin;
+    p.scale = run.operands.scale;
+    p.by_rows_stride = p.by_cols_stride = pass.tile_stride_;
+    if (pass.kind_.of_keys()) p.by_rows = pairs;
+    if (pass.kind_.queries) p.by_cols = reinterpret_cast<W*>(f);
+    run.kernels.pairs_of_bf16->gradient(p);
+    if (!is_cut()) return;
+    if (p.by_rows != nullptr)
+      hide_in_row_pairs(pass.mask_, rows, keys, p.by_rows, pass.tile_stride_);
+    if (p.by_cols != nullptr)
+      hide_in_col_pairs(pass.mask_, rows, keys, p.by_cols, pass.tile_stride_);
+  }
+}
+
+template <class S, class W>
+bool TileFused<S, W>::Tile::is_cut() const {
+  return !is_full(pass.mask_, interval_of(rows), interval_of(keys));
+}
+
+template <class S, class W>
+void TileFused<S, W>::Tile::round_weights() const {
+  if constexpr (are_pairs<W>) {
+    run.kernels.pairs_of_bf16->round(f, pass.tile_stride_, rows.size(), keys.size(), pairs,
+                                     pass.tile_stride_);
+    if (is_cut()) hide_in_row_pairs(pass.mask_, rows, keys, pairs, pass.tile_stride_);
+  }
+}
+
+template <class S, class W>
+const W* TileFused<S, W>::Tile::weights_by_queries() const {
+  if constexpr (are_pairs<W>) {
+    return pairs;
+  } else {
+    return f;
+  }
+}
+
+template <class S, class W>
+const W* TileFused<S, W>::Tile::weights_by_keys() const {
+  if constexpr (are_pairs<W>) {
+    return reinterpret_cast<const W*>(f);
+  } else {
+    return f;
+  }
+}
+
+template <class S, class W>
+void TileFused<S, W>::Tile::add_to_keys() const {
   for (Range k(pass.d_, pass.w_); k; k.next()) {
     trace.read(part_of(Operand::S, rows, k));
     add_to_key_sums(queries, k, run.d_keys, run.operands.d_keys_name);
@@ -125,8 +196,8 @@ void TileFused<S>::Tile::add_to_keys() const {
   }
 }
 
-template <class S>
-void TileFused<S>::Tile::add_to_queries() const {
+template <class S, class W>
+void TileFused<S, W>::Tile::add_to_queries() const {
   MatrixView<T> sums = run.operands.d_queries;
   if (sums.data != nullptr) sums.data += head * run.operands.d_queries_step;
   parallel::OrderedGate* gate = pass.gates_.at(run.problem, head, rows.begin, run.workspace);
@@ -134,7 +205,8 @@ void TileFused<S>::Tile::add_to_queries() const {
   for (Range k(pass.d_, pass.w_); k; k.next()) {
     trace.read(part_of(Operand::A2, keys, k));
     pack_columns(run.operands.keys, keys, k);
-    kernels::Product<T> p = sum_of(keys, k, sums.at(rows.begin, k.begin), sums.stride);
+    kernels::Product<T, W> p = sum_of(keys, k, sums.at(rows.begin, k.begin), sums.stride);
+    p.a = weights_by_keys();
     p.rows = rows.size();
     p.a_row = pass.tile_stride_;
     p.a_depth = 1;
@@ -146,26 +218,26 @@ void TileFused<S>::Tile::add_to_queries() const {
   if (gate != nullptr) gate->pass(run.turn);
 }
 
-template <class S>
-void TileFused<S>::Tile::add_to_key_sums(const MatrixView<const S>& terms, const Range& k,
-                                         const MatrixView<T>& sums, Operand name) const {
+template <class S, class W>
+void TileFused<S, W>::Tile::add_to_key_sums(const MatrixView<const S>& terms, const Range& k,
+                                            const MatrixView<T>& sums, Operand name) const {
   pack_columns(terms, rows, k);
-  kernels::Product<T> p = sum_of(rows, k, sums.at(0, k.begin), sums.stride);
+  kernels::Product<T, W> p = sum_of(rows, k, sums.at(0, k.begin), sums.stride);
+  p.a = weights_by_queries();
   p.rows = keys.size();
   p.a_row = 1;
   p.a_depth = pass.tile_stride_;
   add_product(p, part_of(name, keys, k), begun, pass.seen_by_, keys, rows);
 }
 
-template <class S>
-kernels::Product<Compute<S>> TileFused<S>::Tile::sum_of(const Range& terms, const Range& k, T* sums,
-                                                        index_t stride) const {
-  kernels::Product<T> p;
+template <class S, class W>
+auto TileFused<S, W>::Tile::sum_of(const Range& terms, const Range& k, T* sums,
+                                   index_t stride) const -> kernels::Product<T, W> {
+  kernels::Product<T, W> p;
   p.cols = k.size();
-  p.depth = terms.size();
-  p.a = f;
+  p.depth = words_of<W>(terms.size());
   p.b = panels;
-  p.b_panel = terms.size() * pass.nr_;
+  p.b_panel = p.depth * pass.nr_;
   p.b_row = pass.nr_;
   p.c = sums;
   p.c_panel = pass.nr_;
@@ -173,10 +245,10 @@ kernels::Product<Compute<S>> TileFused<S>::Tile::sum_of(const Range& terms, cons
   return p;
 }
 
-template <class S>
-void TileFused<S>::Tile::add_product(kernels::Product<T> p, const Block& sums, bool accumulate,
-                                     const Mask& mask, const Range& of_rows,
-                                     const Range& terms) const {
+template <class S, class W>
+void TileFused<S, W>::Tile::add_product(kernels::Product<T, W> p, const Block& sums,
+                                        bool accumulate, const Mask& mask, const Range& of_rows,
+                                        const Range& terms) const {
   p.accumulate = accumulate;
   if (accumulate) {
     trace.read(sums);
@@ -187,22 +259,21 @@ void TileFused<S>::Tile::add_product(kernels::Product<T> p, const Block& sums, b
   trace.write_and_remove(sums);
 }
 
-template <class S>
-kernels::Product<Compute<S>> TileFused<S>::Tile::score(Operand name,
-                                                       const MatrixView<const S>& of_keys,
-                                                       const Range& k, T* tile) const {
+template <class S, class W>
+auto TileFused<S, W>::Tile::score(Operand name, const MatrixView<const S>& of_keys, const Range& k,
+                                  T* tile) const -> kernels::Product<T, W> {
   trace.read(part_of(name, keys, k));
-  load_panels(run.kernels, of_keys.at(keys.begin, k.begin), of_keys.stride, 1, keys.size(),
-              k.size(), panels);
-  kernels::Product<T> p;
+  load_word_panels(run.kernels, of_keys.at(keys.begin, k.begin), of_keys.stride, 1, keys.size(),
+                   k.size(), panels);
+  kernels::Product<T, W> p;
   p.rows = rows.size();
   p.cols = keys.size();
-  p.depth = k.size();
+  p.depth = words_of<W>(k.size());
   p.a = copy;
   p.a_row = pass.row_stride_;
   p.a_depth = 1;
   p.b = panels;
-  p.b_panel = k.size() * pass.nr_;
+  p.b_panel = p.depth * pass.nr_;
   p.b_row = pass.nr_;
   p.c = tile;
   p.c_panel = pass.nr_;
@@ -212,22 +283,24 @@ kernels::Product<Compute<S>> TileFused<S>::Tile::score(Operand name,
   return p;
 }
 
-template <class S>
-void TileFused<S>::Tile::copy_rows(const MatrixView<const S>& from, const Range& k, T scale) const {
-  load_scaled_rows(run.kernels, from.at(rows.begin, k.begin), from.stride, rows.size(), k.size(),
-                   scale, copy, pass.row_stride_);
+template <class S, class W>
+void TileFused<S, W>::Tile::copy_rows(const MatrixView<const S>& from, const Range& k,
+                                      T scale) const {
+  load_terms(run.kernels, from.at(rows.begin, k.begin), from.stride, rows.size(), k.size(), scale,
+             copy, pass.row_stride_);
 }
 
-template <class S>
-void TileFused<S>::Tile::pack_columns(const MatrixView<const S>& from, const Range& some,
-                                      const Range& k) const {
-  load_panels(run.kernels, from.at(some.begin, k.begin), 1, from.stride, k.size(), some.size(),
-              panels);
+template <class S, class W>
+void TileFused<S, W>::Tile::pack_columns(const MatrixView<const S>& from, const Range& some,
+                                         const Range& k) const {
+  load_word_panels(run.kernels, from.at(some.begin, k.begin), 1, from.stride, k.size(), some.size(),
+                   panels);
 }
 
 template struct TileFused<float>::Tile;
 template struct TileFused<double>::Tile;
 template struct TileFused<bf16>::Tile;
+template struct TileFused<bf16, kernels::bf16x2>::Tile;
 template struct TileFused<f16>::Tile;
 
 }  // namespace ioattn::schedules

@@ -4,8 +4,8 @@
 
 namespace ioattn::schedules {
 
-template <class S>
-struct TileFused<S>::Run {
+template <class S, class W>
+struct TileFused<S, W>::Run {
   const TileFused& pass;
   const kernels::KernelTable<T>& kernels;
   const Trace& trace;
@@ -22,8 +22,8 @@ struct TileFused<S>::Run {
   void round_sums(Operand name, const MatrixView<T>& sums, const MatrixView<S>& rounded) const;
 };
 
-template <class S>
-struct TileFused<S>::Tile {
+template <class S, class W>
+struct TileFused<S, W>::Tile {
   const Run& run;
   const TileFused& pass;
   const Trace& trace;
@@ -31,7 +31,8 @@ struct TileFused<S>::Tile {
   index_t head;
   bool begun;  // gradients of the keys have terms of other queries
   MatrixView<const S> queries, d_o, bias;
-  T *f, *q, *copy, *panels;
+  T *f, *q;
+  W *pairs, *copy, *panels;
 
   Tile(const Run& of, index_t query_head, const Range& queries_of, bool has_terms);
 
@@ -42,6 +43,14 @@ struct TileFused<S>::Tile {
   const T* shift() const;  // LSE
   // dV += f^T dO and q = dO V^T while dO streams; then f becomes scale * p, p = f o (q - delta).
   void make_gradients() const;
+  void make_p() const;
+  void make_pairs_of_p() const;
+  bool is_cut() const;  // by the mask
+  // f rounded to pairs.
+  void round_weights() const;
+  // What products over queries and over keys multiply: f, then p.
+  const W* weights_by_queries() const;
+  const W* weights_by_keys() const;
   // dK += p^T Q, p scaled
   void add_to_keys() const;
   // dQ += p K, p scaled, when all earlier blocks of keys have been added.
@@ -50,13 +59,13 @@ struct TileFused<S>::Tile {
   void add_to_key_sums(const MatrixView<const S>& terms, const Range& k, const MatrixView<T>& sums,
                        Operand name) const;
   // A product of the tile and packed columns of `terms`, a sum over these.
-  kernels::Product<T> sum_of(const Range& terms, const Range& k, T* sums, index_t stride) const;
-  void add_product(kernels::Product<T> p, const Block& sums, bool accumulate, const Mask& mask,
+  kernels::Product<T, W> sum_of(const Range& terms, const Range& k, T* sums, index_t stride) const;
+  void add_product(kernels::Product<T, W> p, const Block& sums, bool accumulate, const Mask& mask,
                    const Range& of_rows, const Range& terms) const;
   // tile[query][key] (+)= the copied columns k of rows of queries times those of the keys, which
   // are read straight into panels.
-  kernels::Product<T> score(Operand name, const MatrixView<const S>& of_keys, const Range& k,
-                            T* tile) const;
+  kernels::Product<T, W> score(Operand name, const MatrixView<const S>& of_keys, const Range& k,
+                               T* tile) const;
   // In one piece: rows a power of 2 apart would compete for the same cache lines.
   void copy_rows(const MatrixView<const S>& from, const Range& k, T scale) const;
   // Columns k of some rows as lanes.

@@ -103,5 +103,6 @@ struct TileSums {
   index_t queries = 0, keys = 0, pairs = 0;
 };
 TileSums tile_sums(const LayerShape& shape, index_t c, index_t rho);
+TileSums forward_tile_sums(const LayerShape& shape, const Blocks& blocks);
 
 }  // namespace ioattn::theory

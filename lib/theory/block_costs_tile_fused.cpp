@@ -52,22 +52,27 @@ IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kin
   return cost;
 }
 
+TileSums forward_tile_sums(const LayerShape& shape, const Blocks& blocks) {
+  const index_t n = shape.n, m = shape.m;
+  const index_t c = std::min(blocks.c, m), rho = std::min(blocks.rho, n);
+  if (!shape.mask.hides()) return {ceil_div(m, c) * n, ceil_div(n, rho) * m, n * m};
+  TileSums sums;
+  for (index_t i = 0; i < n; i += rho) {
+    const index_t rows = std::min(rho, n - i);
+    const Interval seen = shape.mask.of_any({i, i + rows}, m);
+    if (seen.is_empty()) continue;
+    sums.queries += rows * (ceil_div(seen.end, c) - seen.begin / c);
+    sums.keys += seen.size();
+    sums.pairs += rows * seen.size();
+  }
+  return sums;
+}
+
 IoCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks) {
   const auto [n, m, d, e, tie, mask] = shape;
   const index_t c = std::min(blocks.c, m), rho = std::min(blocks.rho, n);
   const index_t w_d = std::min(blocks.w, d), w_e = std::min(blocks.w, e);
-  index_t queries = ceil_div(m, c) * n, keys = ceil_div(n, rho) * m, pairs = n * m;
-  if (mask.hides()) {
-    queries = keys = pairs = 0;
-    for (index_t i = 0; i < n; i += rho) {
-      const index_t rows = std::min(rho, n - i);
-      const Interval seen = mask.of_any({i, i + rows}, m);
-      if (seen.is_empty()) continue;
-      queries += rows * (ceil_div(seen.end, c) - seen.begin / c);
-      keys += seen.size();
-      pairs += rows * seen.size();
-    }
-  }
+  const auto [queries, keys, pairs] = forward_tile_sums(shape, blocks);
   IoCost cost;
   cost.reads = queries * (d + e) + keys * (d + e);
   cost.writes = queries * e + n;

@@ -46,13 +46,13 @@ IoCost query_pass_cost(const SdpaShape& shape, const SdpaSet& set, const Blocks&
 
 }  // namespace
 
-ScheduleCost sdpa_forward_cost(const SdpaShape& shape, const Blocks& blocks, bool lse,
-                               DType dtype) {
+ScheduleCost sdpa_forward_cost(const SdpaShape& shape, const Blocks& blocks, bool lse, DType dtype,
+                               bool pairs) {
   const Schedule schedule = forward_schedule(blocks);
   const bool by_tiles = schedule == Schedule::tile_fused;
   IoCost head;
   if (is_half(dtype)) {
-    head = half_forward_cost(shape.head(), blocks, lse);
+    head = half_forward_cost(shape.head(), blocks, lse, pairs);
   } else {
     head = (by_tiles ? tile_fused_forward : row_stream_forward_pass)(shape.head(), blocks);
     if (!lse) head.writes -= shape.n;
@@ -66,7 +66,7 @@ ScheduleCost sdpa_forward_cost(const SdpaShape& shape, const Blocks& blocks, boo
 }
 
 ScheduleCost sdpa_backward_cost(const SdpaShape& shape, const SdpaSet& set,
-                                const SdpaBlocks& blocks, DType dtype) {
+                                const SdpaBlocks& blocks, DType dtype, bool pairs) {
   const LayerShape head = shape.head();
   const bool half = is_half(dtype), by_rows = set.query_pass(blocks.keys.one_pass);
   ScheduleCost cost;
@@ -81,7 +81,7 @@ ScheduleCost sdpa_backward_cost(const SdpaShape& shape, const SdpaSet& set,
   if (set.keys()) {
     // The heads of a group pass by keys and gradients that stay.
     const bool by_tiles = blocks.by_keys == Schedule::tile_fused;
-    IoCost keys = half ? half_key_pass_cost(shape, set, blocks)
+    IoCost keys = half ? half_key_pass_cost(shape, set, blocks, pairs)
                        : (by_tiles ? tile_fused : col_stream)(head, blocks.keys,
                                                               set.key_pass(blocks.keys.one_pass),
                                                               shape.group(), set.accumulate);

@@ -72,7 +72,33 @@ IoCost tile_fused_cost(const LayerShape& head, const SdpaSet& set, const Blocks&
 
 }  // namespace
 
-IoCost half_forward_cost(const LayerShape& head, const Blocks& blocks, bool lse) {
+// The scores, the rounded weights and the sums; what streams past in 16 bits.
+index_t pair_tiles_footprint(const LayerShape& head, const Blocks& blocks, KeyPassKind kind,
+                             index_t rounded_together) {
+  const index_t c = std::min(blocks.c, head.m), rho = std::min(blocks.rho, head.n);
+  const index_t w_d = std::min(blocks.w, head.d), w_e = std::min(blocks.w, head.dv);
+  const index_t tile = rho * c;
+  const index_t f = 2 * tile, rounded = f + tile, q = kind.makes_p() ? 2 * tile : 0;
+  const index_t score = f + 2 * rho + (rho + c) * w_d;
+  const index_t for_q = kind.makes_p() ? c * w_e : 0;
+  const index_t for_values = kind.of_values() ? (kind.makes_p() ? rho * w_e : 0) + 2 * c * w_e : 0;
+  const index_t values = rounded + q + rho * w_e + std::max(for_q, for_values);
+  const index_t p = kind.makes_p() ? rounded + q + 2 * rho : 0;
+  const index_t of_keys = kind.of_keys() ? rounded + (rho + 2 * c) * w_d : 0;
+  const index_t of_queries = kind.queries ? rounded + (2 * rho + c) * w_d : 0;
+  const index_t rounding =
+      2 * rounded_together *
+      std::max(kind.of_keys() ? w_d : index_t(0), kind.of_values() ? w_e : index_t(0));
+  return std::max({score, values, p, of_keys, of_queries, rounding});
+}
+
+index_t pair_tiles_forward_footprint(const LayerShape& head, const Blocks& blocks) {
+  const index_t c = std::min(blocks.c, head.m), rho = std::min(blocks.rho, head.n);
+  const index_t w_d = std::min(blocks.w, head.d), w_e = std::min(blocks.w, head.dv);
+  return 4 * rho + 2 * rho * c + std::max((rho + c) * w_d, rho * c + 2 * rho + (c + 2 * rho) * w_e);
+}
+
+IoCost half_forward_cost(const LayerShape& head, const Blocks& blocks, bool lse, bool pairs) {
   const bool by_tiles = forward_schedule(blocks) == Schedule::tile_fused;
   const index_t o = head.n * head.dv;
   IoCost cost = (by_tiles ? tile_fused_forward : row_stream_forward_pass)(head, blocks);
@@ -80,7 +106,12 @@ IoCost half_forward_cost(const LayerShape& head, const Blocks& blocks, bool lse)
   const index_t sums = cost.writes - head.n;
   if (by_tiles) cost.reads += sums - o;
   cost.writes = 2 * (sums - o) + o + (lse ? 2 * head.n : 0);
-  return resident_in_f32(cost);
+  cost = resident_in_f32(cost);
+  if (by_tiles && pairs) {
+    cost.created += forward_tile_sums(head, blocks).pairs;
+    cost.footprint = pair_tiles_forward_footprint(head, blocks);
+  }
+  return cost;
 }
 
 IoCost half_delta_cost(const SdpaShape& shape, const Blocks& blocks) {
@@ -126,10 +157,22 @@ IoCost half_round_cost(const SdpaShape& shape, const SdpaSet& set) {
   return {(set.accumulate ? 3 : 2) * dq, dq, 0, (set.accumulate ? 4 : 2) * shape.d};
 }
 
-IoCost half_key_pass_cost(const SdpaShape& shape, const SdpaSet& set, const SdpaBlocks& blocks) {
-  const auto cost = blocks.by_keys == Schedule::tile_fused ? tile_fused_cost : col_stream_cost;
-  return resident_in_f32(
-      cost(shape.head(), set, blocks.keys, set.key_pass(blocks.keys.one_pass), shape.group()));
+IoCost half_key_pass_cost(const SdpaShape& shape, const SdpaSet& set, const SdpaBlocks& blocks,
+                          bool pairs) {
+  const LayerShape head = shape.head();
+  const Blocks& keys = blocks.keys;
+  const KeyPassKind kind = set.key_pass(keys.one_pass);
+  const bool by_tiles = blocks.by_keys == Schedule::tile_fused;
+  const auto cost_of = by_tiles ? tile_fused_cost : col_stream_cost;
+  IoCost cost = resident_in_f32(cost_of(head, set, keys, kind, shape.group()));
+  if (by_tiles && pairs) {
+    const TileSums tiles = tile_sums(head, std::min(keys.c, head.m), std::min(keys.rho, head.n));
+    const bool twice = kind.makes_p() && kind.of_values();
+    cost.created += shape.group() * (tiles.pairs - (twice ? tiles.queries * head.dv : 0));
+    const index_t rounded_together = set.in_f32 ? 0 : set.accumulate ? 2 : 1;
+    cost.footprint = pair_tiles_footprint(head, keys, kind, rounded_together);
+  }
+  return cost;
 }
 
 }  // namespace ioattn::theory

@@ -44,18 +44,20 @@ index_t least_M(plan::SdpaRequest request, const Make& make) {
 
 template <class G>
 void check_backward(HalfCase<bf16, G>* problem, const SdpaSet& set, const SdpaBlocks& blocks,
-                    const theory::ScheduleCost& cost, index_t M) {
+                    const kernels::KernelTable<float>& table, const theory::ScheduleCost& cost,
+                    index_t M) {
   instruments::IoCounter counter;
-  ASSERT_TRUE(problem->backward(set, blocks, {&odd_tile<float>(), 1, &counter}).is_ok());
+  ASSERT_TRUE(problem->backward(set, blocks, {&table, 1, &counter}).is_ok());
   hold_to_formula(counter, cost, problem->shape);
   ASSERT_LE(counter.total().footprint, M);
 }
 
 TEST(HalfCounts, AreTheSumsOverThePhases) {
   RandomProblem random(82);
-  const auto& table = odd_tile<float>();
-  int rounded_on_the_way = 0, tiles = 0, of_bias = 0;
+  int rounded_on_the_way = 0, tiles = 0, of_bias = 0, tiles_of_pairs = 0;
   for (int trial = 0; trial < 1200 && !HasFailure(); ++trial) {
+    const bool pairs = trial % 2 == 1;
+    const auto& table = pairs ? odd_tile_of_pairs() : odd_tile<float>();
     SdpaShape shape = random_shape(&random, 30, 12);
     SdpaSet set = random_set(&random);
     add_random_bias(&random, &shape, &set);
@@ -83,20 +85,23 @@ TEST(HalfCounts, AreTheSumsOverThePhases) {
     const auto forward = [&](const Blocks& blocks, index_t M) {
       instruments::IoCounter counter;
       ASSERT_TRUE(problem.forward(blocks, {&table, 1, &counter}, o, lse).is_ok());
-      hold_to_formula(counter, theory::sdpa_forward_cost(computed, blocks, lse, DType::bf16),
+      hold_to_formula(counter, theory::sdpa_forward_cost(computed, blocks, lse, DType::bf16, pairs),
                       shape);
       ASSERT_LE(counter.total().footprint, M);
     };
     const auto backward = [&](const SdpaBlocks& blocks, index_t M) {
-      const theory::ScheduleCost cost = theory::sdpa_backward_cost(shape, set, blocks, DType::bf16);
+      const theory::ScheduleCost cost =
+          theory::sdpa_backward_cost(shape, set, blocks, DType::bf16, pairs);
       if (set.in_f32) {
-        check_backward(&in_f32, set, blocks, cost, M);
+        check_backward(&in_f32, set, blocks, table, cost, M);
       } else {
-        check_backward(&problem, set, blocks, cost, M);
+        check_backward(&problem, set, blocks, table, cost, M);
       }
       rounded_on_the_way +=
           std::string(cost.phases[std::size_t(cost.phase_count - 1)].name) == "round";
-      tiles += set.keys() && blocks.by_keys == Schedule::tile_fused;
+      const bool by_tiles = set.keys() && blocks.by_keys == Schedule::tile_fused;
+      tiles += by_tiles;
+      tiles_of_pairs += by_tiles && pairs;
       of_bias += set.dBias;
     };
     SCOPED_TRACE(to_text(SdpaProblem{shape}) + (set.dQ ? " dQ" : "") + (set.dK ? " dK" : "") +
@@ -107,7 +112,7 @@ TEST(HalfCounts, AreTheSumsOverThePhases) {
     request.M = random.logarithmic(least_forward, 60 * least_forward);
     ASSERT_TRUE(make_forward(request).is_ok());
     ASSERT_EQ(estimate.cost.total(),
-              theory::sdpa_forward_cost(shape, plan.blocks.rows, true, DType::bf16).total());
+              theory::sdpa_forward_cost(shape, plan.blocks.rows, true, DType::bf16, pairs).total());
     forward(plan.blocks.rows, estimate.M);
     request.M = least_forward - 1;
     ASSERT_EQ(make_forward(request).code(), StatusCode::fast_memory_too_small);
@@ -127,6 +132,7 @@ TEST(HalfCounts, AreTheSumsOverThePhases) {
   }
   EXPECT_GT(rounded_on_the_way, 200);
   EXPECT_GT(tiles, 300);
+  EXPECT_GT(tiles_of_pairs, 100);
   EXPECT_GT(of_bias, 300);
 }
 

@@ -1,5 +1,6 @@
 #include "schedules/odd_tile.hpp"
 
+#include "kernels/generic/emulated_pairs.hpp"
 #include "kernels/generic/scalar_vector.hpp"
 #include "kernels/generic/tile_kernels.hpp"
 
@@ -12,7 +13,11 @@ constexpr KernelTable<float> f32 =
     TileKernels<ScalarVector<float>, 3, 5>::table(ioattn::Isa::scalar);
 constexpr KernelTable<double> f64 =
     TileKernels<ScalarVector<double>, 3, 5>::table(ioattn::Isa::scalar);
+constexpr ioattn::kernels::PairKernels pairs = ioattn::kernels::EmulatedPairs<3, 5>::table;
+constexpr KernelTable<float> of_pairs = f32.with_pairs(ioattn::Isa::emulated_bf16, &pairs);
 }  // namespace
+
+const KernelTable<float>& odd_tile_of_pairs() { return of_pairs; }
 
 template <>
 const KernelTable<float>& odd_tile() {

@@ -9,4 +9,7 @@ namespace ioattn_test {
 template <class T>
 const ioattn::kernels::KernelTable<T>& odd_tile();
 
+// With products of pairs.
+const ioattn::kernels::KernelTable<float>& odd_tile_of_pairs();
+
 }  // namespace ioattn_test

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <stdexcept>
 #include <vector>
@@ -12,8 +13,9 @@ namespace ioattn_test {
 
 // The kernels that schedules are tested with: the odd tile and those of every instruction set of
 // this CPU. With IOATTN_ISA those of that one alone; the test fails if the CPU lacks it.
-template <class T>
-std::vector<const ioattn::kernels::KernelTable<T>*> tables_under_test() {
+template <class S>
+std::vector<const ioattn::kernels::KernelTable<ioattn::Compute<S>>*> tables_under_test() {
+  using T = ioattn::Compute<S>;
   namespace kernels = ioattn::kernels;
   const ioattn::IsaSet cpu = ioattn::machine::this_machine().isa;
   const char* const name = std::getenv("IOATTN_ISA");
@@ -21,11 +23,13 @@ std::vector<const ioattn::kernels::KernelTable<T>*> tables_under_test() {
     const kernels::Kernels* only = nullptr;
     const ioattn::Status status = kernels::select_kernels(cpu, name, &only);
     if (!status.is_ok()) throw std::runtime_error(status.message());
-    return {&only->table<T>()};
+    return {&only->table<S>()};
   }
   std::vector<const kernels::KernelTable<T>*> tables = {&odd_tile<T>()};
   for (const kernels::Kernels* each : kernels::all_kernels())
-    if (cpu.has(each->isa)) tables.push_back(&each->table<T>());
+    if (cpu.has(each->isa) &&
+        std::find(tables.begin(), tables.end(), &each->table<S>()) == tables.end())
+      tables.push_back(&each->table<S>());
   return tables;
 }
 

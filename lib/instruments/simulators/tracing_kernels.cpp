@@ -157,7 +157,7 @@ struct Traced {
 TracingKernels::TracingKernels(const kernels::Kernels& traced, TraceRecorder* recorder)
     : f32_(Traced<float>::table(*traced.f32)),
       f64_(Traced<double>::table(*traced.f64)),
-      kernels_{traced.isa, &f32_, &f64_} {
+      kernels_{traced.isa, &f32_, &f64_, &f32_} {
   current = recorder;
 }
 

@@ -8,9 +8,22 @@
 namespace ioattn::kernels {
 namespace {
 
-template <class V, int max_rows, int vectors>
+// The terms of a product one by one, as V::value_type.
+template <class V>
+struct SingleTerms {
+  using Word = typename V::value_type;
+  using Vector = V;
+  static constexpr bool can_scale = false;
+  static IOATTN_INLINE V splat(Word x) { return V::splat(x); }
+  static IOATTN_INLINE V load(const Word* p) { return V::load(p); }
+  static IOATTN_INLINE V multiply_add(V a, V b, V sum) { return V::fma(a, b, sum); }
+};
+
+template <class V, int max_rows, int vectors, class Terms = SingleTerms<V>>
 struct ProductKernel {
   using T = typename V::value_type;
+  using Word = typename Terms::Word;
+  using Product = kernels::Product<T, Word>;
   static constexpr int nr = vectors * V::lanes;
 
   // What becomes of the accumulators of a whole tile. Whatever else a Product asks for is done to
@@ -32,9 +45,9 @@ struct ProductKernel {
 
   // Tiles one below the other in one panel of columns, at most terms_at_once terms.
   struct Strip {
-    const T* a;
+    const Word* a;
     index_t a_row, a_depth;
-    const T* b;
+    const Word* b;
     index_t b_row;
     index_t depth;
     T* c;
@@ -42,6 +55,7 @@ struct ProductKernel {
     const T* lane;
     const T* row;
     const T* row_scale;
+    T scale;
   };
 
   template <int rows>
@@ -50,23 +64,24 @@ struct ProductKernel {
   };
 
   template <int rows, bool a_unit_row>
-  static IOATTN_INLINE void add_term(const T* a, index_t a_stride, const T* b,
+  static IOATTN_INLINE void add_term(const Word* a, index_t a_stride, const Word* b,
                                      Accumulators<rows>& acc) {
-    V lane[vectors];
+    typename Terms::Vector lane[vectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) lane[v] = V::load(b + v * V::lanes);
+    for (int v = 0; v < vectors; ++v) lane[v] = Terms::load(b + v * V::lanes);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
-      const V scalar = V::splat(a_unit_row ? a[i] : a[i * a_stride]);
+      const auto scalar = Terms::splat(a_unit_row ? a[i] : a[i * a_stride]);
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) acc.value[i][v] = V::fma(scalar, lane[v], acc.value[i][v]);
+      for (int v = 0; v < vectors; ++v)
+        acc.value[i][v] = Terms::multiply_add(scalar, lane[v], acc.value[i][v]);
     }
   }
 
   // `a_unit_row`: rows of A are adjacent (a_row = 1), else its terms are. Unrolled by hand: g++
   // would put the terms that are left before the loop and spill accumulators there.
   template <int rows, bool a_unit_row>
-  static IOATTN_INLINE void multiply(const T* a, index_t a_stride, const T* b, index_t b_row,
+  static IOATTN_INLINE void multiply(const Word* a, index_t a_stride, const Word* b, index_t b_row,
                                      index_t depth, Accumulators<rows>& acc) {
     constexpr int unroll = 2;
 #pragma GCC unroll 16
@@ -91,6 +106,14 @@ struct ProductKernel {
     }
   }
 
+  template <int rows>
+  static IOATTN_INLINE void scale_sums(V scale, Accumulators<rows>& acc) {
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) acc.value[i][v] = acc.value[i][v] * scale;
+  }
+
   template <Finish finish>
   static IOATTN_INLINE V finished(V sum, const T* c, V scale, V shift) {
     switch (finish) {
@@ -107,13 +130,14 @@ struct ProductKernel {
     constexpr bool by_lane = finish == Finish::gradient_lane;
     constexpr bool by_row = finish == Finish::gradient_row;
     const Strip s = strip;
-    const T* a = s.a;
+    const Word* a = s.a;
     T* c = s.c;
     for (index_t row = 0; row < count * rows; row += rows) {
 #pragma GCC unroll 16
       for (int i = 0; i < rows; ++i) __builtin_prefetch(c + i * s.c_row, 1);
       Accumulators<rows> acc;
       multiply<rows, a_unit_row>(a, a_unit_row ? s.a_depth : s.a_row, s.b, s.b_row, s.depth, acc);
+      if (Terms::can_scale && s.scale != T(1)) scale_sums<rows>(V::splat(s.scale), acc);
 #pragma GCC unroll 16
       for (int i = 0; i < rows; ++i) {
         const V scale = V::splat(finish == Finish::scale_add ? s.row_scale[row + i] : T(1));
@@ -172,7 +196,7 @@ struct ProductKernel {
 
   // One panel of the columns of a product.
   struct Panel {
-    const T* b;
+    const Word* b;
     T* c;
     const T* lane;
     index_t columns;  // nr where C may be written that far
@@ -181,7 +205,7 @@ struct ProductKernel {
   // Rows [first, first + rows) of C = exp(sums (+ C) - shift), or C o (sums - shift), over a whole
   // panel.
   template <Epilogue epilogue, bool shift_by_row, bool accumulate>
-  static IOATTN_KERNEL void whole_sums(const Product<T>& p, const Panel& panel, index_t first,
+  static IOATTN_KERNEL void whole_sums(const Product& p, const Panel& panel, index_t first,
                                        index_t rows, const T* sums) {
     const index_t c_row = p.c_row;
     const T* row = p.row;
@@ -204,7 +228,7 @@ struct ProductKernel {
   }
 
   // The same for everything that a Product can ask for.
-  static IOATTN_KERNEL void any_sums(const Product<T>& p, const Panel& panel, index_t first,
+  static IOATTN_KERNEL void any_sums(const Product& p, const Panel& panel, index_t first,
                                      index_t rows, const T* sums) {
     const bool partial = panel.columns < nr;
     const bool reads_c = p.accumulate || p.epilogue == Epilogue::gradient;
@@ -230,8 +254,8 @@ struct ProductKernel {
   }
 
   template <Epilogue epilogue, bool accumulate>
-  static void finish_whole_sums(const Product<T>& p, const Panel& panel, index_t first,
-                                index_t rows, const T* sums) {
+  static void finish_whole_sums(const Product& p, const Panel& panel, index_t first, index_t rows,
+                                const T* sums) {
     if (p.row != nullptr) {
       whole_sums<epilogue, true, accumulate>(p, panel, first, rows, sums);
     } else {
@@ -239,7 +263,7 @@ struct ProductKernel {
     }
   }
 
-  static void finish_sums(const Product<T>& p, const Panel& panel, index_t first, index_t rows,
+  static void finish_sums(const Product& p, const Panel& panel, index_t first, index_t rows,
                           const T* sums) {
     if (panel.columns < nr || p.epilogue == Epilogue::none || p.row_scale != nullptr) {
       any_sums(p, panel, first, rows, sums);
@@ -257,7 +281,7 @@ struct ProductKernel {
 
   // A panel by way of its sums: for whatever has no Finish of its own.
   template <bool a_unit_row>
-  static void by_sums(const Product<T>& p, const Panel& panel) {
+  static void by_sums(const Product& p, const Panel& panel) {
     alignas(64) T sums[rows_of_sums * nr];
     for (index_t row = 0; row < p.rows; row += rows_of_sums) {
       const index_t count = p.rows - row < rows_of_sums ? p.rows - row : rows_of_sums;
@@ -273,6 +297,7 @@ struct ProductKernel {
         strip.depth = left < most ? left : most;
         strip.c = sums;
         strip.c_row = nr;
+        strip.scale = p.scale;
         if (q == 0) {
           all_rows<a_unit_row, Finish::store>(strip, count);
         } else {
@@ -287,7 +312,7 @@ struct ProductKernel {
 
   // What finishes the rows of a whole panel; nullptr if they go by way of their sums.
   template <bool a_unit_row>
-  static Rows rows_for(const Product<T>& p) {
+  static Rows rows_for(const Product& p) {
     if (p.depth > terms_at_once<a_unit_row>) return nullptr;
     if (p.accumulate) {
       if (p.epilogue != Epilogue::none) return nullptr;
@@ -305,7 +330,7 @@ struct ProductKernel {
   }
 
   template <bool a_unit_row>
-  static void all_panels(const Product<T>& p) {
+  static void all_panels(const Product& p) {
     const Rows rows = rows_for<a_unit_row>(p);
     for (index_t col = 0; col < p.cols; col += nr) {
       const index_t left = p.cols - col;
@@ -313,8 +338,8 @@ struct ProductKernel {
                            p.lane + (p.lane != nullptr ? col : 0),
                            left >= nr || p.padded ? nr : left};
       if (rows != nullptr && panel.columns == nr) {
-        const Strip strip = {p.a,     p.a_row, p.a_depth,  panel.b, p.b_row,    p.depth,
-                             panel.c, p.c_row, panel.lane, p.row,   p.row_scale};
+        const Strip strip = {p.a,     p.a_row, p.a_depth,  panel.b, p.b_row,     p.depth,
+                             panel.c, p.c_row, panel.lane, p.row,   p.row_scale, p.scale};
         rows(strip, p.rows);
       } else {
         by_sums<a_unit_row>(p, panel);
@@ -324,7 +349,7 @@ struct ProductKernel {
 
   // C += A B by blocks of terms; an epilogue waits for the whole sum, which is then made elsewhere.
   template <bool a_unit_row>
-  static void by_terms(const Product<T>& p) {
+  static void by_terms(const Product& p) {
     constexpr index_t most = terms_at_once<a_unit_row>;
     if (p.depth <= most || p.epilogue != Epilogue::none) {
       all_panels<a_unit_row>(p);
@@ -332,7 +357,7 @@ struct ProductKernel {
     }
     const index_t count = (p.depth + most - 1) / most;
     const index_t step = (p.depth + count - 1) / count;
-    Product<T> part = p;
+    Product part = p;
     for (index_t q = 0; q < p.depth; q += step) {
       part.a = p.a + q * p.a_depth;
       part.b = p.b + q * p.b_row;
@@ -343,7 +368,7 @@ struct ProductKernel {
     }
   }
 
-  static void product(const Product<T>& p) {
+  static void product(const Product& p) {
     if (p.a_row == 1) {
       by_terms<true>(p);
     } else {

@@ -14,6 +14,6 @@ constexpr KernelTable<float> f32 =
 constexpr KernelTable<double> f64 = TileKernels<XsimdVector<double>, 6, 2>::table(Isa::avx2);
 }  // namespace
 
-const Kernels avx2_kernels = {Isa::avx2, &f32, &f64};
+const Kernels avx2_kernels = {Isa::avx2, &f32, &f64, &f32};
 
 }  // namespace ioattn::kernels

@@ -8,6 +8,6 @@ constexpr KernelTable<float> f32 = TileKernels<NeonVector<float>, 8, 2>::table(I
 constexpr KernelTable<double> f64 = TileKernels<NeonVector<double>, 8, 2>::table(Isa::neon);
 }  // namespace
 
-const Kernels neon_kernels = {Isa::neon, &f32, &f64};
+const Kernels neon_kernels = {Isa::neon, &f32, &f64, &f32};
 
 }  // namespace ioattn::kernels

@@ -1,3 +1,4 @@
+#include "kernels/generic/emulated_pairs.hpp"
 #include "kernels/generic/scalar_vector.hpp"
 #include "kernels/generic/tile_kernels.hpp"
 #include "kernels/isa/tables.hpp"
@@ -6,8 +7,11 @@ namespace ioattn::kernels {
 namespace {
 constexpr KernelTable<float> f32 = TileKernels<ScalarVector<float>, 4, 4>::table(Isa::scalar);
 constexpr KernelTable<double> f64 = TileKernels<ScalarVector<double>, 4, 4>::table(Isa::scalar);
+constexpr PairKernels pairs = EmulatedPairs<4, 4>::table;
+constexpr KernelTable<float> of_bf16 = f32.with_pairs(Isa::emulated_bf16, &pairs);
 }  // namespace
 
-const Kernels scalar_kernels = {Isa::scalar, &f32, &f64};
+const Kernels scalar_kernels = {Isa::scalar, &f32, &f64, &f32};
+const Kernels emulated_bf16_kernels = {Isa::emulated_bf16, &f32, &f64, &of_bf16};
 
 }  // namespace ioattn::kernels

@@ -4,10 +4,14 @@
 
 namespace ioattn::kernels {
 
-// The one symbol that each ISA's object exports.
+// All that each ISA's object exports.
 extern const Kernels scalar_kernels;
 extern const Kernels avx2_kernels;
 extern const Kernels avx512_kernels;
+extern const Kernels avx512_bf16_kernels;
 extern const Kernels neon_kernels;
+extern const Kernels emulated_bf16_kernels;
+
+extern const PairKernels avx512_bf16_pairs;
 
 }  // namespace ioattn::kernels

@@ -1,0 +1,105 @@
+#pragma once
+
+#include "base/half.hpp"
+#include "kernels/generic/product_kernel.hpp"
+#include "kernels/generic/scalar_vector.hpp"
+
+// Products of pairs of bf16 terms as the instructions define them, one lane at a time: for tests of
+// what is built on them, on every CPU. See scalar_vector.hpp about the anonymous namespace.
+namespace ioattn::kernels {
+namespace {
+
+IOATTN_INLINE float without_denormals(float x) {
+  return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.f, x) : x;
+}
+IOATTN_INLINE bf16x2 pair_of(bf16 first, bf16 second) {
+  return {std::uint32_t(first.bits) | std::uint32_t(second.bits) << 16};
+}
+IOATTN_INLINE bf16 rounded(float x) { return from_float<bf16>(without_denormals(x)); }
+
+struct EmulatedTerms {
+  using Word = bf16x2;
+  using Vector = bf16x2;
+  using V = ScalarVector<float>;
+  static constexpr bool can_scale = true;
+  static IOATTN_INLINE Vector splat(Word x) { return x; }
+  static IOATTN_INLINE Vector load(const Word* p) { return *p; }
+  static IOATTN_INLINE float first(Word x) {
+    return without_denormals(to_float(bf16{std::uint16_t(x.bits)}));
+  }
+  static IOATTN_INLINE float second(Word x) {
+    return without_denormals(to_float(bf16{std::uint16_t(x.bits >> 16)}));
+  }
+  static IOATTN_INLINE V multiply_add(Vector a, Vector b, V sum) {
+    return {first(a) * first(b) + (second(a) * second(b) + sum.value)};
+  }
+};
+
+template <int max_rows, int nr>
+struct EmulatedPairs {
+  static IOATTN_KERNEL void pack(const bf16* src, index_t lane_stride, index_t depth_stride,
+                                 index_t lanes, index_t depth, bf16x2* dst) {
+    for (index_t panel = 0; panel < lanes; panel += nr)
+      for (index_t q = 0; q < depth; q += 2, dst += nr)
+        for (index_t j = 0; j < nr; ++j) {
+          const bf16* term = src + (panel + j) * lane_stride + q * depth_stride;
+          const bool exists = panel + j < lanes;
+          dst[j] = pair_of(exists ? *term : bf16{0},
+                           exists && q + 1 < depth ? term[depth_stride] : bf16{0});
+        }
+  }
+
+  static IOATTN_KERNEL void copy(const bf16* src, index_t src_stride, index_t rows, index_t cols,
+                                 bf16x2* dst, index_t dst_stride) {
+    for (index_t i = 0; i < rows; ++i, src += src_stride, dst += dst_stride)
+      for (index_t k = 0; k < cols; k += 2)
+        dst[k / 2] = pair_of(src[k], k + 1 < cols ? src[k + 1] : bf16{0});
+  }
+
+  static IOATTN_KERNEL void round(const float* src, index_t src_stride, index_t rows, index_t cols,
+                                  bf16x2* dst, index_t dst_stride) {
+    for (index_t i = 0; i < rows; i += 2, src += 2 * src_stride, dst += dst_stride)
+      for (index_t j = 0; j < cols; ++j)
+        dst[j] = pair_of(rounded(src[j]), i + 1 < rows ? rounded(src[src_stride + j]) : bf16{0});
+  }
+
+  static IOATTN_INLINE bf16 element(const PairGradient& g, index_t i, index_t j) {
+    if (i >= g.rows || j >= g.cols) return {0};
+    const index_t at = i * g.stride + j;
+    return rounded(g.scale * g.f[at] * (g.q[at] - g.delta[i]));
+  }
+  static IOATTN_KERNEL void gradient(const PairGradient& gradient) {
+    const PairGradient g = gradient;
+    for (index_t i = 0; i < g.rows; i += 2)
+      for (index_t j = 0; j < g.cols; j += 2) {
+        const bf16 p[2][2] = {{element(g, i, j), element(g, i, j + 1)},
+                              {element(g, i + 1, j), element(g, i + 1, j + 1)}};
+        for (index_t k = 0; k < 2 && g.by_rows != nullptr && j + k < g.cols; ++k)
+          g.by_rows[i / 2 * g.by_rows_stride + j + k] = pair_of(p[0][k], p[1][k]);
+        for (index_t k = 0; k < 2 && g.by_cols != nullptr && i + k < g.rows; ++k)
+          g.by_cols[(i + k) * g.by_cols_stride + j / 2] = pair_of(p[k][0], p[k][1]);
+      }
+  }
+
+  static IOATTN_KERNEL float fma_loop(index_t iterations) {
+    float sum[8] = {};
+    const bf16x2 x = pair_of(rounded(0.5f), rounded(0.25f));
+    for (index_t k = 0; k < iterations; ++k)
+      for (float& each : sum) each = EmulatedTerms::multiply_add(x, x, {each}).value;
+    float total = 0;
+    for (const float each : sum) total += each;
+    return total;
+  }
+
+  static constexpr PairKernels table = {
+      ProductKernel<ScalarVector<float>, max_rows, nr, EmulatedTerms>::product,
+      pack,
+      copy,
+      round,
+      gradient,
+      fma_loop,
+      16};
+};
+
+}  // namespace
+}  // namespace ioattn::kernels

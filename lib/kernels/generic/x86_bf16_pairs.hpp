@@ -1,0 +1,203 @@
+#pragma once
+
+#include <immintrin.h>
+
+#include "kernels/generic/product_kernel.hpp"
+#include "kernels/generic/xsimd_transpose.hpp"
+#include "kernels/generic/xsimd_vector.hpp"
+
+// Products of pairs of bf16 terms by AVX512-BF16, and their operands. Masks cut what is beyond the
+// last element. See scalar_vector.hpp about the anonymous namespace.
+namespace ioattn::kernels {
+namespace {
+
+struct Bf16Terms {
+  using Word = bf16x2;
+  using Vector = __m512i;
+  using V = XsimdVector<float>;
+  static constexpr bool can_scale = true;
+  static IOATTN_INLINE Vector splat(Word x) { return _mm512_set1_epi32(static_cast<int>(x.bits)); }
+  static IOATTN_INLINE Vector load(const Word* p) { return _mm512_loadu_si512(p); }
+  static IOATTN_INLINE V multiply_add(Vector a, Vector b, V sum) {
+    return {V::batch(_mm512_dpbf16_ps(sum.value, (__m512bh)a, (__m512bh)b))};
+  }
+};
+
+template <int max_rows>
+struct X86Bf16Pairs {
+  static constexpr int lanes = 16, nr = 2 * lanes;
+
+  // The lower `count` of 32 bits, none if it is negative.
+  static IOATTN_INLINE __mmask32 first_of_32(index_t count) {
+    return count >= 32 ? ~__mmask32(0) : count <= 0 ? 0 : (__mmask32(1) << count) - 1;
+  }
+  static IOATTN_INLINE __mmask16 first_of_16(index_t count) {
+    return static_cast<__mmask16>(first_of_32(count));
+  }
+  // {low, high} of pairs, from what cvtne2ps_pbh and loads leave in halves of a vector.
+  static IOATTN_INLINE __m512i interleaved(__m512i halves) {
+    const __m512i order =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return _mm512_permutexvar_epi16(order, halves);
+  }
+  static IOATTN_INLINE __m512i narrow(__m512 low, __m512 high) {
+    return (__m512i)_mm512_cvtne2ps_pbh(high, low);
+  }
+
+  // Terms are adjacent: squares of 16 lanes and 16 pairs are transposed in registers.
+  static IOATTN_INLINE void pack_adjacent_terms(const bf16* src, index_t lane_stride, index_t width,
+                                                index_t depth, bf16x2* dst) {
+    for (index_t q = 0; q < depth; q += 2 * lanes) {
+      const __mmask32 terms = first_of_32(depth - q);
+      const index_t pairs = depth - q < 2 * lanes ? (depth - q + 1) / 2 : lanes;
+      for (index_t v = 0; v < nr; v += lanes) {
+        __m512 x[lanes];
+        const bf16* square = src + v * lane_stride + q;
+#pragma GCC unroll 16
+        for (index_t j = 0; j < lanes; ++j)
+          x[j] = _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(
+              v + j < width ? terms : 0, v + j < width ? square + j * lane_stride : square));
+        transpose(x);
+#pragma GCC unroll 16
+        for (index_t k = 0; k < lanes; ++k)
+          if (k < pairs) _mm512_storeu_ps(dst + (q / 2 + k) * nr + v, x[k]);
+      }
+    }
+  }
+
+  static IOATTN_INLINE void pack_adjacent_lanes(const bf16* src, index_t depth_stride,
+                                                index_t width, index_t depth, bf16x2* dst) {
+    const __mmask32 exist = first_of_32(width);
+    const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40,
+                                         8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    for (index_t q = 0; q < depth; q += 2, src += 2 * depth_stride, dst += nr) {
+      const __m512i first = _mm512_maskz_loadu_epi16(exist, src);
+      const __m512i second = q + 1 < depth ? _mm512_maskz_loadu_epi16(exist, src + depth_stride)
+                                           : _mm512_setzero_si512();
+      _mm512_storeu_si512(dst, _mm512_permutex2var_epi16(first, low, second));
+      _mm512_storeu_si512(dst + lanes, _mm512_permutex2var_epi16(first, high, second));
+    }
+  }
+
+  static IOATTN_INLINE void pack_elements(const bf16* src, index_t lane_stride,
+                                          index_t depth_stride, index_t width, index_t depth,
+                                          bf16x2* dst) {
+    for (index_t q = 0; q < depth; q += 2, dst += nr)
+      for (index_t j = 0; j < nr; ++j) {
+        const bf16* term = src + j * lane_stride + q * depth_stride;
+        std::uint32_t bits = 0;
+        if (j < width) bits = term->bits;
+        if (j < width && q + 1 < depth) bits |= std::uint32_t(term[depth_stride].bits) << 16;
+        dst[j] = {bits};
+      }
+  }
+
+  static IOATTN_KERNEL void pack(const bf16* src, index_t lane_stride, index_t depth_stride,
+                                 index_t all_lanes, index_t depth, bf16x2* dst) {
+    if (depth == 0) return;  // there may be no memory behind src
+    for (index_t first = 0; first < all_lanes; first += nr, dst += (depth + 1) / 2 * nr) {
+      const bf16* panel = src + first * lane_stride;
+      const index_t width = all_lanes - first < nr ? all_lanes - first : nr;
+      if (lane_stride == 1) {
+        pack_adjacent_lanes(panel, depth_stride, width, depth, dst);
+      } else if (depth_stride == 1) {
+        pack_adjacent_terms(panel, lane_stride, width, depth, dst);
+      } else {
+        pack_elements(panel, lane_stride, depth_stride, width, depth, dst);
+      }
+    }
+  }
+
+  static IOATTN_KERNEL void copy(const bf16* src, index_t src_stride, index_t rows, index_t cols,
+                                 bf16x2* dst, index_t dst_stride) {
+    for (index_t i = 0; i < rows; ++i, src += src_stride, dst += dst_stride)
+      for (index_t k = 0; k < cols; k += 32) {
+        const __m512i pairs = _mm512_maskz_loadu_epi16(first_of_32(cols - k), src + k);
+        _mm512_mask_storeu_epi32(dst + k / 2, first_of_16((cols - k + 1) / 2), pairs);
+      }
+  }
+
+  static IOATTN_KERNEL void round(const float* src, index_t src_stride, index_t rows, index_t cols,
+                                  bf16x2* dst, index_t dst_stride) {
+    for (index_t i = 0; i < rows; i += 2, src += 2 * src_stride, dst += dst_stride) {
+      const bool has_second = i + 1 < rows;
+      for (index_t j = 0; j < cols; j += lanes) {
+        const __mmask16 exist = first_of_16(cols - j);
+        const __m512 first = _mm512_maskz_loadu_ps(exist, src + j);
+        const __m512 second = _mm512_maskz_loadu_ps(has_second ? exist : 0, src + src_stride + j);
+        _mm512_mask_storeu_epi32(dst + j, exist, interleaved(narrow(first, second)));
+      }
+    }
+  }
+
+  static IOATTN_INLINE __m512 element(const PairGradient& g, __mmask16 exist, index_t at,
+                                      __m512 delta) {
+    const __m512 f = _mm512_maskz_loadu_ps(exist, g.f + at);
+    const __m512 q = _mm512_maskz_loadu_ps(exist, g.q + at);
+    return _mm512_maskz_mul_ps(exist, _mm512_mul_ps(_mm512_set1_ps(g.scale), f),
+                               _mm512_sub_ps(q, delta));
+  }
+  static IOATTN_KERNEL void gradient(const PairGradient& gradient) {
+    const PairGradient g = gradient;
+    for (index_t i = 0; i < g.rows; i += 2) {
+      const bool has_second = i + 1 < g.rows;
+      const __m512 delta[2] = {_mm512_set1_ps(g.delta[i]),
+                               _mm512_set1_ps(has_second ? g.delta[i + 1] : 0.f)};
+      for (index_t j = 0; j < g.cols; j += 2 * lanes) {
+        const __mmask16 exist[2] = {first_of_16(g.cols - j), first_of_16(g.cols - j - lanes)};
+        const __mmask16 pairs = first_of_16((g.cols - j + 1) / 2);
+        const index_t at = i * g.stride + j;
+        __m512 p[2][2];
+        for (int k = 0; k < 2; ++k) {
+          p[0][k] = element(g, exist[k], at + k * lanes, delta[0]);
+          p[1][k] = has_second ? element(g, exist[k], at + g.stride + k * lanes, delta[1])
+                               : _mm512_setzero_ps();
+        }
+        if (g.by_rows != nullptr) {
+          bf16x2* to = g.by_rows + i / 2 * g.by_rows_stride + j;
+          for (int k = 0; k < 2; ++k)
+            _mm512_mask_storeu_epi32(to + k * lanes, exist[k],
+                                     interleaved(narrow(p[0][k], p[1][k])));
+        }
+        if (g.by_cols != nullptr) {
+          bf16x2* to = g.by_cols + i * g.by_cols_stride + j / 2;
+          _mm512_mask_storeu_epi32(to, pairs, narrow(p[0][0], p[0][1]));
+          if (has_second)
+            _mm512_mask_storeu_epi32(to + g.by_cols_stride, pairs, narrow(p[1][0], p[1][1]));
+        }
+      }
+    }
+  }
+
+  static IOATTN_KERNEL float fma_loop(index_t iterations) {
+    __m512 sum[max_rows][2];
+    for (auto& row : sum)
+      for (__m512& each : row) each = _mm512_setzero_ps();
+    const __m512i x = _mm512_set1_epi32(0x3f003f00);  // 0.5
+    const __m512i y = _mm512_set1_epi32(0x3e803e80);  // 0.25
+    for (index_t k = 0; k < iterations; ++k)
+#pragma GCC unroll 16
+      for (int i = 0; i < max_rows; ++i)
+#pragma GCC unroll 4
+        for (int v = 0; v < 2; ++v)
+          sum[i][v] = _mm512_dpbf16_ps(sum[i][v], (__m512bh)x, (__m512bh)y);
+    float total = 0;
+    for (auto& row : sum)
+      for (const __m512& each : row) total += _mm512_reduce_add_ps(each);
+    return total;
+  }
+
+  static constexpr PairKernels table = {
+      ProductKernel<XsimdVector<float>, max_rows, 2, Bf16Terms>::product,
+      pack,
+      copy,
+      round,
+      gradient,
+      fma_loop,
+      index_t(max_rows) * nr * 2};
+};
+
+}  // namespace
+}  // namespace ioattn::kernels

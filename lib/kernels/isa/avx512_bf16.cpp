@@ -1,0 +1,12 @@
+#if !defined(__AVX512F__) || !defined(__AVX512BW__) || !defined(__AVX512BF16__)
+#error "compile this file with the flags in lib/kernels/CMakeLists.txt"
+#endif
+
+#include "kernels/generic/x86_bf16_pairs.hpp"
+#include "kernels/isa/tables.hpp"
+
+namespace ioattn::kernels {
+
+const PairKernels avx512_bf16_pairs = X86Bf16Pairs<8>::table;
+
+}  // namespace ioattn::kernels
