@@ -71,10 +71,11 @@ void TileFusedForward<S, W>::run_block(const Trace& trace,
     trace.create(tile);
     make_scores(work, keys);
     trace.create(factors);
-    kernels_.softmax_update(
-        {worker_.tile.in(work.local), tile_stride_, keys.size(), round_up(rows.size(), nr_)}, true,
-        row_max, row_sum, worker_.rescale.in(work.local));
+    const Block paired = part_of(Operand::p_pairs, rows, keys);
+    if (are_pairs<W>) trace.create(paired);
+    update_softmax(work, keys);
     add_values(work, keys, keys.end == seen.end);
+    if (are_pairs<W>) trace.remove(paired);
     trace.remove(factors);
     trace.remove(tile);
   }
@@ -118,7 +119,7 @@ void TileFusedForward<S, W>::make_scores(const Work& work, const Range& keys) co
     p.rows = keys.size();
     p.cols = rows.size();
     p.depth = words_of<W>(k.size());
-    if (are_pairs<W>) p.scale = in.scale;
+    if (are_pairs<W> && !scales_late(in)) p.scale = in.scale;
     p.a = copy;
     p.a_row = row_stride_;
     p.a_depth = 1;
@@ -149,9 +150,7 @@ void TileFusedForward<S, W>::add_values(const Work& work, const Range& keys, boo
   const MatrixView<const S>& values = work.operands.values;
   const MatrixView<T> sums = sums_of(work);
   W* panels = worker_.panels.in(work.local);
-  const Block paired = part_of(Operand::p_pairs, rows, keys);
-  if (are_pairs<W>) work.trace.create(paired);
-  const W* weights = weights_of(work, keys);
+  const W* weights = weights_of(work);
   for (Range k(e_, w_); k; k.next()) {
     work.trace.read(part_of(Operand::h, keys, k));
     load_word_panels(kernels_, values.at(keys.begin, k.begin), 1, values.stride, k.size(),
@@ -185,19 +184,30 @@ void TileFusedForward<S, W>::add_values(const Work& work, const Range& keys, boo
     }
     work.trace.remove(part_of(Operand::h, keys, k));
   }
-  if (are_pairs<W>) work.trace.remove(paired);
 }
 
 template <class S, class W>
-const W* TileFusedForward<S, W>::weights_of(const Work& work, const Range& keys) const {
-  T* tile = worker_.tile.in(work.local);
+void TileFusedForward<S, W>::update_softmax(const Work& work, const Range& keys) const {
+  const kernels::ScoreTile<T> tile = {worker_.tile.in(work.local), tile_stride_, keys.size(),
+                                      round_up(work.rows.size(), nr_)};
+  T* row_max = worker_.row_max.in(work.local);
+  T* row_sum = worker_.row_sum.in(work.local);
+  T* rescale = worker_.rescale.in(work.local);
   if constexpr (are_pairs<W>) {
-    W* pairs = worker_.pairs.in(work.local);
-    kernels_.pairs_of_bf16->round(tile, tile_stride_, keys.size(), work.rows.size(), pairs,
-                                  tile_stride_);
-    return pairs;
+    const T scale = scales_late(work.operands) ? work.operands.scale : T(1);
+    kernels_.pairs_of_bf16->softmax_update(tile, scale, row_max, row_sum, rescale,
+                                           worker_.pairs.in(work.local), tile_stride_);
   } else {
-    return tile;
+    kernels_.softmax_update(tile, true, row_max, row_sum, rescale);
+  }
+}
+
+template <class S, class W>
+const W* TileFusedForward<S, W>::weights_of(const Work& work) const {
+  if constexpr (are_pairs<W>) {
+    return worker_.pairs.in(work.local);
+  } else {
+    return worker_.tile.in(work.local);
   }
 }
 

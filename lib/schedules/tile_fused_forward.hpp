@@ -38,8 +38,13 @@ class TileFusedForward {
   // Of these queries: O, or what becomes O.
   MatrixView<T> sums_of(const Work& work) const;
   void make_scores(const Work& work, const Range& keys) const;
+  // Whether scores of pairs wait for the softmax to be scaled.
+  static bool scales_late(const row_stream::ForwardOperands<S>& in) {
+    return are_pairs<W> && in.scale > 0 && in.bias.data == nullptr;
+  }
+  void update_softmax(const Work& work, const Range& keys) const;
   // What the product with the values multiplies.
-  const W* weights_of(const Work& work, const Range& keys) const;
+  const W* weights_of(const Work& work) const;
   void add_values(const Work& work, const Range& keys, bool is_last) const;
   void finish_rows(const Work& work, const Range& cols) const;
   void write_zero_rows(const Work& work) const;

@@ -5,16 +5,17 @@
 #include <memory>
 #include <string>
 
-#include "api/half_call.hpp"
+#include "api/half_arithmetic.hpp"
 #include "ioattn/ioattn.hpp"
 #include "kernels/guarded_pages.hpp"
 
 namespace ioattn_test {
 namespace {
 
-template <class S>
-class SdpaHalf : public testing::Test {};
-using Types = testing::Types<ioattn_bf16, ioattn_f16>;
+template <class Type>
+class SdpaHalf : public HalfTest<Type> {};
+using Types = testing::Types<Arithmetic<ioattn_bf16, false>, Arithmetic<ioattn_f16, false>,
+                             Arithmetic<ioattn_bf16, true>>;
 TYPED_TEST_SUITE(SdpaHalf, Types);
 
 // The same problem in f32.
@@ -37,19 +38,24 @@ HalfCall<float> widened(const HalfCall<S>& call) {
   return full;
 }
 
-// Half a unit in the last place, and what the order of sums in f32 may do.
-template <class S>
-void expect_close(const char* name, const std::vector<S>& out, const std::vector<float>& full) {
-  const double unit = std::is_same_v<S, ioattn_bf16> ? 1.0 / 256 : 1.0 / 2048;
+// Half a unit in the last place, and what the order of sums in f32 may do; of pairs also what
+// rounded factors do.
+template <class Type>
+void expect_close(const char* name, const std::vector<typename Type::S>& out,
+                  const std::vector<float>& full) {
+  const double unit = std::is_same_v<typename Type::S, ioattn_bf16> ? 1.0 / 256 : 1.0 / 2048;
+  double largest = 0;
+  for (const float x : full) largest = std::max(largest, std::fabs(double(x)));
+  const double order = Type::pairs ? 4 * unit * largest : 2e-5;
   for (std::size_t i = 0; i < out.size(); ++i) {
     const double x = double(number(out[i])), y = double(full[i]);
     if (x == y) continue;
-    ASSERT_LE(std::fabs(x - y), 1.02 * unit * std::fabs(y) + 2e-5) << name << " " << i;
+    ASSERT_LE(std::fabs(x - y), 1.02 * unit * std::fabs(y) + order) << name << " " << i;
   }
 }
 
 TYPED_TEST(SdpaHalf, IsThatOfTheSameFloats) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   struct Case {
     HalfSizes sizes;
     ioattn_mask mask;
@@ -69,7 +75,7 @@ TYPED_TEST(SdpaHalf, IsThatOfTheSameFloats) {
     HalfCall<float> full = widened(half);
     ASSERT_EQ(half.forward(), IOATTN_OK) << ioattn_last_error();
     ASSERT_EQ(full.forward(), IOATTN_OK);
-    expect_close("O", half.o, full.o);
+    expect_close<TypeParam>("O", half.o, full.o);
     for (std::size_t i = 0; i < full.lse.size(); ++i) {
       if (half.lse[i] == full.lse[i]) continue;  // -inf too
       ASSERT_NEAR(half.lse[i], full.lse[i], 1e-5) << i;
@@ -79,14 +85,14 @@ TYPED_TEST(SdpaHalf, IsThatOfTheSameFloats) {
     full.lse = half.lse;
     ASSERT_EQ(half.backward(), IOATTN_OK) << ioattn_last_error();
     ASSERT_EQ(full.backward(), IOATTN_OK);
-    expect_close("dQ", half.dq, full.dq);
-    expect_close("dK", half.dk, full.dk);
-    expect_close("dV", half.dv, full.dv);
+    expect_close<TypeParam>("dQ", half.dq, full.dq);
+    expect_close<TypeParam>("dK", half.dk, full.dk);
+    expect_close<TypeParam>("dV", half.dv, full.dv);
   }
 }
 
 TYPED_TEST(SdpaHalf, BitsDoNotDependOnThreads) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   const HalfSizes sizes = {1, 2, 1, 300, 290, 64, 40};
   HalfCall<S> one(sizes);
   HalfCall<S, float> one_wide(sizes);
@@ -110,7 +116,7 @@ TYPED_TEST(SdpaHalf, BitsDoNotDependOnThreads) {
 }
 
 TYPED_TEST(SdpaHalf, AccumulateAddsAndRoundsOnce) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   const HalfSizes sizes = {2, 4, 2, 40, 30, 10, 6};
   HalfCall<S, float> sums(sizes);
   HalfCall<S> call(sizes);
@@ -126,7 +132,7 @@ TYPED_TEST(SdpaHalf, AccumulateAddsAndRoundsOnce) {
                              const std::vector<float>& terms) {
     std::vector<float> full;
     for (std::size_t i = 0; i < out.size(); ++i) full.push_back(number(before[i]) + terms[i]);
-    expect_close("sum", out, full);
+    expect_close<TypeParam>("sum", out, full);
   };
   expect_sum(call.dq, call.q, sums.dq);
   expect_sum(call.dk, call.k, sums.dk);
@@ -134,7 +140,7 @@ TYPED_TEST(SdpaHalf, AccumulateAddsAndRoundsOnce) {
 }
 
 TYPED_TEST(SdpaHalf, PlansGiveTheSameBits) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   const HalfSizes sizes = {1, 4, 2, 90, 110, 32, 24};
   HalfCall<S> plain(sizes), planned(sizes);
   ASSERT_EQ(plain.forward(), IOATTN_OK);
@@ -182,7 +188,7 @@ TYPED_TEST(SdpaHalf, PlansGiveTheSameBits) {
 
 // Sums of dQ take memory only within the limit.
 TYPED_TEST(SdpaHalf, KeepsToTheMemoryLimit) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   HalfCall<S> call({1, 2, 2, 64, 64, 16, 16}), limited({1, 2, 2, 64, 64, 16, 16});
   ioattn_options options = threads_option(1);
   options.memory_limit = 4 * 2 * 64;
@@ -192,13 +198,13 @@ TYPED_TEST(SdpaHalf, KeepsToTheMemoryLimit) {
   ASSERT_EQ(call.backward(), IOATTN_OK);
   std::vector<float> full;
   for (const S x : call.dq) full.push_back(number(x));
-  expect_close("dQ", limited.dq, full);
+  expect_close<TypeParam>("dQ", limited.dq, full);
   options.memory_limit -= 1;
   EXPECT_EQ(limited.backward(&options), IOATTN_MEMORY_LIMIT);
 }
 
 TYPED_TEST(SdpaHalf, PackedSequencesHaveTheBitsOfEachAlone) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   constexpr std::int64_t heads = 2, d = 12, rows = 90;
   const std::int64_t starts[] = {0, 20, 20, 71, 90};
   HalfCall<S> packed({1, heads, heads, rows, rows, d, d});
@@ -232,7 +238,7 @@ TYPED_TEST(SdpaHalf, PackedSequencesHaveTheBitsOfEachAlone) {
 
 // A bias, and its gradient, shared by all heads and not.
 TYPED_TEST(SdpaHalf, BiasAndItsGradient) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   for (const std::int64_t bias_heads : {1, 3}) {
     HalfCall<S> half({2, 3, 3, 40, 50, 8, 8});
     HalfCall<float> full = widened(half);
@@ -254,18 +260,18 @@ TYPED_TEST(SdpaHalf, BiasAndItsGradient) {
     ASSERT_EQ(half.forward(), IOATTN_OK) << ioattn_last_error();
     ASSERT_EQ(half.backward(), IOATTN_OK) << ioattn_last_error();
     ASSERT_EQ(full.forward(), IOATTN_OK);
-    expect_close("O", half.o, full.o);
+    expect_close<TypeParam>("O", half.o, full.o);
     for (std::size_t i = 0; i < full.o.size(); ++i) full.o[i] = number(half.o[i]);
     full.lse = half.lse;
     ASSERT_EQ(full.backward(), IOATTN_OK);
-    expect_close("dBias", d_bias, full_d_bias);
-    expect_close("dQ", half.dq, full.dq);
-    expect_close("dK", half.dk, full.dk);
+    expect_close<TypeParam>("dBias", d_bias, full_d_bias);
+    expect_close<TypeParam>("dQ", half.dq, full.dq);
+    expect_close<TypeParam>("dK", half.dk, full.dk);
   }
 }
 
 TYPED_TEST(SdpaHalf, PartsMerge) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   HalfCall<S> whole({1, 2, 2, 30, 60, 16, 200});
   ASSERT_EQ(whole.forward(), IOATTN_OK);
   std::vector<HalfCall<S>> slices(2, whole);
@@ -302,7 +308,7 @@ TYPED_TEST(SdpaHalf, PartsMerge) {
 }
 
 TYPED_TEST(SdpaHalf, WithoutKeysThereIsNothing) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   HalfCall<S> empty({1, 2, 1, 5, 0, 4, 3});
   ASSERT_EQ(empty.forward(), IOATTN_OK) << ioattn_last_error();
   ASSERT_EQ(empty.backward(), IOATTN_OK) << ioattn_last_error();
@@ -344,7 +350,7 @@ TEST(SdpaF16, OverflowIsInfinite) {
 }
 
 TYPED_TEST(SdpaHalf, RefusesWhatIsWrong) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   HalfCall<S> call({1, 1, 1, 8, 8, 4, 4});
   ASSERT_EQ(call.forward(), IOATTN_OK);
   const auto expect_refused = [&](ioattn_status status, const char* said) {
@@ -375,7 +381,7 @@ TYPED_TEST(SdpaHalf, RefusesWhatIsWrong) {
 
 // Every array of the caller ends, or begins, where its page does.
 TYPED_TEST(SdpaHalf, NothingBesideTheArraysIsTouched) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   const FaultsAreTold told;
   for (const std::int64_t d : {1, 5, 8, 17}) {
     const HalfSizes sizes = {1, 2, 1, 19, 23, d, d + 2};
@@ -414,7 +420,7 @@ TYPED_TEST(SdpaHalf, NothingBesideTheArraysIsTouched) {
 }
 
 TYPED_TEST(SdpaHalf, IsThereInCpp) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   const HalfSizes sizes = {1, 2, 1, 20, 24, 8, 6};
   HalfCall<S> c(sizes), cpp(sizes);
   HalfCall<S, float> wide(sizes);

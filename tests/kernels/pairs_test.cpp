@@ -298,5 +298,62 @@ TEST_P(PairsTest, GradientIsRoundedBothWays) {
   }
 }
 
+// Against doubles; a query that sees nothing but -inf, and one whose scores have a NaN.
+TEST_P(PairsTest, SoftmaxUpdateScalesAndRounds) {
+  for (int trial = 0; trial < 200 && !HasFailure(); ++trial) {
+    const index_t keys = uniform(1, trial % 20 == 0 ? 600 : 40), queries = uniform(1, 80);
+    const index_t stride = queries + uniform(0, 3);
+    const float scale = 0.3f;
+    std::normal_distribution<float> normal(0, 10);
+    std::vector<float> tile(std::size_t(keys * stride));
+    std::vector<float> row_max(std::size_t(queries), -INFINITY), row_sum(row_max.size(), 0.f),
+        rescale(row_max.size(), 7.f);
+    std::vector<bf16x2> weights(std::size_t(ceil_div(keys, 2) * stride), {7});
+    std::vector<double> exact_max(row_max.size(), -HUGE_VAL), exact_sum(row_max.size(), 0.);
+    for (int part = 0; part < 2; ++part) {
+      for (float& x : tile) x = normal(random_);
+      for (index_t j = 0; j < keys; ++j) tile[std::size_t(j * stride)] = -INFINITY;
+      const std::vector<double> old_max = exact_max;
+      pairs().softmax_update({tile.data(), stride, keys, queries}, scale, row_max.data(),
+                             row_sum.data(), rescale.data(), weights.data(), stride);
+      for (index_t i = 0; i < queries; ++i) {
+        const auto at = std::size_t(i);
+        for (index_t j = 0; j < keys; ++j)
+          exact_max[at] =
+              std::max(exact_max[at], double(scale) * double(tile[std::size_t(j * stride + i)]));
+        const double shift = std::isinf(exact_max[at]) ? 0 : exact_max[at];
+        const double factor = std::exp(old_max[at] - shift);
+        exact_sum[at] *= factor;
+        ASSERT_NEAR(double(rescale[at]), factor, 2e-6 * factor);
+        for (index_t j = 0; j < round_up(keys, 2); ++j) {
+          const std::uint32_t pair = weights[std::size_t(j / 2 * stride + i)].bits;
+          const bf16 out = {std::uint16_t(j % 2 == 0 ? pair : pair >> 16)};
+          const double expected =
+              j < keys ? std::exp(double(scale) * double(tile[std::size_t(j * stride + i)]) - shift)
+                       : 0;
+          ASSERT_NEAR(double(to_float(out)), expected, 1.001 / 512 * expected + 1e-37) << i << j;
+          exact_sum[at] += expected;
+        }
+        if (i == 0) {
+          ASSERT_EQ(row_max[0], -INFINITY);
+        } else {
+          ASSERT_NEAR(double(row_max[at]), exact_max[at], 1e-6 * std::fabs(exact_max[at]));
+        }
+        ASSERT_NEAR(double(row_sum[at]), exact_sum[at], 3e-6 * exact_sum[at]);
+      }
+      for (index_t r = 0; r < ceil_div(keys, 2); ++r)
+        for (index_t i = queries; i < stride; ++i)
+          ASSERT_EQ(weights[std::size_t(r * stride + i)].bits, 7u);
+    }
+    tile[std::size_t((keys - 1) * stride)] = NAN;
+    pairs().softmax_update({tile.data(), stride, keys, queries}, scale, row_max.data(),
+                           row_sum.data(), nullptr, weights.data(), stride);
+    EXPECT_TRUE(std::isnan(row_sum[0]));
+    if (queries > 1) {
+      EXPECT_FALSE(std::isnan(row_sum[1]));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ioattn_test

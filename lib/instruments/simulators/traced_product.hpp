@@ -9,11 +9,11 @@
 // arithmetic.
 namespace ioattn::instruments {
 
-template <class T>
+template <class T, class W = T>
 class TracedProduct {
  public:
-  TracedProduct(const kernels::Product<T>& product, const TileShape& tile, TraceRecorder* recorder,
-                T* sums)
+  TracedProduct(const kernels::Product<T, W>& product, const TileShape& tile,
+                TraceRecorder* recorder, T* sums)
       : p_(product),
         rows_at_once_(tile.rows),
         nr_(tile.cols),
@@ -37,10 +37,12 @@ class TracedProduct {
   }
 
  private:
-  void read(const T* first, index_t count) { touch(first, count, false); }
-  void write(const T* first, index_t count) { touch(first, count, true); }
-  void touch(const T* first, index_t count, bool written) {
-    recorder_.touch(first, static_cast<std::size_t>(count) * sizeof(T), written);
+  template <class Word>
+  void read(const Word* first, index_t count) {
+    recorder_.touch(first, static_cast<std::size_t>(count) * sizeof(Word), false);
+  }
+  void write(const T* first, index_t count) {
+    recorder_.touch(first, static_cast<std::size_t>(count) * sizeof(T), true);
   }
 
   void panels(index_t first, index_t last, bool accumulate) {
@@ -104,7 +106,7 @@ class TracedProduct {
 
   // One register tile: a row of B's panel and the elements of A beside it, term by term.
   void terms(index_t col, index_t row, index_t rows, index_t first, index_t last) {
-    const T* b = p_.b + col / nr_ * p_.b_panel;
+    const W* b = p_.b + col / nr_ * p_.b_panel;
     const auto mask = static_cast<std::uintptr_t>(recorder_.line_bytes() - 1);
     for (index_t q = first; q < last; ++q) {
       read(b + q * p_.b_row, nr_);
@@ -113,15 +115,15 @@ class TracedProduct {
         continue;
       }
       for (index_t i = row; i < row + rows; ++i) {
-        const T* element = p_.a + i * p_.a_row + q * p_.a_depth;
+        const W* element = p_.a + i * p_.a_row + q * p_.a_depth;
         // Adjacent terms lie in one line, which is read as it begins.
-        const bool begins = (reinterpret_cast<std::uintptr_t>(element) & mask) < sizeof(T);
+        const bool begins = (reinterpret_cast<std::uintptr_t>(element) & mask) < sizeof(W);
         if (p_.a_depth != 1 || q == first || begins) read(element, 1);
       }
     }
   }
 
-  const kernels::Product<T>& p_;
+  const kernels::Product<T, W>& p_;
   index_t rows_at_once_, nr_, most_terms_;
   TraceRecorder& recorder_;
   T* sums_;

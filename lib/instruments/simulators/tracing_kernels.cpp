@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "instruments/simulators/traced_product.hpp"
+#include "instruments/simulators/traced_pairs.hpp"
 
 namespace ioattn::instruments {
 namespace {
@@ -157,10 +157,19 @@ struct Traced {
 TracingKernels::TracingKernels(const kernels::Kernels& traced, TraceRecorder* recorder)
     : f32_(Traced<float>::table(*traced.f32)),
       f64_(Traced<double>::table(*traced.f64)),
-      kernels_{traced.isa, &f32_, &f64_, &f32_} {
+      of_bf16_(f32_),
+      kernels_{traced.isa, &f32_, &f64_, &of_bf16_} {
+  if (const kernels::PairKernels* pairs = traced.of_bf16->pairs_of_bf16) {
+    pairs_ = TracedPairs::table(*pairs, traced.of_bf16->tile);
+    of_bf16_ = f32_.with_pairs(traced.isa, &pairs_);
+  }
   current = recorder;
+  TracedPairs::record_into(recorder);
 }
 
-TracingKernels::~TracingKernels() { current = nullptr; }
+TracingKernels::~TracingKernels() {
+  current = nullptr;
+  TracedPairs::record_into(nullptr);
+}
 
 }  // namespace ioattn::instruments

@@ -21,6 +21,8 @@ class TracingKernels {
  private:
   kernels::KernelTable<float> f32_;
   kernels::KernelTable<double> f64_;
+  kernels::KernelTable<float> of_bf16_;
+  kernels::PairKernels pairs_ = {};
   kernels::Kernels kernels_;
 };
 

@@ -30,6 +30,7 @@ struct EmulatedTerms {
   static IOATTN_INLINE float second(Word x) {
     return without_denormals(to_float(bf16{std::uint16_t(x.bits >> 16)}));
   }
+  static IOATTN_INLINE V exp(V x) { return exponential(x); }
   static IOATTN_INLINE V multiply_add(Vector a, Vector b, V sum) {
     return {first(a) * first(b) + (second(a) * second(b) + sum.value)};
   }
@@ -81,6 +82,34 @@ struct EmulatedPairs {
       }
   }
 
+  static IOATTN_INLINE float weight(float x) {
+    return exponential(ScalarVector<float>::splat(x)).value;
+  }
+  static IOATTN_KERNEL void softmax_update(const ScoreTile<float>& tile, float scale,
+                                           float* row_max, float* row_sum, float* rescale,
+                                           bf16x2* dst, index_t dst_stride) {
+    for (index_t i = 0; i < tile.queries; ++i) {
+      float new_max = row_max[i];
+      for (index_t j = 0; j < tile.keys; ++j) {
+        const float score = scale * tile.data[j * tile.stride + i];
+        new_max = new_max > score ? new_max : score;
+      }
+      const float shift = new_max > -__builtin_inff() ? new_max : 0;
+      const float factor = weight(row_max[i] - shift);
+      float sum = row_sum[i] * factor;
+      for (index_t j = 0; j < tile.keys; j += 2) {
+        const float* score = tile.data + j * tile.stride + i;
+        const float first = weight(scale * score[0] - shift);
+        const float second = j + 1 < tile.keys ? weight(scale * score[tile.stride] - shift) : 0;
+        dst[j / 2 * dst_stride + i] = pair_of(rounded(first), rounded(second));
+        sum += first + second;
+      }
+      row_max[i] = new_max;
+      row_sum[i] = sum;
+      if (rescale != nullptr) rescale[i] = factor;
+    }
+  }
+
   static IOATTN_KERNEL float fma_loop(index_t iterations) {
     float sum[8] = {};
     const bf16x2 x = pair_of(rounded(0.5f), rounded(0.25f));
@@ -97,6 +126,7 @@ struct EmulatedPairs {
       copy,
       round,
       gradient,
+      softmax_update,
       fma_loop,
       16};
 };

@@ -17,6 +17,7 @@ struct SingleTerms {
   static IOATTN_INLINE V splat(Word x) { return V::splat(x); }
   static IOATTN_INLINE V load(const Word* p) { return V::load(p); }
   static IOATTN_INLINE V multiply_add(V a, V b, V sum) { return V::fma(a, b, sum); }
+  static IOATTN_INLINE V exp(V x) { return exponential(x); }
 };
 
 template <class V, int max_rows, int vectors, class Terms = SingleTerms<V>>
@@ -221,7 +222,7 @@ struct ProductKernel {
         V x = V::load(sums + v * V::lanes);
         if (accumulate) x = V::load(target + v * V::lanes) + x;
         x = x - (shift_by_row ? V::splat(row[i]) : shift[v]);
-        const V y = epilogue == Epilogue::exp ? exponential(x) : V::load(target + v * V::lanes) * x;
+        const V y = epilogue == Epilogue::exp ? Terms::exp(x) : V::load(target + v * V::lanes) * x;
         y.store(target + v * V::lanes);
       }
     }
@@ -245,7 +246,7 @@ struct ProductKernel {
         }
         if (p.epilogue != Epilogue::none) {
           x = x - (p.row != nullptr ? V::splat(p.row[i]) : V::load(panel.lane + v));
-          x = p.epilogue == Epilogue::exp ? exponential(x) : V::load(out + v) * x;
+          x = p.epilogue == Epilogue::exp ? Terms::exp(x) : V::load(out + v) * x;
         }
         x.store(out + v);
       }

@@ -11,6 +11,20 @@
 namespace ioattn::kernels {
 namespace {
 
+// 2^t = 2^n 2^r with n = round(t), |r| <= 1/2, within 2e-7; 0 below 2^-126. What is made of it has
+// 8 bits, or is a sum of such.
+IOATTN_INLINE __m512 power_of_2(__m512 t) {
+  const __m512 n = _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m512 r = _mm512_sub_ps(t, n);
+  __m512 p = _mm512_set1_ps(1.32764725e-3f);
+  for (const float c : {9.67554189e-3f, 5.55071309e-2f, 2.40221202e-1f, 6.93146944e-1f, 1.f})
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(c));
+  // NaN is not less.
+  const __mmask16 is_normal = _mm512_cmp_ps_mask(t, _mm512_set1_ps(-126), _CMP_NLT_UQ);
+  return _mm512_maskz_scalef_ps(is_normal, p, n);
+}
+constexpr float log2_of_e = 1.44269504f;
+
 struct Bf16Terms {
   using Word = bf16x2;
   using Vector = __m512i;
@@ -18,6 +32,9 @@ struct Bf16Terms {
   static constexpr bool can_scale = true;
   static IOATTN_INLINE Vector splat(Word x) { return _mm512_set1_epi32(static_cast<int>(x.bits)); }
   static IOATTN_INLINE Vector load(const Word* p) { return _mm512_loadu_si512(p); }
+  static IOATTN_INLINE V exp(V x) {
+    return {V::batch(power_of_2(_mm512_mul_ps(x.value, _mm512_set1_ps(log2_of_e))))};
+  }
   static IOATTN_INLINE V multiply_add(Vector a, Vector b, V sum) {
     return {V::batch(_mm512_dpbf16_ps(sum.value, (__m512bh)a, (__m512bh)b))};
   }
@@ -171,6 +188,73 @@ struct X86Bf16Pairs {
     }
   }
 
+  // Queries [i, i + 16 columns): sums run down the keys, so several columns hide their latency.
+  template <int columns>
+  static IOATTN_INLINE void update(const ScoreTile<float>& tile, float scale, float* row_max,
+                                   float* row_sum, float* rescale, bf16x2* dst, index_t dst_stride,
+                                   index_t i, __mmask16 exist) {
+    const __m512 least = _mm512_set1_ps(-__builtin_inff());
+    const __m512 binary_scale = _mm512_set1_ps(scale * log2_of_e);
+    const auto load = [&](const float* p, int v) {
+      return _mm512_maskz_loadu_ps(exist, p + v * lanes);
+    };
+    const auto store = [&](float* p, int v, __m512 x) {
+      _mm512_mask_storeu_ps(p + v * lanes, exist, x);
+    };
+    __m512 largest[columns], shift[columns], total[columns];
+    const float* scores = tile.data + i;
+    for (int v = 0; v < columns; ++v) largest[v] = least;
+    for (index_t j = 0; j < tile.keys; ++j)
+#pragma GCC unroll 4
+      for (int v = 0; v < columns; ++v)
+        largest[v] = _mm512_max_ps(largest[v], load(scores + j * tile.stride, v));
+    for (int v = 0; v < columns; ++v) {
+      const __m512 before = load(row_max + i, v);
+      const __m512 after = _mm512_max_ps(before, _mm512_mul_ps(largest[v], _mm512_set1_ps(scale)));
+      // Rows that have seen only -inf: shifted by 0, so that exp(-inf - shift) is 0 and not NaN.
+      const __mmask16 has_seen = _mm512_cmp_ps_mask(least, after, _CMP_LT_OQ);
+      shift[v] = _mm512_maskz_mul_ps(has_seen, after, _mm512_set1_ps(log2_of_e));
+      const __m512 factor =
+          power_of_2(_mm512_fmsub_ps(before, _mm512_set1_ps(log2_of_e), shift[v]));
+      total[v] = _mm512_mul_ps(load(row_sum + i, v), factor);
+      store(row_max + i, v, after);
+      if (rescale != nullptr) store(rescale + i, v, factor);
+    }
+    for (index_t first = 0; first < tile.keys; first += terms_per_accumulator) {
+      const index_t left = tile.keys - first;
+      const index_t last = first + (left < terms_per_accumulator ? left : terms_per_accumulator);
+      __m512 part[columns];
+      for (int v = 0; v < columns; ++v) part[v] = _mm512_setzero_ps();
+      for (index_t j = first; j < last; j += 2) {
+        const float* row = scores + j * tile.stride;
+#pragma GCC unroll 4
+        for (int v = 0; v < columns; ++v) {
+          const __m512 one = power_of_2(_mm512_fmsub_ps(load(row, v), binary_scale, shift[v]));
+          __m512 two = _mm512_setzero_ps();
+          if (j + 1 < last) {
+            two = power_of_2(_mm512_fmsub_ps(load(row + tile.stride, v), binary_scale, shift[v]));
+          }
+          _mm512_mask_storeu_epi32(dst + j / 2 * dst_stride + i + v * lanes, exist,
+                                   interleaved(narrow(one, two)));
+          part[v] = _mm512_add_ps(part[v], _mm512_add_ps(one, two));
+        }
+      }
+      for (int v = 0; v < columns; ++v) total[v] = _mm512_add_ps(total[v], part[v]);
+    }
+    for (int v = 0; v < columns; ++v) store(row_sum + i, v, total[v]);
+  }
+  static IOATTN_KERNEL void softmax_update(const ScoreTile<float>& tile, float scale,
+                                           float* row_max, float* row_sum, float* rescale,
+                                           bf16x2* dst, index_t dst_stride) {
+    const ScoreTile<float> x = tile;
+    index_t i = 0;
+    for (; i + 4 * lanes <= x.queries; i += 4 * lanes)
+      update<4>(x, scale, row_max, row_sum, rescale, dst, dst_stride, i, first_of_16(lanes));
+    for (; i < x.queries; i += lanes)
+      update<1>(x, scale, row_max, row_sum, rescale, dst, dst_stride, i,
+                first_of_16(x.queries - i));
+  }
+
   static IOATTN_KERNEL float fma_loop(index_t iterations) {
     __m512 sum[max_rows][2];
     for (auto& row : sum)
@@ -195,6 +279,7 @@ struct X86Bf16Pairs {
       copy,
       round,
       gradient,
+      softmax_update,
       fma_loop,
       index_t(max_rows) * nr * 2};
 };

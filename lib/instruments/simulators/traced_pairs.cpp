@@ -1,0 +1,141 @@
+#include "instruments/simulators/traced_pairs.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace ioattn::instruments {
+namespace {
+
+using kernels::bf16x2;
+using kernels::PairKernels;
+using Product = kernels::Product<float, bf16x2>;
+
+thread_local TraceRecorder* current = nullptr;
+thread_local const PairKernels* inner = nullptr;
+thread_local TileShape tile_of_inner;
+thread_local std::vector<float> sums;
+
+template <class Word>
+void touch(const Word* first, index_t count, bool written) {
+  if (current != nullptr && count > 0)
+    current->touch(first, static_cast<std::size_t>(count) * sizeof(Word), written);
+}
+template <class Word>
+void read(const Word* first, index_t count) {
+  touch(first, count, false);
+}
+template <class Word>
+void write(const Word* first, index_t count) {
+  touch(first, count, true);
+}
+
+void product(const Product& p) {
+  if (current != nullptr) {
+    TracedProduct<float, bf16x2>(p, tile_of_inner, current, sums.data()).trace();
+  }
+  inner->product(p);
+}
+
+// Squares of 16 lanes and 16 pairs are transposed in registers.
+constexpr index_t side = 16;
+
+void pack(const bf16* src, index_t lane_stride, index_t depth_stride, index_t lanes, index_t depth,
+          bf16x2* dst) {
+  const index_t nr = tile_of_inner.cols;
+  const index_t step = depth_stride == 1 && lane_stride != 1 ? 2 * side : 2;
+  for (index_t first = 0; first < lanes && depth > 0; first += nr) {
+    const index_t width = std::min(nr, lanes - first);
+    bf16x2* panel = dst + first * ceil_div(depth, 2);
+    for (index_t q = 0; q < depth; q += step) {
+      const index_t terms = std::min(step, depth - q);
+      const bf16* from = src + first * lane_stride + q * depth_stride;
+      if (lane_stride == 1) {
+        for (index_t k = 0; k < terms; ++k) read(from + k * depth_stride, width);
+      } else {
+        for (index_t j = 0; j < width; ++j)
+          for (index_t k = 0; k < (depth_stride == 1 ? 1 : terms); ++k)
+            read(from + j * lane_stride + k * depth_stride, depth_stride == 1 ? terms : 1);
+      }
+      write(panel + q / 2 * nr, ceil_div(terms, 2) * nr);
+    }
+  }
+  inner->pack(src, lane_stride, depth_stride, lanes, depth, dst);
+}
+
+void copy(const bf16* src, index_t src_stride, index_t rows, index_t cols, bf16x2* dst,
+          index_t dst_stride) {
+  for (index_t i = 0; i < rows; ++i) {
+    read(src + i * src_stride, cols);
+    write(dst + i * dst_stride, ceil_div(cols, 2));
+  }
+  inner->copy(src, src_stride, rows, cols, dst, dst_stride);
+}
+
+void round(const float* src, index_t src_stride, index_t rows, index_t cols, bf16x2* dst,
+           index_t dst_stride) {
+  for (index_t i = 0; i < rows; i += 2) {
+    for (index_t j = 0; j < cols; j += side) {
+      const index_t width = std::min(side, cols - j);
+      read(src + i * src_stride + j, width);
+      if (i + 1 < rows) read(src + (i + 1) * src_stride + j, width);
+      write(dst + i / 2 * dst_stride + j, width);
+    }
+  }
+  inner->round(src, src_stride, rows, cols, dst, dst_stride);
+}
+
+void gradient(const kernels::PairGradient& g) {
+  for (index_t i = 0; i < g.rows; i += 2) {
+    const index_t height = std::min(index_t(2), g.rows - i);
+    read(g.delta + i, height);
+    for (index_t j = 0; j < g.cols; j += 2 * side) {
+      const index_t width = std::min(2 * side, g.cols - j);
+      for (index_t k = i; k < i + height; ++k) {
+        read(g.f + k * g.stride + j, width);
+        read(g.q + k * g.stride + j, width);
+      }
+      if (g.by_rows != nullptr) write(g.by_rows + i / 2 * g.by_rows_stride + j, width);
+      for (index_t k = i; k < i + height && g.by_cols != nullptr; ++k)
+        write(g.by_cols + k * g.by_cols_stride + j / 2, ceil_div(width, 2));
+    }
+  }
+  inner->gradient(g);
+}
+
+void softmax_update(const kernels::ScoreTile<float>& tile, float scale, float* row_max,
+                    float* row_sum, float* rescale, bf16x2* dst, index_t dst_stride) {
+  const index_t step = 4 * side;
+  for (index_t i = 0; i < tile.queries; i += step) {
+    const index_t count = std::min(step, tile.queries - i);
+    for (index_t j = 0; j < tile.keys; ++j) read(tile.data + j * tile.stride + i, count);
+    write(row_max + i, count);
+    if (rescale != nullptr) write(rescale + i, count);
+    for (index_t j = 0; j < tile.keys; ++j) {
+      read(tile.data + j * tile.stride + i, count);
+      if (j % 2 != 0 || j + 1 == tile.keys) write(dst + j / 2 * dst_stride + i, count);
+    }
+    write(row_sum + i, count);
+  }
+  inner->softmax_update(tile, scale, row_max, row_sum, rescale, dst, dst_stride);
+}
+
+}  // namespace
+
+PairKernels TracedPairs::table(const PairKernels& traced, const TileShape& tile) {
+  inner = &traced;
+  tile_of_inner = tile;
+  const index_t words = index_t{tile.rows} * tile.cols;
+  sums.resize(static_cast<std::size_t>(TracedProduct<float, bf16x2>::tiles_of_sums * words));
+  PairKernels result = traced;
+  result.product = product;
+  result.pack = pack;
+  result.copy = copy;
+  result.round = round;
+  result.gradient = gradient;
+  result.softmax_update = softmax_update;
+  return result;
+}
+
+void TracedPairs::record_into(TraceRecorder* recorder) { current = recorder; }
+
+}  // namespace ioattn::instruments

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdlib>
+
+#include "api/half_call.hpp"
+#include "kernels/registry.hpp"
+#include "machine/machine.hpp"
+
+// How products of 16-bit numbers are made: of f32, on the best ISA that does so, or of pairs of
+// terms as they are stored.
+namespace ioattn_test {
+
+template <class Storage, bool of_pairs>
+struct Arithmetic {
+  using S = Storage;
+  static constexpr bool pairs = of_pairs;
+};
+
+// Calls use that arithmetic while a test runs.
+template <class Type>
+class HalfTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const char* const before = std::getenv("IOATTN_ISA")) before_ = before;
+    const ioattn::IsaSet cpu = ioattn::machine::this_machine().isa;
+    for (const ioattn::kernels::Kernels* each : ioattn::kernels::all_kernels()) {
+      if (!cpu.has(each->isa) || ioattn::multiplies_pairs(each->isa) != Type::pairs) continue;
+      setenv("IOATTN_ISA", ioattn::name_of(each->isa), 1);
+      return;
+    }
+    FAIL() << "no kernels";
+  }
+  void TearDown() override {
+    if (before_.empty()) {
+      unsetenv("IOATTN_ISA");
+    } else {
+      setenv("IOATTN_ISA", before_.c_str(), 1);
+    }
+  }
+
+ private:
+  std::string before_;
+};
+
+}  // namespace ioattn_test
