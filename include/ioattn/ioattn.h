@@ -233,7 +233,10 @@ typedef struct ioattn_sdpa_problem {
       dv;              /**< columns of V */
   ioattn_dtype dtype;  /**< of all inputs and outputs but LSE; every sum is of this type. Of
                           IOATTN_BF16 and IOATTN_F16 LSE and every sum are float: inputs become
-                          float as they are read, results are rounded once, to nearest even. */
+                          float as they are read, results are rounded once, to nearest even. Where
+                          the CPU multiplies pairs of bfloat16 (ioattn_isa()), plans by tiles do, and
+                          softmax weights and their gradients are rounded as factors, once; in
+                          inputs denormals then count as 0. */
   const void* q;       /**< [batch, heads, n, d] */
   const void* k;       /**< [batch, kv_heads, m, d] */
   const void* v;       /**< [batch, kv_heads, m, dv] */
