@@ -8,6 +8,7 @@
 
 #include "instruments/counters/recording.hpp"
 #include "instruments/fake_perf.hpp"
+#include "machine/cpu_id.hpp"
 #include "machine/machine.hpp"
 
 namespace ioattn::instruments {
@@ -121,7 +122,7 @@ TEST(ProofKernels, DoWhatTheySay) {
 // On the machine at hand.
 TEST(Proof, OnThisMachine) {
   const machine::Machine& machine = machine::this_machine();
-  EventFile file = builtin_events_for(machine::read_cpu_id("/proc"));
+  EventFile file = builtin_events_for(machine::cpu_id(machine));
   set_pmu_type("/sys", &file);
   const machine::CacheLevel* l2 = machine.cache(2);
   const ProofSize size = {8 * l2->size_bytes / 8, 4, l2->line_bytes == 0 ? 64 : l2->line_bytes};
