@@ -171,12 +171,14 @@ TEST_F(CpuinfoTest, OfArm) {
   Processor processor;
   fill(
       "\nprocessor\t: 0\nBogoMIPS\t: 50.00\nCPU implementer\t: 0x41\nCPU architecture: 8\n"
-      "CPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU revision\t: 1\n\nCPU part\t: 0xd40\n",
+      "CPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU revision\t: 1\n\nCPU part\t: 0xd40\n"
+      "stepping\t: 7\n",
       &processor);
   EXPECT_EQ(processor.vendor, "0x41");
   EXPECT_EQ(processor.model, "0xd0c");
   EXPECT_EQ(processor.family, 8);
   EXPECT_EQ(processor.model_number, 0xd0c);
+  EXPECT_EQ(processor.stepping, 0) << "of another CPU";
 }
 
 TEST_F(CpuinfoTest, FillsOnlyWhatIsEmpty) {
