@@ -102,6 +102,22 @@ TEST(Optimum, BoundsOfTheGameAreBelow) {
   }
 }
 
+// The paper's graph, with room for all of it: every word once, which is the bound.
+TEST(Optimum, CompulsoryWordsAreEnoughWhereEverythingFits) {
+  for (const LayerShape& shape :
+       {LayerShape{1, 1, 1, 1}, LayerShape{1, 2, 1, 1}, LayerShape{2, 1, 1, 1}}) {
+    constexpr index_t M = 64;
+    AttentionCdag cdag;
+    ASSERT_TRUE(AttentionCdag::make(paper_recipe(shape), &cdag).is_ok());
+    Optimum least;
+    const Status found = least_words_once(cdag.graph(), M, most_states, &least);
+    ASSERT_TRUE(found.is_ok()) << found.message();
+    const theory::Bound bound =
+        theory::lower_bound(Pass::backward, theory::AlgorithmClass::P, shape, M);
+    EXPECT_EQ(bound.words, static_cast<double>(least.words)) << shape.n << " " << shape.m;
+  }
+}
+
 // Q >= M (P(2M) - 1), of which 9 products in one part of at most 8 minimum nodes make something.
 TEST(Optimum, PartitionsAreBelow) {
   const Known product = {"3x1x3", product_cdag(3, 1, 3), {17, 15, 15}};
