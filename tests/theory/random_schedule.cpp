@@ -1,9 +1,7 @@
 #include "theory/random_schedule.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <map>
-#include <set>
 
 namespace ioattn_test {
 
@@ -225,7 +223,7 @@ Moved RandomSchedule::run_layer(const LayerShape& shape, index_t M) {
     }
   };
   run_passes(shape, M, passes, p_pass, scores, q, before, after);
-  return replace(M);
+  return moved_by_farthest_use(trace_, in_memory_, output_, M);
 }
 
 Moved RandomSchedule::sdpa_forward(const LayerShape& head, index_t M) {
@@ -239,7 +237,7 @@ Moved RandomSchedule::sdpa_forward(const LayerShape& head, index_t M) {
   add_slices({Kind::score, q, k, scores, d}, 0, score_pass);
   add_slices({Kind::row_sum, o, v, scores, e}, score_pass, passes - 1);
   run_passes(head, M, passes, -1, scores, scores);
-  return replace(M);
+  return moved_by_farthest_use(trace_, in_memory_, output_, M);
 }
 
 Moved RandomSchedule::sdpa_backward(const LayerShape& head, const ioattn::SdpaSet& set, index_t M) {
@@ -262,77 +260,7 @@ Moved RandomSchedule::sdpa_backward(const LayerShape& head, const ioattn::SdpaSe
     add_slices({Kind::column_sum, d_o, matrix(m, e, false, true), scores, e}, p_pass, passes - 1);
   }
   run_passes(head, M, passes, set.delta() ? p_pass : -1, scores, gradient);
-  return replace(M);
-}
-
-// Farthest next use; words that would have to be written are kept a little longer.
-Moved RandomSchedule::replace(index_t M) const {
-  constexpr int never = std::numeric_limits<int>::max();
-  const int length = int(trace_.size());
-  const std::size_t words = in_memory_.size();
-  std::vector<int> last(words, never);
-  std::vector<std::array<int, 3>> next(trace_.size());
-  for (int t = length - 1; t >= 0; --t) {
-    const MultiplyAdd& op = trace_[std::size_t(t)];
-    const std::array<int, 3> used = {op.a, op.b, op.c};
-    for (std::size_t i = 0; i < 3; ++i) next[std::size_t(t)][i] = last[std::size_t(used[i])];
-    for (const int word : used) last[std::size_t(word)] = t;
-  }
-  struct State {
-    bool resident = false, dirty = false, in_memory = false;
-    int next = 0;
-  };
-  std::vector<State> state(words);
-  for (std::size_t w = 0; w < words; ++w) state[w].in_memory = in_memory_[w] != 0;
-  std::set<std::pair<int, int>> queues[2];  // clean, dirty: next use and word
-  index_t resident = 0;
-  Moved moved;
-  const auto drop = [&](int word) {
-    State& s = state[std::size_t(word)];
-    queues[s.dirty].erase({s.next, word});
-    if (s.dirty && (s.next != never || output_[std::size_t(word)] != 0)) {
-      ++moved.writes;
-      s.in_memory = true;
-    }
-    s.resident = s.dirty = false;
-    --resident;
-  };
-  for (int t = 0; t < length; ++t) {
-    const MultiplyAdd& op = trace_[std::size_t(t)];
-    const std::array<int, 3> used = {op.a, op.b, op.c};
-    for (std::size_t i = 0; i < 3; ++i) {
-      if (i == 1 && op.b == op.a) continue;
-      State& s = state[std::size_t(used[i])];
-      if (s.resident) {
-        queues[s.dirty].erase({s.next, used[i]});
-      } else {
-        if (resident == M) {
-          int victim = -1;
-          double farthest = -1;
-          for (const int dirty : {0, 1}) {
-            for (auto at = queues[dirty].rbegin(); at != queues[dirty].rend(); ++at) {
-              if (std::find(used.begin(), used.end(), at->second) != used.end()) continue;
-              const double wait = double(std::min(at->first, 2 * length) - t);
-              const double value = wait * (dirty == 1 ? 0.6 : 1);
-              if (value > farthest) farthest = value, victim = at->second;
-              break;
-            }
-          }
-          drop(victim);
-        }
-        if (s.in_memory) ++moved.reads;
-        s.resident = true;
-        ++resident;
-      }
-      if (i == 2) s.dirty = true, s.in_memory = false;
-      s.next = next[std::size_t(t)][i];
-      queues[s.dirty].insert({s.next, used[i]});
-    }
-    for (const int word : used) {
-      if (state[std::size_t(word)].resident && state[std::size_t(word)].next == never) drop(word);
-    }
-  }
-  return moved;
+  return moved_by_farthest_use(trace_, in_memory_, output_, M);
 }
 
 }  // namespace ioattn_test

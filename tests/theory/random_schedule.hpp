@@ -1,29 +1,17 @@
 #pragma once
 
-#include <array>
 #include <functional>
 #include <random>
 #include <vector>
 
 #include "base/problem.hpp"
 #include "base/sdpa.hpp"
+#include "theory/farthest_use.hpp"
 
 // Random algorithms of class F, run word by word: every multiply-add once, one accumulator per
 // entry, whatever order of blocks, slices and products; fast memory is managed by farthest next
 // use.
 namespace ioattn_test {
-
-using ioattn::index_t;
-
-struct Moved {
-  index_t reads = 0, writes = 0;
-  index_t words() const { return reads + writes; }
-};
-
-// One multiply-add, c += a b.
-struct MultiplyAdd {
-  int c, a, b;
-};
 
 class RandomSchedule {
  public:
@@ -70,7 +58,6 @@ class RandomSchedule {
   index_t most_kept(bool rows, index_t M) const;
   void emit(const Family& family, index_t i0, index_t i1, index_t j0, index_t j1,
             const ioattn::LayerShape& shape, int order);
-  Moved replace(index_t M) const;
 
   std::mt19937_64 generator_;
   bool streams_ = false;   // one pass over single rows or columns, past as many as may fit
