@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "pebble/attention_cdag.hpp"
 #include "pebble/partition.hpp"
 #include "theory/bounds.hpp"
@@ -75,8 +77,10 @@ TEST(Optimum, RecomputationDoesNotHelpHere) {
 // A value between two uses far apart: spilling it costs two words, computing it again none.
 TEST(Optimum, RecomputationHelpsWhereSpillingCosts) {
   Cdag graph;
-  std::vector<node_t> in;
-  for (int i = 0; i < 3; ++i) in.push_back(graph.add({Value::A1, Role::input, 0, i}, {}));
+  std::array<node_t, 3> in;
+  for (int i = 0; i < 3; ++i) {
+    in[static_cast<std::size_t>(i)] = graph.add({Value::A1, Role::input, 0, i}, {});
+  }
   const node_t v = graph.add({Value::S, Role::product}, std::vector{in[0], in[1]});
   const node_t first = graph.add({Value::O, Role::function, 0, 0}, std::vector{v});
   const node_t wide =
