@@ -24,10 +24,7 @@ static int print_plan(const ioattn_plan* plan) {
   return status == IOATTN_OK ? 0 : fail(status);
 }
 
-int main(void) {
-  const size_t count = (size_t)heads * n * d;
-  float *q = calloc(3 * count, sizeof *q), *o = calloc(count, sizeof *o);
-  if (q == NULL || o == NULL) return 1;
+static int tuned(const float* q, const float* k, const float* v, float* o) {
   ioattn_sdpa_problem problem = {.struct_size = sizeof problem,
                                  .batch = 1,
                                  .heads = heads,
@@ -38,8 +35,8 @@ int main(void) {
                                  .dv = d,
                                  .dtype = IOATTN_F32,
                                  .q = q,
-                                 .k = q + count,
-                                 .v = q + 2 * count};
+                                 .k = k,
+                                 .v = v};
 
   // [tuned]
   const ioattn_options options = {.struct_size = sizeof options, .rigor = IOATTN_MEASURE};
@@ -57,6 +54,13 @@ int main(void) {
   if (status != IOATTN_OK) return fail(status);
   const int failed = print_plan(plan);
   ioattn_plan_destroy(plan);
+  return failed;
+}
+
+int main(void) {
+  const size_t count = (size_t)heads * n * d;
+  float *q = calloc(3 * count, sizeof *q), *o = calloc(count, sizeof *o);
+  const int failed = q == NULL || o == NULL ? 1 : tuned(q, q + count, q + 2 * count, o);
   free(q);
   free(o);
   return failed;

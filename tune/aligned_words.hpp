@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/aligned_buffer.hpp"
+#include "base/arbitrary_reals.hpp"
 #include "base/types.hpp"
 #include "tune/command_error.hpp"
 
@@ -44,10 +45,7 @@ template <class T>
 class ArbitraryValues {
  public:
   void fill(T* values, index_t count, double scale = 1) {
-    for (index_t i = 0; i < count; ++i) {
-      state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-      values[i] = static_cast<T>(scale * (static_cast<double>(state_ >> 11) * 0x1p-52 - 1));
-    }
+    for (index_t i = 0; i < count; ++i) values[i] = static_cast<T>(scale * reals_.next());
   }
   AlignedWords<T> words(index_t count, double scale = 1) {
     AlignedWords<T> result(count);
@@ -56,7 +54,7 @@ class ArbitraryValues {
   }
 
  private:
-  std::uint64_t state_ = 1;
+  ArbitraryReals reals_;
 };
 
 }  // namespace ioattn::tune

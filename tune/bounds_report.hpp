@@ -14,7 +14,7 @@ Json class_json(theory::AlgorithmClass algorithms, const theory::BoundSet& bound
 std::string classes_text(const theory::BoundSet& bounds);
 
 // Bounds of a layer or SDPA problem in text form, with its mask, batch and heads.
-void print_problem_bounds(const std::string& problem, index_t M, bool json);
+void print_problem_bounds(const std::string& text, index_t M, bool json);
 
 // The re-associated products of attention without softmax, beside the bounds with it.
 void print_linear(const LayerShape& shape, index_t M, bool json);

@@ -72,7 +72,7 @@ ScheduleWords words_of(Pass pass, const plan::Candidate& candidate, const LayerS
   return words;
 }
 
-// The better of two forms of a schedule.
+// The better of two ways to run a schedule: its forms, and with products fused or stored.
 void merge(const ScheduleWords& other, ScheduleWords* words) {
   const auto keep_least = [](const std::optional<index_t>& value, std::optional<index_t>* least) {
     if (value && (!*least || *value < **least)) *least = value;
@@ -92,10 +92,13 @@ std::vector<ScheduleWords> schedules(Pass pass, const LayerShape& shape, index_t
   std::vector<ScheduleWords> list;
   for (const plan::Candidate& candidate : plan::candidates(request)) {
     ScheduleWords words = words_of(pass, candidate, shape, M);
-    if (!list.empty() && list.back().name == words.name) {
-      merge(words, &list.back());
-    } else {
+    const auto known = std::find_if(list.begin(), list.end(), [&](const ScheduleWords& other) {
+      return other.name == words.name;
+    });
+    if (known == list.end()) {
       list.push_back(std::move(words));
+    } else {
+      merge(words, &*known);
     }
   }
   for (const auto& [name, cost] : further(pass, shape, M)) {

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <fstream>
@@ -11,6 +10,7 @@
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 #include "tune/options.hpp"
+#include "tune/progress_line.hpp"
 #include "tune/report_json.hpp"
 #include "tune/sdpa_report.hpp"
 #include "tune/table.hpp"
@@ -97,27 +97,21 @@ class Interruptible {
   struct sigaction before_ = {};
 };
 
-// One line on stderr, if that is a terminal.
 class ProgressBar {
  public:
-  explicit ProgressBar(std::size_t jobs) : jobs_(jobs), is_shown_(isatty(STDERR_FILENO) != 0) {}
-  ~ProgressBar() {
-    if (is_shown_) fmt::print(stderr, "\r\x1b[K");
-  }
+  explicit ProgressBar(std::size_t jobs) : jobs_(jobs) {}
   void show(std::size_t job, double seconds_each, const search::Progress& progress) {
-    if (!is_shown_) return;
     constexpr int width = 30;
     const double done = (static_cast<double>(job) + progress.done) / static_cast<double>(jobs_);
     const double left = progress.seconds_left + static_cast<double>(jobs_ - job - 1) * seconds_each;
-    fmt::print(stderr, "\r[{:<{}}] {}/{}, {} candidates, at most {:.0f} s left\x1b[K",
-               std::string(static_cast<std::size_t>(done * width), '='), width, job + 1, jobs_,
-               progress.running, left);
-    std::fflush(stderr);
+    line_.show(fmt::format("[{:<{}}] {}/{}, {} candidates, at most {:.0f} s left",
+                           std::string(static_cast<std::size_t>(done * width), '='), width, job + 1,
+                           jobs_, progress.running, left));
   }
 
  private:
   std::size_t jobs_;
-  bool is_shown_;
+  ProgressLine line_;
 };
 
 Outcome run_job(const Job& job, const TuneOptions& options, std::size_t number, ProgressBar* bar) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "machine/cpu_id.hpp"
 #include "machine/machine.hpp"
 #include "tune/command_error.hpp"
 
@@ -27,7 +28,7 @@ CounterSetup::CounterSetup(const CounterOptions& options)
       system_(&instruments::linux_perf()),
       record_path_(options.record) {
   if (options.file.empty()) {
-    file_ = instruments::builtin_events_for(machine::read_cpu_id("/proc"));
+    file_ = instruments::builtin_events_for(machine::cpu_id(machine::this_machine()));
   } else {
     require(instruments::read_event_file(options.file, &file_));
   }

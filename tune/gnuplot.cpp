@@ -4,6 +4,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -12,8 +13,6 @@
 
 #include "tune/command_error.hpp"
 #include "tune/text_file.hpp"
-
-extern char** environ;
 
 namespace ioattn::tune {
 namespace {

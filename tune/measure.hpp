@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -25,7 +24,8 @@ inline bool is_empty(const LayerShape& shape) {
 template <class T>
 bool same_bits(const std::vector<T>& p, const std::vector<T>& q) {
   return p.size() == q.size() && std::equal(p.begin(), p.end(), q.begin(), [](T x, T y) {
-           return std::memcmp(&x, &y, sizeof(T)) == 0 || (std::isnan(x) && std::isnan(y));
+           const bool is_same = x == y && std::signbit(x) == std::signbit(y);
+           return is_same || (std::isnan(x) && std::isnan(y));
          });
 }
 

@@ -1,10 +1,8 @@
 #include "tune/measure_problem.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <cstdio>
 #include <memory>
 
 #include "base/problem_text.hpp"
@@ -12,6 +10,7 @@
 #include "tune/command_error.hpp"
 #include "tune/hardware_traffic.hpp"
 #include "tune/measure.hpp"
+#include "tune/progress_line.hpp"
 #include "tune/traffic_case.hpp"
 #include "tune/traffic_html.hpp"
 #include "tune/traffic_report.hpp"
@@ -61,16 +60,6 @@ Traffic measure_at(const machine::CacheLevel& cache, index_t M, index_t capacity
   return traffic;
 }
 
-// On a terminal alone, and only where it takes long enough to ask.
-void show_progress(std::size_t done, std::size_t count) {
-  if (isatty(STDERR_FILENO) == 0) return;
-  if (done < count) {
-    std::fprintf(stderr, "\rmeasuring %zu of %zu", done + 1, count);
-  } else {
-    std::fprintf(stderr, "\r%30s\r", "");
-  }
-}
-
 }  // namespace
 
 ProblemMeasured measure_problem(const MeasureOptions& options, CounterSetup* setup) {
@@ -92,13 +81,15 @@ ProblemMeasured measure_problem(const MeasureOptions& options, CounterSetup* set
   }
   const machine::CacheLevel& last = cache_of(options.levels.back());
   const machine::FastMemory memory = machine::fast_memory(last, report.dtype);
-  for (std::size_t i = 0; i < options.sweep.size(); ++i) {
-    show_progress(i, options.sweep.size());
-    const double bytes = static_cast<double>(options.sweep[i] * size_of(report.dtype));
-    const auto capacity = static_cast<index_t>(std::llround(bytes / memory.fraction));
-    report.sweep.push_back(measure_at(last, options.sweep[i], capacity, options, problem.get()));
+  {
+    ProgressLine line;
+    for (const index_t M : options.sweep) {
+      line.show(fmt::format("measuring {} of {}", report.sweep.size() + 1, options.sweep.size()));
+      const double bytes = static_cast<double>(M * size_of(report.dtype));
+      const auto capacity = static_cast<index_t>(std::llround(bytes / memory.fraction));
+      report.sweep.push_back(measure_at(last, M, capacity, options, problem.get()));
+    }
   }
-  if (!options.sweep.empty()) show_progress(options.sweep.size(), options.sweep.size());
   if (!options.html.empty()) write_html(report, options.html);
   Json json = to_json(report);
   std::string text = to_text(report);

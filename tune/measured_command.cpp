@@ -105,6 +105,7 @@ std::vector<instruments::QuantityValue> quantities_of(const MeasuredCommand& run
 MeasuredCommand run_measured(const std::vector<std::string>& command, CounterSetup* setup) {
   std::vector<std::string> words = command;
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
 

@@ -60,7 +60,7 @@ class DictionaryParser {
     if (quote == '"') expect('"');
     const std::size_t end = text_.find(quote);
     if (end == std::string_view::npos) malformed();
-    const std::string result(text_.substr(0, end));
+    std::string result(text_.substr(0, end));
     text_.remove_prefix(end + 1);
     return result;
   }

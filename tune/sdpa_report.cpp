@@ -40,7 +40,7 @@ CLI::Option* add_rigor(CLI::App* app, wisdom::Rigor* rigor) {
 
 std::string wisdom_file(const std::string& named) {
   if (!named.empty()) return named;
-  const std::string user = wisdom::places_here().user;
+  std::string user = wisdom::places_here().user;
   if (!user.empty()) return user;
   throw UsageError(
       "there is no place for wisdom: IOATTN_WISDOM is off, or neither XDG_CACHE_HOME "

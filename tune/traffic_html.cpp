@@ -63,7 +63,7 @@ std::string script_of(const TrafficReport& report) {
   Curves curves;
   if (!report.sweep.empty()) {
     add_curve(
-        report, "lower bound", "linespoints", [](const Traffic& t) { return least_words(t.plan); },
+        report, "lower bound", "linespoints", [](const Traffic& t) { return t.plan.bound.words; },
         &curves);
     add_curve(
         report, "closed formula", "linespoints",

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "tune/table.hpp"
 
 namespace ioattn::tune {
@@ -13,7 +11,7 @@ double real(index_t words) { return static_cast<double>(words); }
 
 void add_ratio(const Traffic& t, double words, std::vector<std::string>* row) {
   row->push_back(grouped(words));
-  row->push_back(ratio_text(words / least_words(t.plan)));
+  row->push_back(ratio_text(words / t.plan.bound.words));
   row->push_back(grouped(words - t.plan.compulsory));
 }
 
@@ -84,8 +82,6 @@ std::string cache_text(const Traffic& t) {
 double expected_in(const Traffic& t) { return real(t.count.reads + t.created_memory); }
 double expected_out(const Traffic& t) { return real(t.count.writes + t.created_memory); }
 
-double least_words(const TrafficPlan& plan) { return std::max(plan.bound.words, plan.compulsory); }
-
 std::string to_text(const TrafficReport& report) {
   std::string text = fmt::format("{}, {} pass\n", report.problem, name_of(report.pass));
   for (const Traffic& t : report.levels) {
@@ -105,9 +101,8 @@ std::string to_text(const TrafficReport& report) {
   for (const TrafficLine& line : report.sweep.front().lines) header.push_back(line.name);
   Table table(header, 2);
   for (const Traffic& t : report.sweep) {
-    std::vector<std::string> row = {grouped(t.plan.M), t.plan.schedule,
-                                    grouped(least_words(t.plan)), grouped(t.plan.formula.words()),
-                                    grouped(t.count.words())};
+    std::vector<std::string> row = {grouped(t.plan.M), t.plan.schedule, grouped(t.plan.bound.words),
+                                    grouped(t.plan.formula.words()), grouped(t.count.words())};
     for (const TrafficLine& line : t.lines) {
       row.push_back(line.is_available() ? grouped(line.in + line.out) : "-");
     }

@@ -49,7 +49,4 @@ Json to_json(const TrafficReport& report);
 double expected_in(const Traffic& traffic);
 double expected_out(const Traffic& traffic);
 
-// The compulsory words or, where one is proved, a higher bound.
-double least_words(const TrafficPlan& plan);
-
 }  // namespace ioattn::tune

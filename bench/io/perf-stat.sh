@@ -29,7 +29,7 @@ npy() {
     head -c $((4 * $2 * $3)) /dev/zero
   } >"$folder/$1.npy"
 }
-for name in Q K V dO; do npy $name "$n" "$d"; done
+for name in Q K V "dO"; do npy $name "$n" "$d"; done
 npy X "$d" "$d"
 
 # lines NAME: lines of a quantity ("L2 fills"), from perf's counts and the formula of the event file.

@@ -219,7 +219,8 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
  * array has one batch entry, whose n and m rows are those of all sequences, and sequence b has the
  * queries q_starts[b] ... q_starts[b + 1] - 1 and the keys k_starts[b] ... k_starts[b + 1] - 1.
  * Each is planned and computed as if it were alone, masks and offsets included, with the same bits.
- * Rows of no sequence are left alone. Packed sequences have neither a bias nor plans
+ * Rows of no sequence are left alone. Sequences run beside each other, so memory_limit is divided
+ * among them by their queries, rounded down. Packed sequences have neither a bias nor plans
  * (IOATTN_UNSUPPORTED).
  */
 typedef struct ioattn_sdpa_problem {

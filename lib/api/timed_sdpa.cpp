@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "base/arbitrary_reals.hpp"
 #include "base/half.hpp"
 
 namespace ioattn::api {
@@ -34,13 +35,10 @@ class Numbers {
     taken_ += static_cast<std::size_t>(batch * heads * rows * cols);
     return dense_tensor(data, batch, heads, rows, cols);
   }
-  // From -1 to 1, by Knuth's linear congruential generator.
   void fill() {
-    std::uint64_t state = 1;
+    ArbitraryReals reals;
     for (T& number : memory_) {
-      state = state * 6364136223846793005u + 1442695040888963407u;
-      const auto value =
-          static_cast<Compute<T>>(static_cast<double>(state >> 40) / double(1 << 23) - 1);
+      const auto value = static_cast<Compute<T>>(reals.next());
       if constexpr (is_half_storage<T>) {
         number = from_float<T>(value);
       } else {

@@ -22,7 +22,8 @@ bool parse_field(std::string_view field, SdpaProblem* problem, char* kind) {
   if (field.substr(0, 4) == "bias") {
     *kind = 'x';
     const std::size_t cross = field.find('x');
-    return cross != field.npos && parse_size(field.substr(4, cross - 4), &shape.bias_batch) &&
+    return cross != std::string_view::npos &&
+           parse_size(field.substr(4, cross - 4), &shape.bias_batch) &&
            parse_size(field.substr(cross + 1), &shape.bias_heads);
   }
   if (field.substr(0, 2) == "kv") return parse_size(field.substr(2), &shape.kv_heads);

@@ -14,8 +14,8 @@ struct CpuId {
   int model = 0;
 };
 
-// The first CPU of <proc_root>/cpuinfo.
-CpuId read_cpu_id(const std::string& proc_root);
+struct Machine;
+CpuId cpu_id(const Machine& machine);
 
 // A vendor, a family and ranges of models; no range: any model.
 struct CpuPattern {

@@ -30,7 +30,7 @@ struct CacheLevel {
 struct Machine {
   std::string vendor;                              // "AuthenticAMD", ...
   std::string model;                               // "AMD EPYC ...", "" = unknown
-  int family = 0, model_number = 0, stepping = 0;  // of x86
+  int family = 0, model_number = 0, stepping = 0;  // as in CpuId
   std::vector<CacheLevel> caches;                  // ascending by level; always holds L1 and L2
   int allowed_cpus = 1;                            // CPUs in the affinity mask
   Source cpus_source = Source::unknown;

@@ -75,20 +75,29 @@ void ask_cpu(Processor*) {}
 
 }  // namespace
 
-void fill_names(const std::string& cpuinfo_path, Processor* processor) {
-  std::ifstream file(cpuinfo_path);
+void fill_from_cpuinfo(const std::string& path, Processor* processor) {
+  std::ifstream file(path);
+  const auto fill_name = [](const std::string& value, std::string* name) {
+    if (name->empty()) *name = value;
+  };
+  const auto fill_number = [](const std::string& value, int* number) {
+    if (*number == 0) *number = parse_small(value).value_or(0);
+  };
+  bool begun = false;
   for (std::string line; next_line(&file, &line);) {
+    if (trimmed(line).empty() && begun) break;
     const std::size_t colon = line.find(':');
     if (colon == std::string::npos) continue;
-    std::string key = line.substr(0, colon);
-    key.erase(key.find_last_not_of(" \t") + 1);
+    begun = true;
+    const std::string_view key = trimmed(std::string_view(line).substr(0, colon));
     const std::string value = clean(line.substr(colon + 1));
-    std::string* name = nullptr;
-    if (key == "vendor_id" || key == "CPU implementer") name = &processor->vendor;
+    if (key == "vendor_id" || key == "CPU implementer") fill_name(value, &processor->vendor);
     if (key == "model name" || key == "cpu" || key == "uarch" || key == "CPU part") {
-      name = &processor->model;  // Arm's is a number
+      fill_name(value, &processor->model);  // Arm's is a number
     }
-    if (name != nullptr && name->empty()) *name = value;
+    if (key == "cpu family" || key == "CPU architecture") fill_number(value, &processor->family);
+    if (key == "model" || key == "CPU part") fill_number(value, &processor->model_number);
+    if (key == "stepping") fill_number(value, &processor->stepping);
   }
 }
 
@@ -96,7 +105,7 @@ Processor read_processor(const std::string& proc_root) {
   Processor processor;
   ask_cpu(&processor);
   if (processor.vendor.empty() || processor.model.empty()) {
-    fill_names(proc_root + "/cpuinfo", &processor);
+    fill_from_cpuinfo(proc_root + "/cpuinfo", &processor);
   }
   return processor;
 }

@@ -38,6 +38,16 @@ std::optional<index_t> parse_integer(std::string_view text) {
   return value;
 }
 
+std::optional<int> parse_small(std::string_view text) {
+  const bool hexadecimal = text.substr(0, 2) == "0x";
+  if (hexadecimal) text.remove_prefix(2);
+  int value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value, hexadecimal ? 16 : 10);
+  if (error != std::errc() || rest != end || value < 0) return std::nullopt;
+  return value;
+}
+
 std::optional<index_t> parse_bytes(std::string_view text) {
   index_t unit = 1;
   if (!text.empty()) {

@@ -22,6 +22,9 @@ std::optional<std::string> first_line(const std::string& path);
 // Decimal digits alone; nullopt beyond 64 bits.
 std::optional<index_t> parse_integer(std::string_view text);
 
+// Decimal digits, or hexadecimal ones after 0x; nullopt beyond 31 bits.
+std::optional<int> parse_small(std::string_view text);
+
 // parse_integer with an optional k, K, m or M (binary multiples) behind the digits.
 std::optional<index_t> parse_bytes(std::string_view text);
 

@@ -80,6 +80,7 @@ class AttentionCdag {
     std::vector<Entry> entries;
   };
   class Builder;
+  void build();  // from recipe_
 
   const Matrix& matrix(Value value) const { return matrices_[static_cast<std::size_t>(value)]; }
 

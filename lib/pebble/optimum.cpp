@@ -21,7 +21,7 @@ Status check(const Cdag& graph, index_t M, node_t most_nodes) {
   if (M < static_cast<index_t>(most_parents) + 1) {
     return Status::error(StatusCode::fast_memory_too_small,
                          "M = %lld red pebbles compute nothing: the least is %lld",
-                         static_cast<long long>(M), static_cast<long long>(most_parents + 1));
+                         static_cast<long long>(M), static_cast<long long>(most_parents) + 1);
   }
   return Status::ok();
 }

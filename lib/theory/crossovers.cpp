@@ -20,6 +20,7 @@ double paper_large_block(double mu) {
 
 std::optional<double> backward(Schedule schedule, bool tied, double mu) {
   const double x = 1 / std::sqrt(mu);
+  const double of_q = std::min(x * x, 2 * x);  // rows are kept, or tiles of q
   switch (schedule) {
     case Schedule::paper_small: return 12 * x + 9;
     case Schedule::paper_large:
@@ -27,8 +28,8 @@ std::optional<double> backward(Schedule schedule, bool tied, double mu) {
       return 2 / paper_large_block(mu);
     case Schedule::row_stream: return (tied ? 3 : 6) * x * x;
     case Schedule::stationary: return 6 * x + (tied ? 1 : 3);
-    case Schedule::q_stored: return 3 * x * x + 2;
-    case Schedule::half_dim: return x * x + 2 * std::min(x, x * x / 2) + 6;
+    case Schedule::q_stored: return 2 * x * x + of_q + 2;
+    case Schedule::half_dim: return x * x + of_q + 6;
     case Schedule::weight_resident:
       if (mu <= 2) return std::nullopt;
       return (tied ? 2 : 4) / (mu - 2);

@@ -197,11 +197,13 @@ bool WisdomReader::end_object() {
     of.unknown.end();
     return true;
   }
-  for (std::size_t i = 0; i < of.slots.size() + (of.list != nullptr ? 1 : 0); ++i) {
-    if ((of.seen >> i & 1) != 0) continue;
-    return refuse("\"" + std::string(i < of.slots.size() ? of.slots[i].name : of.list) +
-                  "\" is missing");
+  const auto is_missing = [&](const char* name) {
+    return refuse(std::string("\"") + name + "\" is missing");
+  };
+  for (std::size_t i = 0; i < of.slots.size(); ++i) {
+    if ((of.seen >> i & 1) == 0) return is_missing(of.slots[i].name);
   }
+  if (of.list != nullptr && (of.seen >> of.slots.size() & 1) == 0) return is_missing(of.list);
   if (depth_ == 0) {
     if (format_ != format) return refuse(std::string("\"format\" is not \"") + format + "\"");
     if (schema_ != schema) {

@@ -39,31 +39,34 @@ Verdict compare(const Environment& other, const Environment& here) {
   for (const Field& field : fields) {
     const std::string &of = other.*field.text, &is = here.*field.text;
     if (of == is) continue;
-    return {field.reason, std::string("its ") + field.what + ": " + of + "; here: " + is};
+    std::string message = std::string("its ") + field.what + ": ";
+    message.append(of).append("; here: ").append(is);
+    return {field.reason, message};
   }
   return {};
 }
 
-std::string to_text(const ProblemClass& c) {
-  return c.op + " " + c.dtype + " d=" + std::to_string(c.d) + " dv=" + std::to_string(c.dv) +
-         " n=2^" + std::to_string(c.log2_n) + " m=2^" + std::to_string(c.log2_m);
+std::string to_text(const ProblemClass& problem) {
+  return problem.op + " " + problem.dtype + " d=" + std::to_string(problem.d) +
+         " dv=" + std::to_string(problem.dv) + " n=2^" + std::to_string(problem.log2_n) + " m=2^" +
+         std::to_string(problem.log2_m);
 }
 
 int log2_of(index_t size) {
   return size < 1 ? 0 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(size))) - 1;
 }
 
-std::size_t HashOfClass::operator()(const ProblemClass& c) const {
+std::size_t HashOfClass::operator()(const ProblemClass& problem) const {
   std::size_t hash = 0;
   const auto add = [&](std::size_t value) {
     hash = (hash ^ value) * std::size_t{0x9e3779b97f4a7c15};
     hash ^= hash >> 29;
   };
-  add(std::hash<std::string>()(c.op));
-  add(std::hash<std::string>()(c.dtype));
-  add(static_cast<std::size_t>(c.d));
-  add(static_cast<std::size_t>(c.dv));
-  add(static_cast<std::size_t>(c.log2_n) << 8 | static_cast<std::size_t>(c.log2_m));
+  add(std::hash<std::string>()(problem.op));
+  add(std::hash<std::string>()(problem.dtype));
+  add(static_cast<std::size_t>(problem.d));
+  add(static_cast<std::size_t>(problem.dv));
+  add(static_cast<std::size_t>(problem.log2_n) << 8 | static_cast<std::size_t>(problem.log2_m));
   return hash;
 }
 

@@ -108,7 +108,10 @@ TEST(BoundsCommand, ReportsTheBestBoundOfEachClass) {
       }
       EXPECT_GE(pass["classes"][1]["lower_bound"], pass["classes"][0]["lower_bound"]);
       int compared = 0;
+      std::set<std::string> names;
       for (const Json& schedule : pass["schedules"]) {
+        EXPECT_TRUE(names.insert(schedule["schedule"].get<std::string>()).second)
+            << schedule << " twice";
         if (schedule["words"].is_null()) continue;
         ++compared;
         const double words = schedule["words"].get<double>();

@@ -248,7 +248,7 @@ class QuantityTest : public testing::Test {
       CounterValue value;
       value.event = file_.events[static_cast<std::size_t>(i)];
       value.validity = Validity::exact;
-      value.add(static_cast<std::uint64_t>(10 << 2 * i), 100, 100);
+      value.add(std::uint64_t{10} << 2 * i, 100, 100);
       values_.push_back(value);
     }
   }

@@ -8,13 +8,14 @@
 
 #include "instruments/counters/recording.hpp"
 #include "instruments/fake_perf.hpp"
+#include "machine/cpu_id.hpp"
 #include "machine/machine.hpp"
 
 namespace ioattn::instruments {
 namespace {
 
 constexpr ProofSize small_size = {1024, 2, 64};
-constexpr double lines_of_array = 2 * 1024 * 8 / 64;
+constexpr double lines_of_array = 2 * 1024 * 8 / 64.0;
 
 // A recording in which every kernel moved `share` of its lines, of a file with one event for each
 // quantity (codes 1 to 4: L1 fills, L1 write-backs, L2 fills, L2 write-backs).
@@ -25,11 +26,12 @@ std::string recording(double share, const std::string& times) {
     const std::string leader = std::to_string(descriptor);
     text += "threads 9\n";
     for (int code = 1; code <= 4; ++code) {
-      text += "open 4 0x" + std::to_string(code) + " 9 " + (code == 1 ? "-1" : leader) +
-              " group = " + std::to_string(descriptor++) + "\n";
+      text.append("open 4 0x").append(std::to_string(code)).append(" 9 ");
+      text.append(code == 1 ? "-1" : leader).append(" group = ");
+      text.append(std::to_string(descriptor++)).append("\n");
     }
-    text += "enable " + leader + " = 0\ndisable " + leader + " = 0\nthreads 9\nread " + leader +
-            " = 4 " + times;
+    text.append("enable ").append(leader).append(" = 0\ndisable ").append(leader);
+    text.append(" = 0\nthreads 9\nread ").append(leader).append(" = 4 ").append(times);
     for (int code = 1; code <= 4; ++code) {
       const int arrays = code % 2 == 1 ? in : back;
       text += " " + std::to_string(static_cast<int>(share * arrays * lines_of_array));
@@ -121,7 +123,7 @@ TEST(ProofKernels, DoWhatTheySay) {
 // On the machine at hand.
 TEST(Proof, OnThisMachine) {
   const machine::Machine& machine = machine::this_machine();
-  EventFile file = builtin_events_for(machine::read_cpu_id("/proc"));
+  EventFile file = builtin_events_for(machine::cpu_id(machine));
   set_pmu_type("/sys", &file);
   const machine::CacheLevel* l2 = machine.cache(2);
   const ProofSize size = {8 * l2->size_bytes / 8, 4, l2->line_bytes == 0 ? 64 : l2->line_bytes};

@@ -201,7 +201,7 @@ struct PlainTree {
 TEST(SetAssociative, TreePlruIsThatOfAPlainTree) {
   std::mt19937_64 random(5);
   for (const int ways : {1, 2, 4, 8, 16, 64}) {
-    const Trace trace = random_trace(5000, static_cast<std::uint64_t>(3 * ways), &random);
+    const Trace trace = random_trace(5000, 3 * static_cast<std::uint64_t>(ways), &random);
     PlainTree tree(0, ways);
     std::vector<std::int64_t> held(static_cast<std::size_t>(ways), -1);
     std::uint64_t fills = 0;

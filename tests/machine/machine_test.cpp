@@ -129,8 +129,11 @@ TEST(ProcessorTest, AgreesWithTheKernel) {
                                                 flags.count("avx512dq") && flags.count("avx512vl"));
   EXPECT_EQ(processor.virtual_machine, flags.count("hypervisor") == 1);
   Processor kernel;
-  fill_names("/proc/cpuinfo", &kernel);
+  fill_from_cpuinfo("/proc/cpuinfo", &kernel);
   EXPECT_EQ(processor.vendor, kernel.vendor);
+  EXPECT_EQ(processor.family, kernel.family);
+  EXPECT_EQ(processor.model_number, kernel.model_number);
+  EXPECT_EQ(processor.stepping, kernel.stepping);
   EXPECT_EQ(processor.model, kernel.model);
   EXPECT_FALSE(processor.isa.has(Isa::neon));
 }
@@ -142,22 +145,61 @@ TEST(ProcessorTest, HasNeonAndNothingOfX86) {
 }
 #endif
 
-TEST_F(FakeSystem, NamesFromCpuinfo) {
-  write("proc/cpuinfo",
-        "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n"
-        "model name\t:  Intel(R) \x01Xeon(R) Gold \n\nprocessor\t: 1\nmodel name\t: other\n");
+class CpuinfoTest : public FakeSystem {
+ protected:
+  void fill(const std::string& cpuinfo, Processor* processor) {
+    write("proc/cpuinfo", cpuinfo);
+    fill_from_cpuinfo(options_.proc_root + "/cpuinfo", processor);
+  }
+};
+
+TEST_F(CpuinfoTest, OfX86) {
   Processor processor;
-  fill_names(options_.proc_root + "/cpuinfo", &processor);
+  fill(
+      "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n"
+      "model name\t:  Intel(R) \x01Xeon(R) Gold \nstepping\t: 8\n\nprocessor\t: 1\n"
+      "model\t\t: 1\nmodel name\t: other\ncpu\t: of another block\n",
+      &processor);
   EXPECT_EQ(processor.vendor, "GenuineIntel");
   EXPECT_EQ(processor.model, "Intel(R) Xeon(R) Gold");
-  processor.vendor = "";
-  write("proc/cpuinfo", "CPU implementer\t: 0x41\nCPU part\t: 0xd40\n");
-  fill_names(options_.proc_root + "/cpuinfo", &processor);
+  EXPECT_EQ(processor.family, 6);
+  EXPECT_EQ(processor.model_number, 0x8f);
+  EXPECT_EQ(processor.stepping, 8);
+}
+
+TEST_F(CpuinfoTest, OfArm) {
+  Processor processor;
+  fill(
+      "\nprocessor\t: 0\nBogoMIPS\t: 50.00\nCPU implementer\t: 0x41\nCPU architecture: 8\n"
+      "CPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU revision\t: 1\n\nCPU part\t: 0xd40\n"
+      "stepping\t: 7\n",
+      &processor);
   EXPECT_EQ(processor.vendor, "0x41");
-  EXPECT_EQ(processor.model, "Intel(R) Xeon(R) Gold");
-  processor.model = "";
-  fill_names(options_.proc_root + "/cpuinfo", &processor);
-  EXPECT_EQ(processor.model, "0xd40");
+  EXPECT_EQ(processor.model, "0xd0c");
+  EXPECT_EQ(processor.family, 8);
+  EXPECT_EQ(processor.model_number, 0xd0c);
+  EXPECT_EQ(processor.stepping, 0) << "of another CPU";
+}
+
+TEST_F(CpuinfoTest, FillsOnlyWhatIsEmpty) {
+  Processor processor;
+  processor.model = "of CPUID";
+  processor.family = 25;
+  fill("CPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: 0xd40\n", &processor);
+  EXPECT_EQ(processor.vendor, "0x41");
+  EXPECT_EQ(processor.model, "of CPUID");
+  EXPECT_EQ(processor.family, 25);
+  EXPECT_EQ(processor.model_number, 0xd40);
+}
+
+TEST_F(CpuinfoTest, SaysNothingThatIsNotThere) {
+  Processor processor;
+  fill_from_cpuinfo(options_.proc_root + "/nowhere", &processor);
+  fill("model\t: many\ncpu family\t: 99999999999\nstepping\t: -1\n", &processor);
+  EXPECT_EQ(processor.vendor, "");
+  EXPECT_EQ(processor.family, 0);
+  EXPECT_EQ(processor.model_number, 0);
+  EXPECT_EQ(processor.stepping, 0);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ constexpr node_t a = 0, b = 1, c = 2, d = 3;
 const std::vector<Move> legal = {{Rule::read, a},   {Rule::read, b},    {Rule::compute, c},
                                  {Rule::remove, b}, {Rule::compute, d}, {Rule::write, d}};
 
-std::string violation(std::vector<Move> moves, index_t M = 3) {
+std::string violation(const std::vector<Move>& moves, index_t M = 3) {
   return play(small_graph(), moves, M).violation;
 }
 

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "pebble/attention_cdag.hpp"
 #include "pebble/partition.hpp"
 #include "theory/bounds.hpp"
@@ -75,8 +77,10 @@ TEST(Optimum, RecomputationDoesNotHelpHere) {
 // A value between two uses far apart: spilling it costs two words, computing it again none.
 TEST(Optimum, RecomputationHelpsWhereSpillingCosts) {
   Cdag graph;
-  std::vector<node_t> in;
-  for (int i = 0; i < 3; ++i) in.push_back(graph.add({Value::A1, Role::input, 0, i}, {}));
+  std::array<node_t, 3> in;
+  for (int i = 0; i < 3; ++i) {
+    in[static_cast<std::size_t>(i)] = graph.add({Value::A1, Role::input, 0, i}, {});
+  }
   const node_t v = graph.add({Value::S, Role::product}, std::vector{in[0], in[1]});
   const node_t first = graph.add({Value::O, Role::function, 0, 0}, std::vector{v});
   const node_t wide =
@@ -99,6 +103,22 @@ TEST(Optimum, BoundsOfTheGameAreBelow) {
           theory::lower_bound(Pass::backward, theory::AlgorithmClass::P, shape, M);
       EXPECT_LE(bound.words, static_cast<double>(least.words)) << bound.name << " M=" << M;
     }
+  }
+}
+
+// The paper's graph, with room for all of it: every word once, which is the bound.
+TEST(Optimum, CompulsoryWordsAreEnoughWhereEverythingFits) {
+  for (const LayerShape& shape :
+       {LayerShape{1, 1, 1, 1}, LayerShape{1, 2, 1, 1}, LayerShape{2, 1, 1, 1}}) {
+    constexpr index_t M = 64;
+    AttentionCdag cdag;
+    ASSERT_TRUE(AttentionCdag::make(paper_recipe(shape), &cdag).is_ok());
+    Optimum least;
+    const Status found = least_words_once(cdag.graph(), M, most_states, &least);
+    ASSERT_TRUE(found.is_ok()) << found.message();
+    const theory::Bound bound =
+        theory::lower_bound(Pass::backward, theory::AlgorithmClass::P, shape, M);
+    EXPECT_EQ(bound.words, static_cast<double>(least.words)) << shape.n << " " << shape.m;
   }
 }
 

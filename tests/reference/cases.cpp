@@ -95,7 +95,8 @@ LayerInputs<double> integer_case(const CaseShape& shape, Source& source) {
   if (d == 0) return in;
   // Column 0 is for the largest score alone: ..., -2, -1, 1, 2, ..., different in every row of A2.
   const auto different = [](std::size_t j, std::size_t count) {
-    const double value = static_cast<double>(j) - static_cast<double>(count / 2);
+    const std::size_t half = count / 2;
+    const double value = static_cast<double>(j) - static_cast<double>(half);
     return value < 0 ? value : value + 1;
   };
   for (std::size_t j = 0; j < m; ++j) in.A2(j, 0) = different(j, m);
@@ -160,6 +161,7 @@ Matrix<double> random_matrix(std::size_t rows, std::size_t cols, std::uint64_t s
   return Source(seed).normal(rows, cols);
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): `in` is changed, through `moved`
 Matrix<long double> finite_difference(LayerInputs<long double> in,
                                       Matrix<long double> LayerInputs<long double>::*input,
                                       long double step) {

@@ -245,5 +245,38 @@ TEST(BoundsSweep, BoundsNeverRiseWithM) {
   }
 }
 
+// Where another bound becomes the largest, both say the same: none begins or ends with a jump. G3
+// ends where 6 M is the square of a width.
+TEST(BoundsSweep, BoundsAgreeWhereTheLargestChanges) {
+  std::map<std::string, int> seen;
+  for (const Pass pass : {Pass::backward, Pass::forward}) {
+    for (const Tie tie : {Tie::none, Tie::kv, Tie::all}) {
+      for (const index_t d : {24, 130, 700}) {
+        for (const AlgorithmClass algorithms : {AlgorithmClass::P, AlgorithmClass::F}) {
+          const LayerShape shape = {30000, 30000, d, d, tie};
+          const auto best = [&](index_t M) { return lower_bound(pass, algorithms, shape, M); };
+          for (index_t M = 16; M < 40 * shape.n * d; M += M / 8) {
+            index_t low = M, high = M + M / 8;
+            const std::string below = best(low).name, above = best(high).name;
+            if (below == above || (below == "G3" && 6 * low <= d * d && 6 * high > d * d)) continue;
+            while (high - low > 1) {
+              const index_t middle = low + (high - low) / 2;
+              (best(middle).name == below ? low : high) = middle;
+            }
+            if (6 * low <= d * d && 6 * high > d * d) continue;
+            ++seen[below + " " + best(high).name];
+            EXPECT_NEAR(best(low).words / best(high).words, 1, 2 / double(low))
+                << name_of(pass) << " " << name_of(tie) << " d=" << d << " " << below
+                << " M=" << low;
+          }
+        }
+      }
+    }
+  }
+  for (const char* change : {"c b2", "b2 compulsory", "a2 compulsory"}) {
+    EXPECT_GT(seen[change], 5) << change;
+  }
+}
+
 }  // namespace
 }  // namespace ioattn::theory

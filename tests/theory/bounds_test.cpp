@@ -227,6 +227,10 @@ TEST(Bounds, LoomisWhitneyBound) {
                    reads * (2 * nm * 400 + thin * 2 / 3) - 2048 - 2 * nm - 2 * 3000.0 * 400);
   EXPECT_DOUBLE_EQ(at(Pass::forward, d, Tie::all),
                    reads * 2 * 9e6 * 400 - 2048 - 2 * 9e6 - 2 * 3000.0 * 400);
+  // A batch of three: M is had once, and two of three accumulators of dX are not written.
+  EXPECT_DOUBLE_EQ(
+      bound_c(Pass::backward, {n, m, d, d, Tie::none}, M, 3),
+      3 * (reads * (3 * nm * 400 + thin) - 2 * nm - 3 * 3000.0 * 400) - 2048 - 2 * 400.0 * 400);
   // dv = 100: q takes nm dv, G or h min(n, m) d dv; S and U keep their width, so does G.
   EXPECT_DOUBLE_EQ(
       at(Pass::backward, 100, Tie::none),

@@ -211,6 +211,17 @@ TEST(CoreBounds, SetsOfGradientsByWhatTheyNeed) {
   EXPECT_EQ(at({.dW_Q = true, .dk = 8}).a2, layer.a2);
   EXPECT_LT(at({.dW_Q = true, .dk = 8}).g3, layer.g3);
   EXPECT_EQ(at({.dY = true}).a2, bound_a2(Pass::forward, shape, M));
+  // Without p: columns of dA3 are A2 and G or dO whatever is tied, those of dY are A2 and A3.
+  LayerShape kv = shape, all = shape;
+  kv.tie = Tie::kv;
+  all.tie = Tie::all, all.m = all.n;
+  const auto a2_of = [&](const LayerShape& of, const GradientSet& set) {
+    return gradients_bounds(of, set, M).a2;
+  };
+  EXPECT_EQ(a2_of(kv, {.dA3 = true}), bound_a2(Pass::forward, shape, M));
+  EXPECT_EQ(a2_of(kv, {.dY = true}), bound_a2(Pass::forward, kv, M));
+  EXPECT_EQ(a2_of(all, {.dA3 = true}), bound_a2(Pass::backward, all, M));
+  EXPECT_EQ(a2_of(all, {.dY = true}), bound_a2(Pass::forward, all, M));
   EXPECT_EQ(at({.dY = true}).compulsory, (n + 2 * m) * d + n * d + 2 * d * d);
   EXPECT_EQ(at({.dA3 = true}).compulsory, (n + m) * d + n * d + 2 * d * d + m * d);
   EXPECT_EQ(at({.dX = true, .dA1 = true, .dA2 = true}).compulsory, dx.compulsory + n * d + m * d);

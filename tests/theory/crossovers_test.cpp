@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string>
 
+#include "theory/word_level.hpp"
+
 namespace ioattn::theory {
 namespace {
 
@@ -25,13 +27,13 @@ TEST(Crossovers, ClosedForms) {
       {Pass::backward, Tie::none, Schedule::half_dim, Schedule::q_stored, 0.25},
       {Pass::backward, Tie::none, Schedule::stationary, Schedule::half_dim, 1.0 / 9},
       {Pass::backward, Tie::none, Schedule::row_stream, Schedule::weight_resident, 6},
-      // 6x^2 = 6x + 3, 6x^2 = 12x + 9, 3x^2 + 2 = 6x + 3
+      // 6x^2 = 6x + 3, 6x^2 = 12x + 9, 2x^2 + 2x + 2 = 6x + 3
       {Pass::backward, Tie::none, Schedule::stationary, Schedule::row_stream,
        squared_inverse((1 + r3) / 2)},
       {Pass::backward, Tie::none, Schedule::paper_small, Schedule::row_stream,
        squared_inverse(1 + r10 / 2)},
       {Pass::backward, Tie::none, Schedule::stationary, Schedule::q_stored,
-       squared_inverse(1 + 2 / r3)},
+       squared_inverse(1 + std::sqrt(1.5))},
       // 4y = (3y + 2)(1 - 2y), y = x^2
       {Pass::backward, Tie::none, Schedule::q_stored, Schedule::weight_resident,
        12 / (std::sqrt(73.0) - 5)},
@@ -54,6 +56,35 @@ TEST(Crossovers, ClosedForms) {
           << name_of(of.below) << " " << name_of(of.above);
     }
     EXPECT_EQ(found, 1) << name_of(of.below) << " " << name_of(of.above);
+  }
+}
+
+// Leading terms are what exact costs come to from above, for every schedule that has any. Tiles of
+// products have a place in it while they are smaller than d x d.
+TEST(Crossovers, LeadingTermsOfExactCosts) {
+  const index_t n = index_t(1) << 24, d = 4096;
+  const double pairs = double(n) * double(n);
+  for (const Pass pass : {Pass::backward, Pass::forward}) {
+    for (const Tie tie : {Tie::none, Tie::kv}) {
+      int compared = 0;
+      for (int i = 0; i < schedule_count; ++i) {
+        const Schedule schedule = static_cast<Schedule>(i);
+        const bool in_tiles = schedule == Schedule::paper_small || schedule == Schedule::stationary;
+        for (const double mu : {0.02, 0.06, 0.15, 0.3, 0.6, 1.3, 2.5, 4.0, 8.0, 20.0}) {
+          if (in_tiles && mu > 2) continue;
+          const auto leading = leading_cost(pass, schedule, tie, mu);
+          const auto exact = word_level::least_cost(pass, schedule, {n, n, d, d, tie},
+                                                    index_t(mu * double(d) * double(d)));
+          if (!leading || !exact) continue;
+          ++compared;
+          const double ratio = double(exact->total()) / pairs / *leading;
+          EXPECT_TRUE(ratio > 0.998 && ratio < 1.06)
+              << ratio << " " << name_of(pass) << " " << name_of(tie) << " " << name_of(schedule)
+              << " " << mu;
+        }
+      }
+      EXPECT_GT(compared, 20) << name_of(pass) << " " << name_of(tie);
+    }
   }
 }
 

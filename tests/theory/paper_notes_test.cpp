@@ -73,7 +73,7 @@ TEST(PaperNotes, E3PhaseThreeMovesFiveWordsAPair) {
 TEST(PaperNotes, E4NotForAnyM) {
   const LayerShape shape = square(4096, 64);
   const double all = compulsory_bound(Pass::backward, shape);
-  EXPECT_LT(paper_formula(shape, 16 * 4096 * 64), all);  // M > nd
+  EXPECT_LT(paper_formula(shape, index_t(16) * 4096 * 64), all);  // M > nd
   EXPECT_GT(paper_formula(shape, 4096), all);
   // n < sqrt(M): X alone has d^2 words.
   EXPECT_LT(paper_formula(square(2, 64), 1024), 64.0 * 64);

@@ -1,8 +1,7 @@
 #include "theory/random_schedule.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <set>
+#include <map>
 
 namespace ioattn_test {
 
@@ -12,6 +11,8 @@ using ioattn::Tie;
 
 void RandomSchedule::begin() {
   streams_ = below(2) == 0;
+  keeps_most_ = streams_ && below(2) == 0;
+  by_pairs_ = below(2) == 0;
   trace_.clear();
   families_.clear();
   in_memory_.clear();
@@ -89,56 +90,98 @@ void RandomSchedule::emit(const Family& family, index_t i0, index_t i1, index_t 
   }
 }
 
-// Each pass goes over all pairs in blocks; in p_pass p takes q's place (p = f o (q - delta)).
+// How many rows (or columns) fit with what one pair needs of the other side.
+index_t RandomSchedule::most_kept(bool rows, index_t M) const {
+  std::map<int, index_t> kept, streamed;  // by matrix
+  for (const Family& family : families_) {
+    kept[rows ? family.of_rows.first : family.of_columns.first] = family.width;
+    streamed[rows ? family.of_columns.first : family.of_rows.first] = family.width;
+  }
+  index_t each = 0, beside = 2;  // a score and a gradient of it
+  for (const auto& [first, width] : kept) each += width;
+  for (const auto& [first, width] : streamed) beside += width;
+  return std::max<index_t>(1, (M - beside) / each);
+}
+
+// Each pass goes over all pairs in blocks; in p_pass p takes q's place (p = f o (q - delta)). What
+// comes before and after a block of rows is done for each where rows are kept, else for all.
 void RandomSchedule::run_passes(const LayerShape& shape, index_t M, int passes, int p_pass,
-                                const Matrix& scores, const Matrix& q) {
+                                const Matrix& scores, const Matrix& q, const OfRows& before,
+                                const OfRows& after) {
   const index_t n = shape.n, m = shape.m;
+  const bool rows_alone = streams_ && below(2) == 0;
+  if (before && !rows_alone) before(0, n);
   for (int pass = 0; pass < passes; ++pass) {
     const index_t rows_that_fit = between(1, 3) * M / (between(1, 4) * shape.d) + 1;
     index_t r = std::min(n, between(1, std::max<index_t>(1, rows_that_fit)));
     index_t c = below(3) == 0 ? 1 : between(1, std::max<index_t>(1, std::min(m, M / r)));
-    const bool by_rows = below(2) == 0, snake = below(2) == 0;
+    const bool by_rows = rows_alone || (!streams_ && below(2) == 0);
+    const bool snake = below(2) == 0;
     if (streams_) {
-      const index_t kept = std::max<index_t>(1, M / (between(2, 5) * shape.d));
+      const index_t kept =
+          keeps_most_ ? most_kept(by_rows, M) : std::max<index_t>(1, M / (between(2, 5) * shape.d));
       r = by_rows ? std::min(n, kept) : 1;
       c = by_rows ? 1 : std::min(m, kept);
     }
     const int order = int(below(3));
     const index_t outer = by_rows ? n : m, outer_step = by_rows ? r : c;
     const index_t inner = by_rows ? m : n, inner_step = by_rows ? c : r;
+    const auto emit_block = [&](index_t i0, index_t i1, index_t j0, index_t j1) {
+      const auto emit_all = [&](bool scores_first) {
+        for (const Family& family : families_) {
+          const bool is_score = family.kind == Kind::score;
+          if (family.pass == pass && is_score == scores_first) {
+            emit(family, i0, i1, j0, j1, shape, order);
+          }
+        }
+      };
+      emit_all(true);
+      if (pass == p_pass) {
+        for (index_t i = i0; i < i1; ++i) {
+          const auto seen = shape.mask.of_row(i, m);
+          for (index_t j = std::max(j0, seen.begin); j < std::min(j1, seen.end); ++j) {
+            trace_.push_back({q.at(i, j), scores.at(i, j), scores.at(i, j)});
+          }
+        }
+      }
+      emit_all(false);
+    };
     bool back = false;
     for (index_t a = 0; a < outer; a += outer_step) {
+      const index_t a1 = std::min(a + outer_step, outer);
+      if (before && rows_alone) before(a, a1);
       const index_t blocks = ioattn::ceil_div(inner, inner_step);
       for (index_t step = 0; step < blocks; ++step) {
         const index_t b = (back ? blocks - 1 - step : step) * inner_step;
         const index_t i0 = by_rows ? a : b, j0 = by_rows ? b : a;
         const index_t i1 = std::min(i0 + r, n), j1 = std::min(j0 + c, m);
-        const auto emit_all = [&](bool scores_first) {
-          for (const Family& family : families_) {
-            const bool is_score = family.kind == Kind::score;
-            if (family.pass == pass && is_score == scores_first) {
-              emit(family, i0, i1, j0, j1, shape, order);
-            }
-          }
-        };
-        emit_all(true);
-        if (pass == p_pass) {
-          for (index_t i = i0; i < i1; ++i) {
-            const auto seen = shape.mask.of_row(i, m);
-            for (index_t j = std::max(j0, seen.begin); j < std::min(j1, seen.end); ++j) {
-              trace_.push_back({q.at(i, j), scores.at(i, j), scores.at(i, j)});
-            }
-          }
+        if (!by_pairs_) {
+          emit_block(i0, i1, j0, j1);
+          continue;
         }
-        emit_all(false);
+        for (index_t j = j0; j < j1; ++j) {
+          for (index_t i = i0; i < i1; ++i) emit_block(i, i + 1, j, j + 1);
+        }
       }
+      if (after && rows_alone) after(a, a1);
       back = snake && !back;
     }
   }
+  if (after && !rows_alone) after(0, n);
 }
 
 Moved RandomSchedule::layer(const LayerShape& shape, index_t M) {
   begin();
+  return run_layer(shape, M);
+}
+
+Moved RandomSchedule::streamed_layer(const LayerShape& shape, index_t M) {
+  begin();
+  streams_ = keeps_most_ = by_pairs_ = true;
+  return run_layer(shape, M);
+}
+
+Moved RandomSchedule::run_layer(const LayerShape& shape, index_t M) {
   const auto [n, m, d, e, tie, mask] = shape;
   const Matrix a1 = matrix(n, d, true, false);
   const Matrix a2 = tie == Tie::all ? a1 : matrix(m, d, true, false);
@@ -149,7 +192,6 @@ Moved RandomSchedule::layer(const LayerShape& shape, index_t M) {
   const Matrix scores = matrix(n, m, false, false), q = matrix(n, m, false, false);
   const Matrix dx = matrix(d, d, false, true);
   const bool h_form = below(2) == 0;
-  product(s, a1, x, n, d, d, false);
   Family of_q = {Kind::score, {}, {}, q, h_form ? e : d};
   if (h_form) {
     of_q.of_rows = d_o;
@@ -158,20 +200,30 @@ Moved RandomSchedule::layer(const LayerShape& shape, index_t M) {
   } else {
     of_q.of_rows = matrix(n, d, false, false);
     of_q.of_columns = a3;
-    product(of_q.of_rows, d_o, y, n, e, d, true);
   }
   const int p_pass = streams_ ? 0 : int(below(3));
   const int passes = p_pass + 1 + (streams_ ? 0 : int(below(2)));
   add_slices({Kind::score, s, a2, scores, d}, 0, p_pass);
   add_slices(of_q, 0, p_pass);
   add_slices({Kind::row_sum, u, a2, q, d}, p_pass, passes - 1);
-  run_passes(shape, M, passes, p_pass, scores, q);
-  for (index_t k = 0; k < d; ++k) {
-    for (index_t l = 0; l < d; ++l) {
-      for (index_t i = 0; i < n; ++i) trace_.push_back({dx.at(k, l), a1.at(i, k), u.at(i, l)});
+  const auto from_row = [](Matrix matrix, index_t i) {
+    matrix.first = matrix.at(i, 0);
+    return matrix;
+  };
+  const auto before = [&, of_rows = of_q.of_rows, width = d, inner = e](index_t i0, index_t i1) {
+    product(from_row(s, i0), from_row(a1, i0), x, i1 - i0, width, width, false);
+    if (h_form) return;
+    product(from_row(of_rows, i0), from_row(d_o, i0), y, i1 - i0, inner, width, true);
+  };
+  const auto after = [&, width = d](index_t i0, index_t i1) {
+    for (index_t k = 0; k < width; ++k) {
+      for (index_t l = 0; l < width; ++l) {
+        for (index_t i = i0; i < i1; ++i) trace_.push_back({dx.at(k, l), a1.at(i, k), u.at(i, l)});
+      }
     }
-  }
-  return replace(M);
+  };
+  run_passes(shape, M, passes, p_pass, scores, q, before, after);
+  return moved_by_farthest_use(trace_, in_memory_, output_, M);
 }
 
 Moved RandomSchedule::sdpa_forward(const LayerShape& head, index_t M) {
@@ -185,7 +237,7 @@ Moved RandomSchedule::sdpa_forward(const LayerShape& head, index_t M) {
   add_slices({Kind::score, q, k, scores, d}, 0, score_pass);
   add_slices({Kind::row_sum, o, v, scores, e}, score_pass, passes - 1);
   run_passes(head, M, passes, -1, scores, scores);
-  return replace(M);
+  return moved_by_farthest_use(trace_, in_memory_, output_, M);
 }
 
 Moved RandomSchedule::sdpa_backward(const LayerShape& head, const ioattn::SdpaSet& set, index_t M) {
@@ -208,77 +260,7 @@ Moved RandomSchedule::sdpa_backward(const LayerShape& head, const ioattn::SdpaSe
     add_slices({Kind::column_sum, d_o, matrix(m, e, false, true), scores, e}, p_pass, passes - 1);
   }
   run_passes(head, M, passes, set.delta() ? p_pass : -1, scores, gradient);
-  return replace(M);
-}
-
-// Farthest next use; words that would have to be written are kept a little longer.
-Moved RandomSchedule::replace(index_t M) const {
-  constexpr int never = std::numeric_limits<int>::max();
-  const int length = int(trace_.size());
-  const std::size_t words = in_memory_.size();
-  std::vector<int> last(words, never);
-  std::vector<std::array<int, 3>> next(trace_.size());
-  for (int t = length - 1; t >= 0; --t) {
-    const MultiplyAdd& op = trace_[std::size_t(t)];
-    const std::array<int, 3> used = {op.a, op.b, op.c};
-    for (std::size_t i = 0; i < 3; ++i) next[std::size_t(t)][i] = last[std::size_t(used[i])];
-    for (const int word : used) last[std::size_t(word)] = t;
-  }
-  struct State {
-    bool resident = false, dirty = false, in_memory = false;
-    int next = 0;
-  };
-  std::vector<State> state(words);
-  for (std::size_t w = 0; w < words; ++w) state[w].in_memory = in_memory_[w] != 0;
-  std::set<std::pair<int, int>> queues[2];  // clean, dirty: next use and word
-  index_t resident = 0;
-  Moved moved;
-  const auto drop = [&](int word) {
-    State& s = state[std::size_t(word)];
-    queues[s.dirty].erase({s.next, word});
-    if (s.dirty && (s.next != never || output_[std::size_t(word)] != 0)) {
-      ++moved.writes;
-      s.in_memory = true;
-    }
-    s.resident = s.dirty = false;
-    --resident;
-  };
-  for (int t = 0; t < length; ++t) {
-    const MultiplyAdd& op = trace_[std::size_t(t)];
-    const std::array<int, 3> used = {op.a, op.b, op.c};
-    for (std::size_t i = 0; i < 3; ++i) {
-      if (i == 1 && op.b == op.a) continue;
-      State& s = state[std::size_t(used[i])];
-      if (s.resident) {
-        queues[s.dirty].erase({s.next, used[i]});
-      } else {
-        if (resident == M) {
-          int victim = -1;
-          double farthest = -1;
-          for (const int dirty : {0, 1}) {
-            for (auto at = queues[dirty].rbegin(); at != queues[dirty].rend(); ++at) {
-              if (std::find(used.begin(), used.end(), at->second) != used.end()) continue;
-              const double wait = double(std::min(at->first, 2 * length) - t);
-              const double value = wait * (dirty == 1 ? 0.6 : 1);
-              if (value > farthest) farthest = value, victim = at->second;
-              break;
-            }
-          }
-          drop(victim);
-        }
-        if (s.in_memory) ++moved.reads;
-        s.resident = true;
-        ++resident;
-      }
-      if (i == 2) s.dirty = true, s.in_memory = false;
-      s.next = next[std::size_t(t)][i];
-      queues[s.dirty].insert({s.next, used[i]});
-    }
-    for (const int word : used) {
-      if (state[std::size_t(word)].resident && state[std::size_t(word)].next == never) drop(word);
-    }
-  }
-  return moved;
+  return moved_by_farthest_use(trace_, in_memory_, output_, M);
 }
 
 }  // namespace ioattn_test

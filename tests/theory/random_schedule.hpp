@@ -1,28 +1,17 @@
 #pragma once
 
-#include <array>
+#include <functional>
 #include <random>
 #include <vector>
 
 #include "base/problem.hpp"
 #include "base/sdpa.hpp"
+#include "theory/farthest_use.hpp"
 
 // Random algorithms of class F, run word by word: every multiply-add once, one accumulator per
 // entry, whatever order of blocks, slices and products; fast memory is managed by farthest next
 // use.
 namespace ioattn_test {
-
-using ioattn::index_t;
-
-struct Moved {
-  index_t reads = 0, writes = 0;
-  index_t words() const { return reads + writes; }
-};
-
-// One multiply-add, c += a b.
-struct MultiplyAdd {
-  int c, a, b;
-};
 
 class RandomSchedule {
  public:
@@ -30,6 +19,8 @@ class RandomSchedule {
 
   // dX of the layer problem in a random form; the mask hides pairs.
   Moved layer(const ioattn::LayerShape& shape, index_t M);
+  // One that keeps as many rows, or columns, as fit: close to the least where these are many.
+  Moved streamed_layer(const ioattn::LayerShape& shape, index_t M);
   // O of one head, or gradients of it.
   Moved sdpa_forward(const ioattn::LayerShape& head, index_t M);
   Moved sdpa_backward(const ioattn::LayerShape& head, const ioattn::SdpaSet& set, index_t M);
@@ -56,17 +47,22 @@ class RandomSchedule {
 
   Matrix matrix(index_t rows, index_t cols, bool in_memory, bool output);
   void begin();
+  Moved run_layer(const ioattn::LayerShape& shape, index_t M);
   void product(const Matrix& c, const Matrix& a, const Matrix& b, index_t rows, index_t inner,
                index_t cols, bool b_transposed);
+  using OfRows = std::function<void(index_t first, index_t last)>;
   void add_slices(Family family, int first_pass, int last_pass);
   void run_passes(const ioattn::LayerShape& shape, index_t M, int passes, int p_pass,
-                  const Matrix& scores, const Matrix& q);
+                  const Matrix& scores, const Matrix& q, const OfRows& before = {},
+                  const OfRows& after = {});
+  index_t most_kept(bool rows, index_t M) const;
   void emit(const Family& family, index_t i0, index_t i1, index_t j0, index_t j1,
             const ioattn::LayerShape& shape, int order);
-  Moved replace(index_t M) const;
 
   std::mt19937_64 generator_;
-  bool streams_ = false;  // one pass over single rows or columns, past as many as may fit
+  bool streams_ = false;   // one pass over single rows or columns, past as many as may fit
+  bool by_pairs_ = false;  // all that is done with a pair, then the next pair
+  bool keeps_most_ = false;
   std::vector<MultiplyAdd> trace_;
   std::vector<Family> families_;
   std::vector<char> in_memory_, output_;

@@ -42,6 +42,8 @@ TEST(SparseBounds, TheWorstCaseIsNotTheCaseAtHandIdentity) {
   const SparseProducts products = {2 * n, n, false, true};
   EXPECT_LE(sparse_products_bound(identity(n), products, 64), moved);
   EXPECT_EQ(sparse_products_bound(identity(n), products, 64), moved);  // and it is met
+  const SparseProducts tied = {2 * n, n, true, true};                  // A2 = A1 is read once
+  EXPECT_EQ(sparse_products_bound(identity(n), tied, 64), moved - n);
 }
 
 // One dense product, A1 X with n = 4096, d = 16, M = 64: counted blocks move a sixth of the claim.

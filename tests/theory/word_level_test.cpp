@@ -332,7 +332,7 @@ TEST(WordLevel, NaiveWithoutReuseIsThePapersWithSingleWords) {
                 paper_small_backward(shape, 5)->total());
       blocks.r = 3;
       EXPECT_EQ(io_cost(Pass::backward, Schedule::paper_small, shape, blocks).total().words(),
-                paper_small_backward(shape, 4 * 3 * 3)->total());
+                paper_small_backward(shape, index_t(4) * 3 * 3)->total());
     }
   }
 }

@@ -41,7 +41,7 @@ bool take(std::string_view* text, T* value) {
 }  // namespace
 
 std::vector<int> RecordingPerf::threads() {
-  const std::vector<int> ids = system_.threads();
+  std::vector<int> ids = system_.threads();
   text_ += "threads";
   for (const int id : ids) text_ += " " + std::to_string(id);
   text_ += "\n";
