@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "instruments/created_memory.hpp"
 #include "tune/traffic_simulation.hpp"
 
@@ -66,7 +68,17 @@ const tune::TrafficLine& line_of(const Traffic& traffic, const std::string& key)
   return traffic.lines.front();
 }
 
-class TrafficOfPlans : public testing::TestWithParam<Case> {};
+// Plans and traces are those of AVX2's register tiles, so that they are the same on every CPU.
+class TrafficOfPlans : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    setenv("IOATTN_ISA", "avx2", 1);
+    const kernels::Kernels* kernels = nullptr;
+    const Status found = api::selected_kernels(&kernels);
+    if (!found.is_ok()) GTEST_SKIP() << found.message();
+  }
+  void TearDown() override { unsetenv("IOATTN_ISA"); }
+};
 
 TEST_P(TrafficOfPlans, IsWhatTheyCount) {
   const Case& c = GetParam();
