@@ -32,6 +32,16 @@ index_t round_up_to_power(index_t n) {
   return power;
 }
 
+// Where words decide, a quarter of the side of a square of M words. Narrower blocks leave a little
+// more to the tiles, but rows that lie a power of two apart meet in few of a cache's sets, the
+// fewer the narrower: at n = 1024, d = 512 blocks of a line miss an L2 of 16 ways half as often
+// again as one without ways.
+index_t least_width(index_t M) {
+  index_t w = 1;
+  while (64 * w * w <= M) w *= 2;
+  return w;
+}
+
 double product(index_t x, index_t y) { return static_cast<double>(x) * static_cast<double>(y); }
 
 }  // namespace
@@ -115,7 +125,8 @@ Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_bl
       for (index_t c = most; c >= 4 * panel; c = round_down(3 * c / 4, panel))
         consider(with(c, rho, w));
     };
-    for (index_t w = longest_w; w >= std::min(whole.lanes, std::max(shape.d, shape.dv)); w /= 2) {
+    const index_t least_w = whole.lanes > 1 ? std::max(whole.lanes, least_width(within.M)) : 1;
+    for (index_t w = longest_w; w >= std::min(least_w, std::max(shape.d, shape.dv)); w /= 2) {
       if (w > 1 && w / 2 >= std::max(shape.d, shape.dv)) continue;
       for (index_t rho = round_up_to_power(shape.n); rho >= least_rho; rho /= 2) {
         consider_keys(rho, w);
