@@ -227,6 +227,7 @@ void add_grad_command(CLI::App* app) {
   add_schedule(command, &options->run.schedule);
   command->add_flag("--literal", options->run.literal,
                     "paper_large with the paper's own block sizes, although they exceed M");
+  add_objective(command, &options->run.objective);
   add_integer(command, "--M", &options->run.M, 1, largest_words,
               "words of fast memory, exact (default: this machine's L2)");
   add_dtype(command, &options->dtype)->description("f32 or f64 (default: that of A1)");

@@ -23,6 +23,7 @@ struct PlanOptions {
   std::optional<DType> dtype;
   Pass pass = Pass::backward;
   api::RunOptions run;
+  bool level_is_given = false;
   bool explain = false, json = false;
 };
 
@@ -52,10 +53,14 @@ LevelPlan plan_level(const PlanOptions& options, const LayerProblem& problem,
 std::vector<LevelPlan> other_levels(const PlanOptions& options, const LayerProblem& problem) {
   std::vector<LevelPlan> levels;
   for (const int level : {1, 2}) {
-    if (options.run.M == 0 && options.run.cache_level == level) continue;
+    const int own = level_of(options.run.objective, options.run.cache_level);
+    if (options.run.M == 0 && own == level) continue;
     api::RunOptions run = options.run;
     run.M = 0;
     run.cache_level = level;
+    if (run.objective != api::Objective::time) {
+      run.objective = level == 1 ? api::Objective::words_l1 : api::Objective::words_l2;
+    }
     levels.push_back(plan_level(options, problem, run));
   }
   return levels;
@@ -123,10 +128,12 @@ Json level_json(const LevelPlan& level) {
   return json;
 }
 
-void print_plan_json(const LevelPlan& chosen, const std::vector<LevelPlan>& others) {
+void print_plan_json(const LevelPlan& chosen, const std::vector<LevelPlan>& others,
+                     api::Objective objective) {
   Json json;
   json["problem"] = to_text(chosen.request.problem);
   json["pass"] = name_of(chosen.request.pass);
+  json["objective"] = name_of(objective);
   json.update(level_json(chosen));
   json.erase("reason");
   json["candidates"] = Json::array();
@@ -171,8 +178,10 @@ void print_level(const LevelPlan& level) {
              level.plan ? to_text(*level.plan) : level.reason);
 }
 
-void print_plan(const LevelPlan& chosen, const std::vector<LevelPlan>& others) {
+void print_plan(const LevelPlan& chosen, const std::vector<LevelPlan>& others,
+                api::Objective objective) {
   fmt::print("{}, {} pass\n", to_text(chosen.request.problem), name_of(chosen.request.pass));
+  fmt::print("objective: {}\n", name_of(objective));
   fmt::print("plan: {}\n", to_text(*chosen.plan));
   print_level(chosen);
   Table table({"schedule", "form", "least M", "words", "multiply-adds", "footprint", "scratch",
@@ -205,9 +214,16 @@ void run_plan(const PlanOptions& options) {
   if (!chosen.plan) throw UsageError(chosen.reason);
   const std::vector<LevelPlan> others = other_levels(options, problem);
   if (options.json) {
-    print_plan_json(chosen, others);
+    print_plan_json(chosen, others, options.run.objective);
   } else {
-    print_plan(chosen, others);
+    print_plan(chosen, others, options.run.objective);
+  }
+}
+
+void check_level(const PlanOptions& options) {
+  const int named = level_of(options.run.objective, options.run.cache_level);
+  if (options.level_is_given && named != options.run.cache_level) {
+    throw UsageError("--level is not that of --objective");
   }
 }
 
@@ -217,6 +233,7 @@ void add_level(CLI::App* command, PlanOptions* options, CLI::Option* M) {
       throw CLI::ValidationError("--level", "\"" + text + "\" is not L1, L2 or L3");
     }
     options->run.cache_level = text[1] - '0';
+    options->level_is_given = true;
   };
   command
       ->add_option_function<std::string>("--level", parse,
@@ -239,6 +256,7 @@ void add_plan_command(CLI::App* app) {
   CLI::Option* M = add_integer(command, "--M", &options->run.M, 1, largest_words,
                                "words of fast memory, exact (default: of the level)");
   add_level(command, options.get(), M);
+  add_objective(command, &options->run.objective);
   add_schedule(command, &options->run.schedule);
   command->add_flag("--literal", options->run.literal,
                     "paper_large with the paper's own block sizes, although they exceed M");
@@ -248,7 +266,10 @@ void add_plan_command(CLI::App* app) {
                     "of SDPA: the candidates, what they are predicted to take, and why one won "
                     "(of the layer problem that is told anyway)");
   add_json(command, &options->json);
-  command->callback([options] { run_plan(*options); });
+  command->callback([options] {
+    check_level(*options);
+    run_plan(*options);
+  });
 }
 
 }  // namespace ioattn::tune

@@ -265,6 +265,7 @@ void add_sdpa_command(CLI::App* app) {
   CLI::Option* given = add_scale(command, scale.get());
   given->description("of the scores (default: 1 / sqrt(d))");
   options->mask.add(command);
+  add_objective(command, &options->run.objective);
   add_integer(command, "--M", &options->run.M, 1, largest_words,
               "words of fast memory, exact (default: this machine's L2)");
   add_dtype(command, &options->dtype, DTypes::sdpa)

@@ -59,6 +59,14 @@ void add_levels(CLI::App* command, std::vector<int>* levels) {
 
 }  // namespace
 
+std::vector<api::Objective> MeasureOptions::objectives_at(int level) const {
+  std::vector<api::Objective> at;
+  for (const api::Objective one : objectives)
+    if (level_of(one, level) == level) at.push_back(one);
+  if (at.empty()) at.push_back(api::Objective::time);
+  return at;
+}
+
 const machine::CacheLevel& cache_of(int level) {
   const machine::CacheLevel* cache = machine::this_machine().cache(level);
   if (cache == nullptr) throw UsageError(fmt::format("no L{} cache was found", level));
@@ -71,6 +79,17 @@ void MeasureOptions::add(CLI::App* app) {
   add_layer_files(app, &paths, false);
   add_pass(app, &pass);
   add_levels(app, &levels);
+  app->add_option_function<std::string>(
+         "--objective",
+         [this](const std::string& text) {
+           objectives.clear();
+           for (const std::string& name : CLI::detail::split(text, ',')) {
+             objectives.push_back(objective_of(name));
+           }
+         },
+         "what plans have least of, each a plan of its own: a list of time, words@L1 and words@L2, "
+         "which is for its level alone (default: time)")
+      ->type_name("LIST");
   app->add_option_function<std::string>(
          "--sweep-M", [this](const std::string& text) { sweep = parse_sweep(text); },
          "words of fast memory, each with a plan of its own: a list, or FROM:TO:COUNT in equal "

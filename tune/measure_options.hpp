@@ -20,7 +20,11 @@ struct MeasureOptions {
   std::optional<DType> dtype;
   Pass pass = Pass::backward;
   std::vector<int> levels = {1, 2};
+  std::vector<api::Objective> objectives = {api::Objective::time};
   std::vector<index_t> sweep;
+
+  // Those that a plan for the level may have; time if there is no other.
+  std::vector<api::Objective> objectives_at(int level) const;
   bool simulate = false;
   api::RunOptions run;
   CounterOptions counters;

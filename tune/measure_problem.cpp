@@ -38,14 +38,16 @@ std::unique_ptr<TrafficCase> case_of(const MeasureOptions& options) {
 
 // The blocks fit in M words of the level, whether or not a level beyond it would hold more.
 Traffic measure_at(const machine::CacheLevel& cache, index_t M, index_t capacity_bytes,
-                   const MeasureOptions& options, TrafficCase* problem) {
+                   api::Objective objective, const MeasureOptions& options, TrafficCase* problem) {
   Traffic traffic;
   traffic.line_bytes = cache.line_bytes > 0 ? cache.line_bytes : 64;
   traffic.ways = cache.ways;
   traffic.capacity_bytes = capacity_bytes;
   api::RunOptions run = options.run;
   run.M = M;
+  run.objective = objective;
   traffic.plan = problem->plan(run);
+  traffic.plan.objective = name_of(objective);
   instruments::IoCounter counter;
   instruments::CreatedMemory created(&counter);
   problem->run(&created, nullptr);
@@ -73,10 +75,13 @@ ProblemMeasured measure_problem(const MeasureOptions& options, CounterSetup* set
   for (const int level : options.levels) {
     const machine::CacheLevel& cache = cache_of(level);
     const index_t M = machine::fast_memory(cache, report.dtype).words;
-    report.levels.push_back(measure_at(cache, M, cache.share_bytes, options, problem.get()));
-    report.levels.back().plan.level = fmt::format("L{}", level);
-    if (options.perf) {
-      hardware.push_back(count_hardware(level, cache.size_bytes, problem.get(), setup));
+    for (const api::Objective objective : options.objectives_at(level)) {
+      report.levels.push_back(
+          measure_at(cache, M, cache.share_bytes, objective, options, problem.get()));
+      report.levels.back().plan.level = fmt::format("L{}", level);
+      if (options.perf) {
+        hardware.push_back(count_hardware(level, cache.size_bytes, problem.get(), setup));
+      }
     }
   }
   const machine::CacheLevel& last = cache_of(options.levels.back());
@@ -87,7 +92,9 @@ ProblemMeasured measure_problem(const MeasureOptions& options, CounterSetup* set
       line.show(fmt::format("measuring {} of {}", report.sweep.size() + 1, options.sweep.size()));
       const double bytes = static_cast<double>(M * size_of(report.dtype));
       const auto capacity = static_cast<index_t>(std::llround(bytes / memory.fraction));
-      report.sweep.push_back(measure_at(last, M, capacity, options, problem.get()));
+      report.sweep.push_back(measure_at(last, M, capacity,
+                                        options.objectives_at(options.levels.back()).front(),
+                                        options, problem.get()));
     }
   }
   if (!options.html.empty()) write_html(report, options.html);

@@ -100,6 +100,22 @@ CLI::Option* add_pass(CLI::App* app, Pass* pass) {
       ->type_name("PASS");
 }
 
+api::Objective objective_of(const std::string& name) {
+  api::Objective objective{};
+  if (!api::parse_objective(name, &objective)) {
+    wrong("--objective", "\"" + name + "\" is not time, words@L1 or words@L2");
+  }
+  return objective;
+}
+
+CLI::Option* add_objective(CLI::App* app, api::Objective* objective) {
+  return app
+      ->add_option_function<std::string>(
+          "--objective", [=](const std::string& name) { *objective = objective_of(name); },
+          "what the plan has least of: time, words@L1 or words@L2 (default: time)")
+      ->type_name("NAME");
+}
+
 CLI::Option* add_json(CLI::App* app, bool* json) {
   return app->add_flag("--json", *json, "print one JSON object in place of tables");
 }

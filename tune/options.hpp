@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "api/session.hpp"
 #include "base/problem.hpp"
 #include "base/schedule.hpp"
 
@@ -24,6 +25,9 @@ CLI::Option* add_tie(CLI::App* app, Tie* tie);
 enum class DTypes : std::uint8_t { layer, sdpa };
 CLI::Option* add_dtype(CLI::App* app, std::optional<DType>* dtype, DTypes which = DTypes::layer);
 CLI::Option* add_pass(CLI::App* app, Pass* pass);
+// --objective: time, words@L1 or words@L2.
+CLI::Option* add_objective(CLI::App* app, api::Objective* objective);
+api::Objective objective_of(const std::string& name);  // throws CLI::ValidationError
 CLI::Option* add_json(CLI::App* app, bool* json);
 
 // --scale S, a finite number.

@@ -13,7 +13,11 @@ double predicted(const api::SearchReport& report, std::size_t i) {
   return report.candidates[i].estimate.time / report.candidates[0].estimate.time;
 }
 
-std::string why(const std::string& origin, const wisdom::Verdict& verdict) {
+std::string why(const std::string& origin, const wisdom::Verdict& verdict,
+                api::Objective objective) {
+  if (objective != api::Objective::time) {
+    return "the fewest words; among equals the least predicted time";
+  }
   if (origin == "wisdom") return "a search found it the fastest";
   const std::string reason = std::string(name_of(verdict.reason)) + ": " + verdict.message;
   return "the least predicted time; no wisdom has a say (" + reason + ")";
@@ -103,6 +107,7 @@ void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& s
     object["pass"] = api::name_of_pass(set);
     object["plan"] = to_text(plan);
     object["origin"] = origin.name;
+    object["objective"] = name_of(options.objective);
     object["wisdom"] = {{"code", name_of(origin.wisdom.reason)},
                         {"message", origin.wisdom.message}};
     object["level"] = plan.level;
@@ -111,7 +116,7 @@ void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& s
     object["footprint"] = total.footprint;
     object["fma"] = estimate.fma;
     if (explain) {
-      object["why"] = why(origin.name, origin.wisdom);
+      object["why"] = why(origin.name, origin.wisdom, options.objective);
       object["candidates"] = candidates_json(report);
     }
     print_json(object);
@@ -121,10 +126,11 @@ void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& s
              to_text(problem), api::name_of_pass(set), to_text(plan), plan.level,
              grouped(estimate.M), grouped(total.footprint), grouped(total.words()),
              grouped(estimate.fma));
-  fmt::print("origin: {}\n", origin.name);
+  fmt::print("origin: {}\nobjective: {}\n", origin.name, name_of(options.objective));
   if (!explain) return;
   fmt::print("why: {}\ncandidates, for {}, and their predicted times:\n{}",
-             why(origin.name, origin.wisdom), to_text(report.timed), candidates_text(report));
+             why(origin.name, origin.wisdom, options.objective), to_text(report.timed),
+             candidates_text(report));
 }
 
 }  // namespace ioattn::tune

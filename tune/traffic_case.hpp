@@ -21,6 +21,7 @@ struct TrafficPlan {
   std::string level;  // whose M the blocks fit in
   index_t M = 0;
   std::string text, schedule;
+  std::string objective;  // that the plan served
   theory::IoCost formula;
   Mask mask;              // under one the footprint of the formula is an upper bound
   theory::Bound bound;    // for M, or for what the plan keeps if that is more

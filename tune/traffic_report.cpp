@@ -45,6 +45,7 @@ void add_rows(const Traffic& t, Table* table) {
 Json traffic_json(const Traffic& t) {
   Json json;
   json["level"] = t.plan.level;
+  json["objective"] = t.plan.objective;
   json["M"] = t.plan.M;
   json["capacity_bytes"] = t.capacity_bytes;
   json["line_bytes"] = t.line_bytes;
@@ -85,9 +86,10 @@ double expected_out(const Traffic& t) { return real(t.count.writes + t.created_m
 std::string to_text(const TrafficReport& report) {
   std::string text = fmt::format("{}, {} pass\n", report.problem, name_of(report.pass));
   for (const Traffic& t : report.levels) {
-    text += fmt::format("{}: {}; M = {} words, {} created, {} if score tiles count once\n  {}\n",
-                        t.plan.level, cache_text(t), grouped(t.plan.M), grouped(t.count.created),
-                        grouped(t.created_memory), t.plan.text);
+    text += fmt::format(
+        "{}, for {}: {}; M = {} words, {} created, {} if score tiles count once\n  {}\n",
+        t.plan.level, t.plan.objective, cache_text(t), grouped(t.plan.M), grouped(t.count.created),
+        grouped(t.created_memory), t.plan.text);
     Table table({"words", "in", "out", "in + out", "ratio", "over compulsory", "in / expected",
                  "out / expected"});
     add_rows(t, &table);

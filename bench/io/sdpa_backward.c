@@ -1,9 +1,11 @@
 /* dQ, dK and dV of one head, so many times, on one thread, for a simulator to watch:
- *   sdpa_backward N D REPETITIONS [PLAN]
+ *   sdpa_backward N D REPETITIONS [OBJECTIVE | PLAN]
  * Two runs that differ by one repetition differ by the misses of one backward pass. PLAN is the
- * text of a plan; without one the library plans. The plan is printed. */
+ * text of a plan; without one the library plans, for the OBJECTIVE time, words@L1 or words@L2. The
+ * plan is printed. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ioattn/ioattn.h"
 
@@ -34,7 +36,7 @@ static int print_plan(const ioattn_plan* plan) {
 
 int main(int argc, char** argv) {
   if (argc < 4 || argc > 5) {
-    fprintf(stderr, "usage: sdpa_backward N D REPETITIONS [PLAN]\n");
+    fprintf(stderr, "usage: sdpa_backward N D REPETITIONS [OBJECTIVE | PLAN]\n");
     return 2;
   }
   const long n = strtol(argv[1], NULL, 10), d = strtol(argv[2], NULL, 10);
@@ -64,12 +66,20 @@ int main(int argc, char** argv) {
                                        .v = arrays[2]};
   const ioattn_sdpa_gradients gradients = {
       .struct_size = sizeof gradients, .dq = arrays[5], .dk = arrays[6], .dv = arrays[7]};
-  const ioattn_options options = {.struct_size = sizeof options, .threads = 1};
+  ioattn_options options = {.struct_size = sizeof options, .threads = 1};
+  const char* text = argc == 5 ? argv[4] : "time";
+  const char* objectives[] = {"time", "words@L1", "words@L2"}; /* as ioattn_objective has them */
+  for (int i = 0; i < 3; ++i) {
+    if (strcmp(text, objectives[i]) != 0) continue;
+    options.objective = i;
+    text = NULL;
+    break;
+  }
 
   ioattn_plan* plan = NULL;
   ioattn_status status =
-      argc == 5
-          ? ioattn_sdpa_plan_parse(IOATTN_BACKWARD, &problem, &gradients, &options, argv[4], &plan)
+      text != NULL
+          ? ioattn_sdpa_plan_parse(IOATTN_BACKWARD, &problem, &gradients, &options, text, &plan)
           : ioattn_sdpa_plan_create(IOATTN_BACKWARD, &problem, &gradients, &options, &plan);
   size_t bytes = 0;
   if (status == IOATTN_OK) status = ioattn_plan_workspace_size(plan, &bytes);

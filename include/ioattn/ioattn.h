@@ -140,6 +140,14 @@ typedef enum ioattn_rigor {
   IOATTN_WISDOM_ONLY = 3 /**< as wisdom says, else IOATTN_UNSUPPORTED */
 } ioattn_rigor;
 
+/** What a plan has least of. Words decide for whoever shares a memory bandwidth that is the limit;
+ * the plan with the fewest is seldom the fastest. */
+typedef enum ioattn_objective {
+  IOATTN_TIME = 0,     /**< estimated time */
+  IOATTN_WORDS_L1 = 1, /**< words that cross L1, counted with M of L1, or fast_memory_words */
+  IOATTN_WORDS_L2 = 2  /**< words that cross L2, counted with M of L2, or fast_memory_words */
+} ioattn_objective;
+
 /** How to run. A null pointer, or zeros after struct_size, means the defaults. */
 typedef struct ioattn_options {
   size_t struct_size;  /**< sizeof(ioattn_options) */
@@ -158,6 +166,8 @@ typedef struct ioattn_options {
   double time_limit_seconds; /**< of a search, where shorter; 0: that of the rigor */
   int32_t reproducible; /**< not 0: wisdom has no say, so that results are bit-identical on every
                            machine with the same caches and instruction set */
+  int64_t objective; /**< an ioattn_objective. Where words decide, plans are estimated, wisdom has
+                        no say, and cache_level is 0 or the objective's. */
 } ioattn_options;
 
 /** O [n, dv] and LSE [n]. A null output is not wanted. o_stride: elements from row to row, 0: dv.
@@ -405,7 +415,8 @@ IOATTN_API ioattn_status ioattn_plan_text(const ioattn_plan* plan, char* buffer,
  * phase, and "stored" lists what is kept in memory between phases: "delta", rowsum(O o dO)
  * [batch, heads, n], and "dQ" before it is rounded to 16 bits. Words are those of the dtype: of
  * 16 bits, a float weighs 2. "origin" is "estimate", "measure", "patient", "wisdom" or, of a plan
- * that was parsed, "text". The buffer as in ioattn_plan_text(). */
+ * that was parsed, "text". "objective" is what the plan has least of, "time", "words@L1" or
+ * "words@L2"; of a plan that was parsed null. The buffer as in ioattn_plan_text(). */
 IOATTN_API ioattn_status ioattn_plan_describe(const ioattn_plan* plan, char* buffer, size_t size,
                                               size_t* needed);
 

@@ -55,14 +55,15 @@ struct Matrix {
 
 /** How to run; the defaults are those of ioattn_options. */
 struct Options {
-  int threads = 0;                      /**< at most so many; 0: all that are granted */
-  int cache_level = 0;                  /**< 1, 2 or 3; 0: 2 */
-  std::int64_t fast_memory = 0;         /**< M in words, exact; 0: from the machine */
-  std::int64_t memory_limit = 0;        /**< bytes of scratch memory; 0: O(n d), never n x m */
-  std::string schedule;                 /**< a schedule's name; empty: the planner chooses */
-  ioattn_rigor rigor = IOATTN_ESTIMATE; /**< how a plan of SDPA is found */
-  double time_limit_seconds = 0;        /**< of a search, where shorter; 0: that of the rigor */
-  bool reproducible = false;            /**< wisdom has no say */
+  int threads = 0;                          /**< at most so many; 0: all that are granted */
+  int cache_level = 0;                      /**< 1, 2 or 3; 0: 2 */
+  std::int64_t fast_memory = 0;             /**< M in words, exact; 0: from the machine */
+  std::int64_t memory_limit = 0;            /**< bytes of scratch memory; 0: O(n d), never n x m */
+  std::string schedule;                     /**< a schedule's name; empty: the planner chooses */
+  ioattn_rigor rigor = IOATTN_ESTIMATE;     /**< how a plan of SDPA is found */
+  double time_limit_seconds = 0;            /**< of a search, where shorter; 0: that of the rigor */
+  bool reproducible = false;                /**< wisdom has no say */
+  ioattn_objective objective = IOATTN_TIME; /**< what the plan has least of */
 
   /** For the C functions; valid while this object is unchanged. */
   ioattn_options c() const {
@@ -76,6 +77,7 @@ struct Options {
     options.rigor = rigor;
     options.time_limit_seconds = time_limit_seconds;
     options.reproducible = reproducible ? 1 : 0;
+    options.objective = objective;
     return options;
   }
 };

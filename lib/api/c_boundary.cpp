@@ -72,6 +72,21 @@ Status run_options(const ioattn_options* options, RunOptions* run) {
   if (options->reproducible != 0 && rigor != IOATTN_ESTIMATE) {
     return invalid("options: reproducible plans are estimated: rigor is IOATTN_ESTIMATE");
   }
+  const int64_t objective = options->objective;
+  if (objective < IOATTN_TIME || objective > IOATTN_WORDS_L2) {
+    return invalid("options: objective is none of ioattn_objective");
+  }
+  if (objective != IOATTN_TIME) {
+    if (rigor != IOATTN_ESTIMATE) {
+      return invalid(
+          "options: only for time is there a search or wisdom: rigor is IOATTN_ESTIMATE");
+    }
+    const int level = objective == IOATTN_WORDS_L1 ? 1 : 2;
+    if (options->cache_level != 0 && options->cache_level != level) {
+      return invalid("options: cache_level is not that of the objective");
+    }
+  }
+  run->objective = static_cast<Objective>(objective);
   run->rigor = static_cast<wisdom::Rigor>(rigor);
   run->time_limit_seconds = options->time_limit_seconds;
   run->reproducible = options->reproducible != 0;

@@ -30,6 +30,14 @@ void add_cost(const theory::IoCost& cost, JsonObject* json) {
   json->add("footprint", cost.footprint);
 }
 
+void add_objective(const char* objective, JsonObject* json) {
+  if (objective == nullptr) {
+    json->add_json("objective", "null");
+  } else {
+    json->add("objective", objective);
+  }
+}
+
 void add_totals(const theory::IoCost& total, JsonObject* json) {
   add_cost(total, json);
   json->add("words", total.words());

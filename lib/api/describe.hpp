@@ -46,6 +46,7 @@ void add_kernel(const PlanOfPasses& plan, JsonObject* json) {
   json->add("tile_rows", index_t(plan.tile_rows));
   json->add("tile_cols", index_t(plan.tile_cols));
 }
+void add_objective(const char* objective, JsonObject* json);  // null: unknown
 void add_totals(const theory::IoCost& total, JsonObject* json);
 void add_bound(const theory::BoundSet& bounds, theory::AlgorithmClass algorithms, JsonObject* json);
 void add_work(index_t fma, index_t workspace_bytes, JsonObject* json);

@@ -77,6 +77,7 @@ std::string LayerPlan::describe() const {
   json.add("pass", name_of(goal_.pass));
   if (!is_forward()) json.add_json("gradients", names_of(set));
   json.add("plan", text());
+  add_objective(objective_, &json);
   json.add("schedule", name_of(schedule));
   json.add("variant", to_text(variant));
   json.add_json("blocks", blocks_json(variant, blocks));

@@ -80,6 +80,7 @@ std::string SdpaPlan::describe() const {
   }
   json.add("plan", text());
   json.add("origin", origin_.name);
+  add_objective(objective_, &json);
   add_kernel(plan_, &json);
   json.add("threads", index_t(threads_));
   json.add("level", plan_.level);

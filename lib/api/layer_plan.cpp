@@ -17,6 +17,7 @@ Status LayerPlan::create(const Goal& goal, const RunOptions& options, LayerPlan*
                ? plan::make_plan(request, &result->forward_, &chosen)
                : plan::make_gradient_plan(request, goal.gradients, &result->backward_, &estimate);
   if (!status.is_ok()) return status;
+  result->objective_ = name_of(options.objective);
   result->M_ = result->is_forward() ? plan::words_of_M(request, chosen) : estimate.M;
   return result->finish(options);
 }

@@ -61,6 +61,7 @@ class LayerPlan {
   index_t M_ = 0;
   int threads_ = 1;
   index_t workspace_bytes_ = 0;
+  const char* objective_ = nullptr;  // null: of a text
 };
 
 }  // namespace ioattn::api

@@ -84,11 +84,13 @@ Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
   request->M = layer.M;
   request->outer_M = layer.outer_M;
   request->tile = layer.tile;
+  request->price = layer.price;
   return status;
 }
 
 bool takes_wisdom(const RunOptions& options) {
-  return options.M == 0 && options.cache_level == 2 && !options.reproducible;
+  return options.M == 0 && options.cache_level == 2 && !options.reproducible &&
+         options.objective == Objective::time;
 }
 
 SdpaShape shape_to_plan(SdpaShape shape) {

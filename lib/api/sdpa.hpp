@@ -47,7 +47,7 @@ Status plan_sdpa(const SdpaProblem& problem, const SdpaSet& set, const RunOption
                  PlanOrigin* origin = nullptr);
 
 // What the planner is asked for a valid problem; whether wisdom has a say: not where the caller
-// gives M, or the level that decides.
+// gives M, the level that decides, or another objective than time.
 Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
                     plan::SdpaRequest* request);
 bool takes_wisdom(const RunOptions& options);

@@ -25,6 +25,7 @@ Status SdpaPlan::create(const Goal& goal, const RunOptions& options, SdpaPlan* r
   if (!status.is_ok()) return status;
   if (searches && result->origin_.wisdom.is_ok()) result->origin_.name = name_of(options.rigor);
   result->M_ = estimate.M;
+  result->objective_ = name_of(options.objective);
   return result->finish(options);
 }
 

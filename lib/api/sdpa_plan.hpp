@@ -55,6 +55,7 @@ class SdpaPlan {
   int threads_ = 1;
   index_t workspace_bytes_ = 0;
   PlanOrigin origin_;
+  const char* objective_ = nullptr;  // null: of a text
 };
 
 }  // namespace ioattn::api

@@ -185,8 +185,9 @@ Status search_sdpa(const SdpaProblem& problem, const std::optional<SdpaSet>& set
   Status status = validate_problem(problem);
   if (!status.is_ok()) return status;
   if (!takes_wisdom(options)) {
-    return Status::error(StatusCode::unsupported,
-                         "a search takes M and the level that decides from the machine");
+    return Status::error(
+        StatusCode::unsupported,
+        "a search is for time, with M and the level that decides from the machine");
   }
   report->timed = timed_problem(problem, set, granted_threads(options.threads));
   report->threads = threads_for(work_of(report->timed.shape), options);

@@ -8,6 +8,21 @@
 
 namespace ioattn::api {
 
+const char* name_of(Objective objective) {
+  return objective == Objective::time       ? "time"
+         : objective == Objective::words_l1 ? "words@L1"
+                                            : "words@L2";
+}
+
+bool parse_objective(std::string_view name, Objective* objective) {
+  for (const Objective one : {Objective::time, Objective::words_l1, Objective::words_l2}) {
+    if (name != name_of(one)) continue;
+    *objective = one;
+    return true;
+  }
+  return false;
+}
+
 Status selected_kernels(const kernels::Kernels** kernels) {
   return kernels::select_kernels(machine::this_machine().isa, std::getenv("IOATTN_ISA"), kernels);
 }
@@ -52,18 +67,21 @@ Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
   request->literal = options.literal;
   request->memory_limit_bytes = options.memory_limit_bytes;
   request->tile = kernels->tile(problem.dtype);
+  request->price = plan::price_of(options.objective == Objective::time ? plan::Objective::time
+                                                                       : plan::Objective::words);
   if (options.M > 0) {
     request->level = "M";
     request->M = options.M;
     return Status::ok();
   }
-  const machine::CacheLevel* cache = machine::this_machine().cache(options.cache_level);
+  const int level = level_of(options.objective, options.cache_level);
+  const machine::CacheLevel* cache = machine::this_machine().cache(level);
   if (cache == nullptr) {
-    return Status::error(StatusCode::unsupported, "no L%d cache was found", options.cache_level);
+    return Status::error(StatusCode::unsupported, "no L%d cache was found", level);
   }
-  request->level = {'L', static_cast<char>('0' + options.cache_level)};
+  request->level = {'L', static_cast<char>('0' + level)};
   request->M = machine::fast_memory(*cache, problem.dtype).words;
-  if (options.cache_level == 2) request->outer_M = outer_fast_memory(problem.dtype);
+  if (level == 2) request->outer_M = outer_fast_memory(problem.dtype);
   return Status::ok();
 }
 

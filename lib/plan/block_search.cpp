@@ -41,40 +41,43 @@ Blocks unit_blocks(const Variant& variant) {
   return blocks;
 }
 
-Blocks search_rows(const Variant& variant, const LayerShape& shape, index_t M,
-                   const TileShape& tile, const Blocks& smallest, const EstimatedTime& time) {
-  Blocks best = smallest;
-  double least = std::numeric_limits<double>::infinity();
-  const auto most_rows = [&](Blocks trial, index_t rho, index_t guess) {
-    const auto fits = [&](index_t r) {
-      trial.r = r;
-      trial.rho = std::min(rho, r);
-      return footprint(variant, shape, trial) <= M;
+Blocks search_rows(const Variant& variant, const LayerShape& shape, const FastMemory& memory,
+                   const TileShape& tile, const Blocks& smallest, const Cost& cost) {
+  const auto search = [&](const FastMemory& within, const LeastBlocks& whole) {
+    std::optional<Blocks> best;
+    double least = 0;
+    const auto most_rows = [&](Blocks trial, index_t rho, index_t guess) {
+      const auto fits = [&](index_t r) {
+        trial.r = r;
+        trial.rho = std::min(rho, r);
+        return footprint(variant, shape, trial) <= within.M;
+      };
+      return largest(shape.n, fits, guess);
     };
-    return largest(shape.n, fits, guess);
-  };
-  index_t rows = 0;  // with the longest rho; about as many fit with others, and with fewer keys
-  for (index_t c = 256; c >= smallest.c; c /= 2) {
-    if (c > 1 && c / 2 >= shape.m) continue;
-    Blocks trial = smallest;
-    trial.c = c;
-    rows = most_rows(trial, longest_rho, rows);
-    for (const index_t rho : rho_candidates(tile, rows)) {
-      if (rho < smallest.rho) continue;
-      index_t most = most_rows(trial, rho, rows);
-      if (most < std::min(rho, shape.n)) continue;
-      if (most < shape.n) most = round_down(most, rho);
-      const index_t passes = ceil_div(shape.n, most);
-      trial.rho = rho;
-      trial.r = std::min(most, round_up(ceil_div(shape.n, passes), rho));
-      const double estimate = time(trial);
-      if (estimate < least) {
-        least = estimate;
+    index_t rows = 0;  // with the longest rho; about as many fit with others, and with fewer keys
+    for (index_t c = 256; c >= std::max(smallest.c, std::min(whole.rows, shape.m)); c /= 2) {
+      if (c > 1 && c / 2 >= shape.m) continue;
+      Blocks trial = smallest;
+      trial.c = c;
+      rows = most_rows(trial, longest_rho, rows);
+      for (const index_t rho : rho_candidates(tile, rows)) {
+        if (rho < std::max(smallest.rho, whole.lanes)) continue;
+        index_t most = most_rows(trial, rho, rows);
+        if (most < std::min(rho, shape.n)) continue;
+        if (most < shape.n) most = round_down(most, rho);
+        const index_t passes = ceil_div(shape.n, most);
+        trial.rho = rho;
+        trial.r = std::min(most, round_up(ceil_div(shape.n, passes), rho));
+        const double of_trial = cost(trial, within.price);
+        if (best && of_trial >= least) continue;
+        least = of_trial;
         best = trial;
       }
     }
-  }
-  return best;
+    return best;
+  };
+  return choose_by_price(memory, tile, smallest, search,
+                         [&](const Blocks& blocks) { return cost(blocks, memory.price); });
 }
 
 void widen(const Variant& variant, const LayerShape& shape, index_t M, index_t limit,

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "plan/blocking.hpp"
+#include "plan/fast_memory.hpp"
 
 // What the choices of blocks share.
 namespace ioattn::plan {
@@ -18,10 +20,12 @@ constexpr index_t least_block = 8;
 constexpr index_t longest_rho = 64;
 
 // Keys of a block. Where U (or dQ) is made on the way they are the same for every number of
-// threads: blocks have to be enough for many, unless they are not worth dividing.
-constexpr index_t longest_key_block(index_t m, KeyPassKind kind) {
+// threads: blocks have to be enough for many, unless they are not worth dividing, or words decide.
+constexpr index_t longest_key_block(index_t m, KeyPassKind kind, const Price& price) {
   constexpr index_t least_shares = 8, shortest_share = 64;
-  return kind.queries ? std::min(m, std::max(ceil_div(m, least_shares), shortest_share)) : m;
+  return kind.queries && !price.of_words()
+             ? std::min(m, std::max(ceil_div(m, least_shares), shortest_share))
+             : m;
 }
 
 inline index_t longest_side(const LayerShape& shape) {
@@ -69,11 +73,34 @@ constexpr index_t whole_tiles(index_t size, index_t tile) {
   return size >= tile ? round_down(size, tile) : size;
 }
 
-// The r, c and rho, none below those of `smallest`, that take the least estimated time; `smallest`
-// if nothing larger fits.
-using EstimatedTime = std::function<double(const Blocks&)>;
-Blocks search_rows(const Variant& variant, const LayerShape& shape, index_t M,
-                   const TileShape& tile, const Blocks& smallest, const EstimatedTime& time);
+// The r, c and rho, none below those of `smallest`, that cost least by the memory's price;
+// `smallest` if nothing larger fits.
+using Cost = std::function<double(const Blocks&, const Price&)>;
+Blocks search_rows(const Variant& variant, const LayerShape& shape, const FastMemory& memory,
+                   const TileShape& tile, const Blocks& smallest, const Cost& cost);
+
+// Where words decide, the last of them would be had from blocks of one row, whose kernels crawl and
+// whose lanes are padded to more memory than is counted: blocks are no shorter than these, of whole
+// register tiles, unless only shorter ones fit, or time takes such too.
+struct LeastBlocks {
+  index_t lanes = 1, rows = 1;  // of a score tile
+};
+constexpr LeastBlocks whole_tiles_of(const TileShape& tile) { return {tile.cols, tile.rows}; }
+
+// Of what choose(memory, least blocks) finds for the price and, where words decide, for time, what
+// costs less; `smallest` if neither finds any.
+template <class Choose, class Cost>
+Blocks choose_by_price(const FastMemory& memory, const TileShape& tile, const Blocks& smallest,
+                       const Choose& choose, const Cost& cost) {
+  if (!memory.price.of_words()) return choose(memory, LeastBlocks()).value_or(smallest);
+  FastMemory of_time = memory;
+  of_time.price = Price();
+  const std::optional<Blocks> fast = choose(of_time, LeastBlocks());
+  std::optional<Blocks> lean = choose(memory, whole_tiles_of(tile));
+  if (!lean) lean = choose(memory, LeastBlocks());
+  if (!lean || (fast && cost(*fast) < cost(*lean))) lean = fast;
+  return lean.value_or(smallest);
+}
 
 // Makes a streamed block as long as fits, up to `limit`, in multiples of the register tile.
 void widen(const Variant& variant, const LayerShape& shape, index_t M, index_t limit,

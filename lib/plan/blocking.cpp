@@ -88,10 +88,11 @@ index_t least_fast_memory(const Variant& variant, const LayerShape& shape) {
 }
 
 bool choose_blocks(const Variant& variant, bool literal, const LayerShape& shape, index_t M,
-                   const TileShape& tile, Blocks* blocks) {
+                   const TileShape& tile, Blocks* blocks, const Price& price) {
   const auto [pass, schedule, form, products] = variant;
   literal = literal && schedule == Schedule::paper_large;
   if (!literal && M < least_fast_memory(variant, shape)) return false;
+  const FastMemory memory = {M, 0, price};
   switch (schedule) {
     case Schedule::naive: *blocks = choose_naive(shape, M); return true;
     case Schedule::paper_small:
@@ -100,19 +101,19 @@ bool choose_blocks(const Variant& variant, bool literal, const LayerShape& shape
       return true;
     case Schedule::paper_large: *blocks = choose_large(pass, literal, shape, M); return true;
     case Schedule::stationary:
-    case Schedule::score_stored: *blocks = choose_stationary(variant, shape, M); return true;
+    case Schedule::score_stored: *blocks = choose_stationary(variant, shape, M, price); return true;
     case Schedule::row_stream:
     case Schedule::q_stored:
-    case Schedule::half_dim: *blocks = choose_row_blocks(variant, shape, M, tile); return true;
+    case Schedule::half_dim: *blocks = choose_row_blocks(variant, shape, memory, tile); return true;
     case Schedule::weight_resident:
-      *blocks = choose_weight_resident(variant, shape, M, tile);
+      *blocks = choose_weight_resident(variant, shape, memory, tile);
       return true;
     case Schedule::resident: *blocks = choose_resident(shape, M, tile); return true;
     case Schedule::col_stream:
-      *blocks = choose_col_stream(shape, form, all_key_gradients(form, shape.tie), M, tile);
+      *blocks = choose_col_stream(shape, form, all_key_gradients(form, shape.tie), memory, tile);
       return true;
     case Schedule::tile_fused:
-      *blocks = choose_tile_fused(shape, all_key_gradients(form, shape.tie), M, tile);
+      *blocks = choose_tile_fused(shape, all_key_gradients(form, shape.tie), memory, tile);
       return true;
   }
   return false;

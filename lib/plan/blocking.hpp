@@ -3,18 +3,15 @@
 #include "base/isa.hpp"
 #include "base/problem.hpp"
 #include "base/schedule.hpp"
+#include "plan/objective.hpp"
 
 namespace ioattn::plan {
-
-// Multiply-adds that take as long as moving one word past the deciding cache level: 2 words and 16
-// to 32 multiply-adds per cycle. It decides where words and flops disagree (README.md).
-constexpr double fma_per_word = 16;
 
 // Blocks of a schedule for M words of fast memory, cache blocks in multiples of the register tile
 // where M is large enough. Returns false if M is below least_fast_memory. `literal` (paper_large
 // only) takes the paper's own block sizes, whether or not they fit.
 bool choose_blocks(const Variant& variant, bool literal, const LayerShape& shape, index_t M,
-                   const TileShape& tile, Blocks* blocks);
+                   const TileShape& tile, Blocks* blocks, const Price& price = {});
 
 // Words of fast memory from which on a schedule exists.
 index_t least_fast_memory(const Variant& variant, const LayerShape& shape);

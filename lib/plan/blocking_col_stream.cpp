@@ -1,7 +1,7 @@
 #include "plan/blocking_col_stream.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <optional>
 
 #include "plan/block_search.hpp"
 #include "plan/product_blocks.hpp"
@@ -36,8 +36,9 @@ double col_stream_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
       theory::col_stream_fma({1, 1, shape.d, shape.dv, shape.tie}, blocks.form, kind) - scored -
       over_keys;
   const index_t used = std::min(blocks.c, shape.m);
-  return fma_per_word * static_cast<double>(theory::col_stream(shape, blocks, kind).words()) +
-         fma_per_inner_word * inner_words_of_keys(shape, blocks, kind, memory, tile) +
+  return memory.price.per_word *
+             static_cast<double>(theory::col_stream(shape, blocks, kind).words()) +
+         memory.price.per_inner_word * inner_words_of_keys(shape, blocks, kind, memory, tile) +
          pairs * (static_cast<double>(scored) * wasted_lanes(used, tile) +
                   static_cast<double>(over_keys) / efficiency(used) +
                   static_cast<double>(over_queries) / efficiency(std::min(blocks.rho, shape.n)));
@@ -46,34 +47,41 @@ double col_stream_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
 Blocks choose_col_stream(const LayerShape& shape, Form form, KeyPassKind kind,
                          const FastMemory& memory, const TileShape& tile) {
   const theory::KeyPassWidths widths = theory::key_pass_widths(shape, form, kind);
-  Blocks best = blocks_of(form, 1, 1);
-  best.one_pass = kind.queries;
-  double least = std::numeric_limits<double>::infinity();
-  const index_t longest = longest_key_block(shape.m, kind);
-  const auto consider = [&](index_t c, index_t rho) {
+  const auto with = [&](index_t c, index_t rho) {
     Blocks blocks = blocks_of(form, c, rho);
     blocks.one_pass = kind.queries;
-    const double time = col_stream_time(shape, blocks, kind, memory, tile);
-    if (time < least) {
+    return blocks;
+  };
+  const auto search = [&](const FastMemory& within, const LeastBlocks& whole) {
+    std::optional<Blocks> best;
+    double least = 0;
+    const index_t longest = longest_key_block(shape.m, kind, within.price);
+    const auto consider = [&](index_t c, index_t rho) {
+      const Blocks blocks = with(c, rho);
+      const double time = col_stream_time(shape, blocks, kind, within, tile);
+      if (best && time >= least) return;
       least = time;
       best = blocks;
+    };
+    for (index_t rho = 256; rho >= whole.rows; rho /= 2) {
+      const index_t cut = std::min(rho, shape.n);
+      const index_t most =
+          std::min(longest, (within.M - widths.footprint(0, cut)) /
+                                (widths.footprint(1, cut) - widths.footprint(0, cut)));
+      if (most < std::min(whole.lanes, shape.m)) continue;
+      // As few keys as make so many passes; whole panels where one more pass costs less.
+      consider(ceil_div(shape.m, ceil_div(shape.m, most)), rho);
+      if (most > tile.cols) consider(round_down(most, tile.cols), rho);
+      // Of an outer cache fewer may be faster.
+      if (!within.is_outer()) continue;
+      const index_t panel = tile.cols;
+      for (index_t c = most; c >= 4 * panel; c = round_down(3 * c / 4, panel)) consider(c, rho);
     }
+    return best;
   };
-  for (index_t rho = 256; rho >= 1; rho /= 2) {
-    const index_t cut = std::min(rho, shape.n);
-    const index_t most =
-        std::min(longest, (memory.M - widths.footprint(0, cut)) /
-                              (widths.footprint(1, cut) - widths.footprint(0, cut)));
-    if (most < 1) continue;
-    // As few keys as make so many passes; whole panels where one more pass costs less.
-    consider(ceil_div(shape.m, ceil_div(shape.m, most)), rho);
-    if (most > tile.cols) consider(round_down(most, tile.cols), rho);
-    // Of an outer cache fewer may be faster.
-    if (!memory.is_outer()) continue;
-    const index_t panel = tile.cols;
-    for (index_t c = most; c >= 4 * panel; c = round_down(3 * c / 4, panel)) consider(c, rho);
-  }
-  return best;
+  return choose_by_price(memory, tile, with(1, 1), search, [&](const Blocks& blocks) {
+    return col_stream_time(shape, blocks, kind, memory, tile);
+  });
 }
 
 }  // namespace ioattn::plan

@@ -11,13 +11,14 @@ namespace ioattn::plan {
 namespace {
 
 // The products are phases of their own, so each has the whole of M.
-void choose_products(const Variant& variant, const LayerShape& shape, index_t M,
+void choose_products(const Variant& variant, const LayerShape& shape, const FastMemory& memory,
                      const TileShape& tile, Blocks* blocks) {
   const auto choose = [&](const char* name, ProductBlocks Blocks::*product,
                           const ProductShape& size, bool key_major = false) {
     const KernelStep step =
         key_major ? KernelStep{tile.cols, tile.rows} : KernelStep{tile.rows, tile.cols};
-    if (uses(variant, name)) blocks->*product = choose_product(size, M, {.step = step});
+    if (uses(variant, name))
+      blocks->*product = choose_product(size, memory.M, {.step = step, .price = memory.price});
   };
   const index_t n = shape.n, m = shape.m, d = shape.d, e = shape.dv;
   choose("s", &Blocks::s, {n, d, d});
@@ -74,8 +75,8 @@ double row_pass_time(const Variant& variant, const LayerShape& shape, const Bloc
   const double score_products = makes_q ? 2 : 1;
   const index_t used = std::min(blocks.rho, shape.n);
   const double dx = variant.products == Products::fused ? n * d * d / efficiency(used) : 0;
-  return fma_per_word * static_cast<double>(words) +
-         fma_per_inner_word * inner_words_of_rows(shape, variant, blocks, memory) +
+  return memory.price.per_word * static_cast<double>(words) +
+         memory.price.per_inner_word * inner_words_of_rows(shape, variant, blocks, memory) +
          n * m * width *
              (1 / efficiency(std::min(blocks.c, shape.m)) +
               score_products * wasted_lanes(used, tile)) +
@@ -86,10 +87,11 @@ Blocks choose_row_blocks(const Variant& variant, const LayerShape& shape, const 
                          const TileShape& tile) {
   const index_t M = memory.M;
   Blocks smallest = unit_blocks(variant);
-  choose_products(variant, shape, M, tile, &smallest);
-  Blocks blocks = search_rows(variant, shape, M, tile, smallest, [&](const Blocks& trial) {
-    return row_pass_time(variant, shape, trial, memory, tile);
-  });
+  choose_products(variant, shape, memory, tile, &smallest);
+  Blocks blocks = search_rows(
+      variant, shape, memory, tile, smallest, [&](const Blocks& trial, const Price& price) {
+        return row_pass_time(variant, shape, trial, {M, memory.inner_M, price}, tile);
+      });
   widen_streams(variant, shape, M, tile, &blocks);
   return blocks;
 }

@@ -1,7 +1,7 @@
 #include "plan/blocking_tile_fused.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <optional>
 
 #include "plan/block_search.hpp"
 #include "plan/product_blocks.hpp"
@@ -39,6 +39,16 @@ index_t words_of(index_t terms, const TileShape& tile) {
 }
 double speed(const TileShape& tile) { return multiplies_pairs(tile.isa) ? 2 : 1; }
 
+// Where words decide, a quarter of the side of a square of M words. Narrower blocks leave a little
+// more to the tiles, but rows that lie a power of two apart meet in few of a cache's sets, the
+// fewer the narrower: at n = 1024, d = 512 blocks of a line miss an L2 of 16 ways half as often
+// again as one without ways.
+index_t least_width(index_t M) {
+  index_t w = 1;
+  while (64 * w * w <= M) w *= 2;
+  return w;
+}
+
 double product(index_t x, index_t y) { return static_cast<double>(x) * static_cast<double>(y); }
 
 }  // namespace
@@ -59,14 +69,15 @@ double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
   const index_t over_keys = kind.queries ? d : 0;
   const theory::IoCost cost = theory::tile_fused(shape, blocks, kind);
   const auto efficient = [&](index_t depth) { return efficiency(words_of(depth, tile)); };
-  const double time = fma_per_word * static_cast<double>(cost.words()) +
-                      fma_per_packed_word * static_cast<double>(cost.reads) +
-                      fma_per_inner_word * inner_words_of_tiles(shape, blocks, kind, memory, tile) +
-                      product(shape.n, shape.m) *
-                          (static_cast<double>(scored) * wasted_lanes(c, tile) / efficient(w) +
-                           (static_cast<double>(over_keys) / efficient(c) +
-                            static_cast<double>(over_queries) / efficient(rho)) *
-                               wasted_lanes(w, tile));
+  const double time =
+      memory.price.per_word * static_cast<double>(cost.words()) +
+      fma_per_packed_word * static_cast<double>(cost.reads) +
+      memory.price.per_inner_word * inner_words_of_tiles(shape, blocks, kind, memory, tile) +
+      product(shape.n, shape.m) *
+          (static_cast<double>(scored) * wasted_lanes(c, tile) / efficient(w) +
+           (static_cast<double>(over_keys) / efficient(c) +
+            static_cast<double>(over_queries) / efficient(rho)) *
+               wasted_lanes(w, tile));
   return time / speed(tile);
 }
 
@@ -78,9 +89,9 @@ double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
   const theory::IoCost cost = theory::tile_fused_forward(shape, blocks);
   const auto efficient = [&](index_t depth) { return efficiency(words_of(depth, tile)); };
   const double time =
-      fma_per_word * static_cast<double>(cost.words()) +
+      memory.price.per_word * static_cast<double>(cost.words()) +
       fma_per_packed_word * static_cast<double>(cost.reads) +
-      fma_per_inner_word * inner_words_of_tiles(shape, blocks, memory, tile) +
+      memory.price.per_inner_word * inner_words_of_tiles(shape, blocks, memory, tile) +
       product(shape.n, shape.m) * (static_cast<double>(d) * wasted_lanes(rho, tile) / efficient(w) +
                                    static_cast<double>(e) * wasted_lanes(w, tile) / efficient(c));
   return time / speed(tile);
@@ -88,13 +99,13 @@ double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
 
 namespace {
 
-// What the choices for both passes search: c up to `longest`, any rho, w.
-template <class Footprint, class Time>
-Blocks search_tiles(const LayerShape& shape, const Blocks& least_blocks, index_t longest,
-                    const FastMemory& memory, const TileShape& tile, const Footprint& footprint,
-                    const Time& time) {
-  Blocks best = least_blocks;
-  double least = std::numeric_limits<double>::infinity();
+// What the choices for both passes search: c up to longest(price), any rho, w. Lanes of score tiles
+// are keys or queries.
+enum class Lanes : std::uint8_t { keys, queries };
+template <class Longest, class Footprint, class Time>
+Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_blocks,
+                    const Longest& longest, const FastMemory& memory, const TileShape& tile,
+                    const Footprint& footprint, const Time& time) {
   const auto with = [&](index_t c, index_t rho, index_t w) {
     Blocks blocks = least_blocks;
     blocks.c = c;
@@ -102,34 +113,43 @@ Blocks search_tiles(const LayerShape& shape, const Blocks& least_blocks, index_t
     blocks.w = w;
     return blocks;
   };
-  const auto consider = [&](const Blocks& blocks) {
-    const double estimate = time(blocks);
-    if (estimate < least) {
+  const auto search = [&](const FastMemory& within, const LeastBlocks& whole) {
+    std::optional<Blocks> best;
+    double least = 0;
+    const bool by_keys = lanes == Lanes::keys;
+    const index_t least_c = std::min(by_keys ? whole.lanes : whole.rows, shape.m);
+    const index_t least_rho = std::min(by_keys ? whole.rows : whole.lanes, shape.n);
+    const auto consider = [&](const Blocks& blocks) {
+      const double estimate = time(blocks, within);
+      if (best && estimate >= least) return;
       least = estimate;
       best = blocks;
+    };
+    const auto consider_keys = [&](index_t rho, index_t w) {
+      const index_t most = largest(
+          longest(within.price), [&](index_t c) { return footprint(with(c, rho, w)) <= within.M; });
+      if (most < least_c) return;
+      consider(with(ceil_div(shape.m, ceil_div(shape.m, most)), rho, w));
+      const index_t panel = tile.cols;
+      if (most < shape.m && most > panel) consider(with(round_down(most, panel), rho, w));
+      // Of an outer cache fewer may be faster.
+      if (!within.is_outer()) return;
+      for (index_t c = most; c >= 4 * panel; c = round_down(3 * c / 4, panel))
+        consider(with(c, rho, w));
+    };
+    const index_t least_w = whole.lanes > 1 ? std::max(whole.lanes, least_width(within.M)) : 1;
+    const index_t longest_words = multiplies_pairs(tile.isa) ? 2 * longest_w : longest_w;
+    for (index_t w = longest_words; w >= std::min(least_w, std::max(shape.d, shape.dv)); w /= 2) {
+      if (w > 1 && w / 2 >= std::max(shape.d, shape.dv)) continue;
+      for (index_t rho = round_up_to_power(shape.n); rho >= least_rho; rho /= 2) {
+        consider_keys(rho, w);
+        if (rho >= 4 && 3 * rho / 4 >= least_rho) consider_keys(3 * rho / 4, w);
+      }
     }
+    return best;
   };
-  const auto consider_keys = [&](index_t rho, index_t w) {
-    const index_t most =
-        largest(longest, [&](index_t c) { return footprint(with(c, rho, w)) <= memory.M; });
-    if (most < 1) return;
-    consider(with(ceil_div(shape.m, ceil_div(shape.m, most)), rho, w));
-    const index_t panel = tile.cols;
-    if (most < shape.m && most > panel) consider(with(round_down(most, panel), rho, w));
-    // Of an outer cache fewer may be faster.
-    if (!memory.is_outer()) return;
-    for (index_t c = most; c >= 4 * panel; c = round_down(3 * c / 4, panel))
-      consider(with(c, rho, w));
-  };
-  const index_t longest_words = multiplies_pairs(tile.isa) ? 2 * longest_w : longest_w;
-  for (index_t w = longest_words; w >= 1; w /= 2) {
-    if (w > 1 && w / 2 >= std::max(shape.d, shape.dv)) continue;
-    for (index_t rho = round_up_to_power(shape.n); rho >= 1; rho /= 2) {
-      consider_keys(rho, w);
-      if (rho >= 4) consider_keys(3 * rho / 4, w);
-    }
-  }
-  return best;
+  return choose_by_price(memory, tile, least_blocks, search,
+                         [&](const Blocks& blocks) { return time(blocks, memory); });
 }
 
 }  // namespace
@@ -137,25 +157,31 @@ Blocks search_tiles(const LayerShape& shape, const Blocks& least_blocks, index_t
 Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMemory& memory,
                          const TileShape& tile) {
   return search_tiles(
-      shape, blocks_of(kind, 1, 1, 1), longest_key_block(shape.m, kind), memory, tile,
+      shape, Lanes::keys, blocks_of(kind, 1, 1, 1),
+      [&](const Price& price) { return longest_key_block(shape.m, kind, price); }, memory, tile,
       [&](const Blocks& blocks) {
         return multiplies_pairs(tile.isa)
                    ? ceil_div(theory::pair_tiles_footprint(shape, blocks, kind, 2), 2)
                    : theory::tile_fused(shape, blocks, kind).footprint;
       },
-      [&](const Blocks& blocks) { return tile_fused_time(shape, blocks, kind, memory, tile); });
+      [&](const Blocks& blocks, const FastMemory& within) {
+        return tile_fused_time(shape, blocks, kind, within, tile);
+      });
 }
 
 Blocks choose_tile_fused_forward(const LayerShape& shape, const FastMemory& memory,
                                  const TileShape& tile) {
   return search_tiles(
-      shape, blocks_of(KeyGradients::both, 1, 1, 1), shape.m, memory, tile,
+      shape, Lanes::queries, blocks_of(KeyGradients::both, 1, 1, 1),
+      [&](const Price&) { return shape.m; }, memory, tile,
       [&](const Blocks& blocks) {
         return multiplies_pairs(tile.isa)
                    ? ceil_div(theory::pair_tiles_forward_footprint(shape, blocks), 2)
                    : theory::tile_fused_forward(shape, blocks).footprint;
       },
-      [&](const Blocks& blocks) { return tile_fused_forward_time(shape, blocks, memory, tile); });
+      [&](const Blocks& blocks, const FastMemory& within) {
+        return tile_fused_forward_time(shape, blocks, within, tile);
+      });
 }
 
 }  // namespace ioattn::plan

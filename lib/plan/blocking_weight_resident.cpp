@@ -15,7 +15,7 @@ constexpr double fma_per_packed_word = 8;
 // In multiply-adds. T sums over rho queries, dX over c keys, the rest over d or dv; the rows of A1
 // are packed once per key block.
 double estimated_time(const Variant& variant, const LayerShape& shape, const Blocks& blocks,
-                      const TileShape& tile) {
+                      const Price& price, const TileShape& tile) {
   const index_t words =
       theory::io_cost(variant.pass, variant.schedule, shape, blocks).total().words();
   const index_t keys = std::min(blocks.c, shape.m), queries = std::min(blocks.rho, shape.n);
@@ -24,7 +24,7 @@ double estimated_time(const Variant& variant, const LayerShape& shape, const Blo
   const double passes = static_cast<double>(ceil_div(shape.n, blocks.r));
   const double packed = n * d * static_cast<double>(ceil_div(shape.m, keys));
   const double value = variant.form == Form::h ? e : d;
-  return fma_per_word * static_cast<double>(words) + fma_per_packed_word * packed +
+  return price.per_word * static_cast<double>(words) + fma_per_packed_word * packed +
          n * m * ((d + value) * wasted_lanes(queries, tile) + d / efficiency(queries)) +
          passes * m * d * d * (1 + 1 / efficiency(keys));
 }
@@ -38,13 +38,16 @@ Blocks smallest_weight_resident(const Variant& variant, const LayerShape& shape)
   return blocks;
 }
 
-Blocks choose_weight_resident(const Variant& variant, const LayerShape& shape, index_t M,
-                              const TileShape& tile) {
+Blocks choose_weight_resident(const Variant& variant, const LayerShape& shape,
+                              const FastMemory& memory, const TileShape& tile) {
+  const index_t M = memory.M;
   Blocks smallest = smallest_weight_resident(variant, shape);
-  if (variant.form == Form::h) smallest.h = choose_product({shape.m, shape.d, shape.dv}, M);
-  Blocks blocks = search_rows(variant, shape, M, tile, smallest, [&](const Blocks& trial) {
-    return estimated_time(variant, shape, trial, tile);
-  });
+  if (variant.form == Form::h)
+    smallest.h = choose_product({shape.m, shape.d, shape.dv}, M, {.price = memory.price});
+  Blocks blocks = search_rows(variant, shape, memory, tile, smallest,
+                              [&](const Blocks& trial, const Price& price) {
+                                return estimated_time(variant, shape, trial, price, tile);
+                              });
   if (variant.form == Form::g) {
     widen(variant, shape, M, shape.d, tile.rows, &Blocks::w, &blocks);
   }

@@ -2,6 +2,7 @@
 
 #include "base/problem.hpp"
 #include "base/schedule.hpp"
+#include "plan/objective.hpp"
 #include "plan/product_blocks.hpp"
 
 namespace ioattn::plan {
@@ -11,14 +12,12 @@ namespace ioattn::plan {
 struct FastMemory {
   index_t M = 0;
   index_t inner_M = 0;
+  Price price;
 
-  FastMemory(index_t words, index_t inner_words = 0) : M(words), inner_M(inner_words) {}  // NOLINT
+  FastMemory(index_t words, index_t inner_words = 0, const Price& of_words = {})  // NOLINT
+      : M(words), inner_M(inner_words), price(of_words) {}
   bool is_outer() const { return inner_M > 0; }
 };
-
-// Multiply-adds that take as long as one word from the outer cache to the inner one: 4 words and 16
-// to 32 multiply-adds per cycle, and the hardware prefetches.
-constexpr double fma_per_inner_word = 4;
 
 // A time as it counts where levels compete: blocks in the outer cache have to save a twentieth, for
 // it is shared, and its size is less sure.

@@ -25,8 +25,8 @@ struct Chosen {
   bool outer = false;
 };
 
-double time_of(index_t fma, const theory::IoCost& cost) {
-  return static_cast<double>(fma) + fma_per_word * static_cast<double>(cost.words());
+double time_of(index_t fma, const theory::IoCost& cost, const Price& price) {
+  return static_cast<double>(fma) + price.per_word * static_cast<double>(cost.words());
 }
 
 Variant row_variant(Schedule schedule, Form form) {
@@ -80,11 +80,11 @@ GradientBlocks choose(const LayerShape& shape, const GradientSet& set, const Way
   GradientBlocks blocks = least_blocks(way);
   // All their results are row-major: SIMD lanes are columns.
   const auto product = [&](const ProductShape& size) {
-    return choose_product(size, M, {.step = {tile.rows, tile.cols}});
+    return choose_product(size, M, {.step = {tile.rows, tile.cols}, .price = memory.price});
   };
   if (has_row_pass(steps, blocks)) {
     const Variant variant = row_variant(way.schedule, form);
-    blocks.rows = choose_row_blocks(variant, shape, M, tile);
+    blocks.rows = choose_row_blocks(variant, shape, {M, 0, memory.price}, tile);
     if (memory.is_outer()) {
       const Blocks outer = choose_row_blocks(variant, shape, memory, tile);
       blocks.rows.r = outer.r;
@@ -116,7 +116,7 @@ double estimated_time(const LayerShape& shape, const GradientSet& set, const Cho
                       const FastMemory& memory, const TileShape& tile) {
   const GradientBlocks& blocks = chosen.blocks;
   const GradientSteps steps = steps_of(set, shape.tie, blocks.rows.form);
-  double time = time_of(chosen.estimate.fma, chosen.estimate.cost.total());
+  double time = time_of(chosen.estimate.fma, chosen.estimate.cost.total(), memory.price);
   if (blocks.schedule != Schedule::row_stream) return time;
   const LayerShape unmasked = {shape.n, shape.m, shape.d, shape.dv, shape.tie, {}};
   const index_t v = blocks.rows.form == Form::h ? shape.dv : shape.d;
@@ -124,13 +124,13 @@ double estimated_time(const LayerShape& shape, const GradientSet& set, const Cho
     time += row_pass_time(row_variant(Schedule::row_stream, blocks.rows.form), unmasked,
                           blocks.rows, memory, tile) -
             time_of(shape.n * shape.m * (2 * shape.d + v),
-                    theory::row_stream_backward_pass(unmasked, blocks.rows));
+                    theory::row_stream_backward_pass(unmasked, blocks.rows), memory.price);
   }
   if (steps.keys) {
     const KeyPassKind kind = key_pass(steps, blocks);
     time += col_stream_time(unmasked, blocks.keys, kind, memory, tile) -
             time_of(theory::col_stream_fma(unmasked, blocks.rows.form, kind),
-                    theory::col_stream(unmasked, blocks.keys, kind));
+                    theory::col_stream(unmasked, blocks.keys, kind), memory.price);
   }
   return time;
 }
@@ -154,7 +154,8 @@ Status plan_alone(const PlanRequest& request, const GradientSet& set, Chosen* ch
   const index_t d = shape.d;
   if (set.dW_Q || set.dW_K)
     chosen->blocks.dw =
-        choose_product({d, d, set.dk}, request.M, {.step = {request.tile.rows, request.tile.cols}});
+        choose_product({d, d, set.dk}, request.M,
+                       {.step = {request.tile.rows, request.tile.cols}, .price = request.price});
   chosen->estimate.scratch_bytes = candidate.scratch_bytes + own;
   chosen->outer = candidate.is_outer;
   chosen->estimate.M = words_of_M(request, candidate);
@@ -206,9 +207,10 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, Chosen* c
     const index_t least = theory::gradients_cost(shape, set, least_blocks(way)).total().footprint;
     least_M = least_M == 0 ? least : std::min(least_M, least);
     if (request.M < least) return;
-    consider_at(way, request.M, trial);
-    if (request.outer_M > request.M && way.schedule == Schedule::row_stream) {
-      consider_at(way, {request.outer_M, request.M}, trial);
+    consider_at(way, {request.M, 0, request.price}, trial);
+    if (request.outer_M > request.M && way.schedule == Schedule::row_stream &&
+        !request.price.of_words()) {
+      consider_at(way, {request.outer_M, request.M, request.price}, trial);
     }
   };
   for (const Schedule schedule : {Schedule::row_stream, Schedule::q_stored, Schedule::half_dim}) {

@@ -74,7 +74,8 @@ Candidate outline(const PlanRequest& request, const Variant& variant) {
 void complete(const PlanRequest& request, Candidate* c) {
   const LayerShape& shape = request.problem.shape;
   const Variant variant = variant_of(request.pass, c->schedule, c->blocks);
-  c->fits = choose_blocks(variant, request.literal, shape, request.M, request.tile, &c->blocks);
+  c->fits = choose_blocks(variant, request.literal, shape, request.M, request.tile, &c->blocks,
+                          request.price);
   if (!c->fits) return;
   c->cost = theory::io_cost(request.pass, c->schedule, shape, c->blocks);
   c->fma = theory::fma_count(request.pass, c->schedule, shape, c->blocks);
@@ -91,8 +92,8 @@ std::vector<Candidate> outlines(const PlanRequest& request) {
   return list;
 }
 
-double estimated_time(const Candidate& c) {
-  return static_cast<double>(c.fma) + fma_per_word * static_cast<double>(c.cost.total().words());
+double estimated_time(const Candidate& c, const Price& price) {
+  return static_cast<double>(c.fma) + price.per_word * static_cast<double>(c.cost.total().words());
 }
 
 // In multiply-adds, of a candidate that is row_stream. Longer blocks make the pass faster, not the
@@ -114,7 +115,7 @@ double row_stream_time(const PlanRequest& request, const Candidate& c, const Fas
   }
   return row_pass_time(variant, shape, c.blocks, memory, request.tile) +
          static_cast<double>(c.fma - pass_fma) +
-         fma_per_word * static_cast<double>(c.cost.total().words() - pass_words);
+         request.price.per_word * static_cast<double>(c.cost.total().words() - pass_words);
 }
 
 // The same with blocks of row_stream that only L3 holds; the products stay in M.
@@ -122,7 +123,7 @@ Candidate held_in_outer(const PlanRequest& request, const Candidate& inner) {
   const LayerShape& shape = request.problem.shape;
   const Variant variant = variant_of(request.pass, inner.schedule, inner.blocks);
   const Blocks longer =
-      choose_row_blocks(variant, shape, {request.outer_M, request.M}, request.tile);
+      choose_row_blocks(variant, shape, {request.outer_M, request.M, request.price}, request.tile);
   Candidate outer = inner;
   outer.blocks.r = longer.r;
   outer.blocks.c = longer.c;
@@ -136,11 +137,12 @@ Candidate held_in_outer(const PlanRequest& request, const Candidate& inner) {
 Candidate with_outer(const PlanRequest& request, const Candidate& best,
                      const std::vector<Candidate>& all) {
   Candidate taken = best;
-  if (request.outer_M <= request.M || request.literal || best.schedule != Schedule::row_stream) {
+  if (request.outer_M <= request.M || request.literal || request.price.of_words() ||
+      best.schedule != Schedule::row_stream) {
     return taken;
   }
-  const FastMemory memory = {request.outer_M, request.M};
-  double least = row_stream_time(request, best, request.M);
+  const FastMemory memory = {request.outer_M, request.M, request.price};
+  double least = row_stream_time(request, best, {request.M, 0, request.price});
   for (const Candidate& c : all) {
     const bool offered = c.schedule == Schedule::row_stream && c.fits && c.within_memory_limit &&
                          c.blocks.products == Products::stored;
@@ -192,7 +194,10 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
     if (smallest == nullptr || c.least_M < smallest->least_M) smallest = &c;
     if (!c.fits) continue;
     complete(request, &c);
-    if (best == nullptr || estimated_time(c) < estimated_time(*best)) best = &c;
+    if (best == nullptr ||
+        estimated_time(c, request.price) < estimated_time(*best, request.price)) {
+      best = &c;
+    }
   }
   if (best == nullptr) {
     if (smallest == nullptr || (limited && request.memory_limit_bytes >= 0)) {

@@ -5,6 +5,7 @@
 
 #include "base/status.hpp"
 #include "machine/machine.hpp"
+#include "plan/objective.hpp"
 #include "plan/plan.hpp"
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
@@ -28,6 +29,7 @@ struct PlanRequest {
   bool literal = false;              // paper_large as printed, although it does not fit
   index_t memory_limit_bytes = -1;   // scratch that the plan may allocate; -1 = O(n d), never n x m
   TileShape tile;
+  Price price;  // what plans are compared by
 };
 
 // One schedule at one M: what it would cost.
@@ -47,11 +49,11 @@ struct Candidate {
 // variants().
 std::vector<Candidate> candidates(const PlanRequest& request);
 
-// The plan: the schedule asked for, or the candidate with the least estimated time at the deciding
-// level (words and multiply-adds weighed as lib/plan/README.md says), whose blocks are held in L3
-// where that is a twentieth faster. Fails with
-// fast_memory_too_small (naming the least M that works), memory_limit or unsupported. On success
-// *chosen, if not null, is the candidate that became the plan.
+// The plan: the schedule asked for, or the candidate that costs least at the deciding level (words
+// and multiply-adds at the request's price, as lib/plan/README.md says), whose blocks are held in
+// L3 where time decides and that is a twentieth faster. Fails with fast_memory_too_small (naming
+// the least M that works), memory_limit or unsupported. On success *chosen, if not null, is the
+// candidate that became the plan.
 Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen = nullptr);
 // Words of the level at which a plan's blocks are held.
 inline index_t words_of_M(const PlanRequest& request, const Candidate& chosen) {

@@ -32,6 +32,7 @@ struct ProductNeeds {
   index_t tiles = 1;  // products of the same sizes that share the stream of B: tiles of C that stay
   Stays stays = Stays::any;
   KernelStep step = {};
+  Price price = {};
 };
 
 // The tiles that take the least estimated time with M words of fast memory. M is at least the

@@ -60,7 +60,7 @@ Status list_candidates(const SdpaRequest& request, const std::optional<SdpaSet>&
     if (!outer) narrowed.outer_M = 0;
     SdpaCandidate candidate;
     if (!make_plan_of(narrowed, set, &candidate.plan, &candidate.estimate).is_ok() ||
-        candidate.estimate.time > hopeless * first.estimate.time ||
+        (!request.price.of_words() && candidate.estimate.time > hopeless * first.estimate.time) ||
         is_listed(*candidates, candidate.plan)) {
       return;
     }
@@ -72,13 +72,20 @@ Status list_candidates(const SdpaRequest& request, const std::optional<SdpaSet>&
                           candidate.plan.level;
     candidates->push_back(std::move(candidate));
   };
+  const bool may_be_outer = request.outer_M > request.M && !request.price.of_words();
   for (const SdpaForm form : {SdpaForm::rows, SdpaForm::one_pass, SdpaForm::tiles}) {
     for (const bool outer : {false, true})
-      for (const index_t part : parts)
-        if (!outer || request.outer_M > request.M) consider(form, outer, part);
+      for (const index_t part : parts) {
+        // With less memory no plan has fewer words.
+        if (request.price.of_words() && part < 8) break;
+        if (!outer || may_be_outer) consider(form, outer, part);
+      }
   }
   std::stable_sort(candidates->begin() + 1, candidates->end(),
-                   [](const SdpaCandidate& a, const SdpaCandidate& b) {
+                   [&](const SdpaCandidate& a, const SdpaCandidate& b) {
+                     const index_t of_a = a.estimate.cost.total().words();
+                     const index_t of_b = b.estimate.cost.total().words();
+                     if (request.price.of_words() && of_a != of_b) return of_a < of_b;
                      return a.estimate.time < b.estimate.time;
                    });
   if (candidates->size() > most_candidates) candidates->resize(most_candidates);

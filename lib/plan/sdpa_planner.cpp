@@ -32,11 +32,27 @@ Status check_memory(const SdpaRequest& request, Pass pass, index_t numbers) {
                        static_cast<long long>(least));
 }
 
-// Blocks at a level, and their estimated time in multiply-adds.
+// Blocks at a level, what they cost, and their estimated time, in multiply-adds.
 struct Trial {
   SdpaBlocks blocks;
-  double time = 0;  // 0: none
+  double cost = 0, time = 0;  // 0: none
 };
+
+FastMemory timed(FastMemory memory) {
+  memory.price = Price();
+  return memory;
+}
+
+// Adds what `cost` says of a phase in a memory.
+template <class Cost>
+void add_phase(const FastMemory& memory, const Cost& cost, Trial* trial) {
+  trial->cost += cost(memory);
+  trial->time += cost(timed(memory));
+}
+
+void take_better(const Trial& trial, Trial* best) {
+  if (best->cost == 0 || trial.cost < best->cost) *best = trial;
+}
 
 // All of them by pairs of tiles; dQ on the way.
 Trial trial_of_tiles(const LayerShape& head, const SdpaSet& set, const FastMemory& memory,
@@ -44,7 +60,12 @@ Trial trial_of_tiles(const LayerShape& head, const SdpaSet& set, const FastMemor
   const KeyPassKind kind = set.key_pass(true);
   Trial trial;
   trial.blocks = {rows, choose_tile_fused(head, kind, memory, tile), Schedule::tile_fused};
-  trial.time = tile_fused_time(head, trial.blocks.keys, kind, memory, tile);
+  add_phase(
+      memory,
+      [&](const FastMemory& in) {
+        return tile_fused_time(head, trial.blocks.keys, kind, in, tile);
+      },
+      &trial);
   return trial;
 }
 
@@ -54,12 +75,12 @@ bool choose_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* pl
                   SdpaEstimate* estimate) {
   const index_t words = words_of_number(request.dtype);
   Trial best;
-  if (!request.outer_only) best = choose(FastMemory(request.M / words));
+  if (!request.outer_only) best = choose(FastMemory(request.M / words, 0, request.price));
   plan->level = request.level;
-  if (request.outer_M > request.M) {
-    const FastMemory memory = {request.outer_M / words, request.M / words};
+  if (request.outer_M > request.M && !request.price.of_words()) {
+    const FastMemory memory = {request.outer_M / words, request.M / words, request.price};
     const Trial outer = choose(memory);
-    if (outer.time > 0 && (best.time == 0 || weighed(outer.time, memory) < best.time)) {
+    if (outer.cost > 0 && (best.cost == 0 || weighed(outer.cost, memory) < best.cost)) {
       best = outer;
       plan->level = outer_level;
     }
@@ -69,7 +90,7 @@ bool choose_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* pl
   plan->tile_rows = request.tile.rows;
   plan->tile_cols = request.tile.cols;
   if (estimate != nullptr) estimate->time = best.time;
-  return best.time > 0;
+  return best.cost > 0;
 }
 
 index_t words_of_level(const SdpaRequest& request, const SdpaPlan& plan) {
@@ -127,15 +148,27 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* 
   const Status fits = check_memory(request, Pass::forward, least_fast_memory(variant, head));
   if (!fits.is_ok()) return fits;
   const auto choose = [&](const FastMemory& memory) {
-    Trial trial;
+    Trial best;
     if (request.takes(SdpaForm::rows)) {
-      trial.blocks.rows = choose_row_blocks(variant, head, memory, request.tile);
-      trial.time = row_pass_time(variant, head, trial.blocks.rows, memory, request.tile);
+      best.blocks.rows = choose_row_blocks(variant, head, memory, request.tile);
+      add_phase(
+          memory,
+          [&](const FastMemory& in) {
+            return row_pass_time(variant, head, best.blocks.rows, in, request.tile);
+          },
+          &best);
     }
-    if (!request.takes(SdpaForm::tiles)) return trial;
+    if (!request.takes(SdpaForm::tiles)) return best;
     const Blocks tiles = choose_tile_fused_forward(head, memory, request.tile);
-    const double time = tile_fused_forward_time(head, tiles, memory, request.tile);
-    return trial.time == 0 || time < trial.time ? Trial{{tiles, {}}, time} : trial;
+    Trial trial = {{tiles, {}}};
+    add_phase(
+        memory,
+        [&](const FastMemory& in) {
+          return tile_fused_forward_time(head, tiles, in, request.tile);
+        },
+        &trial);
+    take_better(trial, &best);
+    return best;
   };
   if (!choose_level(request, choose, plan, estimate)) return no_such_form();
   plan->blocks = blocks_taken(plan->blocks);
@@ -177,18 +210,27 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
       Trial trial;
       trial.blocks.rows = rows;
       if (set.query_pass(one_pass)) {
-        trial.time += row_pass_time(variant, head, rows, memory, request.tile);
+        add_phase(
+            memory,
+            [&](const FastMemory& in) {
+              return row_pass_time(variant, head, rows, in, request.tile);
+            },
+            &trial);
       }
       if (set.keys()) {
         const KeyPassKind kind = set.key_pass(one_pass);
         trial.blocks.keys = choose_col_stream(head, Form::h, kind, memory, request.tile);
-        trial.time += col_stream_time(head, trial.blocks.keys, kind, memory, request.tile);
+        add_phase(
+            memory,
+            [&](const FastMemory& in) {
+              return col_stream_time(head, trial.blocks.keys, kind, in, request.tile);
+            },
+            &trial);
       }
-      if (best.time == 0 || trial.time < best.time) best = trial;
+      take_better(trial, &best);
     }
     if (set.keys() && !set.dBias && request.takes(SdpaForm::tiles) && has_room(true)) {
-      const Trial trial = trial_of_tiles(head, set, memory, rows, request.tile);
-      if (best.time == 0 || trial.time < best.time) best = trial;
+      take_better(trial_of_tiles(head, set, memory, rows, request.tile), &best);
     }
     return best;
   };

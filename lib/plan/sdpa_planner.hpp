@@ -6,6 +6,7 @@
 #include "base/isa.hpp"
 #include "base/sdpa.hpp"
 #include "base/status.hpp"
+#include "plan/objective.hpp"
 #include "plan/sdpa_plan.hpp"
 #include "theory/io_cost.hpp"
 
@@ -26,6 +27,7 @@ struct SdpaRequest {
   index_t outer_M = 0;       // of L3, which may hold blocks that are too short in L2; 0: it may not
   index_t memory_limit_bytes = -1;
   TileShape tile;
+  Price price;  // what plans are compared by
   // What a search looks at apart.
   std::optional<SdpaForm> form = {};  // no other
   bool outer_only = false;            // blocks in outer_M
@@ -40,13 +42,13 @@ struct SdpaEstimate {
   theory::ScheduleCost cost;
   index_t fma = 0;
   index_t scratch_bytes = 0;
-  double time = 0;  // as the planner compares plans, in multiply-adds of a head
+  double time = 0;  // in multiply-adds of a head, whatever decides
 };
 
-// Blocks of one head, held in M words or, where that is a twentieth faster, in outer_M, which all
-// heads share. They do not depend on the mask, so that slices of a sequence have the same. Fail
-// with fast_memory_too_small (naming the least M that works), memory_limit or, where the request
-// takes one form alone, unsupported.
+// Blocks of one head, held in M words or, where time decides and that is a twentieth faster, in
+// outer_M, which all heads share. They do not depend on the mask, so that slices of a sequence have
+// the same. Fail with fast_memory_too_small (naming the least M that works), memory_limit or, where
+// the request takes one form alone, unsupported.
 Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* estimate = nullptr);
 Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* plan,
                       SdpaEstimate* estimate = nullptr);

@@ -91,7 +91,7 @@ TEST(TraceRecorder, MakesLinesOfWhatIsTouched) {
 }
 
 // C[mr x nr] += A B with one register tile: a line of B's panel a term, A's rows as their lines
-// begin, then C.
+// begin and end, then C.
 TEST(TracingKernels, RecordAProduct) {
   const kernels::Kernels& scalar = *kernels::find_kernels(Isa::scalar);
   const index_t mr = scalar.f32->tile.rows, nr = 16 * scalar.f32->tile.cols / 16, depth = 32;
@@ -123,7 +123,8 @@ TEST(TracingKernels, RecordAProduct) {
   EXPECT_TRUE(covers(lines.written, c));
   EXPECT_FALSE(meets(lines.written, a));
   EXPECT_FALSE(meets(lines.written, b));
-  // A has a line for each half of the terms of a row, which no other row touches.
+  // A has a line for each half of the terms of a row, which no other row touches: as it begins, and
+  // as it ends.
   std::vector<std::uint64_t> of_a;
   for (const Access& access : lines.order) {
     if (access.line >= line_of(a.data()) && access.line <= line_of(a.data() + mr * depth - 1)) {
@@ -131,7 +132,7 @@ TEST(TracingKernels, RecordAProduct) {
     }
   }
   std::vector<std::uint64_t> expected;
-  for (const index_t half : {0, 1})
+  for (const index_t half : {0, 0, 1, 1})
     for (index_t i = 0; i < mr; ++i) expected.push_back(static_cast<std::uint64_t>(2 * i + half));
   EXPECT_EQ(of_a, expected);
   EXPECT_EQ(lines.order.back().line, line_of(c.data() + mr * nr - 1));

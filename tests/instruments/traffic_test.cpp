@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "instruments/created_memory.hpp"
 #include "tune/traffic_simulation.hpp"
 
@@ -66,7 +68,17 @@ const tune::TrafficLine& line_of(const Traffic& traffic, const std::string& key)
   return traffic.lines.front();
 }
 
-class TrafficOfPlans : public testing::TestWithParam<Case> {};
+// Plans and traces are those of AVX2's register tiles, so that they are the same on every CPU.
+class TrafficOfPlans : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    setenv("IOATTN_ISA", "avx2", 1);
+    const kernels::Kernels* kernels = nullptr;
+    const Status found = api::selected_kernels(&kernels);
+    if (!found.is_ok()) GTEST_SKIP() << found.message();
+  }
+  void TearDown() override { unsetenv("IOATTN_ISA"); }
+};
 
 TEST_P(TrafficOfPlans, IsWhatTheyCount) {
   const Case& c = GetParam();
@@ -106,7 +118,9 @@ constexpr Case ci_cases[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Small, TrafficOfPlans, testing::ValuesIn(ci_cases));
 
-constexpr Case full_cases[] = {
+// Limits of the full tier are what was measured and a few hundredths; lib/instruments/README.md
+// says why some are above those of Case.
+constexpr Case l1_cases[] = {
     {"layer:n1024,d16", backward, 32 * KiB, 0.5},
     {"layer:n1024,d32", backward, 32 * KiB, 0.5, "", 1.10, 1.45},
     {"layer:n1024,d64", backward, 32 * KiB, 0.5},
@@ -115,38 +129,58 @@ constexpr Case full_cases[] = {
     {"layer:n1024,d16", forward, 32 * KiB, 0.5},
     {"layer:n1024,d64", forward, 32 * KiB, 0.5},
     {"layer:n512,d128", forward, 32 * KiB, 0.5},
+    {"sdpa:n1024,d64", backward, 32 * KiB, 0.5},
+    {"sdpa:n1024,d16", backward, 32 * KiB, 0.5},
+    {"sdpa:n1024,d64", forward, 32 * KiB, 0.5},
+};
+INSTANTIATE_TEST_SUITE_P(L1, TrafficOfPlans, testing::ValuesIn(l1_cases));
+
+constexpr Case layer_cases[] = {
     {"layer:n4096,d16", backward, 512 * KiB, 0.75},
     {"layer:n2048,d64", backward, 512 * KiB, 0.75},
     {"layer:n1024,d128", backward, 512 * KiB, 0.75},
     {"layer:n1024,d256", backward, 512 * KiB, 0.75},
     {"layer:n1024,d512", backward, 512 * KiB, 0.75},
-    {"layer:n512,d1024", backward, 512 * KiB, 0.75, "", 1.5, 2.1},
-    {"layer:n256,d2048", backward, 512 * KiB, 0.75, "", 1.5, 2.1},
-    {"layer:n2048,d64", forward, 512 * KiB, 0.75, "", 1.75, 2.25},
-    {"layer:n1024,d256", forward, 512 * KiB, 0.75, "", 1.75, 2.25},
-    {"layer:n512,d1024", forward, 512 * KiB, 0.75, "", 1.75, 2.25},
-    {"layer:n1024,d385,v32,self", backward, 512 * KiB, 0.75, "", 1.5, 2.1},
-    {"layer:n1024,d128,f64", backward, 512 * KiB, 0.75, "", 1.5, 2.1},
-    {"layer:n512,d128", backward, 32 * KiB, 0.5, "stationary", 1.5, 2.1},
-    {"layer:n512,d256", backward, 128 * KiB, 0.75, "q_stored", 1.5, 2.1},
-    {"layer:n512,d256", backward, 64 * KiB, 0.75, "half_dim", 1.5, 2.1},
-    {"layer:n1024,d32", backward, 64 * KiB, 0.75, "weight_resident", 1.5, 2.1},
-    {"layer:n512,d128", backward, 128 * KiB, 0.75, "paper_small", 1.5, 2.1},
-    {"layer:n512,d64", backward, 128 * KiB, 0.75, "paper_large", 1.5, 2.1},
-    {"sdpa:n2048,d64", forward, 512 * KiB, 0.75, "", 1.75, 2.25},
+    {"layer:n2048,d64", forward, 512 * KiB, 0.75, "", 1.20},
+    {"layer:n1024,d256", forward, 512 * KiB, 0.75, "", 1.15},
+    {"layer:n1024,d385,v32,self", backward, 512 * KiB, 0.75, "", 1.20},
+    {"layer:n1024,d128,f64", backward, 512 * KiB, 0.75},
+};
+INSTANTIATE_TEST_SUITE_P(Layer, TrafficOfPlans, testing::ValuesIn(layer_cases));
+
+constexpr Case deep_cases[] = {
+    {"layer:n512,d1024", backward, 512 * KiB, 0.75},
+    {"layer:n512,d1024", forward, 512 * KiB, 0.75},
+    {"layer:n256,d2048", backward, 512 * KiB, 0.75, "", 2.50, 3.50},
+};
+INSTANTIATE_TEST_SUITE_P(Deep, TrafficOfPlans, testing::ValuesIn(deep_cases));
+
+constexpr Case named_cases[] = {
+    {"layer:n512,d128", backward, 32 * KiB, 0.5, "stationary", 1.20},
+    {"layer:n512,d256", backward, 128 * KiB, 0.75, "q_stored", 1.80, 2.35},
+    {"layer:n512,d256", backward, 64 * KiB, 0.75, "half_dim", 1.45, 1.80},
+    {"layer:n1024,d32", backward, 64 * KiB, 0.75, "weight_resident"},
+    {"layer:n512,d128", backward, 128 * KiB, 0.75, "paper_small"},
+    {"layer:n512,d64", backward, 128 * KiB, 0.75, "paper_large", 2.20, 2.00},
+};
+INSTANTIATE_TEST_SUITE_P(Named, TrafficOfPlans, testing::ValuesIn(named_cases));
+
+constexpr Case sdpa_cases[] = {
+    {"sdpa:n2048,d64", forward, 512 * KiB, 0.75, "", 1.30, 2.05},
     {"sdpa:n2048,d64", backward, 512 * KiB, 0.75},
     {"sdpa:n1024,d128", backward, 512 * KiB, 0.75},
-    {"sdpa:n1024,d256", backward, 512 * KiB, 0.75},
-    {"sdpa:n1024,d512", backward, 512 * KiB, 0.75},
-    {"sdpa:n512,d1024", backward, 512 * KiB, 0.75},
-    {"sdpa:n512,d2048", forward, 512 * KiB, 0.75, "", 1.75, 2.25},
-    {"sdpa:n1024,d64", backward, 32 * KiB, 0.5, "", 1.10, 1.35},
-    {"sdpa:n1024,d16", backward, 32 * KiB, 0.5, "", 1.10, 1.35},
-    {"sdpa:n1024,d64", forward, 32 * KiB, 0.5, "", 1.75, 2.25},
+    {"sdpa:n1024,d256", backward, 512 * KiB, 0.75, "", 1.20, 1.30},
     {"sdpa:h4,kv2,n1024,d64,causal", backward, 512 * KiB, 0.75},
-    {"sdpa:h4,kv2,n1024,d64,causal", forward, 512 * KiB, 0.75, "", 1.75, 2.25},
+    {"sdpa:h4,kv2,n1024,d64,causal", forward, 512 * KiB, 0.75, "", 1.70, 2.20},
 };
-INSTANTIATE_TEST_SUITE_P(Large, TrafficOfPlans, testing::ValuesIn(full_cases));
+INSTANTIATE_TEST_SUITE_P(Sdpa, TrafficOfPlans, testing::ValuesIn(sdpa_cases));
+
+constexpr Case deep_sdpa_cases[] = {
+    {"sdpa:n1024,d512", backward, 512 * KiB, 0.75, "", 1.15},
+    {"sdpa:n512,d1024", backward, 512 * KiB, 0.75},
+    {"sdpa:n512,d2048", forward, 512 * KiB, 0.75},
+};
+INSTANTIATE_TEST_SUITE_P(DeepSdpa, TrafficOfPlans, testing::ValuesIn(deep_sdpa_cases));
 
 // A trace is not cut: where it is too long there is a reason in place of numbers.
 TEST(Traffic, OfALongTraceIsNotTold) {

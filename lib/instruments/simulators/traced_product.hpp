@@ -62,8 +62,7 @@ class TracedProduct {
   // A column of register tiles that become C at once.
   void in_registers(index_t col, index_t first, index_t last, bool accumulate) {
     const bool gradient = p_.epilogue == kernels::Epilogue::gradient;
-    for (index_t row = 0; row < p_.rows; row += rows_at_once_) {
-      const index_t count = std::min(rows_at_once_, p_.rows - row);
+    for_tiles(0, p_.rows, [&](index_t row, index_t count) {
       terms(col, row, count, first, last);
       if (p_.lane != nullptr && gradient) read(p_.lane + col, nr_);
       for (index_t i = row; i < row + count; ++i) {
@@ -71,6 +70,20 @@ class TracedProduct {
         if (accumulate || gradient) read(c_at(i, col), nr_);
         write(c_at(i, col), nr_);
       }
+    });
+  }
+
+  // body(first, count) for the register tiles of some rows: a last tile of too few rows takes some
+  // of the one before.
+  template <class Body>
+  void for_tiles(index_t first, index_t end, const Body& body) const {
+    constexpr index_t least_rows = 4;
+    for (index_t row = first; row < end;) {
+      const index_t left = end - row;
+      index_t count = std::min(rows_at_once_, left);
+      if (left > rows_at_once_ && left < rows_at_once_ + least_rows) count = (left + 1) / 2;
+      body(row, count);
+      row += count;
     }
   }
 
@@ -82,11 +95,10 @@ class TracedProduct {
     for (index_t row = 0; row < p_.rows; row += rows_of_sums) {
       const index_t end = std::min(p_.rows, row + rows_of_sums);
       for (index_t q = first; q == first || q < last; q += most_terms_) {
-        for (index_t i = row; i < end; i += rows_at_once_) {
-          const index_t count = std::min(rows_at_once_, end - i);
+        for_tiles(row, end, [&](index_t i, index_t count) {
           terms(col, i, count, q, std::min(last, q + most_terms_));
           write(sums_ + (i - row) * nr_, count * nr_);
-        }
+        });
       }
       if (shifted && p_.lane != nullptr) read(p_.lane + col, nr_);
       for (index_t i = row; i < end; ++i) {
@@ -116,9 +128,12 @@ class TracedProduct {
       }
       for (index_t i = row; i < row + rows; ++i) {
         const W* element = p_.a + i * p_.a_row + q * p_.a_depth;
-        // Adjacent terms lie in one line, which is read as it begins.
-        const bool begins = (reinterpret_cast<std::uintptr_t>(element) & mask) < sizeof(W);
-        if (p_.a_depth != 1 || q == first || begins) read(element, 1);
+        // Adjacent terms lie in one line, which is read as it begins and, as it is not older than
+        // the rows of B that came since, as it ends.
+        const auto place = reinterpret_cast<std::uintptr_t>(element) & mask;
+        const bool begins = place < sizeof(W);
+        const bool ends = mask - place < 2 * sizeof(W) - 1;
+        if (p_.a_depth != 1 || q == first || q + 1 == last || begins || ends) read(element, 1);
       }
     }
   }

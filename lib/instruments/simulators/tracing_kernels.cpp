@@ -49,10 +49,17 @@ struct Traced {
         const T* from = src + first * lane_stride + q * depth_stride;
         if (lane_stride == 1) {
           read(from, width);
-        } else {
-          for (index_t j = 0; j < width; ++j) read(from + j * lane_stride, terms);
+          write(panel + q * nr, terms * nr);
+          continue;
         }
-        write(panel + q * nr, terms * nr);
+        for (index_t lane = 0; lane < nr; lane += side) {
+          for (index_t j = lane; j < std::min(lane + side, width); ++j) {
+            read(from + j * lane_stride, terms);
+          }
+          for (index_t k = 0; k < terms; ++k) {
+            write(panel + (q + k) * nr + lane, std::min(side, nr - lane));
+          }
+        }
       }
     }
     inner<T>->pack(src, lane_stride, depth_stride, lanes, depth, dst);

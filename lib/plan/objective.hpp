@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+namespace ioattn::plan {
+
+// What a plan has least of: estimated time, or words that cross the level that decides.
+enum class Objective : std::uint8_t { time, words };
+
+// What moving words costs in multiply-adds; the sum of both is what plans are compared by.
+struct Price {
+  Objective objective = Objective::time;
+  // As long as one word past the deciding cache level: 2 words and 16 to 32 multiply-adds per
+  // cycle. It decides where words and flops disagree (README.md).
+  double per_word = 16;
+  // As long as one word from the outer cache to the inner one: 4 words per cycle, and the hardware
+  // prefetches.
+  double per_inner_word = 4;
+
+  bool operator==(const Price&) const = default;
+  bool of_words() const { return objective == Objective::words; }
+};
+
+// Where words decide, one outweighs all multiply-adds, and time decides among equals. A power of
+// two, so that sums of words are exact.
+constexpr Price price_of(Objective objective) {
+  return objective == Objective::words ? Price{objective, 0x1p50, 4} : Price{};
+}
+
+}  // namespace ioattn::plan

@@ -1,0 +1,170 @@
+// Plans that have the fewest words, held against all other plans: those that the planner lists for
+// either objective, and blocks of whole register tiles by brute force.
+
+#include <gtest/gtest.h>
+
+#include "plan/gradient_planner.hpp"
+#include "plan/sdpa_candidates.hpp"
+#include "theory/block_costs.hpp"
+#include "theory/sdpa_cost.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+constexpr TileShape tiles[] = {{Isa::avx2, 6, 16}, {Isa::avx512, 8, 32}};
+constexpr index_t memories[] = {4096, 6144, 49152, 98304, 196608};  // L1 and L2, f32 and f64
+const std::optional<SdpaSet> sets[] = {std::nullopt, SdpaSet{true, true, true},
+                                       SdpaSet{true, false, false}, SdpaSet{false, true, true}};
+
+struct Size {
+  index_t n, m, d, dv;
+};
+constexpr Size sizes[] = {{1024, 1024, 64, 64}, {512, 2000, 128, 128}, {1024, 1024, 512, 512},
+                          {300, 300, 16, 40},   {8, 5, 4, 3},          {2048, 128, 32, 32}};
+
+SdpaRequest sdpa_request(const Size& size, index_t M, const TileShape& tile, Objective objective) {
+  SdpaRequest request;
+  request.shape.n = size.n;
+  request.shape.m = size.m;
+  request.shape.d = size.d;
+  request.shape.dv = size.dv;
+  request.shape.batch = request.shape.heads = request.shape.kv_heads = 1;
+  request.M = M;
+  request.tile = tile;
+  request.price = price_of(objective);
+  return request;
+}
+
+index_t words_of(const SdpaCandidate& candidate) { return candidate.estimate.cost.total().words(); }
+
+TEST(Objective, SdpaHasTheFewestWordsOfAllCandidates) {
+  int plans = 0, fewer = 0;
+  for (const Size& size : sizes)
+    for (const index_t M : memories)
+      for (const TileShape& tile : tiles)
+        for (const std::optional<SdpaSet>& set : sets) {
+          const SdpaRequest request = sdpa_request(size, M, tile, Objective::words);
+          std::vector<SdpaCandidate> for_words, for_time;
+          ASSERT_TRUE(list_candidates(request, set, &for_words).is_ok());
+          ASSERT_TRUE(list_candidates(sdpa_request(size, M, tile, Objective::time), set, &for_time)
+                          .is_ok());
+          const SdpaCandidate& chosen = for_words.front();
+          SCOPED_TRACE(to_text(chosen.plan) + " M=" + std::to_string(M));
+          EXPECT_LE(chosen.estimate.cost.total().footprint, M);
+          for (const auto& list : {for_words, for_time})
+            for (const SdpaCandidate& other : list)
+              EXPECT_LE(words_of(chosen), words_of(other)) << to_text(other.plan);
+          // The time that is told is the time, not what decided.
+          EXPECT_LT(chosen.estimate.time, 100 * for_time.front().estimate.time);
+          ++plans;
+          fewer += words_of(chosen) < words_of(for_time.front());
+        }
+  // It is no other name for time.
+  EXPECT_GT(fewer, plans / 8);
+}
+
+// dQ, dK and dV in one pass over the keys, and in two, with any c and rho of whole tiles.
+TEST(Objective, NoWholeTilesOfSdpaMoveFewerWords) {
+  const SdpaSet set = {true, true, true};
+  for (const Size& size : {Size{700, 500, 48, 48}, Size{200, 260, 128, 64}}) {
+    for (const index_t M : {index_t(20000), index_t(60000)}) {
+      SdpaRequest request = sdpa_request(size, M, tiles[0], Objective::words);
+      SdpaPlan plan;
+      SdpaEstimate estimate;
+      ASSERT_TRUE(make_sdpa_plan(request, set, &plan, &estimate).is_ok());
+      request.form = SdpaForm::one_pass;
+      SdpaPlan trial;
+      SdpaEstimate cost;
+      ASSERT_TRUE(make_sdpa_plan(request, set, &trial, &cost).is_ok());
+      index_t least = cost.cost.total().words();
+      for (index_t c = tiles[0].cols; c <= size.m; ++c)
+        for (index_t rho = tiles[0].rows; rho <= 256; ++rho) {
+          trial.blocks.keys.c = c;
+          trial.blocks.keys.rho = rho;
+          estimate_costs(request, set, trial, &cost);
+          if (cost.cost.total().footprint > M) break;
+          least = std::min(least, cost.cost.total().words());
+        }
+      EXPECT_LE(static_cast<double>(estimate.cost.total().words()),
+                1.02 * static_cast<double>(least))
+          << to_text(plan);
+    }
+  }
+}
+
+PlanRequest layer_request(Pass pass, const LayerShape& shape, index_t M, Objective objective) {
+  PlanRequest request;
+  request.pass = pass;
+  request.problem.shape = shape;
+  request.M = M;
+  request.tile = tiles[0];
+  request.price = price_of(objective);
+  return request;
+}
+
+TEST(Objective, LayerHasTheFewestWordsOfAllCandidates) {
+  int plans = 0, fewer = 0;
+  for (const Size& size : sizes)
+    for (const index_t M : memories)
+      for (const Pass pass : {Pass::forward, Pass::backward})
+        for (const Tie tie : {Tie::none, Tie::kv})
+          for (const index_t limit : {index_t(-1), index_t(1) << 40}) {
+            const LayerShape shape = {size.n, size.m, size.d, size.dv, tie, {}};
+            PlanRequest request = layer_request(pass, shape, M, Objective::words);
+            request.memory_limit_bytes = limit;
+            request.outer_M = 4 * M;  // holds blocks for time alone
+            Plan plan;
+            Candidate chosen;
+            ASSERT_TRUE(make_plan(request, &plan, &chosen).is_ok());
+            EXPECT_EQ(plan.level, "L2");
+            const index_t words = chosen.cost.total().words();
+            std::vector<Candidate> all = candidates(request);
+            request.price = price_of(Objective::time);
+            index_t of_time = 0;
+            double least_time = 0;
+            for (const Candidate& c : candidates(request)) {
+              all.push_back(c);
+              if (!c.fits || !c.within_memory_limit) continue;
+              const double time = static_cast<double>(c.fma + 16 * c.cost.total().words());
+              if (least_time > 0 && time >= least_time) continue;
+              least_time = time;
+              of_time = c.cost.total().words();
+            }
+            for (const Candidate& c : all) {
+              if (c.fits && c.within_memory_limit) {
+                EXPECT_LE(words, c.cost.total().words()) << to_text(plan) << " M=" << M;
+              }
+            }
+            ++plans;
+            fewer += words < of_time;
+          }
+  EXPECT_GT(fewer, plans / 8);
+}
+
+TEST(Objective, GradientsHaveNoMoreWordsThanForTime) {
+  int plans = 0, fewer = 0;
+  GradientSet all;
+  all.dX = all.dY = all.dA1 = all.dA2 = all.dA3 = true;
+  GradientSet some;
+  some.dA2 = some.dA3 = true;
+  for (const Size& size : sizes)
+    for (const index_t M : memories)
+      for (const GradientSet& set : {all, some}) {
+        const LayerShape shape = {size.n, size.m, size.d, size.dv, Tie::none, {}};
+        GradientPlan plan;
+        GradientEstimate words, time;
+        PlanRequest request = layer_request(Pass::backward, shape, M, Objective::words);
+        ASSERT_TRUE(make_gradient_plan(request, set, &plan, &words).is_ok());
+        request.price = price_of(Objective::time);
+        ASSERT_TRUE(make_gradient_plan(request, set, &plan, &time).is_ok());
+        EXPECT_LE(words.cost.total().words(), time.cost.total().words())
+            << to_text(plan, set, Tie::none);
+        EXPECT_LE(words.cost.total().footprint, M);
+        ++plans;
+        fewer += words.cost.total().words() < time.cost.total().words();
+      }
+  EXPECT_GT(fewer, plans / 8);
+}
+
+}  // namespace
+}  // namespace ioattn::plan
