@@ -3,7 +3,7 @@
 #include <random>
 #include <vector>
 
-#include "base/types.hpp"
+#include "base/half.hpp"
 
 namespace ioattn::bench {
 
@@ -14,7 +14,14 @@ class NormalValues {
   std::vector<T> operator()(index_t count, double deviation) {
     std::normal_distribution<double> normal(0, deviation);
     std::vector<T> values(static_cast<std::size_t>(count));
-    for (T& value : values) value = static_cast<T>(normal(engine_));
+    for (T& value : values) {
+      const double x = normal(engine_);
+      if constexpr (is_half_storage<T>) {
+        value = from_float<T>(static_cast<float>(x));
+      } else {
+        value = static_cast<T>(x);
+      }
+    }
     return values;
   }
 

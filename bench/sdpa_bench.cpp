@@ -29,8 +29,8 @@ struct SdpaBenchmark {
       return std::string("/") + what + ":" + std::to_string(value);
     };
     return std::string("sdpa/") + (pass == Pass::forward ? "fwd" : "bwd") + "/" +
-           (problem.dtype == DType::f32 ? "f32" : "f64") + size("b", s.batch) + size("h", s.heads) +
-           size("n", s.n) + size("m", s.m) + size("d", s.d) + size("dv", s.dv) +
+           name_of(problem.dtype) + size("b", s.batch) + size("h", s.heads) + size("n", s.n) +
+           size("m", s.m) + size("d", s.d) + size("dv", s.dv) +
            (s.mask.hides() ? "/causal" : "/full") + size("threads", threads);
   }
   double flops() const {
@@ -98,8 +98,7 @@ void run_openblas(benchmark::State& state, const SdpaBenchmark& what) {
 
 using Run = void (*)(benchmark::State&, const SdpaBenchmark&);
 
-void add(const std::string& name, Run of_float, Run of_double, const SdpaBenchmark& what) {
-  const Run run = what.problem.dtype == DType::f32 ? of_float : of_double;
+void add(const std::string& name, Run run, const SdpaBenchmark& what) {
   // The counters take the time; UseRealTime() would end the name otherwise.
   benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
     run(state, what);
@@ -107,11 +106,13 @@ void add(const std::string& name, Run of_float, Run of_double, const SdpaBenchma
 }
 
 void add(const SdpaBenchmark& what) {
-  add(what.name(), run_ioattn<float>, run_ioattn<double>, what);
+  const DType dtype = what.problem.dtype;
+  add(what.name(), with_dtype(dtype, [](auto x) -> Run { return run_ioattn<decltype(x)>; }), what);
 #ifdef IOATTN_BENCH_OPENBLAS
   const SdpaShape& shape = what.problem.shape;
-  if (shape.all_heads() == 1 && !shape.mask.hides()) {
-    add(what.name() + "/openblas", run_openblas<float>, run_openblas<double>, what);
+  if (!is_half(dtype) && shape.all_heads() == 1 && !shape.mask.hides()) {
+    add(what.name() + "/openblas", dtype == DType::f32 ? run_openblas<float> : run_openblas<double>,
+        what);
   }
 #endif
 }
@@ -130,7 +131,7 @@ std::vector<LayerShape> heads() {
 
 void add_sdpa_benchmarks() {
   for (const Pass pass : {Pass::forward, Pass::backward})
-    for (const DType dtype : {DType::f32, DType::f64})
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
       for (const index_t count : {1, 8})
         for (const LayerShape& head : heads())
           for (const Mask& mask : {Mask{}, causal_top_left()}) {

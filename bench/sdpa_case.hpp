@@ -30,7 +30,7 @@ class SdpaCase {
             of_keys(v.data(), shape_.dv)};
   }
   TensorView<T> o_view() { return of_queries(o.data(), shape_.dv); }
-  TensorView<T> lse_view() {
+  TensorView<Compute<T>> lse_view() {
     return dense_tensor(lse.data(), shape_.batch, shape_.heads, 1, shape_.n);
   }
   TensorView<const T> d_o_view() const { return of_queries(d_o.data(), shape_.dv); }
@@ -39,7 +39,8 @@ class SdpaCase {
             of_keys(dv.data(), shape_.dv)};
   }
 
-  std::vector<T> q, k, v, d_o, o, lse, dq, dk, dv;
+  std::vector<T> q, k, v, d_o, o, dq, dk, dv;
+  std::vector<Compute<T>> lse;
 
  private:
   template <class E>

@@ -1,5 +1,5 @@
 """Scaled dot-product attention by ioattn and by PyTorch's flash attention on this CPU: milliseconds of both,
-measured in turns on the same inputs with as many threads, and errors against float64."""
+measured in turns on the same inputs with as many threads, and errors against float64 on these inputs."""
 
 import argparse
 import itertools
@@ -46,11 +46,14 @@ GRID = [Shape(*leading, n, d) for leading, n, d in itertools.product(
     [(1, 1), (1, 4), (2, 8), (4, 16)], [64, 256, 1024, 4096, 8192], [64, 128, 256, 512, 1024])]
 
 
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+
+
 class Inputs:
-    def __init__(self, shape):
-        torch.manual_seed(1)
+    def __init__(self, shape, dtype, seed=1):
+        torch.manual_seed(seed)
         size = shape[:4]
-        self.q, self.k, self.v, self.d_o = (torch.randn(size) for _ in range(4))
+        self.q, self.k, self.v, self.d_o = (torch.randn(size).to(dtype) for _ in range(4))
         self.causal = shape.causal
 
 
@@ -106,8 +109,8 @@ def medians(runs):
     return [statistics.median(of_run) for of_run in samples]
 
 
-def measure(shape, library):
-    inputs = Inputs(shape)
+def measure(shape, dtype, library):
+    inputs = Inputs(shape, dtype)
     peer, ours = TorchFlash(inputs), Ioattn(library, inputs)
     row = shape._asdict()
     for name in ("forward", "backward"):
@@ -126,17 +129,36 @@ def float64_results(inputs):
     return [o.detach(), *torch.autograd.grad(o, (q, k, v), inputs.d_o.double())]
 
 
-def errors(shape, library):
-    """max |x - ref| / max |ref| of both for O, dQ, dK and dV."""
-    inputs = Inputs(shape)
+def largest_error(x, ref):
+    return ((x.double() - ref).abs().max() / ref.abs().max()).item()
+
+
+def l2_error(x, ref):
+    return ((x.double() - ref).norm() / ref.norm()).item()
+
+
+def errors(inputs, library, error):
+    """Of both, for O, dQ, dK and dV."""
     references = float64_results(inputs)
     found = {}
     for who, runs in (("torch", TorchFlash(inputs)), ("ioattn", Ioattn(library, inputs))):
         results = [runs.forward(), *runs.backward()]
-        found[who] = {
-            name: ((x.double() - ref).abs().max() / ref.abs().max()).item()
-            for name, x, ref in zip(("O", "dQ", "dK", "dV"), results, references)}
+        found[who] = {name: error(x, ref) for name, x, ref in zip(("O", "dQ", "dK", "dV"), results, references)}
     return found
+
+
+def compare_errors(count, n, d, dtype, library):
+    """Relative L2 errors over `count` problems: those of ioattn by those of torch."""
+    ratios = {name: [] for name in ("O", "dQ", "dK", "dV")}
+    for seed in range(count):
+        of_both = errors(Inputs(Shape(1, 1, n, d, seed % 2 == 1), dtype, seed), library, l2_error)
+        for name, of_name in ratios.items():
+            of_name.append(of_both["ioattn"][name] / of_both["torch"][name])
+    print(f"relative L2 errors, ioattn / torch, over {count} problems n{n} d{d}, every other one causal")
+    for name, of_name in ratios.items():
+        print(f"  {name:3} median {statistics.median(of_name):.2f}  largest {max(of_name):.2f}", flush=True)
+    return {"problems": count, "n": n, "d": d,
+            **{name: {"median": statistics.median(r), "largest": max(r)} for name, r in ratios.items()}}
 
 
 def default_library():
@@ -150,6 +172,11 @@ def arguments():
     parser.add_argument("--library", default=default_library(), help="libioattn.so; that of build/release")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of both; all CPUs")
     parser.add_argument("--shapes", choices=["quick", "all"], default="quick")
+    parser.add_argument("--dtype", choices=list(DTYPES), default="f32")
+    parser.add_argument("--errors", type=int, default=0, metavar="COUNT",
+                        help="compare relative L2 errors of so many problems, and no times")
+    parser.add_argument("--n", type=int, default=1024, help="of these problems")
+    parser.add_argument("--d", type=int, default=64, help="of these problems")
     parser.add_argument("--json", metavar="FILE", help="write the figures here too")
     args = parser.parse_args()
     if args.library is None:
@@ -157,7 +184,7 @@ def arguments():
     return args
 
 
-def compare(grid, library):
+def compare(grid, dtype, library):
     """Prints a table and returns what JSON shall hold."""
     shapes = [shape for shape in grid if shape.forward_flops() <= MOST_FLOPS]
     if len(shapes) < len(grid):
@@ -166,7 +193,7 @@ def compare(grid, library):
     print((f"{'shape':24}" + 2 * f"{'torch':>10}{'ioattn':>10}{'ratio':>8}  ").rstrip())
     rows = []
     for shape in shapes:
-        row = measure(shape, library)
+        row = measure(shape, dtype, library)
         rows.append(row)
         columns = ("{torch_ms:10.3f}{ioattn_ms:10.3f}{ratio:8.2f}".format(**row[name])
                    for name in ("forward", "backward"))
@@ -175,7 +202,7 @@ def compare(grid, library):
         mean = statistics.geometric_mean(row[name]["ratio"] for row in rows)
         print(f"geometric mean of the ratios, {name}: {mean:.2f}")
 
-    accuracy = errors(ACCURACY_SHAPE, library)
+    accuracy = errors(Inputs(ACCURACY_SHAPE, dtype), library, largest_error)
     print(f"\nmax |x - ref| / max |ref| against float64, {ACCURACY_SHAPE}")
     for who, of_who in accuracy.items():
         print(f"{who:10}" + "".join(f"  {name} {error:.1e}" for name, error in of_who.items()))
@@ -185,11 +212,16 @@ def compare(grid, library):
 def main():
     args = arguments()
     torch.set_num_threads(args.threads)
-    print(f"torch {torch.__version__}, f32, threads: {args.threads}; ms are medians, ratio is torch / ioattn")
+    dtype, library = DTYPES[args.dtype], Library(str(args.library))
+    print(f"torch {torch.__version__}, {args.dtype}, threads: {args.threads}", end="")
+    print("" if args.errors > 0 else "; ms are medians, ratio is torch / ioattn")
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # an error where it does not apply
-        report = compare(QUICK if args.shapes == "quick" else GRID, Library(str(args.library)))
+        if args.errors > 0:
+            report = {"l2_errors": compare_errors(args.errors, args.n, args.d, dtype, library)}
+        else:
+            report = compare(QUICK if args.shapes == "quick" else GRID, dtype, library)
     if args.json:
-        report = {"torch": torch.__version__, "dtype": "f32", "threads": args.threads, **report}
+        report = {"torch": torch.__version__, "dtype": args.dtype, "threads": args.threads, **report}
         pathlib.Path(args.json).write_text(json.dumps(report, indent=2) + "\n")
 
 

@@ -1,11 +1,11 @@
-"""ioattn's scaled dot-product attention of dense float32 tensors [B, H, n, d] through the C interface."""
+"""ioattn's scaled dot-product attention of dense tensors [B, H, n, d] through the C interface."""
 
 import ctypes
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_void_p
 
 import torch
 
-F32 = 0
+DTYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 MASK_NONE, MASK_CAUSAL_TOP_LEFT = 0, 1
 
 
@@ -37,6 +37,7 @@ class Options(ctypes.Structure):
         ("rigor", c_int),
         ("time_limit_seconds", c_double),
         ("reproducible", c_int32),
+        ("objective", c_int64),
     ]
 
 
@@ -71,21 +72,23 @@ class Sdpa:
     """Attention of given operands; every call allocates its results."""
 
     def __init__(self, library, threads, q, k, v, causal):
-        assert all(x.dtype == torch.float32 and x.is_contiguous() for x in (q, k, v))
+        assert all(x.dtype == q.dtype and x.is_contiguous() for x in (q, k, v))
         self.library = library
         self.operands = (q, k, v)
         self.options = Options(struct_size=ctypes.sizeof(Options), threads=threads)
         batch, heads, n, d = q.shape
         self.problem = Problem(
             struct_size=ctypes.sizeof(Problem), batch=batch, heads=heads, kv_heads=k.shape[1],
-            n=n, m=k.shape[2], d=d, dv=v.shape[3], dtype=F32,
+            n=n, m=k.shape[2], d=d, dv=v.shape[3], dtype=DTYPES[q.dtype],
             q=q.data_ptr(), k=k.data_ptr(), v=v.data_ptr(),
             mask=MASK_CAUSAL_TOP_LEFT if causal else MASK_NONE)
 
     def forward(self):
         """O and LSE."""
         q, _, v = self.operands
-        o, lse = torch.empty(*q.shape[:3], v.shape[3]), torch.empty(q.shape[:3])
+        of_sums = torch.float64 if q.dtype == torch.float64 else torch.float32
+        o = torch.empty(*q.shape[:3], v.shape[3], dtype=q.dtype)
+        lse = torch.empty(q.shape[:3], dtype=of_sums)
         self.library.check(self.library.forward(
             self.problem, self.options, o.data_ptr(), None, lse.data_ptr(), None))
         return o, lse

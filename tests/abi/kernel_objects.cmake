@@ -1,6 +1,6 @@
-# Each ISA's object holds that ISA's instructions and exports one table. A weak symbol (an inline
-# function, a template) would be merged with the same one of another object, and code for AVX-512 could
-# run on a CPU without it.
+# Each ISA's object holds that ISA's instructions and exports tables of kernels, nothing else. A weak
+# symbol (an inline function, a template) would be merged with the same one of another object, and code
+# for AVX-512 could run on a CPU without it.
 #   cmake -D ARCHIVE=<libioattn_kernels.a> -D AR= -D NM= -D OBJDUMP= -D WORK=<scratch folder>
 #         -D ISAS=<names> [-D X86=ON] -P kernel_objects.cmake
 cmake_minimum_required(VERSION 3.25)
@@ -33,8 +33,10 @@ foreach(isa IN LISTS ISAS)
       list(APPEND exported ${CMAKE_MATCH_1})
     endif()
   endforeach()
-  if(NOT exported MATCHES "^_ZN6ioattn7kernels[0-9]+${isa}_kernelsE$")
-    string(APPEND problems "\n  ${member} exports not just its table: ${exported}")
+  set(tables ${exported})
+  list(FILTER tables INCLUDE REGEX "^_ZN6ioattn7kernels[0-9]+[a-z0-9_]+_(kernels|pairs)E$")
+  if(NOT exported OR NOT tables STREQUAL exported)
+    string(APPEND problems "\n  ${member} exports not just its tables: ${exported}")
   endif()
 
   if(X86)
@@ -48,10 +50,12 @@ foreach(isa IN LISTS ISAS)
       endif()
     endforeach()
     string(FIND "${code}" "vfmadd" fma)
+    string(FIND "${code}" "vdpbf16ps" dot)
     set(found "xmm ${has_xmm} ymm ${has_ymm} zmm ${has_zmm} fma at ${fma}")
     if((isa STREQUAL "scalar" AND (has_ymm OR has_zmm OR NOT has_xmm OR NOT fma EQUAL -1)) OR
        (isa STREQUAL "avx2" AND (NOT has_ymm OR has_zmm OR fma EQUAL -1)) OR
-       (isa STREQUAL "avx512" AND (NOT has_zmm OR fma EQUAL -1)))
+       (isa STREQUAL "avx512" AND (NOT has_zmm OR fma EQUAL -1 OR NOT dot EQUAL -1)) OR
+       (isa STREQUAL "avx512_bf16" AND (NOT has_zmm OR dot EQUAL -1)))
       string(APPEND problems "\n  ${member} holds the wrong instructions: ${found}")
     endif()
   endif()
