@@ -55,7 +55,7 @@ TEST(Cdag, NodeCountsAreTheSumOverTheMatrices) {
 
 TEST(Cdag, LevelsOfThePaper) {
   const index_t n = 3, m = 4, d = 5;
-  const AttentionCdag cdag = graph_of(paper_recipe({n, m, d, d}));
+  const AttentionCdag cdag = graph_of(paper_recipe({n, m, d, d + 2}));
   index_t nodes[3] = {};
   for (node_t v = 0; v < cdag.graph().size(); ++v) ++nodes[level_of(cdag.graph().node(v))];
   EXPECT_EQ(nodes[1], n * d * (2 * d - 1));

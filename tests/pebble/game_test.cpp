@@ -70,6 +70,15 @@ TEST(Game, ReplacementWritesWhatIsReadAgain) {
   const Play replaced = play(graph, with_replacement(graph, moves), 3, Transfer::replace);
   EXPECT_EQ(replaced.violation, "");
   EXPECT_EQ(replaced.words(), 7);  // and a is written
+
+  // c is written and never read.
+  const std::vector<Move> idle = {{Rule::read, a},   {Rule::read, b},    {Rule::compute, c},
+                                  {Rule::remove, b}, {Rule::compute, d}, {Rule::write, c},
+                                  {Rule::remove, c}, {Rule::write, d}};
+  EXPECT_EQ(play(graph, idle, 3).words(), 4);
+  const Play needed = play(graph, with_replacement(graph, idle), 3, Transfer::replace);
+  EXPECT_EQ(needed.violation, "");
+  EXPECT_EQ(needed.words(), 3);
 }
 
 }  // namespace

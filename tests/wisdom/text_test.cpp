@@ -97,7 +97,8 @@ TEST(WisdomText, TakesTheBetterOfTwo) {
   const std::size_t begin = text.find("{\"d\"");
   const std::string line = text.substr(begin, text.find("\n]}") - begin);
   const std::string later = with(with(line, "2026-01-01", "2026-01-02"), ":1.0", ":2.0");
-  for (const std::string& both : {line + "," + later, later + "," + line}) {
+  const std::string orders[] = {line + "," + later, later + "," + line};
+  for (const std::string& both : orders) {
     Wisdom read;
     ASSERT_TRUE(parse(with(text, line, both), &read).is_ok());
     EXPECT_EQ(read.records_of(sample_environment())->at(sample_class()).seconds, 2);
