@@ -1,6 +1,7 @@
 #include "api/wisdom_explain.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "api/describe.hpp"
 #include "api/sdpa.hpp"
@@ -71,6 +72,14 @@ std::string record_json(const wisdom::ProblemClass& of, const wisdom::Record& re
   return json.text();
 }
 
+// Those of its tables: numbers of some types may have the kernels of a lesser one.
+std::set<Isa> isas_of(const kernels::Kernels& kernels) {
+  std::set<Isa> isas;
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
+    isas.insert(kernels.tile(dtype).isa);
+  return isas;
+}
+
 }  // namespace
 
 std::string explain_wisdom() {
@@ -83,9 +92,10 @@ std::string explain_wisdom() {
   const kernels::Kernels* kernels = nullptr;
   const Status selected = selected_kernels(&kernels);
   if (selected.is_ok()) {
-    const wisdom::Environment& here = known->environment(kernels->isa);
-    json.add_json("environment", environment_json(here));
-    if (const wisdom::Records* all = known->wisdom.records_of(here)) {
+    json.add_json("environment", environment_json(known->environment(kernels->isa)));
+    for (const Isa isa : isas_of(*kernels)) {
+      const wisdom::Records* all = known->wisdom.records_of(known->environment(isa));
+      if (all == nullptr) continue;
       for (const auto& [of, record] : *all) records.push_back(record_json(of, record));
     }
   } else {

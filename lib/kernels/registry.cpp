@@ -10,12 +10,16 @@ namespace {
 
 constexpr const Kernels* built[] = {
 #if defined(IOATTN_X86_KERNELS)
-    &avx512_bf16_kernels, &avx512_kernels,        &avx2_kernels,
+    &avx512_bf16_kernels,
+    &avx512_kernels,
+    &avx2_kernels,
 #elif defined(IOATTN_ARM_KERNELS)
     &neon_kernels,
 #endif
-    &scalar_kernels,      &emulated_bf16_kernels,
+    &scalar_kernels,
 };
+// For whoever names them.
+constexpr const Kernels* on_request[] = {&emulated_bf16_kernels};
 
 // Of a KernelTable or of PairKernels.
 template <class Table>
@@ -47,8 +51,9 @@ double peak(const Table& table, double seconds) {
 KernelList all_kernels() { return {built, static_cast<int>(std::size(built))}; }
 
 const Kernels* find_kernels(Isa isa) {
-  for (const Kernels* kernels : built) {
-    if (kernels->isa == isa) return kernels;
+  for (const auto& list : {all_kernels(), KernelList{on_request, 1}}) {
+    for (const Kernels* kernels : list)
+      if (kernels->isa == isa) return kernels;
   }
   return nullptr;
 }

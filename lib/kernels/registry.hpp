@@ -30,7 +30,7 @@ struct Kernels {
   }
 };
 
-// What was built, best first, then what is there on request alone.
+// What was built for some CPU, best first, scalar last.
 struct KernelList {
   const Kernels* const* first;
   int count;
@@ -39,7 +39,7 @@ struct KernelList {
 };
 KernelList all_kernels();
 
-// nullptr if not built.
+// nullptr if not built. Also those that are there on request alone.
 const Kernels* find_kernels(Isa isa);
 
 // The first of all_kernels() that the CPU has; `override_name` (the value of IOATTN_ISA, may be

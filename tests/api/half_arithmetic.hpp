@@ -23,12 +23,13 @@ class HalfTest : public testing::Test {
   void SetUp() override {
     if (const char* const before = std::getenv("IOATTN_ISA")) before_ = before;
     const ioattn::IsaSet cpu = ioattn::machine::this_machine().isa;
+    ioattn::Isa isa = ioattn::Isa::emulated_bf16;  // if the CPU has no products of pairs
     for (const ioattn::kernels::Kernels* each : ioattn::kernels::all_kernels()) {
       if (!cpu.has(each->isa) || ioattn::multiplies_pairs(each->isa) != Type::pairs) continue;
-      setenv("IOATTN_ISA", ioattn::name_of(each->isa), 1);
-      return;
+      isa = each->isa;
+      break;
     }
-    FAIL() << "no kernels";
+    setenv("IOATTN_ISA", ioattn::name_of(isa), 1);
   }
   void TearDown() override {
     if (before_.empty()) {

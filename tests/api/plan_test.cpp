@@ -36,6 +36,15 @@ Plan create(ioattn_pass pass, const ioattn_layer_problem& problem, const ioattn_
   return Plan(plan);
 }
 
+// What a plan that was read from a text tells: what it has least of is not in the text.
+std::string told_by_text(std::string description) {
+  const std::string objective = "\"objective\":\"time\"";
+  const std::size_t place = description.find(objective);
+  EXPECT_NE(place, std::string::npos) << description;
+  if (place == std::string::npos) return description;
+  return description.replace(place, objective.size(), "\"objective\":null");
+}
+
 template <class T>
 class PlanExecute : public testing::Test {};
 using Types = testing::Types<float, double>;
@@ -201,7 +210,8 @@ BothPlans plans_of(const BatchCall<T>& call, const ioattn_options& options) {
         << ioattn_last_error();
     Plan parsed(plan);
     EXPECT_EQ(text_of(ioattn_plan_text, parsed), text);
-    EXPECT_EQ(text_of(ioattn_plan_describe, parsed), text_of(ioattn_plan_describe, created));
+    EXPECT_EQ(text_of(ioattn_plan_describe, parsed),
+              told_by_text(text_of(ioattn_plan_describe, created)));
     return parsed;
   };
   return {made(IOATTN_FORWARD, nullptr), made(IOATTN_BACKWARD, &call.gradients)};
@@ -373,7 +383,8 @@ TEST(Plans, TextIsThePlan) {
       << ioattn_last_error();
   const Plan again(parsed);
   EXPECT_EQ(text_of(ioattn_plan_text, again), text);
-  EXPECT_EQ(text_of(ioattn_plan_describe, again), text_of(ioattn_plan_describe, plan));
+  EXPECT_EQ(text_of(ioattn_plan_describe, again),
+            told_by_text(text_of(ioattn_plan_describe, plan)));
   call.reset();
   ASSERT_EQ(ioattn_layer_execute_forward(again.get(), &problem, call.o.data(), call.o.stride(),
                                          call.lse.data(), nullptr, 0),

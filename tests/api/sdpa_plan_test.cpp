@@ -50,7 +50,9 @@ Plan read_back(const Plan& plan, ioattn_pass pass, const ioattn_sdpa_problem& pr
   EXPECT_EQ(text_of(ioattn_plan_text, parsed), text);
   Json told = Json::parse(text_of(ioattn_plan_describe, plan));
   EXPECT_EQ(told["origin"], "estimate");
+  EXPECT_EQ(told["objective"], "time");
   told["origin"] = "text";
+  told["objective"] = nullptr;
   EXPECT_EQ(Json::parse(text_of(ioattn_plan_describe, parsed)), told);
   return parsed;
 }

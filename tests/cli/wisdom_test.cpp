@@ -102,7 +102,7 @@ TEST_F(WisdomCommand, SaysWhyAPlanWon) {
   EXPECT_NE(plan["why"].get<std::string>().find("absent"), std::string::npos);
   EXPECT_EQ(plan["candidates"][0]["plan"], plan["plan"]);
   const std::string text = run({"plan", "--problem", problem, "--explain"}).out;
-  EXPECT_NE(text.find("origin: estimate\nwhy: "), std::string::npos) << text;
+  EXPECT_NE(text.find("origin: estimate\nobjective: time\nwhy: "), std::string::npos) << text;
   EXPECT_EQ(run({"plan", "--problem", problem}).out.find("why"), std::string::npos);
 }
 

@@ -31,10 +31,10 @@ struct Implementation {
 std::vector<Implementation> all_pairs() {
   std::vector<Implementation> list = {
       {"odd", odd_tile_of_pairs().pairs_of_bf16, odd_tile_of_pairs().tile.cols}};
-  for (const kernels::Kernels* each : kernels::all_kernels()) {
-    const auto& table = *each->of_bf16;
-    if (table.pairs_of_bf16 != nullptr && machine::this_machine().isa.has(each->isa))
-      list.push_back({name_of(each->isa), table.pairs_of_bf16, table.tile.cols});
+  for (const Isa isa : {Isa::avx512_bf16, Isa::emulated_bf16}) {
+    const kernels::Kernels* const each = kernels::find_kernels(isa);
+    if (each == nullptr || !machine::this_machine().isa.has(isa)) continue;
+    list.push_back({name_of(isa), each->of_bf16->pairs_of_bf16, each->of_bf16->tile.cols});
   }
   return list;
 }

@@ -17,6 +17,7 @@ std::vector<const kernels::KernelTable<float>*> tables_of_pairs() {
   std::vector<const kernels::KernelTable<float>*> tables = {&odd_tile_of_pairs()};
   for (const auto* table : tables_under_test<bf16>())
     if (table->pairs_of_bf16 != nullptr) tables.push_back(table);
+  tables.push_back(kernels::find_kernels(Isa::emulated_bf16)->of_bf16);
   return tables;
 }
 

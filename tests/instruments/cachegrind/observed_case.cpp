@@ -66,9 +66,9 @@ class Arena {
   std::uint32_t seed_ = 1;
 };
 
-// What schedules make of tables: scores, exp of scores, gradients of them, sums over a tile, and
+// What schedules make of tables: scores, gradients of them, sums over a tile, and
 // packed panels. Operands are larger than both levels together.
-enum class Kind : std::uint8_t { product, exp, gradient, sum, pack };
+enum class Kind : std::uint8_t { product, gradient, sum, pack };
 
 class KernelCase {
  public:
@@ -98,9 +98,7 @@ class KernelCase {
     p.c_row = cols;
     p.c_panel = nr;
     p.accumulate = kind_ == Kind::product || kind_ == Kind::sum;
-    p.epilogue = kind_ == Kind::exp        ? kernels::Epilogue::exp
-                 : kind_ == Kind::gradient ? kernels::Epilogue::gradient
-                                           : kernels::Epilogue::none;
+    p.epilogue = kind_ == Kind::gradient ? kernels::Epilogue::gradient : kernels::Epilogue::none;
     if (p.epilogue != kernels::Epilogue::none) p.row = shifts_;
     kernels.f32->product(p);
   }
@@ -149,8 +147,8 @@ int main(int argc, char** argv) {
   const int repetitions = std::atoi(argv[3]);
   std::optional<Levels> levels;
   if (argc == 9) levels = {geometry(argv[5], argv[6]), geometry(argv[7], argv[8])};
-  constexpr const char* kinds[] = {"product", "exp", "gradient", "sum", "pack"};
-  for (int i = 0; i < 5; ++i) {
+  constexpr const char* kinds[] = {"product", "gradient", "sum", "pack"};
+  for (int i = 0; i < 4; ++i) {
     if (std::strcmp(argv[1], kinds[i]) != 0) continue;
     run(KernelCase(static_cast<Kind>(i), &arena), *kernels, repetitions, levels);
     return 0;
