@@ -97,6 +97,8 @@ void MeasureOptions::add(CLI::App* app) {
       ->type_name("WORDS");
   app->add_flag("--simulate", simulate,
                 "what simulated caches move: LRU, OPT, with the ways of the level");
+  add_integer(app, "--threads", &threads, 1, 1024,
+              "of --simulate: traces of so many threads, each with caches of its own (default: 1)");
   add_schedule(app, &run.schedule);
   add_integer(app, "--memory-limit", &run.memory_limit_bytes, 0, largest_words,
               "bytes of scratch memory for intermediates (default: O(n d), never n x m)");

@@ -26,6 +26,7 @@ struct MeasureOptions {
   // Those that a plan for the level may have; time if there is no other.
   std::vector<api::Objective> objectives_at(int level) const;
   bool simulate = false;
+  index_t threads = 1;  // that are simulated
   api::RunOptions run;
   CounterOptions counters;
   std::vector<std::string> command;

@@ -57,7 +57,7 @@ Traffic measure_at(const machine::CacheLevel& cache, index_t M, index_t capacity
   if (options.simulate) {
     const machine::CacheLevel* first = cache.level > 1 ? machine::this_machine().cache(1) : nullptr;
     simulate({traffic.capacity_bytes, traffic.line_bytes, traffic.ways, first}, TraceLimits(),
-             problem->result_bits(), problem, &traffic);
+             problem->result_bits(), problem, &traffic, static_cast<int>(options.threads));
   }
   return traffic;
 }

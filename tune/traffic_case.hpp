@@ -12,8 +12,8 @@
 #include "theory/io_cost.hpp"
 #include "tune/layer_files.hpp"
 
-// A pass whose traffic is measured: planned for one M after another and run on one thread, watched
-// or not.
+// A pass whose traffic is measured: planned for one M after another and run, watched or not, on one
+// thread or on several.
 namespace ioattn::tune {
 
 // A plan of a pass, and what theory says of it.
@@ -38,7 +38,8 @@ class TrafficCase {
   // What runs from now on. Throws UsageError if nothing fits.
   virtual TrafficPlan plan(const api::RunOptions& options) = 0;
   // `kernels` in place of those of the plan, or null. Throws RunError.
-  virtual void run(Observer* observer, const kernels::Kernels* kernels) = 0;
+  void run(Observer* observer, const kernels::Kernels* kernels) { run_on(1, observer, kernels); }
+  virtual void run_on(int threads, Observer* observer, const kernels::Kernels* kernels) = 0;
   // Of the results of the last run: runs of one plan are to have the same.
   virtual std::uint64_t result_bits() const = 0;
 };

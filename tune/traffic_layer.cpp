@@ -78,7 +78,7 @@ class LayerTraffic final : public TrafficCase {
     api::RunOptions any;
     any.memory_limit_bytes = -1;
     planned_ = plan_pass(Pass::forward, problem_, any);
-    run_forward(nullptr, nullptr);
+    run_forward(1, nullptr, nullptr);
   }
 
   std::string problem_text() const override { return to_text(problem_); }
@@ -102,15 +102,15 @@ class LayerTraffic final : public TrafficCase {
     return result;
   }
 
-  void run(Observer* observer, const kernels::Kernels* kernels) override {
+  void run_on(int threads, Observer* observer, const kernels::Kernels* kernels) override {
     if (pass_ == Pass::forward) {
-      run_forward(observer, kernels);
+      run_forward(threads, observer, kernels);
       return;
     }
     const index_t d = problem_.shape.d, e = problem_.shape.dv, n = problem_.shape.n;
     require(api::layer_backward<T>(inputs_, {words_.d_o.data(), n, e, e}, {o_.data(), n, e, e},
-                                   lse_.data(), planned_.plan, 1, observer, {dx_.data(), d, d, d},
-                                   {.kernels = kernels}));
+                                   lse_.data(), planned_.plan, threads, observer,
+                                   {dx_.data(), d, d, d}, {.kernels = kernels}));
   }
 
   std::uint64_t result_bits() const override {
@@ -118,9 +118,9 @@ class LayerTraffic final : public TrafficCase {
   }
 
  private:
-  void run_forward(Observer* observer, const kernels::Kernels* kernels) {
+  void run_forward(int threads, Observer* observer, const kernels::Kernels* kernels) {
     const index_t n = problem_.shape.n, e = problem_.shape.dv;
-    require(api::layer_forward<T>(inputs_, planned_.plan, 1, observer, {o_.data(), n, e, e},
+    require(api::layer_forward<T>(inputs_, planned_.plan, threads, observer, {o_.data(), n, e, e},
                                   lse_.data(), {.kernels = kernels}));
   }
 

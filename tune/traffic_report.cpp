@@ -42,6 +42,39 @@ void add_rows(const Traffic& t, Table* table) {
   }
 }
 
+// Fills and write-backs of each thread's own caches.
+std::string threads_text(const Traffic& t) {
+  if (t.threads.empty()) return "";
+  std::vector<std::string> header = {"thread", "accesses"};
+  for (const TrafficLine& line : t.lines) {
+    header.push_back(line.name + " in");
+    header.push_back("out");
+  }
+  Table table(header);
+  for (std::size_t i = 0; i < t.threads.size(); ++i) {
+    std::vector<std::string> row = {std::to_string(i), grouped(t.threads[i].accesses)};
+    for (const TrafficLine& line : t.threads[i].lines) {
+      row.push_back(line.is_available() ? grouped(line.in) : "-");
+      row.push_back(line.is_available() ? grouped(line.out) : "-");
+    }
+    table.add(row);
+  }
+  return table.text();
+}
+
+Json threads_json(const Traffic& t) {
+  Json list = Json::array();
+  for (const Traffic::OfThread& one : t.threads) {
+    Json json;
+    json["accesses"] = one.accesses;
+    for (const TrafficLine& line : one.lines) {
+      if (line.is_available()) json[line.key] = {{"in", line.in}, {"out", line.out}};
+    }
+    list.push_back(json);
+  }
+  return list;
+}
+
 Json traffic_json(const Traffic& t) {
   Json json;
   json["level"] = t.plan.level;
@@ -59,6 +92,7 @@ Json traffic_json(const Traffic& t) {
   add_count(t.count, &json["counted"]);
   json["created_memory"] = t.created_memory;
   json["accesses"] = t.accesses;
+  if (!t.threads.empty()) json["threads"] = threads_json(t);
   for (const TrafficLine& line : t.lines) {
     Json& item = json["measured"][line.key];
     if (!line.is_available()) {
@@ -93,7 +127,7 @@ std::string to_text(const TrafficReport& report) {
     Table table({"words", "in", "out", "in + out", "ratio", "over compulsory", "in / expected",
                  "out / expected"});
     add_rows(t, &table);
-    text += table.text();
+    text += table.text() + threads_text(t);
     if (!t.lines.empty()) {
       text += "  expected: reads (out: writes) + created words, where score tiles count once\n";
     }

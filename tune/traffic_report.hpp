@@ -27,9 +27,16 @@ struct Traffic {
   index_t capacity_bytes = 0;  // of the cache that is simulated
   int line_bytes = 0, ways = 0;
   instruments::IoCount count;
-  index_t created_memory = 0;  // created words, where tiles count once
-  index_t accesses = 0;        // of the trace
-  std::vector<TrafficLine> lines;
+  index_t created_memory = 0;      // created words, where tiles count once
+  index_t accesses = 0;            // of the trace
+  std::vector<TrafficLine> lines;  // of all threads together
+  // Each thread with caches of its own, where there are several; work goes to whoever is free, so
+  // that what a thread has is another in every run.
+  struct OfThread {
+    index_t accesses = 0;
+    std::vector<TrafficLine> lines;
+  };
+  std::vector<OfThread> threads;
   std::vector<double> lru;  // words moved by LRU caches of 1, 2, ... lines
 };
 

@@ -28,7 +28,7 @@ class SdpaTraffic final : public TrafficCase {
     dk_ = AlignedWords<T>(keys * s.d);
     dv_ = AlignedWords<T>(keys * s.dv);
     require(api::plan_sdpa(problem_, {}, &plan_));
-    run_forward(nullptr, nullptr);
+    run_forward(1, nullptr, nullptr);
   }
 
   std::string problem_text() const override { return to_text(problem_); }
@@ -60,9 +60,9 @@ class SdpaTraffic final : public TrafficCase {
     return result;
   }
 
-  void run(Observer* observer, const kernels::Kernels* kernels) override {
+  void run_on(int threads, Observer* observer, const kernels::Kernels* kernels) override {
     if (pass_ == Pass::forward) {
-      run_forward(observer, kernels);
+      run_forward(threads, observer, kernels);
       return;
     }
     const SdpaShape& s = problem_.shape;
@@ -70,7 +70,7 @@ class SdpaTraffic final : public TrafficCase {
                                                 of_queries<const T>(o_, s.dv), lse_view<const T>()};
     const SdpaGradients<T> gradients = {of_queries<T>(dq_, s.d), of_keys<T>(dk_, s.d),
                                         of_keys<T>(dv_, s.dv)};
-    require(api::sdpa_backward<T>(problem_, inputs(), forward, plan_, 1, observer, gradients,
+    require(api::sdpa_backward<T>(problem_, inputs(), forward, plan_, threads, observer, gradients,
                                   nullptr, kernels));
   }
 
@@ -99,8 +99,8 @@ class SdpaTraffic final : public TrafficCase {
     const SdpaShape& s = problem_.shape;
     return {of_queries<const T>(q_, s.d), of_keys<const T>(k_, s.d), of_keys<const T>(v_, s.dv)};
   }
-  void run_forward(Observer* observer, const kernels::Kernels* kernels) {
-    require(api::sdpa_forward<T>(problem_, inputs(), plan_, 1, observer,
+  void run_forward(int threads, Observer* observer, const kernels::Kernels* kernels) {
+    require(api::sdpa_forward<T>(problem_, inputs(), plan_, threads, observer,
                                  of_queries<T>(o_, problem_.shape.dv), lse_view<T>(), nullptr,
                                  kernels));
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <optional>
 
 #include "instruments/simulators/optimal_cache.hpp"
@@ -47,77 +48,131 @@ struct WithWays {
   }
 };
 
+// The simulators that one thread's trace passes through.
+class ThreadSimulators {
+ public:
+  ThreadSimulators(const SimulatedCache& cache, const TraceLimits& limits)
+      : cache_(cache),
+        limits_(limits),
+        buffer_(limits.optimal),
+        recorder_(cache.line_bytes, limits.accesses, made(cache)) {}
+
+  instruments::TraceRecorder* recorder() { return &recorder_; }
+
+  // Accesses and lines; the curve of LRU caches of every size is added to *lru.
+  Traffic::OfThread finish(double words_per_line, std::vector<double>* lru) {
+    recorder_.finish();
+    Traffic::OfThread result;
+    result.accesses = static_cast<index_t>(recorder_.accesses());
+    const std::string whole = recorder_.overflowed() ? too_long(limits_.accesses) : "";
+    const auto add = [&](const std::string& name, const std::string& key, const std::string& reason,
+                         const auto& traffic_of) {
+      TrafficLine line = {name, key, whole.empty() ? reason : whole};
+      if (line.is_available()) {
+        const LineTraffic lines = result.accesses == 0 ? LineTraffic() : traffic_of();
+        line.in = static_cast<double>(lines.fills) * words_per_line;
+        line.out = static_cast<double>(lines.write_backs) * words_per_line;
+      }
+      result.lines.push_back(line);
+    };
+    const auto capacity =
+        static_cast<std::uint64_t>(std::max<index_t>(cache_.capacity_bytes / cache_.line_bytes, 1));
+    const std::vector<LineTraffic> curve = distances_.curve();
+    add("LRU", "lru", "", [&] { return curve[std::min<std::size_t>(capacity, curve.size()) - 1]; });
+    add("OPT", "opt", buffer_.overflowed() ? too_long(limits_.optimal) : "", [&] {
+      return instruments::optimal_traffic(buffer_, instruments::next_uses(buffer_), capacity);
+    });
+    const std::string ways = cache_.ways > 0 ? fmt::format("{} ways", cache_.ways) : "by ways";
+    add(ways + " LRU", "set_lru", by_lru_.reason, [&] { return by_lru_.simulator->traffic(); });
+    add(ways + " tree-PLRU", "set_plru", by_plru_.reason,
+        [&] { return by_plru_.simulator->traffic(); });
+    if (cache_.first != nullptr) {
+      add(fmt::format("{} behind L{}", ways, cache_.first->level), "behind_first", second_.reason,
+          [&] { return second_.simulator->second_level(); });
+    }
+    if (whole.empty() && !curve.empty()) add_curve(curve, words_per_line, lru);
+    return result;
+  }
+
+ private:
+  std::vector<instruments::AccessSink*> made(const SimulatedCache& cache) {
+    const CacheGeometry lru = geometry_of(cache.capacity_bytes, cache.line_bytes,
+                                          std::max(cache.ways, 1), Replacement::lru);
+    CacheGeometry plru = lru;
+    plru.replacement = Replacement::tree_plru;
+    by_lru_.make(cache, lru);
+    by_plru_.make(cache, plru);
+    std::vector<instruments::AccessSink*> sinks = {&distances_, &buffer_};
+    if (by_lru_.simulator) sinks.push_back(&*by_lru_.simulator);
+    if (by_plru_.simulator) sinks.push_back(&*by_plru_.simulator);
+    if (cache.first != nullptr) {
+      const int ways = std::max(cache.first->ways, 1);
+      second_.make(cache,
+                   geometry_of(cache.first->share_bytes, cache.line_bytes, ways, Replacement::lru),
+                   lru);
+      if (second_.simulator) sinks.push_back(&*second_.simulator);
+    }
+    return sinks;
+  }
+
+  // Beyond its own lines a thread moves no less in a larger cache.
+  static void add_curve(const std::vector<LineTraffic>& curve, double words_per_line,
+                        std::vector<double>* lru) {
+    const double rest = lru->empty() ? 0 : lru->back();
+    if (lru->size() < curve.size()) lru->resize(curve.size(), rest);
+    for (std::size_t i = 0; i < lru->size(); ++i) {
+      const LineTraffic& lines = curve[std::min(i, curve.size() - 1)];
+      (*lru)[i] += static_cast<double>(lines.fills + lines.write_backs) * words_per_line;
+    }
+  }
+
+  SimulatedCache cache_;
+  TraceLimits limits_;
+  instruments::StackDistance distances_;
+  instruments::TraceBuffer buffer_;
+  WithWays<instruments::SetAssociative> by_lru_, by_plru_;
+  WithWays<instruments::TwoLevel> second_;
+  instruments::TraceRecorder recorder_;
+};
+
 }  // namespace
 
 void simulate(const SimulatedCache& cache, const TraceLimits& limits, std::uint64_t bits,
-              TrafficCase* problem, Traffic* traffic) {
+              TrafficCase* problem, Traffic* traffic, int threads) {
   const double words_per_line =
       static_cast<double>(cache.line_bytes) / static_cast<double>(size_of(problem->dtype()));
-  const auto capacity =
-      static_cast<std::uint64_t>(std::max<index_t>(cache.capacity_bytes / cache.line_bytes, 1));
-  const CacheGeometry lru = geometry_of(cache.capacity_bytes, cache.line_bytes,
-                                        std::max(cache.ways, 1), Replacement::lru);
-  CacheGeometry plru = lru;
-  plru.replacement = Replacement::tree_plru;
-
-  instruments::StackDistance distances;
-  instruments::TraceBuffer buffer(limits.optimal);
-  WithWays<instruments::SetAssociative> by_lru, by_plru;
-  WithWays<instruments::TwoLevel> second;
-  by_lru.make(cache, lru);
-  by_plru.make(cache, plru);
-  std::vector<instruments::AccessSink*> sinks = {&distances, &buffer};
-  if (by_lru.simulator) sinks.push_back(&*by_lru.simulator);
-  if (by_plru.simulator) sinks.push_back(&*by_plru.simulator);
-  if (cache.first != nullptr) {
-    const int ways = std::max(cache.first->ways, 1);
-    second.make(cache,
-                geometry_of(cache.first->share_bytes, cache.line_bytes, ways, Replacement::lru),
-                lru);
-    if (second.simulator) sinks.push_back(&*second.simulator);
+  std::vector<std::unique_ptr<ThreadSimulators>> simulators;
+  std::vector<instruments::TraceRecorder*> recorders;
+  for (int i = 0; i < threads; ++i) {
+    simulators.push_back(std::make_unique<ThreadSimulators>(cache, limits));
+    recorders.push_back(simulators.back()->recorder());
   }
-
-  instruments::TraceRecorder recorder(cache.line_bytes, limits.accesses, sinks);
   {
     const kernels::Kernels* kernels = nullptr;
     require(api::selected_kernels(&kernels));
-    const instruments::TracingKernels tracing(*kernels, &recorder);
-    problem->run(nullptr, &tracing.kernels());
+    const instruments::TracingKernels tracing(*kernels, recorders);
+    problem->run_on(threads, nullptr, &tracing.kernels());
   }
-  recorder.finish();
   if (problem->result_bits() != bits) {
     throw RunError("internal error: the pass gave other bits when it was traced");
   }
-  traffic->accesses = static_cast<index_t>(recorder.accesses());
-
-  const std::string whole = recorder.overflowed() ? too_long(limits.accesses) : "";
-  const auto add = [&](const std::string& name, const std::string& key, const std::string& reason,
-                       const auto& traffic_of) {
-    TrafficLine line = {name, key, whole.empty() ? reason : whole};
-    if (line.is_available()) {
-      const LineTraffic lines = traffic_of();
-      line.in = static_cast<double>(lines.fills) * words_per_line;
-      line.out = static_cast<double>(lines.write_backs) * words_per_line;
+  std::vector<Traffic::OfThread> of_threads;
+  for (const auto& one : simulators) {
+    of_threads.push_back(one->finish(words_per_line, &traffic->lru));
+    traffic->accesses += of_threads.back().accesses;
+  }
+  const std::size_t count = of_threads.front().lines.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    TrafficLine sum = of_threads.front().lines[i];
+    sum.in = sum.out = 0;
+    for (const Traffic::OfThread& one : of_threads) {
+      if (!one.lines[i].is_available()) sum.reason = one.lines[i].reason;
+      sum.in += one.lines[i].in;
+      sum.out += one.lines[i].out;
     }
-    traffic->lines.push_back(line);
-  };
-  const std::vector<LineTraffic> curve = distances.curve();
-  add("LRU", "lru", "", [&] { return curve[std::min<std::size_t>(capacity, curve.size()) - 1]; });
-  add("OPT", "opt", buffer.overflowed() ? too_long(limits.optimal) : "", [&] {
-    return instruments::optimal_traffic(buffer, instruments::next_uses(buffer), capacity);
-  });
-  const std::string ways = cache.ways > 0 ? fmt::format("{} ways", cache.ways) : "by ways";
-  add(ways + " LRU", "set_lru", by_lru.reason, [&] { return by_lru.simulator->traffic(); });
-  add(ways + " tree-PLRU", "set_plru", by_plru.reason,
-      [&] { return by_plru.simulator->traffic(); });
-  if (cache.first != nullptr) {
-    add(fmt::format("{} behind L{}", ways, cache.first->level), "behind_first", second.reason,
-        [&] { return second.simulator->second_level(); });
+    traffic->lines.push_back(sum);
   }
-  if (!whole.empty()) return;
-  for (const LineTraffic& lines : curve) {
-    traffic->lru.push_back(static_cast<double>(lines.fills + lines.write_backs) * words_per_line);
-  }
+  if (threads > 1) traffic->threads = std::move(of_threads);
 }
 
 }  // namespace ioattn::tune

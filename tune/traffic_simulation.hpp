@@ -7,7 +7,8 @@
 
 namespace ioattn::tune {
 
-// What a trace may have: of the first all simulators but OPT take, which keeps it in memory.
+// What the trace of a thread may have: of the first all simulators but OPT take, which keeps it in
+// memory.
 struct TraceLimits {
   std::uint64_t accesses = 200'000'000;
   std::uint64_t optimal = 50'000'000;
@@ -21,10 +22,11 @@ struct SimulatedCache {
   const machine::CacheLevel* first = nullptr;  // a level before it, or null
 };
 
-// Runs the pass as planned last with kernels that trace, and adds what caches of the given geometry
-// move to traffic->lines and, for every capacity, to traffic->lru. Throws RunError if the run has
-// other results than `bits`.
+// Runs the pass as planned last with kernels that trace, on so many threads that have private
+// caches each, and adds what caches of the given geometry move to traffic->lines, to
+// traffic->threads and, for every capacity, to traffic->lru. Throws RunError if the run has other
+// results than `bits`.
 void simulate(const SimulatedCache& cache, const TraceLimits& limits, std::uint64_t bits,
-              TrafficCase* problem, Traffic* traffic);
+              TrafficCase* problem, Traffic* traffic, int threads = 1);
 
 }  // namespace ioattn::tune

@@ -13,6 +13,14 @@
 namespace ioattn_test {
 namespace {
 
+// All but the objective, which the text of a plan does not say.
+nlohmann::json told_of(const Plan& plan) {
+  auto json = nlohmann::json::parse(text_of(ioattn_plan_describe, plan));
+  EXPECT_EQ(json.count("objective"), 1u);
+  json.erase("objective");
+  return json;
+}
+
 ioattn_layer_shape shape_of(const ioattn_layer_problem& problem) {
   ioattn_layer_shape shape = {};
   shape.struct_size = sizeof shape;
@@ -34,15 +42,6 @@ Plan create(ioattn_pass pass, const ioattn_layer_problem& problem, const ioattn_
   EXPECT_EQ(ioattn_layer_plan_create(pass, &shape, gradients, options, &plan), IOATTN_OK)
       << ioattn_last_error();
   return Plan(plan);
-}
-
-// What a plan that was read from a text tells: what it has least of is not in the text.
-std::string told_by_text(std::string description) {
-  const std::string objective = "\"objective\":\"time\"";
-  const std::size_t place = description.find(objective);
-  EXPECT_NE(place, std::string::npos) << description;
-  if (place == std::string::npos) return description;
-  return description.replace(place, objective.size(), "\"objective\":null");
 }
 
 template <class T>
@@ -210,8 +209,7 @@ BothPlans plans_of(const BatchCall<T>& call, const ioattn_options& options) {
         << ioattn_last_error();
     Plan parsed(plan);
     EXPECT_EQ(text_of(ioattn_plan_text, parsed), text);
-    EXPECT_EQ(text_of(ioattn_plan_describe, parsed),
-              told_by_text(text_of(ioattn_plan_describe, created)));
+    EXPECT_EQ(told_of(parsed), told_of(created));
     return parsed;
   };
   return {made(IOATTN_FORWARD, nullptr), made(IOATTN_BACKWARD, &call.gradients)};
@@ -383,8 +381,7 @@ TEST(Plans, TextIsThePlan) {
       << ioattn_last_error();
   const Plan again(parsed);
   EXPECT_EQ(text_of(ioattn_plan_text, again), text);
-  EXPECT_EQ(text_of(ioattn_plan_describe, again),
-            told_by_text(text_of(ioattn_plan_describe, plan)));
+  EXPECT_EQ(told_of(again), told_of(plan));
   call.reset();
   ASSERT_EQ(ioattn_layer_execute_forward(again.get(), &problem, call.o.data(), call.o.stride(),
                                          call.lse.data(), nullptr, 0),

@@ -52,7 +52,7 @@ Plan read_back(const Plan& plan, ioattn_pass pass, const ioattn_sdpa_problem& pr
   EXPECT_EQ(told["origin"], "estimate");
   EXPECT_EQ(told["objective"], "time");
   told["origin"] = "text";
-  told["objective"] = nullptr;
+  told["objective"] = nullptr;  // a text does not say
   EXPECT_EQ(Json::parse(text_of(ioattn_plan_describe, parsed)), told);
   return parsed;
 }

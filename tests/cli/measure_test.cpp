@@ -54,6 +54,47 @@ TEST(MeasureCommand, HoldsSimulatedCachesAgainstTheCount) {
   EXPECT_TRUE(json["levels"][1]["measured"].contains("behind_first"));
 }
 
+TEST(MeasureCommand, HasAPlanForEachObjectiveOfALevel) {
+  const Json levels = done(small + Arguments{"--objective", "time,words@L2"})["levels"];
+  ASSERT_EQ(levels.size(), 3u);
+  const char* const expected[][2] = {{"L1", "time"}, {"L2", "time"}, {"L2", "words@L2"}};
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(levels[i]["level"], expected[i][0]);
+    EXPECT_EQ(levels[i]["objective"], expected[i][1]);
+  }
+  EXPECT_EQ(levels[1]["M"], levels[2]["M"]);
+  EXPECT_LE(levels[2]["formula"], levels[1]["formula"]);
+  EXPECT_EQ(run_ioattn(small + Arguments{"--objective", "words"}, caches).exit_code, 2);
+}
+
+TEST(MeasureCommand, TracesThreadsApart) {
+  const Json json = done(
+      {"measure", "--problem", "sdpa:n256,d32", "--level", "L2", "--simulate", "--threads", "2"});
+  const Json& level = json["levels"][0];
+  ASSERT_EQ(level["threads"].size(), 2u);
+  double in = 0;
+  long accesses = 0;
+  for (const Json& thread : level["threads"]) {
+    in += thread["lru"]["in"].get<double>();
+    accesses += thread["accesses"].get<long>();
+  }
+  EXPECT_EQ(in, level["measured"]["lru"]["in"].get<double>());
+  EXPECT_EQ(accesses, level["accesses"].get<long>());
+}
+
+TEST(PlanCommand, TellsTheObjective) {
+  const Arguments plan = {"plan", "--problem", "sdpa:n256,d64", "--objective", "words@L1"};
+  const Json json = done(plan + Arguments{"--explain"});
+  EXPECT_EQ(json["objective"], "words@L1");
+  EXPECT_EQ(json["level"], "L1");
+  for (const Json& candidate : json["candidates"]) EXPECT_LE(json["words"], candidate["words"]);
+  const Json layer = done({"plan", "--n", "256", "--d", "64", "--objective", "words@L2"});
+  EXPECT_EQ(layer["objective"], "words@L2");
+  EXPECT_EQ(layer["levels"][0]["level"], "L1");
+  EXPECT_EQ(run_ioattn(plan + Arguments{"--level", "L2"}, caches).exit_code, 2);
+  EXPECT_EQ(run_ioattn(plan + Arguments{"--level", "L1"}, caches).exit_code, 0);
+}
+
 TEST(MeasureCommand, CountsAloneUnlessToldToSimulate) {
   const Json json = done(small + Arguments{"--level", "L2"});
   ASSERT_EQ(json["levels"].size(), 1u);

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <set>
+#include <thread>
 
 #include "api/layer.hpp"
 #include "api/sdpa.hpp"
@@ -150,6 +152,42 @@ TEST(TracingKernels, RecordNothingAfterwards) {
   recorder.finish();
   EXPECT_EQ(recorder.accesses(), 3u);
   EXPECT_EQ(best_kernels().f32->touched, nullptr);
+}
+
+// Each thread has a recorder of its own, in the order in which they come; one too many has none.
+TEST(TracingKernels, RecordThreadsApart) {
+  constexpr int threads = 3;
+  LineSets lines[threads];
+  std::vector<std::unique_ptr<TraceRecorder>> recorders;
+  std::vector<TraceRecorder*> some;
+  for (LineSets& of : lines) {
+    recorders.push_back(
+        std::make_unique<TraceRecorder>(line_bytes, 1000, std::vector<AccessSink*>{&of}));
+    some.push_back(recorders.back().get());
+  }
+  tune::ArbitraryValues<float> random;
+  std::vector<tune::AlignedWords<float>> x, y, sums;
+  for (int i = 0; i <= threads; ++i) {
+    x.push_back(random.words(160));
+    y.push_back(random.words(160));
+    sums.push_back(random.words(16));
+  }
+  {
+    const TracingKernels tracing(best_kernels(), some);
+    const auto dot = [&](std::size_t i) {
+      tracing.kernels().f32->row_dot(1, 160, x[i].data(), 160, y[i].data(), 160, sums[i].data());
+    };
+    for (std::size_t i = 1; i <= threads; ++i) std::thread(dot, i).join();
+    dot(0);  // the thread that made the table was the first
+  }
+  for (std::size_t i = 0; i < threads; ++i) {
+    recorders[i]->finish();
+    for (std::size_t j = 0; j <= threads; ++j) {
+      EXPECT_EQ(bool(covers(lines[i].touched, x[j])), i == j) << i << j;
+      EXPECT_EQ(bool(meets(lines[i].touched, y[j])), i == j) << i << j;
+    }
+    EXPECT_EQ(lines[i].written, std::set<std::uint64_t>{line_of(sums[i].data())});
+  }
 }
 
 template <class T>

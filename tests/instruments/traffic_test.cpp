@@ -182,6 +182,43 @@ constexpr Case deep_sdpa_cases[] = {
 };
 INSTANTIATE_TEST_SUITE_P(DeepSdpa, TrafficOfPlans, testing::ValuesIn(deep_sdpa_cases));
 
+// Blocks of keys are one thread's each, whichever it is: together they touch what one does.
+TEST(Traffic, OfThreadsIsThatOfOneDivided) {
+  const Case c = {"sdpa:h2,n256,d64", backward, 64 * KiB, 0.75};
+  const std::unique_ptr<tune::TrafficCase> problem = make(c);
+  api::RunOptions options;
+  options.M = 12288;
+  problem->plan(options);
+  problem->run(nullptr, nullptr);
+  const auto simulated = [&](int threads) {
+    Traffic traffic;
+    tune::simulate({c.capacity_bytes, 64, 8, nullptr}, {200'000'000, 4'000'000},
+                   problem->result_bits(), problem.get(), &traffic, threads);
+    return traffic;
+  };
+  const Traffic one = simulated(1), three = simulated(3);
+  EXPECT_TRUE(one.threads.empty());
+  ASSERT_EQ(three.threads.size(), 3u);
+  const auto near = [](double x, double y) { return x > 0.95 * y && x < 1.05 * y; };
+  EXPECT_TRUE(near(static_cast<double>(three.accesses), static_cast<double>(one.accesses)))
+      << three.accesses << " " << one.accesses;
+  ASSERT_EQ(three.lines.size(), one.lines.size());
+  for (std::size_t i = 0; i < one.lines.size(); ++i) {
+    ASSERT_TRUE(three.lines[i].is_available());
+    double in = 0, out = 0;
+    for (const Traffic::OfThread& thread : three.threads) {
+      EXPECT_LT(thread.lines[i].in, three.lines[i].in + 1);
+      in += thread.lines[i].in;
+      out += thread.lines[i].out;
+    }
+    EXPECT_EQ(in, three.lines[i].in);
+    EXPECT_EQ(out, three.lines[i].out);
+  }
+  // Three caches hold no less than one.
+  EXPECT_FALSE(three.lru.empty());
+  for (std::size_t i = 1; i < three.lru.size(); ++i) EXPECT_LE(three.lru[i], three.lru[i - 1]);
+}
+
 // A trace is not cut: where it is too long there is a reason in place of numbers.
 TEST(Traffic, OfALongTraceIsNotTold) {
   const Case c = {"layer:n64,d16", backward, 8 * KiB, 0.5};

@@ -10,15 +10,16 @@ using kernels::bf16x2;
 using kernels::PairKernels;
 using Product = kernels::Product<float, bf16x2>;
 
-thread_local TraceRecorder* current = nullptr;
-thread_local const PairKernels* inner = nullptr;
-thread_local TileShape tile_of_inner;
-thread_local std::vector<float> sums;
+// A table holds plain functions, so what they call and record into is found from here.
+TraceRecorder* (*current)() = nullptr;
+const PairKernels* inner = nullptr;
+TileShape tile_of_inner;
 
 template <class Word>
 void touch(const Word* first, index_t count, bool written) {
-  if (current != nullptr && count > 0)
-    current->touch(first, static_cast<std::size_t>(count) * sizeof(Word), written);
+  TraceRecorder* const recorder = current();
+  if (recorder != nullptr && count > 0)
+    recorder->touch(first, static_cast<std::size_t>(count) * sizeof(Word), written);
 }
 template <class Word>
 void read(const Word* first, index_t count) {
@@ -30,8 +31,13 @@ void write(const Word* first, index_t count) {
 }
 
 void product(const Product& p) {
-  if (current != nullptr) {
-    TracedProduct<float, bf16x2>(p, tile_of_inner, current, sums.data()).trace();
+  using Trace = TracedProduct<float, bf16x2>;
+  if (TraceRecorder* const recorder = current()) {
+    // Of a register tile's rows, beside a product that is not finished in registers.
+    thread_local std::vector<float> sums;
+    const index_t tile = index_t{tile_of_inner.rows} * tile_of_inner.cols;
+    sums.resize(static_cast<std::size_t>(Trace::tiles_of_sums * tile));
+    Trace(p, tile_of_inner, recorder, sums.data()).trace();
   }
   inner->product(p);
 }
@@ -121,11 +127,11 @@ void softmax_update(const kernels::ScoreTile<float>& tile, float scale, float* r
 
 }  // namespace
 
-PairKernels TracedPairs::table(const PairKernels& traced, const TileShape& tile) {
+PairKernels traced_pairs(const PairKernels& traced, const TileShape& tile,
+                         TraceRecorder* (*recorder_of_thread)()) {
+  current = recorder_of_thread;
   inner = &traced;
   tile_of_inner = tile;
-  const index_t words = index_t{tile.rows} * tile.cols;
-  sums.resize(static_cast<std::size_t>(TracedProduct<float, bf16x2>::tiles_of_sums * words));
   PairKernels result = traced;
   result.product = product;
   result.pack = pack;
@@ -135,7 +141,5 @@ PairKernels TracedPairs::table(const PairKernels& traced, const TileShape& tile)
   result.softmax_update = softmax_update;
   return result;
 }
-
-void TracedPairs::record_into(TraceRecorder* recorder) { current = recorder; }
 
 }  // namespace ioattn::instruments

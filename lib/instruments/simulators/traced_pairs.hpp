@@ -6,11 +6,8 @@
 // order of kernels/generic/x86_bf16_pairs.hpp.
 namespace ioattn::instruments {
 
-class TracedPairs {
- public:
-  // The table records into what `recorder` points at while a kernel runs, if that is not null.
-  static kernels::PairKernels table(const kernels::PairKernels& traced, const TileShape& tile);
-  static void record_into(TraceRecorder* recorder);
-};
+// Kernels that record into what `current` returns in their thread, if that is not null.
+kernels::PairKernels traced_pairs(const kernels::PairKernels& traced, const TileShape& tile,
+                                  TraceRecorder* (*current)());
 
 }  // namespace ioattn::instruments

@@ -1,5 +1,6 @@
 #include "instruments/simulators/tracing_kernels.hpp"
 
+#include <atomic>
 #include <vector>
 
 #include "instruments/simulators/traced_pairs.hpp"
@@ -11,26 +12,49 @@ using kernels::KernelTable;
 using kernels::Product;
 using kernels::ScoreTile;
 
-// A table holds plain functions, so what they record into belongs to their thread.
-thread_local TraceRecorder* current = nullptr;
+// A table holds plain functions, so what they call and record into is found from here. A thread
+// takes the next recorder when it first calls a kernel of the table that is alive.
+std::vector<TraceRecorder*> recorders;
+std::atomic<std::uint64_t> generation{0};  // of tables; 0: none has been
+std::atomic<std::size_t> taken{0};
 template <class T>
-thread_local const KernelTable<T>* inner = nullptr;
+const KernelTable<T>* inner = nullptr;
+
+TraceRecorder* current() {
+  thread_local std::uint64_t known = 0;
+  thread_local TraceRecorder* mine = nullptr;
+  const std::uint64_t now = generation.load(std::memory_order_acquire);
+  if (known != now) {
+    known = now;
+    const std::size_t next = recorders.empty() ? 0 : taken.fetch_add(1);
+    mine = next < recorders.size() ? recorders[next] : nullptr;
+  }
+  return mine;
+}
+
+// Of a register tile's rows, beside a product that is not finished in registers.
 template <class T>
-thread_local std::vector<T> sums;
+T* sums() {
+  thread_local std::vector<T> words;
+  const index_t tile = index_t{inner<T>->tile.rows} * inner<T>->tile.cols;
+  words.resize(static_cast<std::size_t>(TracedProduct<T>::tiles_of_sums * tile));
+  return words.data();
+}
 
 template <class T>
 struct Traced {
   static void touch(const T* first, index_t count, bool written) {
-    if (current != nullptr)
-      current->touch(first, static_cast<std::size_t>(count) * sizeof(T), written);
+    TraceRecorder* const recorder = current();
+    if (recorder != nullptr) {
+      recorder->touch(first, static_cast<std::size_t>(count) * sizeof(T), written);
+    }
   }
   static void read(const T* first, index_t count) { touch(first, count, false); }
   static void write(const T* first, index_t count) { touch(first, count, true); }
 
   static void product(const Product<T>& p) {
-    if (current != nullptr) {
-      TracedProduct<T>(p, inner<T>->tile, current, sums<T>.data()).trace();
-    }
+    TraceRecorder* const recorder = current();
+    if (recorder != nullptr) TracedProduct<T>(p, inner<T>->tile, recorder, sums<T>()).trace();
     inner<T>->product(p);
   }
 
@@ -143,8 +167,6 @@ struct Traced {
 
   static KernelTable<T> table(const KernelTable<T>& traced) {
     inner<T> = &traced;
-    const index_t tile = index_t{traced.tile.rows} * traced.tile.cols;
-    sums<T>.resize(static_cast<std::size_t>(TracedProduct<T>::tiles_of_sums * tile));
     KernelTable<T> result = traced;
     result.product = product;
     result.pack = pack;
@@ -161,22 +183,25 @@ struct Traced {
 
 }  // namespace
 
-TracingKernels::TracingKernels(const kernels::Kernels& traced, TraceRecorder* recorder)
+TracingKernels::TracingKernels(const kernels::Kernels& traced,
+                               const std::vector<TraceRecorder*>& of_threads)
     : f32_(Traced<float>::table(*traced.f32)),
       f64_(Traced<double>::table(*traced.f64)),
       of_bf16_(f32_),
       kernels_{traced.isa, &f32_, &f64_, &of_bf16_} {
   if (const kernels::PairKernels* pairs = traced.of_bf16->pairs_of_bf16) {
-    pairs_ = TracedPairs::table(*pairs, traced.of_bf16->tile);
+    pairs_ = traced_pairs(*pairs, traced.of_bf16->tile, current);
     of_bf16_ = f32_.with_pairs(traced.isa, &pairs_);
   }
-  current = recorder;
-  TracedPairs::record_into(recorder);
+  recorders = of_threads;
+  taken = 0;
+  generation.fetch_add(1, std::memory_order_release);
+  current();  // the thread that makes it is the first
 }
 
 TracingKernels::~TracingKernels() {
-  current = nullptr;
-  TracedPairs::record_into(nullptr);
+  recorders.clear();
+  generation.fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace ioattn::instruments

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "instruments/simulators/trace_recorder.hpp"
 #include "kernels/registry.hpp"
 
@@ -7,11 +9,14 @@ namespace ioattn::instruments {
 
 // Kernels that record what they touch and then do what others do. Their register tile is that of
 // the others: a schedule that is given them runs as it would with those, over the same blocks and
-// with the same results. While one of these lives it records what the thread that made it touches,
-// in the order of the register tiles: whole lines of A and B term by term, then C.
+// with the same results, in the order of the register tiles: whole lines of A and B term by term,
+// then C. Each thread that calls them records into a recorder of its own, the first thread into the
+// first; what threads beyond the last recorder touch is not recorded. Of these one lives at a time.
 class TracingKernels {
  public:
-  TracingKernels(const kernels::Kernels& traced, TraceRecorder* recorder);
+  TracingKernels(const kernels::Kernels& traced, const std::vector<TraceRecorder*>& of_threads);
+  TracingKernels(const kernels::Kernels& traced, TraceRecorder* recorder)
+      : TracingKernels(traced, std::vector<TraceRecorder*>{recorder}) {}
   ~TracingKernels();
   TracingKernels(const TracingKernels&) = delete;
   TracingKernels& operator=(const TracingKernels&) = delete;
