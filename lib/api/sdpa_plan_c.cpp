@@ -64,7 +64,7 @@ ioattn_status ioattn_sdpa_execute_forward(const ioattn_plan* plan,
     SdpaProblem given;
     const Status status =
         check_execution(plan, Pass::forward, problem, workspace, workspace_size, &planned, &given);
-    if (!status.is_ok()) return status;
+    if (!status.is_ok() || planned == nullptr) return status;
     return with_dtype(given.dtype, [&](auto zero) {
       using T = decltype(zero);
       return planned->forward<T>(given, inputs_of<T>(*problem), o_of<T>(*problem, o, o_stride),
@@ -87,7 +87,7 @@ ioattn_status ioattn_sdpa_execute_backward(const ioattn_plan* plan,
     Status status =
         check_execution(plan, Pass::backward, problem, workspace, workspace_size, &planned, &given);
     if (status.is_ok()) status = check_gradients(given, gradients);
-    if (!status.is_ok()) return status;
+    if (!status.is_ok() || planned == nullptr) return status;
     const bool in_f32 = gradients->in_f32 != 0;
     return with_gradient_types(given.dtype, in_f32, [&](auto element, auto gradient) {
       using S = decltype(element);
