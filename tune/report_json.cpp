@@ -18,7 +18,7 @@ Json cache_json(const machine::CacheLevel& cache) {
   json["source"] = name_of(cache.source);
   json["line_source"] = name_of(cache.line_source);
   json["fraction"] = machine::fast_memory(cache, DType::f32).fraction;
-  for (const DType dtype : {DType::f32, DType::f64}) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
     json["M"][name_of(dtype)] = machine::fast_memory(cache, dtype).words;
   }
   return json;

@@ -17,12 +17,13 @@ std::string machine_text(const machine::Machine& machine, const kernels::Kernels
                       machine.usable_threads, machine.allowed_cpus, name_of(machine.cpus_source),
                       quota, name_of(selected.isa));
   Table table({"level", "size", "line", "ways", "CPUs sharing", "share", "fraction",
-               "M f32 (words)", "M f64 (words)", "source"});
+               "M 16-bit (words)", "M f32 (words)", "M f64 (words)", "source"});
   for (const machine::CacheLevel& cache : machine.caches) {
     const machine::FastMemory f32 = machine::fast_memory(cache, DType::f32);
     table.add({"L" + std::to_string(cache.level), bytes_text(cache.size_bytes),
                or_unknown(cache.line_bytes), or_unknown(cache.ways), or_unknown(cache.sharing_cpus),
-               bytes_text(cache.share_bytes), fmt::format("{:g}", f32.fraction), grouped(f32.words),
+               bytes_text(cache.share_bytes), fmt::format("{:g}", f32.fraction),
+               grouped(machine::fast_memory(cache, DType::bf16).words), grouped(f32.words),
                grouped(machine::fast_memory(cache, DType::f64).words), name_of(cache.source)});
   }
   text += table.text();

@@ -21,7 +21,7 @@ class SdpaTraffic final : public TrafficCase {
     k_ = random.words(keys * s.d);
     v_ = random.words(keys * s.dv);
     o_ = AlignedWords<T>(queries * s.dv);
-    lse_ = AlignedWords<T>(queries);
+    lse_ = AlignedWords<Compute<T>>(queries);
     if (pass != Pass::backward) return;
     d_o_ = random.words(queries * s.dv);
     dq_ = AlignedWords<T>(queries * s.d);
@@ -67,7 +67,8 @@ class SdpaTraffic final : public TrafficCase {
     }
     const SdpaShape& s = problem_.shape;
     const api::SdpaForwardResults<T> forward = {of_queries<const T>(d_o_, s.dv),
-                                                of_queries<const T>(o_, s.dv), lse_view<const T>()};
+                                                of_queries<const T>(o_, s.dv),
+                                                lse_view<const Compute<T>>()};
     const SdpaGradients<T> gradients = {of_queries<T>(dq_, s.d), of_keys<T>(dk_, s.d),
                                         of_keys<T>(dv_, s.dv)};
     require(api::sdpa_backward<T>(problem_, inputs(), forward, plan_, threads, observer, gradients,
@@ -101,13 +102,14 @@ class SdpaTraffic final : public TrafficCase {
   }
   void run_forward(int threads, Observer* observer, const kernels::Kernels* kernels) {
     require(api::sdpa_forward<T>(problem_, inputs(), plan_, threads, observer,
-                                 of_queries<T>(o_, problem_.shape.dv), lse_view<T>(), nullptr,
-                                 kernels));
+                                 of_queries<T>(o_, problem_.shape.dv), lse_view<Compute<T>>(),
+                                 nullptr, kernels));
   }
 
   Pass pass_;
   SdpaProblem problem_;
-  AlignedWords<T> q_, k_, v_, o_, lse_, d_o_, dq_, dk_, dv_;
+  AlignedWords<T> q_, k_, v_, o_, d_o_, dq_, dk_, dv_;
+  AlignedWords<Compute<T>> lse_;
   plan::SdpaPlan plan_;
 };
 
@@ -121,9 +123,9 @@ std::unique_ptr<TrafficCase> sdpa_case(Pass pass, const SdpaProblem& problem) {
   }
   if (seen_keys(s.head()).is_empty()) throw UsageError("the mask hides every key");
   if (s.has_bias()) throw UsageError("passes with a bias are not measured");
-  if (is_half(problem.dtype)) throw UsageError("passes in 16 bits are not measured");
-  if (problem.dtype == DType::f32) return std::make_unique<SdpaTraffic<float>>(pass, problem);
-  return std::make_unique<SdpaTraffic<double>>(pass, problem);
+  return with_dtype(problem.dtype, [&](auto zero) -> std::unique_ptr<TrafficCase> {
+    return std::make_unique<SdpaTraffic<decltype(zero)>>(pass, problem);
+  });
 }
 
 }  // namespace ioattn::tune

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "instruments/simulators/traced_pairs.hpp"
+#include "instruments/simulators/traced_storage.hpp"
 
 namespace ioattn::instruments {
 namespace {
@@ -187,8 +188,12 @@ TracingKernels::TracingKernels(const kernels::Kernels& traced,
                                const std::vector<TraceRecorder*>& of_threads)
     : f32_(Traced<float>::table(*traced.f32)),
       f64_(Traced<double>::table(*traced.f64)),
-      of_bf16_(f32_),
+      storage_of_bf16_(traced_storage(traced.f32->storage<bf16>(), traced.f32->tile.cols, current)),
+      storage_of_f16_(traced_storage(traced.f32->storage<f16>(), traced.f32->tile.cols, current)),
       kernels_{traced.isa, &f32_, &f64_, &of_bf16_} {
+  f32_.of_bf16 = &storage_of_bf16_;
+  f32_.of_f16 = &storage_of_f16_;
+  of_bf16_ = f32_;
   if (const kernels::PairKernels* pairs = traced.of_bf16->pairs_of_bf16) {
     pairs_ = traced_pairs(*pairs, traced.of_bf16->tile, current);
     of_bf16_ = f32_.with_pairs(traced.isa, &pairs_);

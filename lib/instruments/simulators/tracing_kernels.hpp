@@ -26,7 +26,9 @@ class TracingKernels {
  private:
   kernels::KernelTable<float> f32_;
   kernels::KernelTable<double> f64_;
-  kernels::KernelTable<float> of_bf16_;
+  kernels::StorageKernels<bf16> storage_of_bf16_;
+  kernels::StorageKernels<f16> storage_of_f16_;
+  kernels::KernelTable<float> of_bf16_ = {};
   kernels::PairKernels pairs_ = {};
   kernels::Kernels kernels_;
 };

@@ -1,0 +1,81 @@
+#include "instruments/simulators/traced_storage.hpp"
+
+#include <algorithm>
+
+namespace ioattn::instruments {
+namespace {
+
+// A table holds plain functions, so what they call and record into is found from here.
+template <class S>
+struct Traced {
+  static inline TraceRecorder* (*current)() = nullptr;
+  static inline const kernels::StorageKernels<S>* inner = nullptr;
+  static inline index_t nr = 1;
+
+  template <class Word>
+  static void touch(const Word* first, index_t count, bool written) {
+    TraceRecorder* const recorder = current();
+    if (recorder != nullptr && count > 0) {
+      recorder->touch(first, static_cast<std::size_t>(count) * sizeof(Word), written);
+    }
+  }
+
+  static void widen(const S* src, index_t src_stride, index_t rows, index_t cols, float* dst,
+                    index_t dst_stride) {
+    for (index_t i = 0; i < rows; ++i) {
+      touch(src + i * src_stride, cols, false);
+      touch(dst + i * dst_stride, cols, true);
+    }
+    inner->widen(src, src_stride, rows, cols, dst, dst_stride);
+  }
+  static void narrow(const float* src, index_t src_stride, index_t rows, index_t cols, S* dst,
+                     index_t dst_stride) {
+    for (index_t i = 0; i < rows; ++i) {
+      touch(src + i * src_stride, cols, false);
+      touch(dst + i * dst_stride, cols, true);
+    }
+    inner->narrow(src, src_stride, rows, cols, dst, dst_stride);
+  }
+  // Terms go by way of L1, so many at a time, unless lanes are adjacent.
+  static void pack(const S* src, index_t lane_stride, index_t depth_stride, index_t lanes,
+                   index_t depth, float* dst) {
+    constexpr index_t terms_at_once = 64;
+    const bool by_lanes = lane_stride == 1 && depth_stride != 1;
+    const index_t step = by_lanes ? 1 : terms_at_once;
+    for (index_t first = 0; first < lanes && depth > 0; first += nr) {
+      const index_t width = std::min(nr, lanes - first);
+      for (index_t q = 0; q < depth; q += step) {
+        const index_t terms = std::min(step, depth - q);
+        const S* from = src + first * lane_stride + q * depth_stride;
+        if (by_lanes) {
+          touch(from, width, false);
+        } else {
+          for (index_t j = 0; j < width; ++j)
+            for (index_t k = 0; k < (depth_stride == 1 ? 1 : terms); ++k)
+              touch(from + j * lane_stride + k * depth_stride, depth_stride == 1 ? terms : 1,
+                    false);
+        }
+        touch(dst + first * depth + q * nr, terms * nr, true);
+      }
+    }
+    inner->pack(src, lane_stride, depth_stride, lanes, depth, dst);
+  }
+};
+
+}  // namespace
+
+template <class S>
+kernels::StorageKernels<S> traced_storage(const kernels::StorageKernels<S>& traced, index_t nr,
+                                          TraceRecorder* (*current)()) {
+  Traced<S>::current = current;
+  Traced<S>::inner = &traced;
+  Traced<S>::nr = nr;
+  return {Traced<S>::widen, Traced<S>::narrow, Traced<S>::pack};
+}
+
+template kernels::StorageKernels<bf16> traced_storage(const kernels::StorageKernels<bf16>&, index_t,
+                                                      TraceRecorder* (*)());
+template kernels::StorageKernels<f16> traced_storage(const kernels::StorageKernels<f16>&, index_t,
+                                                     TraceRecorder* (*)());
+
+}  // namespace ioattn::instruments
