@@ -19,7 +19,8 @@ inline constexpr double hopeless = 3;  // times the estimate's time
 
 // First the plan that needs no search, then those of every form that exists, for parts of the
 // memory of both levels, most promising first, without those that are hopeless; where words decide,
-// those for all of the level alone, by words. No two have the same blocks. Fails as make_sdpa_plan does.
+// those for all of the level alone, by words. No two have the same blocks. Fails as make_sdpa_plan
+// does.
 Status list_candidates(const SdpaRequest& request, const std::optional<SdpaSet>& set,
                        std::vector<SdpaCandidate>* candidates);
 

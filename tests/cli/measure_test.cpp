@@ -54,6 +54,33 @@ TEST(MeasureCommand, HoldsSimulatedCachesAgainstTheCount) {
   EXPECT_TRUE(json["levels"][1]["measured"].contains("behind_first"));
 }
 
+// Through f32, and in products of pairs.
+TEST(MeasureCommand, SimulatesSixteenBits) {
+  for (const char* isa : {"scalar", "emulated_bf16"}) {
+    for (const std::string dtype : {"bf16", "f16"}) {
+      SCOPED_TRACE(isa + (" " + dtype));
+      Environment environment = caches;
+      environment.back().second = isa;
+      const RunResult result = run_ioattn(
+          {"measure", "--problem", "sdpa:n200,d32," + dtype, "--simulate", "--json"}, environment);
+      ASSERT_EQ(result.exit_code, 0) << result.err;
+      const Json levels = result.json()["levels"];
+      ASSERT_EQ(levels.size(), 2u);
+      EXPECT_EQ(levels[1]["M"], 36864);  // words of 2 bytes
+      for (const Json& level : levels) {
+        const Json& counted = level["counted"];
+        EXPECT_EQ(level["formula"], counted["reads"].get<long>() + counted["writes"].get<long>());
+        EXPECT_LE(counted["footprint"], level["M"]);
+        const Json& lru = level["measured"]["lru"];
+        // Nothing that has to move goes unseen: Q, K, V, dO and O once, in 2 bytes.
+        EXPECT_GE(lru["in"], 5 * 200 * 32);
+        EXPECT_GE(lru["out"], 3 * 200 * 32);
+        EXPECT_LE(level["measured"]["opt"]["in"], lru["in"]);
+      }
+    }
+  }
+}
+
 TEST(MeasureCommand, HasAPlanForEachObjectiveOfALevel) {
   const Json levels = done(small + Arguments{"--objective", "time,words@L2"})["levels"];
   ASSERT_EQ(levels.size(), 3u);
