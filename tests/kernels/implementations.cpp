@@ -14,8 +14,10 @@ const std::vector<Implementation>& implementations() {
   static const std::vector<Implementation> all = [] {
     const ioattn::IsaSet cpu = ioattn::machine::this_machine().isa;
     std::vector<Implementation> list;
-    for (const ioattn::kernels::Kernels* kernels : ioattn::kernels::all_kernels())
+    for (const ioattn::kernels::Kernels* kernels : ioattn::kernels::all_kernels()) {
+      if (kernels->f32->tile.isa != kernels->isa) continue;  // those of a lesser one
       list.push_back({name_of(kernels->isa), kernels->f32, kernels->f64, cpu.has(kernels->isa)});
+    }
     list.push_back({"odd3x5", &odd_tile<float>(), &odd_tile<double>(), true});
     return list;
   }();
