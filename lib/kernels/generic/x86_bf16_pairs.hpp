@@ -23,7 +23,7 @@ IOATTN_INLINE __m512 power_of_2(__m512 t) {
   const __mmask16 is_normal = _mm512_cmp_ps_mask(t, _mm512_set1_ps(-126), _CMP_NLT_UQ);
   return _mm512_maskz_scalef_ps(is_normal, p, n);
 }
-constexpr float log2_of_e = 1.44269504f;
+inline constexpr float log2_of_e = 1.44269504f;
 
 struct Bf16Terms {
   using Word = bf16x2;
@@ -42,7 +42,7 @@ struct Bf16Terms {
 
 template <int max_rows>
 struct X86Bf16Pairs {
-  static constexpr int lanes = 16, nr = 2 * lanes;
+  static constexpr index_t lanes = 16, nr = 2 * lanes;
 
   // The lower `count` of 32 bits, none if it is negative.
   static IOATTN_INLINE __mmask32 first_of_32(index_t count) {
