@@ -149,12 +149,39 @@ struct X86Bf16Pairs {
     }
   }
 
-  static IOATTN_INLINE __m512 element(const PairGradient& g, __mmask16 exist, index_t at,
-                                      __m512 delta) {
-    const __m512 f = _mm512_maskz_loadu_ps(exist, g.f + at);
-    const __m512 q = _mm512_maskz_loadu_ps(exist, g.q + at);
-    return _mm512_maskz_mul_ps(exist, _mm512_mul_ps(_mm512_set1_ps(g.scale), f),
-                               _mm512_sub_ps(q, delta));
+  // Rows i and, if it exists, i + 1, columns [j, j + 32); beyond the last one nothing exists.
+  template <bool whole>
+  static IOATTN_INLINE void gradient_of(const PairGradient& g, index_t i, index_t j,
+                                        const __m512 (&delta)[2]) {
+    const bool has_second = whole || i + 1 < g.rows;
+    const __mmask16 exist[2] = {whole ? __mmask16(0xffff) : first_of_16(g.cols - j),
+                                whole ? __mmask16(0xffff) : first_of_16(g.cols - j - lanes)};
+    const __m512 scale = _mm512_set1_ps(g.scale);
+    __m512 p[2][2];
+#pragma GCC unroll 2
+    for (index_t row = 0; row < 2; ++row)
+#pragma GCC unroll 2
+      for (index_t k = 0; k < 2; ++k) {
+        const __mmask16 mask = row == 0 || has_second ? exist[k] : __mmask16(0);
+        const index_t at = (mask == 0 ? i : i + row) * g.stride + j + k * lanes;
+        const __m512 f = _mm512_maskz_loadu_ps(mask, g.f + at);
+        const __m512 q = _mm512_maskz_loadu_ps(mask, g.q + at);
+        p[row][k] =
+            _mm512_maskz_mul_ps(mask, _mm512_mul_ps(scale, f), _mm512_sub_ps(q, delta[row]));
+      }
+    if (g.by_rows != nullptr) {
+      bf16x2* to = g.by_rows + i / 2 * g.by_rows_stride + j;
+#pragma GCC unroll 2
+      for (index_t k = 0; k < 2; ++k)
+        _mm512_mask_storeu_epi32(to + k * lanes, exist[k], interleaved(narrow(p[0][k], p[1][k])));
+    }
+    if (g.by_cols != nullptr) {
+      bf16x2* to = g.by_cols + i * g.by_cols_stride + j / 2;
+      const __mmask16 pairs = whole ? __mmask16(0xffff) : first_of_16((g.cols - j + 1) / 2);
+      _mm512_mask_storeu_epi32(to, pairs, narrow(p[0][0], p[0][1]));
+      if (has_second)
+        _mm512_mask_storeu_epi32(to + g.by_cols_stride, pairs, narrow(p[1][0], p[1][1]));
+    }
   }
   static IOATTN_KERNEL void gradient(const PairGradient& gradient) {
     const PairGradient g = gradient;
@@ -162,29 +189,10 @@ struct X86Bf16Pairs {
       const bool has_second = i + 1 < g.rows;
       const __m512 delta[2] = {_mm512_set1_ps(g.delta[i]),
                                _mm512_set1_ps(has_second ? g.delta[i + 1] : 0.f)};
-      for (index_t j = 0; j < g.cols; j += 2 * lanes) {
-        const __mmask16 exist[2] = {first_of_16(g.cols - j), first_of_16(g.cols - j - lanes)};
-        const __mmask16 pairs = first_of_16((g.cols - j + 1) / 2);
-        const index_t at = i * g.stride + j;
-        __m512 p[2][2];
-        for (int k = 0; k < 2; ++k) {
-          p[0][k] = element(g, exist[k], at + k * lanes, delta[0]);
-          p[1][k] = has_second ? element(g, exist[k], at + g.stride + k * lanes, delta[1])
-                               : _mm512_setzero_ps();
-        }
-        if (g.by_rows != nullptr) {
-          bf16x2* to = g.by_rows + i / 2 * g.by_rows_stride + j;
-          for (int k = 0; k < 2; ++k)
-            _mm512_mask_storeu_epi32(to + k * lanes, exist[k],
-                                     interleaved(narrow(p[0][k], p[1][k])));
-        }
-        if (g.by_cols != nullptr) {
-          bf16x2* to = g.by_cols + i * g.by_cols_stride + j / 2;
-          _mm512_mask_storeu_epi32(to, pairs, narrow(p[0][0], p[0][1]));
-          if (has_second)
-            _mm512_mask_storeu_epi32(to + g.by_cols_stride, pairs, narrow(p[1][0], p[1][1]));
-        }
-      }
+      index_t j = 0;
+      for (; has_second && j + 2 * lanes <= g.cols; j += 2 * lanes)
+        gradient_of<true>(g, i, j, delta);
+      for (; j < g.cols; j += 2 * lanes) gradient_of<false>(g, i, j, delta);
     }
   }
 
