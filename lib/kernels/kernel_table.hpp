@@ -95,8 +95,8 @@ struct PairKernels {
                 index_t dst_stride);
   void (*gradient)(const PairGradient& gradient);
 
-  // As KernelTable::softmax_update of scale * tile, scale > 0, but the weights are rounded and go to
-  // dst[r][i] = {weight[2r][i], weight[2r + 1][i]}: r by keys, i by queries. Nothing is touched
+  // As KernelTable::softmax_update of scale * tile, scale > 0, but the weights are rounded and go
+  // to dst[r][i] = {weight[2r][i], weight[2r + 1][i]}: r by keys, i by queries. Nothing is touched
   // beyond `queries`.
   void (*softmax_update)(const ScoreTile<float>& tile, float scale, float* row_max, float* row_sum,
                          float* rescale, bf16x2* dst, index_t dst_stride);

@@ -20,8 +20,8 @@ IoCost half_round_cost(const SdpaShape& shape, const SdpaSet& set);
 IoCost half_key_pass_cost(const SdpaShape& shape, const SdpaSet& set, const SdpaBlocks& blocks,
                           bool pairs);
 
-// Words of 16 bits that tiles of products of pairs hold. `rounded_together`: sums in f32 that become
-// a number in 16 bits, 2 if it is added to, 0 if none is rounded.
+// Words of 16 bits that tiles of products of pairs hold. `rounded_together`: sums in f32 that
+// become a number in 16 bits, 2 if it is added to, 0 if none is rounded.
 index_t pair_tiles_footprint(const LayerShape& head, const Blocks& blocks, KeyPassKind kind,
                              index_t rounded_together);
 index_t pair_tiles_forward_footprint(const LayerShape& head, const Blocks& blocks);
