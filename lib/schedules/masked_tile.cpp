@@ -37,9 +37,9 @@ namespace {
 // What is left of a pair of terms of which one alone is visible.
 constexpr std::uint32_t first_alone = 0xffffu, second_alone = 0xffff0000u;
 
-// Clears what is not in `kept` of every hidden pair that begins in [first, last).
-void keep(std::uint32_t kept, index_t first, index_t last, index_t step, kernels::bf16x2* row) {
-  for (index_t j = first; j < last; j += step) row[j].bits &= kept;
+// Clears what is not in `kept` of the pairs [first, last).
+void keep(std::uint32_t kept, index_t first, index_t last, kernels::bf16x2* row) {
+  for (index_t j = first; j < last; ++j) row[j].bits &= kept;
 }
 
 }  // namespace
@@ -53,8 +53,8 @@ void hide_in_row_pairs(const Mask& mask, const Range& queries, const Range& keys
     const std::uint32_t kept = local % 2 == 0 ? second_alone : first_alone;
     const index_t first = seen.is_empty() ? keys.size() : seen.begin - keys.begin;
     const index_t last = seen.is_empty() ? keys.size() : seen.end - keys.begin;
-    keep(kept, 0, first, 1, row);
-    keep(kept, last, keys.size(), 1, row);
+    keep(kept, 0, first, row);
+    keep(kept, last, keys.size(), row);
   }
 }
 

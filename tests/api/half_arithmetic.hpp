@@ -1,8 +1,7 @@
 #pragma once
 
-#include <cstdlib>
-
 #include "api/half_call.hpp"
+#include "api/isa_variable.hpp"
 #include "kernels/registry.hpp"
 #include "machine/machine.hpp"
 
@@ -18,10 +17,10 @@ struct Arithmetic {
 
 // Calls use that arithmetic while a test runs.
 template <class Type>
-class HalfTest : public testing::Test {
+class HalfTest : public IsaVariable {
  protected:
   void SetUp() override {
-    if (const char* const before = std::getenv("IOATTN_ISA")) before_ = before;
+    IsaVariable::SetUp();
     const ioattn::IsaSet cpu = ioattn::machine::this_machine().isa;
     ioattn::Isa isa = ioattn::Isa::emulated_bf16;  // if the CPU has no products of pairs
     for (const ioattn::kernels::Kernels* each : ioattn::kernels::all_kernels()) {
@@ -31,16 +30,6 @@ class HalfTest : public testing::Test {
     }
     setenv("IOATTN_ISA", ioattn::name_of(isa), 1);
   }
-  void TearDown() override {
-    if (before_.empty()) {
-      unsetenv("IOATTN_ISA");
-    } else {
-      setenv("IOATTN_ISA", before_.c_str(), 1);
-    }
-  }
-
- private:
-  std::string before_;
 };
 
 }  // namespace ioattn_test

@@ -5,6 +5,7 @@
 #include <set>
 #include <thread>
 
+#include "api/isa_variable.hpp"
 #include "api/layer_call.hpp"
 #include "api/raw_values.h"
 
@@ -451,25 +452,6 @@ TEST(Status, IntrospectionArguments) {
   expect_refused(bound(IOATTN_TIE_ALL, 8, 9, 4, 4, 64), IOATTN_INVALID_ARGUMENT, {"n = m"});
   EXPECT_EQ(words, -1);
 }
-
-// IOATTN_ISA is read by every call.
-class IsaVariable : public testing::Test {
- protected:
-  void SetUp() override {
-    const char* value = std::getenv("IOATTN_ISA");
-    if (value != nullptr) before_ = value;
-  }
-  void TearDown() override {
-    if (before_.empty()) {
-      unsetenv("IOATTN_ISA");
-    } else {
-      setenv("IOATTN_ISA", before_.c_str(), 1);
-    }
-  }
-
- private:
-  std::string before_;
-};
 
 TEST_F(IsaVariable, UnknownNamesAreInvalid) {
   for (const char* name : {"avx1024", "AVX2", "avx2 ", "scalar,avx2"}) {

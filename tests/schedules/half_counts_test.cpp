@@ -1,46 +1,15 @@
 // SDPA in 16 bits moves the words of its formula and keeps to its M, f32 weighing 2.
 
-#include "instruments/io_counter.hpp"
 #include "plan/sdpa_planner.hpp"
 #include "schedules/half_case.hpp"
 #include "schedules/odd_tile.hpp"
 #include "schedules/random_sdpa.hpp"
-#include "theory/sdpa_cost.hpp"
+#include "schedules/sdpa_formula.hpp"
 
 namespace ioattn_test {
 namespace {
 
 using namespace ioattn;
-
-void hold_to_formula(const instruments::IoCounter& counter, const theory::ScheduleCost& cost,
-                     const SdpaShape& shape) {
-  ASSERT_EQ(counter.violation(), "");
-  ASSERT_EQ(int(counter.phases().size()), cost.phase_count);
-  for (int i = 0; i < cost.phase_count; ++i) {
-    const auto& counted = counter.phases()[std::size_t(i)];
-    const theory::PhaseCost& formula = cost.phases[std::size_t(i)];
-    ASSERT_STREQ(counted.name, formula.name);
-    ASSERT_EQ(counted.count.reads, formula.cost.reads) << formula.name;
-    ASSERT_EQ(counted.count.writes, formula.cost.writes) << formula.name;
-    ASSERT_EQ(counted.count.created, formula.cost.created) << formula.name;
-    // Under a mask the formula of the footprint is an upper bound.
-    ASSERT_LE(counted.count.footprint, formula.cost.footprint) << formula.name;
-    if (!shape.mask.hides()) {
-      ASSERT_EQ(counted.count.footprint, formula.cost.footprint) << formula.name;
-    }
-  }
-}
-
-// The least M, from the refusal of one word.
-template <class Make>
-index_t least_M(plan::SdpaRequest request, const Make& make) {
-  request.M = 1;
-  const std::string message = make(request).message();
-  const std::string key = "the least is ";
-  const std::size_t at = message.find(key);
-  EXPECT_NE(at, std::string::npos) << message;
-  return at == std::string::npos ? 1 : std::stoll(message.substr(at + key.size()));
-}
 
 template <class G>
 void check_backward(HalfCase<bf16, G>* problem, const SdpaSet& set, const SdpaBlocks& blocks,
