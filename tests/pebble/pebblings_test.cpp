@@ -11,6 +11,7 @@
 #include "schedules/layer_data.hpp"
 #include "schedules/odd_tile.hpp"
 #include "schedules/random_problem.hpp"
+#include "schedules/variant_case.hpp"
 #include "theory/block_costs.hpp"
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
@@ -22,19 +23,7 @@ using namespace ioattn;
 using pebble::Pebbler;
 using pebble::Value;
 
-struct Case {
-  Variant variant;
-  bool literal = false;
-};
-
-std::string name_of_variant(const testing::TestParamInfo<Case>& info) {
-  std::string name =
-      std::string(name_of(info.param.variant.pass)) + " " + to_text(info.param.variant);
-  std::replace(name.begin(), name.end(), ' ', '_');
-  return info.param.literal ? name + "_literal" : name;
-}
-
-class Pebblings : public testing::TestWithParam<Case> {
+class Pebblings : public testing::TestWithParam<VariantCase> {
  protected:
   void check(const LayerShape& shape, const Blocks& blocks) {
     const Variant& v = GetParam().variant;
@@ -158,17 +147,8 @@ TEST(KnownPebblings, Stationary) {
   }
 }
 
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
-  for (const Variant& v : variants()) {
-    if (v.pass == Pass::backward_keys) continue;  // key_pebblings_test
-    cases.push_back({v});
-    if (v.schedule == Schedule::paper_large) cases.push_back({v, true});
-  }
-  return cases;
-}
-
-INSTANTIATE_TEST_SUITE_P(Schedules, Pebblings, testing::ValuesIn(all_cases()), name_of_variant);
+INSTANTIATE_TEST_SUITE_P(Schedules, Pebblings, testing::ValuesIn(cases_of_queries()),
+                         name_of_variant);
 
 }  // namespace
 }  // namespace ioattn_test

@@ -10,6 +10,7 @@
 #include "schedules/layer_data.hpp"
 #include "schedules/odd_tile.hpp"
 #include "schedules/random_problem.hpp"
+#include "schedules/variant_case.hpp"
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
 
@@ -17,19 +18,6 @@ namespace ioattn_test {
 namespace {
 
 using namespace ioattn;
-
-// A variant, or one as printed in the paper although it does not fit.
-struct Case {
-  Variant variant;
-  bool literal = false;
-};
-
-std::string name_of_variant(const testing::TestParamInfo<Case>& info) {
-  const Variant& v = info.param.variant;
-  std::string name = std::string(name_of(v.pass)) + " " + to_text(v);
-  std::replace(name.begin(), name.end(), ' ', '_');
-  return info.param.literal ? name + "_literal" : name;
-}
 
 instruments::IoCount as_count(const theory::IoCost& cost) {
   return {cost.reads, cost.writes, cost.created, cost.footprint};
@@ -48,7 +36,7 @@ std::string formula_of(theory::IoCost cost, const instruments::IoCount& count,
   return describe(as_count(cost));
 }
 
-class Counts : public testing::TestWithParam<Case> {
+class Counts : public testing::TestWithParam<VariantCase> {
  protected:
   // Counts one run and holds it against the formula, phase by phase.
   void check(const LayerShape& shape, const Blocks& blocks, index_t M) {
@@ -134,17 +122,7 @@ TEST_P(Counts, AnyBlocks) {
   }
 }
 
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
-  for (const Variant& v : variants()) {
-    if (v.pass == Pass::backward_keys) continue;  // col_stream_test
-    cases.push_back({v});
-    if (v.schedule == Schedule::paper_large) cases.push_back({v, true});
-  }
-  return cases;
-}
-
-INSTANTIATE_TEST_SUITE_P(Schedules, Counts, testing::ValuesIn(all_cases()), name_of_variant);
+INSTANTIATE_TEST_SUITE_P(Schedules, Counts, testing::ValuesIn(cases_of_queries()), name_of_variant);
 
 }  // namespace
 }  // namespace ioattn_test
