@@ -10,6 +10,9 @@ if(PROJECT_IS_TOP_LEVEL)
 
   find_program(IOATTN_CCACHE ccache)
   mark_as_advanced(IOATTN_CCACHE)
+  if(IOATTN_CCACHE)  # which knows preprocessed text, not what a compiler wrote for itself
+    set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
+  endif()
   foreach(language IN ITEMS C CXX)
     if(IOATTN_CCACHE AND NOT CMAKE_${language}_COMPILER_LAUNCHER)
       set(CMAKE_${language}_COMPILER_LAUNCHER ${IOATTN_CCACHE})

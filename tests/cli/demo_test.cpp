@@ -6,6 +6,7 @@
 #include "base/schedule.hpp"
 #include "cli/support/layer_case.hpp"
 #include "cli/support/npy_bytes.hpp"
+#include "data_path.hpp"
 #include "reference/oracle.hpp"
 
 namespace {
@@ -59,8 +60,7 @@ std::set<std::string> schedules(const Json& rows) {
 }
 
 TEST(Demo, RunsEveryScheduleOnModelData) {
-  const RunResult result =
-      run_ioattn({"demo", std::string(IOATTN_TEST_DATA) + "/minilm", "--json"});
+  const RunResult result = run_ioattn({"demo", ioattn_test::data_path("minilm"), "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err, "");
   const Json json = result.json();

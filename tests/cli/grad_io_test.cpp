@@ -4,6 +4,7 @@
 #include <set>
 
 #include "cli/support/layer_case.hpp"
+#include "data_path.hpp"
 #include "plan/plan.hpp"
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
@@ -180,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, GradIo,
                                          IoCase{{64, 16, 10, 14}, Ties::none, "f64"}));
 
 Arguments minilm(const std::string& out) {
-  const std::string data = std::string(IOATTN_TEST_DATA) + "/minilm/";
+  const std::string data = ioattn_test::data_path("minilm/");
   return {"grad", "--A1",          data + "A.npy", "--X", data + "X.npy", "--Y", data + "Y.npy",
           "--dO", data + "dO.npy", "--out",        out,   "--json"};
 }

@@ -5,6 +5,7 @@
 
 #include "cli/support/layer_case.hpp"
 #include "cli/support/npy_bytes.hpp"
+#include "data_path.hpp"
 #include "reference/oracle.hpp"
 
 // What `grad` writes.
@@ -134,7 +135,7 @@ TEST(GradFiles, AreOnlyThoseAskedFor) {
 }
 
 TEST(GradFiles, OfModelDataHaveTheSameBitsForEveryNumberOfThreads) {
-  const std::string data = std::string(IOATTN_TEST_DATA) + "/minilm/";
+  const std::string data = ioattn_test::data_path("minilm/");
   const TemporaryDirectory directory;
   std::string first_o, first_dx;
   for (const char* threads : {"1", "2", "3", "5"}) {

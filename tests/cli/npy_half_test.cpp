@@ -3,6 +3,7 @@
 #include "base/half.hpp"
 #include "cli/support/npy_bytes.hpp"
 #include "cli/support/temporary_directory.hpp"
+#include "data_path.hpp"
 #include "tune/command_error.hpp"
 #include "tune/npy.hpp"
 #include "tune/npy_tensor.hpp"
@@ -27,7 +28,7 @@ std::vector<float> floats(const tune::Tensor<T>& tensor) {
 }
 
 TEST(NpyHalf, ReadsWhatNumPyWrote) {
-  const std::string path = std::string(IOATTN_TEST_DATA) + "/npy/half.npy";
+  const std::string path = ioattn_test::data_path("npy/half.npy");
   std::vector<float> expected;
   for (int i = 0; i < 3; ++i)
     for (int j = 0; j < 5; ++j) expected.push_back(10.0F * float(i) + float(j) / 4);

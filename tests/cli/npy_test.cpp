@@ -1,4 +1,5 @@
 #include "tune/npy.hpp"
+#include "data_path.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +21,7 @@ using tune::read_npy;
 using tune::UsageError;
 
 std::string data_path(const std::string& name) {
-  return std::string(IOATTN_TEST_DATA) + "/npy/" + name + ".npy";
+  return ioattn_test::data_path("npy/" + std::string(name) + ".npy");
 }
 
 // The message of the error that `body` throws; "" if it throws none.

@@ -7,6 +7,7 @@
 #include "cli/support/command.hpp"
 #include "cli/support/npy_bytes.hpp"
 #include "cli/support/temporary_directory.hpp"
+#include "data_path.hpp"
 #include "reference/sdpa_oracle.hpp"
 
 // `ioattn sdpa`: what it writes is the oracle's and, on real data, PyTorch's; what it tells adds
@@ -85,7 +86,7 @@ class SdpaCommand : public testing::Test {
 };
 
 TEST_F(SdpaCommand, RealDataIsPyTorchs) {
-  const std::string data = std::string(IOATTN_TEST_DATA) + "/sdpa";
+  const std::string data = ioattn_test::data_path("sdpa");
   for (const auto& [dtype, limit] : {std::pair("f32", 2e-6), std::pair("f64", 1e-13)}) {
     const RunResult result = run_ioattn(with_files(data) + Arguments{"--dtype", dtype});
     ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -99,7 +100,7 @@ TEST_F(SdpaCommand, RealDataIsPyTorchs) {
 
 // Of inputs that were rounded, too.
 TEST_F(SdpaCommand, SixteenBitsAreNearPyTorchs) {
-  const std::string data = std::string(IOATTN_TEST_DATA) + "/sdpa";
+  const std::string data = ioattn_test::data_path("sdpa");
   for (const auto& [dtype, descr, limit] :
        {std::tuple("bf16", "|V2", 4e-2), std::tuple("f16", "<f2", 5e-3)}) {
     for (const bool in_f32 : {false, true}) {

@@ -7,6 +7,7 @@
 #include "cli/support/command.hpp"
 #include "cli/support/npy_bytes.hpp"
 #include "cli/support/temporary_directory.hpp"
+#include "data_path.hpp"
 #include "tune/command_error.hpp"
 #include "tune/sparse_matrix.hpp"
 
@@ -16,7 +17,7 @@ using namespace ioattn_cli_test;
 using ioattn::tune::SparsePattern;
 using Json = nlohmann::json;
 
-const std::string matrix = std::string(IOATTN_TEST_DATA) + "/sparse/illc1033.mtx";
+const std::string matrix = ioattn_test::data_path("sparse/illc1033.mtx");
 
 bool reads_files() {
   try {

@@ -116,8 +116,8 @@ TEST_F(WisdomCommand, KeepsWhatWasLearnedWhenInterrupted) {
     setenv("IOATTN_WISDOM", file().c_str(), 1);
     if (std::freopen((directory_ / "out").c_str(), "w", stdout) &&
         std::freopen((directory_ / "err").c_str(), "w", stderr)) {
-      execl(IOATTN_COMMAND, IOATTN_COMMAND, "tune", "--rigor", "patient", "--shapes",
-            shapes.c_str(), nullptr);
+      execl(ioattn_path(), ioattn_path(), "tune", "--rigor", "patient", "--shapes", shapes.c_str(),
+            nullptr);
     }
     _exit(127);
   }

@@ -1,3 +1,4 @@
+#include "data_path.hpp"
 #include "fake_system.hpp"
 
 namespace ioattn::machine {
@@ -14,7 +15,7 @@ class Hwloc : public FakeSystem {
     options_.use_hwloc = true;
   }
   static void describe(const std::string& name) {
-    const std::string path = std::string(IOATTN_TEST_DATA) + "/machines/" + name;
+    const std::string path = ioattn_test::data_path("machines/" + name);
     ASSERT_TRUE(std::filesystem::exists(path)) << path;
     setenv("HWLOC_XMLFILE", path.c_str(), 1);
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/types.hpp"
+#include "data_path.hpp"
 
 // Machines whose caches are known: topologies of tests/data/machines, the same as sysfs lists them,
 // and what one thread has of them under different affinity masks.
@@ -25,7 +26,9 @@ struct MachineModel {
   const char* cpus;
   std::vector<ModelCaches> caches;
 
-  std::string xml() const { return std::string(IOATTN_TEST_DATA "/machines/") + name + ".xml"; }
+  std::string xml() const {
+    return ioattn_test::data_path("machines/" + std::string(name) + ".xml");
+  }
 };
 
 // The cache that decides at one level: that of the allowed CPU with the least share.

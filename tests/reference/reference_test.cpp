@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "data_path.hpp"
 #include "reference/cases.hpp"
 #include "reference/gauge.hpp"
 #include "reference/golden.hpp"
@@ -25,7 +26,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 const std::vector<GoldenCase>& golden_cases() {
-  static const std::vector<GoldenCase> cases = load_golden(IOATTN_TEST_DATA "/golden.json");
+  static const std::vector<GoldenCase> cases = load_golden(ioattn_test::data_path("golden.json"));
   return cases;
 }
 
@@ -148,8 +149,8 @@ TEST(Golden, KnownValues) {
 }
 
 TEST(Golden, UnreadableFilesAreNamed) {
-  EXPECT_THROW(load_golden(IOATTN_TEST_DATA "/no_such_file.json"), std::runtime_error);
-  EXPECT_THROW(load_golden(IOATTN_TEST_DATA "/minilm/A.npy"), std::runtime_error);
+  EXPECT_THROW(load_golden(ioattn_test::data_path("no_such_file.json")), std::runtime_error);
+  EXPECT_THROW(load_golden(ioattn_test::data_path("minilm/A.npy")), std::runtime_error);
 }
 
 TEST(Oracle, GradientsAreFiniteDifferences) {

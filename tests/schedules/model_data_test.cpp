@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "data_path.hpp"
 #include "instruments/io_counter.hpp"
 #include "kernels/registry.hpp"
 #include "machine/machine.hpp"
@@ -22,9 +23,7 @@ namespace {
 using namespace ioattn;
 namespace ref = ioattn_reference;
 
-std::string path(const char* name) {
-  return std::string(IOATTN_TEST_DATA) + "/minilm/" + name + ".npy";
-}
+std::string path(const char* name) { return data_path("minilm/" + std::string(name) + ".npy"); }
 
 ref::Matrix<double> as_reference(const tune::Matrix<double>& m) {
   ref::Matrix<double> result(static_cast<std::size_t>(m.rows), static_cast<std::size_t>(m.cols));

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "data_path.hpp"
 #include "instruments/io_counter.hpp"
 #include "kernels/registry.hpp"
 #include "machine/machine.hpp"
@@ -16,7 +17,7 @@ using namespace ioattn;
 namespace ref = ioattn_reference;
 
 ref::Matrix<double> read(const char* name) {
-  const auto m = tune::read_npy<double>(std::string(IOATTN_TEST_DATA) + "/minilm/" + name + ".npy");
+  const auto m = tune::read_npy<double>(data_path("minilm/" + std::string(name) + ".npy"));
   ref::Matrix<double> result(static_cast<std::size_t>(m.rows), static_cast<std::size_t>(m.cols));
   result.values = m.data;
   return result;

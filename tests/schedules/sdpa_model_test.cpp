@@ -8,6 +8,7 @@
 #include <cmath>
 #include <iostream>
 
+#include "data_path.hpp"
 #include "plan/sdpa_planner.hpp"
 #include "schedules/sdpa.hpp"
 #include "schedules/tables.hpp"
@@ -18,9 +19,7 @@ namespace {
 
 using namespace ioattn;
 
-std::string path(const char* name) {
-  return std::string(IOATTN_TEST_DATA) + "/sdpa/" + name + ".npy";
-}
+std::string path(const char* name) { return data_path("sdpa/" + std::string(name) + ".npy"); }
 
 // An array of heads one after the other.
 template <class T>

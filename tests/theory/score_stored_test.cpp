@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "data_path.hpp"
 #include "theory/word_level.hpp"
 
 namespace ioattn::theory::word_level {
@@ -11,7 +12,7 @@ namespace {
 // independent program whose count is its formula's wherever it walked the schedule word by word
 // through a cache of M words (all of the small cases).
 TEST(ScoreStored, MovesWhatAnIndependentProgramCounted) {
-  std::ifstream file(IOATTN_TEST_DATA "/score_stored.csv");
+  std::ifstream file(ioattn_test::data_path("score_stored.csv"));
   std::string line;
   ASSERT_TRUE(std::getline(file, line));
   ASSERT_EQ(line, "n,m,d,M,reads,writes");

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "data_path.hpp"
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
 #include "theory/word_level.hpp"
@@ -16,7 +17,7 @@ namespace {
 // Made by an independent Python program: up to 33 rows walked word by word through a cache of M
 // words, with values; above, by the formula that these walks confirm. reads = -1: M is too small.
 TEST(WordLevel, WeightResidentMovesWhatTheWalkMoved) {
-  std::ifstream file(IOATTN_TEST_DATA "/weight_resident.csv");
+  std::ifstream file(ioattn_test::data_path("weight_resident.csv"));
   std::string line;
   std::getline(file, line);
   ASSERT_EQ(line, "n,m,d,M,tied,reads,writes");

@@ -1,4 +1,5 @@
 #include "theory/word_level.hpp"
+#include "data_path.hpp"
 
 #include <gtest/gtest.h>
 
@@ -29,7 +30,7 @@ std::vector<std::string> cells_of(const std::string& line) {
 // Made by an independent program that moved every word of every schedule through a cache of M
 // words. Its resident schedule reads A3 also where it is tied to A2.
 std::vector<Row> read_table(const std::string& name) {
-  std::ifstream file(IOATTN_TEST_DATA "/" + name);
+  std::ifstream file(ioattn_test::data_path(name));
   std::string line;
   std::getline(file, line);
   const std::vector<std::string> names = cells_of(line);

@@ -26,7 +26,7 @@ RunResult run(const std::string& out_path, const std::string& err_path, const Ar
     line += std::string(" -u ") + name;
   }
   for (const auto& [name, value] : environment) line += " " + name + "=" + quoted(value);
-  line += " " + quoted(IOATTN_COMMAND);
+  line += " " + quoted(ioattn_path());
   for (const std::string& argument : arguments) line += " " + quoted(argument);
   line += " >" + quoted(out_path) + " 2>" + quoted(err_path) + " </dev/null";
   const int status = std::system(line.c_str());
@@ -36,6 +36,8 @@ RunResult run(const std::string& out_path, const std::string& err_path, const Ar
 }
 
 }  // namespace
+
+const char* ioattn_path() { return IOATTN_COMMAND; }
 
 RunResult run_ioattn(const Arguments& arguments, const Environment& environment,
                      const std::string& setup) {

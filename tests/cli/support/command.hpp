@@ -18,6 +18,9 @@ struct RunResult {
 using Arguments = std::vector<std::string>;
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
+// The command, for tests that start it themselves.
+const char* ioattn_path();
+
 // `setup` is a shell command that runs first, in the same shell: "ulimit -v 1000000".
 RunResult run_ioattn(const Arguments& arguments, const Environment& environment = {},
                      const std::string& setup = "true");
