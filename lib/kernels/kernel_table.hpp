@@ -153,9 +153,9 @@ struct KernelTable {
   const PairKernels* pairs_of_bf16 = nullptr;  // null if products are of f32 alone
 
   // The same kernels, with products of pairs.
-  constexpr KernelTable with_pairs(Isa isa, const PairKernels* pairs) const {
+  constexpr KernelTable with_pairs(const TileShape& shape, const PairKernels* pairs) const {
     KernelTable table = *this;
-    table.tile.isa = isa;
+    table.tile = shape;
     table.pairs_of_bf16 = pairs;
     return table;
   }

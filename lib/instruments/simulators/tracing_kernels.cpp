@@ -196,7 +196,7 @@ TracingKernels::TracingKernels(const kernels::Kernels& traced,
   of_bf16_ = f32_;
   if (const kernels::PairKernels* pairs = traced.of_bf16->pairs_of_bf16) {
     pairs_ = traced_pairs(*pairs, traced.of_bf16->tile, current);
-    of_bf16_ = f32_.with_pairs(traced.isa, &pairs_);
+    of_bf16_ = f32_.with_pairs(traced.of_bf16->tile, &pairs_);
   }
   recorders = of_threads;
   taken = 0;

@@ -11,9 +11,10 @@
 namespace ioattn::kernels {
 namespace {
 constexpr KernelTable<float> f32 =
-    TileKernels<XsimdVector<float>, 8, 2>::table<X86Conversion>(Isa::avx512);
-constexpr KernelTable<double> f64 = TileKernels<XsimdVector<double>, 8, 2>::table(Isa::avx512);
-constexpr KernelTable<float> of_bf16 = f32.with_pairs(Isa::avx512_bf16, &avx512_bf16_pairs);
+    TileKernels<XsimdVector<float>, 12, 2>::table<X86Conversion>(Isa::avx512);
+constexpr KernelTable<double> f64 = TileKernels<XsimdVector<double>, 12, 2>::table(Isa::avx512);
+constexpr KernelTable<float> of_bf16 =
+    f32.with_pairs({Isa::avx512_bf16, bf16_pairs_rows, f32.tile.cols}, &avx512_bf16_pairs);
 }  // namespace
 
 const Kernels avx512_kernels = {Isa::avx512, &f32, &f64, &f32};

@@ -8,7 +8,7 @@ namespace {
 constexpr KernelTable<float> f32 = TileKernels<ScalarVector<float>, 4, 4>::table(Isa::scalar);
 constexpr KernelTable<double> f64 = TileKernels<ScalarVector<double>, 4, 4>::table(Isa::scalar);
 constexpr PairKernels pairs = EmulatedPairs<4, 4>::table;
-constexpr KernelTable<float> of_bf16 = f32.with_pairs(Isa::emulated_bf16, &pairs);
+constexpr KernelTable<float> of_bf16 = f32.with_pairs({Isa::emulated_bf16, 4, 4}, &pairs);
 }  // namespace
 
 const Kernels scalar_kernels = {Isa::scalar, &f32, &f64, &f32};
