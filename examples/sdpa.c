@@ -88,7 +88,8 @@ int main(void) {
   size_t bytes = 0;
   status = ioattn_sdpa_plan_create(IOATTN_BACKWARD, &problem, &whole, NULL, &plan);
   if (status == IOATTN_OK) status = ioattn_plan_workspace_size(plan, &bytes);
-  void* workspace = malloc(bytes); /* null: every execution takes its own from the heap */
+  /* Null: every execution takes its own from the heap. */
+  void* workspace = bytes > 0 ? malloc(bytes) : NULL;
   for (int step = 0; step < 2 && status == IOATTN_OK; ++step) {
     status = ioattn_sdpa_execute_backward(plan, &problem, d_o, NULL, whole_o, NULL, lse, NULL,
                                           &whole, workspace, bytes);

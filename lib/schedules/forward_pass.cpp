@@ -10,6 +10,17 @@
 #include "schedules/score_bias.hpp"
 
 namespace ioattn::schedules::row_stream {
+namespace {
+
+// Whether a block of rows is as good where it lies as in a copy: it fills the caches' sets evenly,
+// and the lines of a tile's rows do not share a few sets of L1.
+template <class T>
+bool are_dense(index_t stride, index_t cols) {
+  constexpr index_t page = 4096 / sizeof(T);
+  return stride < 2 * cols && stride % page != 0;
+}
+
+}  // namespace
 
 template <class S>
 ForwardPass<S>::ForwardPass(const LayerShape& shape, const Blocks& blocks,
@@ -109,28 +120,31 @@ void ForwardPass<S>::stream_keys(const Work& work, const Range& keys) const {
   const ForwardOperands<S>& in = work.operands;
   const auto copy_rows = [&](const MatrixView<const S>& from, index_t stride, T* to) {
     load_rows(kernels_, from.row(keys.begin), from.stride, keys.size(), from.cols, to, stride);
+    return Streamed{to, stride};
   };
   const Operand value_name = h_form_ ? Operand::h : Operand::A3;
-  T* key = worker_.key.in(work.local);
   trace.read(rows_of(Operand::A2, keys, d_));
-  copy_rows(in.keys, d_stride_, key);
-  Streamed value = {key, d_stride_};
+  Streamed key = {};
+  if constexpr (!is_half_storage<S>) key = {in.keys.row(keys.begin), in.keys.stride};
+  // Tied, they are read by whole panels too.
+  if (tied_ || is_half_storage<S> || !are_dense<T>(in.keys.stride, d_)) {
+    key = copy_rows(in.keys, d_stride_, worker_.key.in(work.local));
+  }
+  Streamed value = key;
   if (!tied_) {
     trace.read(rows_of(value_name, keys, width_));
     if constexpr (!is_half_storage<S>) value = {in.values.row(keys.begin), in.values.stride};
   }
   if (copies_values_) {
-    T* copy = worker_.value.in(work.local);
-    copy_rows(in.values, sum_stride_, copy);
-    value = {copy, sum_stride_};
+    value = copy_rows(in.values, sum_stride_, worker_.value.in(work.local));
   }
   for (Range sub(work.rows.size(), layout_.rho); sub; sub.next()) {
     const Interval queries = {work.rows.begin + sub.begin, work.rows.begin + sub.end};
     const Interval seen = intersect(mask_.of_any(queries, m_), interval_of(keys));
     if (seen.is_empty()) continue;
     const index_t skipped = seen.begin - keys.begin;
-    add_keys(work, sub, Range(seen.begin, seen.end, seen.size()), key + skipped * d_stride_,
-             {value.rows + skipped * value.stride, value.stride});
+    add_keys(work, sub, Range(seen.begin, seen.end, seen.size()), key.from(skipped),
+             value.from(skipped));
   }
   trace.remove(rows_of(Operand::A2, keys, d_));
   if (!tied_) trace.remove(rows_of(value_name, keys, width_));
@@ -139,7 +153,7 @@ void ForwardPass<S>::stream_keys(const Work& work, const Range& keys) const {
 // Scores of one tile, online softmax, and the weighted sum of the values.
 template <class S>
 void ForwardPass<S>::add_keys(const Work& work, const Range& sub, const Range& keys,
-                              const T* key_rows, const Streamed& value) const {
+                              const Streamed& key, const Streamed& value) const {
   const index_t first = work.rows.begin + sub.begin;
   const Range queries(first, first + sub.size(), sub.size());
   const Block tile = {Operand::scores, queries.begin, keys.begin, sub.size(), keys.size()};
@@ -154,8 +168,8 @@ void ForwardPass<S>::add_keys(const Work& work, const Range& sub, const Range& k
   T* rescale = worker_.rescale.in(work.local);
   const index_t lane = layout_.lane_offset(sub.begin);
 
-  const MatrixView<const T> key = {key_rows, keys.size(), d_, d_stride_};
-  kernels::Product<T> product = score_product(layout_, key, worker_.s.in(work.local), sub,
+  const MatrixView<const T> key_rows = {key.rows, keys.size(), d_, key.stride};
+  kernels::Product<T> product = score_product(layout_, key_rows, worker_.s.in(work.local), sub,
                                               {scores, tile_stride_, keys.size(), sub.size()});
   product.accumulate = bias.data != nullptr;
   kernels_.product(product);

@@ -55,6 +55,7 @@ class ForwardPass {
   struct Streamed {
     const T* rows;
     index_t stride;
+    Streamed from(index_t row) const { return {rows + row * stride, stride}; }
   };
 
   Block accumulator(const Range& rows) const {
@@ -66,7 +67,7 @@ class ForwardPass {
 
   void start(const Work& work) const;
   void stream_keys(const Work& work, const Range& keys) const;
-  void add_keys(const Work& work, const Range& sub, const Range& keys, const T* key_rows,
+  void add_keys(const Work& work, const Range& sub, const Range& keys, const Streamed& key,
                 const Streamed& value) const;
   void finish(const Work& work) const;
   void multiply_by_y(const Work& work) const;
