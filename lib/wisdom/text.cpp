@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "wisdom/rates_text.hpp"
 #include "wisdom/text_reader.hpp"
 
 namespace ioattn::wisdom {
@@ -83,12 +84,13 @@ std::string to_text(const Wisdom& wisdom) {
   const char* between = "\n";
   for (const Wisdom::Known& known : wisdom.known()) {
     const Environment& e = known.environment;
-    text += between + begin_object({{"library", e.library},
-                                    {"kernels", e.kernels},
-                                    {"isa", e.isa},
-                                    {"cpu", e.cpu},
-                                    {"caches", e.caches}},
-                                   known.unknown);
+    Json head = {{"library", e.library},
+                 {"kernels", e.kernels},
+                 {"isa", e.isa},
+                 {"cpu", e.cpu},
+                 {"caches", e.caches}};
+    if (!known.rates.empty()) head["rates"] = rates_json(known.rates);
+    text += between + begin_object(std::move(head), known.unknown);
     std::vector<std::string> lines;
     for (const auto& [problem, record] : known.records) lines.push_back(line_of(problem, record));
     std::sort(lines.begin(), lines.end());

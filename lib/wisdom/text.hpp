@@ -12,6 +12,8 @@
 //   {"op":"forward","dtype":"f32","d":64,"dv":64,"log2_n":10,"log2_m":10,"plan":...},
 //   ...
 //   ]}]}
+//
+// An environment may have "rates" (rates_text.hpp) as well, which versions without them keep.
 namespace ioattn::wisdom {
 
 inline constexpr const char* format = "ioattn wisdom";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "wisdom/rates_text.hpp"
 #include "wisdom/text.hpp"
 
 namespace ioattn::wisdom {
@@ -22,6 +23,18 @@ std::string rest(const KeptValue& unknown) {
 
 std::string printed(const Json& json) {
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+Json take(Json* object, const std::string& name) {
+  const auto place = object->find(name);
+  if (place == object->end()) return nullptr;
+  Json value = std::move(*place);
+  object->erase(place);
+  return value;
+}
+
+bool is_name(const std::string& text) {
+  return !text.empty() && static_cast<index_t>(text.size()) <= longest_name && is_printable(text);
 }
 
 Json* KeptValue::add(Json value) {
@@ -211,7 +224,7 @@ bool WisdomReader::end_object() {
     }
     wisdom_.set_unknown(rest(of.unknown));
   } else if (depth_ == 1) {
-    finish_environment();
+    if (!finish_environment()) return false;
   } else {
     if (!parse_rigor(rigor_, &record_.rigor) ||
         (record_.rigor != Rigor::measure && record_.rigor != Rigor::patient)) {
@@ -224,8 +237,13 @@ bool WisdomReader::end_object() {
   return true;
 }
 
-void WisdomReader::finish_environment() {
+bool WisdomReader::finish_environment() {
   Wisdom::Known* known = wisdom_.known_of(environment_);
+  const Json rates = level().unknown.take("rates");
+  if (!rates.is_null()) {
+    const std::string wrong = read_rates(rates, &known->rates);
+    if (!wrong.empty()) return refuse(wrong);
+  }
   known->unknown = rest(level().unknown);
   if (known->records.empty()) {
     known->records = std::move(records_);
@@ -233,6 +251,7 @@ void WisdomReader::finish_environment() {
     for (const auto& [problem, record] : records_) wisdom_.keep(environment_, problem, record);
   }
   records_ = {};
+  return true;
 }
 
 void WisdomReader::finish_record() {

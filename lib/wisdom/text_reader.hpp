@@ -15,6 +15,12 @@ using Json = nlohmann::json;
 // As ASCII text that is JSON whatever the strings hold.
 std::string printed(const Json& json);
 
+// A member of an object, which then no longer has it; null if there is none.
+Json take(Json* object, const std::string& name);
+
+// Whether a member that is a name may be so.
+bool is_name(const std::string& text);
+
 // A value that is kept as it is, also of what no version before this one wrote.
 class KeptValue {
  public:
@@ -28,6 +34,7 @@ class KeptValue {
   void begin(Json container) { open_.push_back(add(std::move(container))); }
   void end() { open_.pop_back(); }
   Json* add(Json value);
+  Json take(const std::string& name) { return wisdom::take(&object_, name); }
 
  private:
   Json object_;
@@ -87,7 +94,7 @@ class WisdomReader final : public nlohmann::json_sax<Json> {
   Slot* slot_of_key();
   bool is_list_of_key() const;
   Level& level() { return levels_[static_cast<std::size_t>(depth_)]; }
-  void finish_environment();
+  bool finish_environment();
   void finish_record();
 
   std::array<Level, 3> levels_;

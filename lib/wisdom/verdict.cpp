@@ -24,6 +24,7 @@ const char* name_of(Reason reason) {
     case Reason::plan: return "bad_plan";
     case Reason::kernel: return "other_kernel";
     case Reason::blocks: return "bad_blocks";
+    case Reason::rates: return "bad_rates";
   }
   return "unknown";
 }

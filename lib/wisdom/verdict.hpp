@@ -27,6 +27,7 @@ enum class Reason : std::uint8_t {
   plan,        // the plan does not parse
   kernel,      // the plan is for another kernel than calls use
   blocks,      // blocks are not valid, or do not fit the cache
+  rates,       // no CPU has such rates
 };
 const char* name_of(Reason reason);
 

@@ -74,9 +74,23 @@ bool replaces(const Record& a, const Record& b) {
   return a.rigor != b.rigor ? a.rigor > b.rigor : a.date > b.date;
 }
 
+void keep_later(const std::string& dtype, const Rates& rates, RatesByType* all) {
+  const auto [place, is_new] = all->try_emplace(dtype, rates);
+  if (!is_new && rates.date >= place->second.date) place->second = rates;
+}
+
 const Records* Wisdom::records_of(const Environment& environment) const {
   for (const Known& known : known_)
     if (known.environment == environment) return &known.records;
+  return nullptr;
+}
+
+const Rates* Wisdom::rates_of(const Environment& environment, const std::string& dtype) const {
+  for (const Known& known : known_) {
+    if (!(known.environment == environment)) continue;
+    const auto place = known.rates.find(dtype);
+    return place == known.rates.end() ? nullptr : &place->second;
+  }
   return nullptr;
 }
 
@@ -89,7 +103,7 @@ index_t Wisdom::size() const {
 Wisdom::Known* Wisdom::known_of(const Environment& environment) {
   for (Known& known : known_)
     if (known.environment == environment) return &known;
-  known_.push_back({environment, {}, {}});
+  known_.push_back({environment, {}, {}, {}});
   return &known_.back();
 }
 
@@ -103,11 +117,17 @@ bool Wisdom::keep(const Environment& environment, const ProblemClass& problem,
   return true;
 }
 
+void Wisdom::keep_rates(const Environment& environment, const std::string& dtype,
+                        const Rates& rates) {
+  keep_later(dtype, rates, &known_of(environment)->rates);
+}
+
 void Wisdom::merge(const Wisdom& other) {
   for (const Known& known : other.known_) {
     Known* own = known_of(known.environment);
     if (own->unknown.empty()) own->unknown = known.unknown;
     for (const auto& [problem, record] : known.records) keep(known.environment, problem, record);
+    for (const auto& [dtype, rates] : known.rates) keep_later(dtype, rates, &own->rates);
   }
   if (unknown_.empty()) unknown_ = other.unknown_;
 }

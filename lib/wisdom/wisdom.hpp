@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/types.hpp"
+#include "wisdom/rates.hpp"
 #include "wisdom/verdict.hpp"
 
 // What tuning has learned, as a value. Threads, batch, heads and masks are no part of any key: the
@@ -66,21 +67,27 @@ bool replaces(const Record& a, const Record& b);
 
 using Records = std::unordered_map<ProblemClass, Record, HashOfClass>;
 
+// Unless those that are there are later.
+void keep_later(const std::string& dtype, const Rates& rates, RatesByType* all);
+
 class Wisdom {
  public:
   struct Known {
     Environment environment;
     Records records;
+    RatesByType rates;
     std::string unknown;  // as Record::unknown
   };
 
   // nullptr if nothing is known of it.
   const Records* records_of(const Environment& environment) const;
+  const Rates* rates_of(const Environment& environment, const std::string& dtype) const;
   const std::vector<Known>& known() const { return known_; }
   index_t size() const;  // records
 
   // Whether the record was taken: what is known may be better.
   bool keep(const Environment& environment, const ProblemClass& problem, const Record& record);
+  void keep_rates(const Environment& environment, const std::string& dtype, const Rates& rates);
   void merge(const Wisdom& other);
   void forget(const Environment& environment);
 

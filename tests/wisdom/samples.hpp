@@ -32,7 +32,11 @@ inline ioattn::wisdom::Record sample_record(
   return record;
 }
 
-// Two environments, records of both passes and both rigors, fields of a later version.
+inline ioattn::wisdom::Rates sample_rates(const std::string& date = "2026-01-31T12:00:00Z") {
+  return {6.25e10, 2.5e-10, 6.5e-11, 2, date, ""};
+}
+
+// Two environments, records of both passes and both rigors, rates, fields of a later version.
 inline ioattn::wisdom::Wisdom sample_wisdom() {
   using ioattn::wisdom::Rigor;
   ioattn::wisdom::Wisdom wisdom;
@@ -41,6 +45,10 @@ inline ioattn::wisdom::Wisdom sample_wisdom() {
   wisdom.keep(sample_environment(), sample_class(10), sample_record());
   wisdom.keep(sample_environment(), sample_class(10, "dQ+dK+dV"), later);
   wisdom.keep(sample_environment("avx512"), sample_class(12), sample_record(3e-7));
+  ioattn::wisdom::Rates more = sample_rates();
+  more.unknown = R"({"watts":180})";
+  wisdom.keep_rates(sample_environment(), "f32", sample_rates());
+  wisdom.keep_rates(sample_environment(), "f64", more);
   wisdom.known_of(sample_environment())->unknown = R"({"host":"there"})";
   wisdom.set_unknown(R"({"comment":"kept"})");
   return wisdom;

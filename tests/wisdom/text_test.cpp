@@ -34,6 +34,8 @@ TEST(WisdomText, IsReadBack) {
     EXPECT_EQ(*read.records_of(sample_environment(isa)),
               *wisdom.records_of(sample_environment(isa)));
   }
+  EXPECT_EQ(read.known_of(sample_environment())->rates, wisdom.known()[0].rates);
+  EXPECT_EQ(read.rates_of(sample_environment(), "f64")->unknown, R"({"watts":180})");
   EXPECT_EQ(read.unknown(), R"({"comment":"kept"})");
   EXPECT_EQ(read.known_of(sample_environment())->unknown, R"({"host":"there"})");
   Wisdom nothing;
@@ -78,7 +80,20 @@ TEST(WisdomText, IsRefusedAsAWholeWithAReason) {
       {with(good, "\"measure\"", "\"estimate\""), Reason::record, "rigor"},
       {with(good, "L2:row", "L2:\\u00e9row"), Reason::record, "plan"},
       {with(good, "L2:row", std::string(2000, 'x')), Reason::record, "plan"},
-      {with(good, "\"records\":[", "\"records\":[5,"), Reason::record, "no object"}};
+      {with(good, "\"records\":[", "\"records\":[5,"), Reason::record, "no object"},
+      {with(good, "\"rates\":[", "\"rates\":[[],"), Reason::record, "rates 0 is no object"},
+      {with(good, "\"rates\":[", "\"rates\":7,\"others\":["), Reason::record, "not a list"},
+      {with(good, "\"seconds_per_word\":", "\"seconds_per_word\":-"), Reason::record,
+       "\"seconds_per_word\""},
+      {with(good, "\"seconds_per_inner_word\"", "\"seconds_per_byte\""), Reason::record,
+       "environment 0: rates 0 has no number \"seconds_per_inner_word\""},
+      {with(good, "\"multiply_adds_per_second\":", "\"multiply_adds_per_second\":\"\",\"x\":"),
+       Reason::record, "multiply_adds_per_second"},
+      {with(good, "\"threads\":2", "\"threads\":0"), Reason::record, "threads"},
+      {with(good, "\"threads\":2", "\"threads\":18446744073709551615"), Reason::record, "threads"},
+      {with(good, "\"dtype\":\"f32\",\"multiply", "\"dtype\":\"\",\"multiply"), Reason::record,
+       "rates 0 has no name \"dtype\""},
+      {with(good, "\"date\":", "\"day\":"), Reason::record, "rates 0 has no text \"date\""}};
   for (const Refused& refused : all) {
     SCOPED_TRACE(refused.text.substr(0, 300));
     Wisdom wisdom = sample_wisdom();

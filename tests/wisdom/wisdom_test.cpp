@@ -54,6 +54,50 @@ TEST(Wisdom, MergesWhatIsKnownOfEveryEnvironment) {
   EXPECT_EQ(wisdom.size(), 2);
 }
 
+TEST(Wisdom, KeepsTheLaterRatesOfATypeAndEnvironment) {
+  const Environment here = sample_environment();
+  Wisdom wisdom;
+  EXPECT_EQ(wisdom.rates_of(here, "f32"), nullptr);
+  Rates faster = sample_rates("2026-02-01T00:00:00Z");
+  faster.multiply_adds *= 2;
+  wisdom.keep_rates(here, "f32", faster);
+  wisdom.keep_rates(here, "f32", sample_rates("2026-01-01T00:00:00Z"));
+  EXPECT_EQ(*wisdom.rates_of(here, "f32"), faster);
+  EXPECT_EQ(wisdom.rates_of(here, "f64"), nullptr);
+  EXPECT_EQ(wisdom.rates_of(sample_environment("scalar"), "f32"), nullptr);
+  EXPECT_EQ(wisdom.size(), 0) << "no plans";
+  Wisdom other;
+  other.keep_rates(here, "f32", sample_rates("2026-01-15T00:00:00Z"));
+  other.keep_rates(here, "bf16", sample_rates());
+  wisdom.merge(other);
+  EXPECT_EQ(*wisdom.rates_of(here, "f32"), faster);
+  EXPECT_EQ(*wisdom.rates_of(here, "bf16"), sample_rates());
+  faster.date = "2026-02-02T00:00:00Z";
+  other.keep_rates(here, "f32", faster);
+  wisdom.merge(other);
+  EXPECT_EQ(wisdom.rates_of(here, "f32")->date, faster.date);
+  wisdom.forget(here);
+  EXPECT_EQ(wisdom.rates_of(here, "f32"), nullptr);
+}
+
+TEST(Wisdom, SaysWhichRatesNoCpuHas) {
+  EXPECT_TRUE(check(sample_rates()).is_ok());
+  const auto reason = [](double Rates::*field, double value) {
+    Rates rates = sample_rates();
+    rates.*field = value;
+    const Verdict verdict = check(rates);
+    EXPECT_EQ(verdict.is_ok(), verdict.message.empty());
+    return verdict.reason;
+  };
+  for (const double value : {0., 1e4, 1e14}) {
+    EXPECT_EQ(reason(&Rates::multiply_adds, value), Reason::rates) << value;
+  }
+  for (double Rates::*field : {&Rates::word_seconds, &Rates::inner_word_seconds}) {
+    for (const double value : {0., 1e-14, 1e-4}) EXPECT_EQ(reason(field, value), Reason::rates);
+    EXPECT_EQ(reason(field, 1e-9), Reason::none);
+  }
+}
+
 TEST(Wisdom, KeepsClassesApart) {
   const ProblemClass base = sample_class();
   std::vector<ProblemClass> others(6, base);
