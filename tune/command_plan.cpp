@@ -10,6 +10,7 @@
 #include "tune/commands.hpp"
 #include "tune/measured_pass.hpp"
 #include "tune/options.hpp"
+#include "tune/rates_report.hpp"
 #include "tune/report_json.hpp"
 #include "tune/sdpa_report.hpp"
 #include "tune/table.hpp"
@@ -129,11 +130,12 @@ Json level_json(const LevelPlan& level) {
 }
 
 void print_plan_json(const LevelPlan& chosen, const std::vector<LevelPlan>& others,
-                     api::Objective objective) {
+                     const api::RunOptions& run, const api::KnownPrice& price) {
   Json json;
   json["problem"] = to_text(chosen.request.problem);
   json["pass"] = name_of(chosen.request.pass);
-  json["objective"] = name_of(objective);
+  json["objective"] = name_of(run.objective);
+  json["price"] = price_json(price);
   json.update(level_json(chosen));
   json.erase("reason");
   json["candidates"] = Json::array();
@@ -179,10 +181,11 @@ void print_level(const LevelPlan& level) {
 }
 
 void print_plan(const LevelPlan& chosen, const std::vector<LevelPlan>& others,
-                api::Objective objective) {
+                const api::RunOptions& run, const api::KnownPrice& price) {
   fmt::print("{}, {} pass\n", to_text(chosen.request.problem), name_of(chosen.request.pass));
-  fmt::print("objective: {}\n", name_of(objective));
+  fmt::print("objective: {}\n", name_of(run.objective));
   fmt::print("plan: {}\n", to_text(*chosen.plan));
+  fmt::print("{}\n", price_text(price));
   print_level(chosen);
   Table table({"schedule", "form", "least M", "words", "multiply-adds", "footprint", "scratch",
                "lower bound", "by", "ratio"},
@@ -213,10 +216,12 @@ void run_plan(const PlanOptions& options) {
   const LevelPlan chosen = plan_level(options, problem, options.run);
   if (!chosen.plan) throw UsageError(chosen.reason);
   const std::vector<LevelPlan> others = other_levels(options, problem);
+  const api::KnownPrice price =
+      api::known_price(options.run, chosen.request.tile.isa, problem.dtype);
   if (options.json) {
-    print_plan_json(chosen, others, options.run.objective);
+    print_plan_json(chosen, others, options.run, price);
   } else {
-    print_plan(chosen, others, options.run.objective);
+    print_plan(chosen, others, options.run, price);
   }
 }
 

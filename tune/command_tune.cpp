@@ -11,6 +11,7 @@
 #include "tune/commands.hpp"
 #include "tune/options.hpp"
 #include "tune/progress_line.hpp"
+#include "tune/rates_report.hpp"
 #include "tune/report_json.hpp"
 #include "tune/sdpa_report.hpp"
 #include "tune/table.hpp"
@@ -62,7 +63,9 @@ std::vector<Job> jobs_of(const TuneOptions& options) {
   if (!options.shapes.empty()) {
     for (std::string& text : read_shapes(options.shapes)) texts.push_back(std::move(text));
   }
-  if (texts.empty()) throw UsageError("--problem or --shapes is required, with a problem at least");
+  if (texts.empty() && (options.dry_run || !options.shapes.empty())) {
+    throw UsageError("--problem or --shapes is required, with a problem at least");
+  }
   std::optional<SdpaSet> set;
   if (!api::parse_pass(options.gradients, &set) || !set) {
     throw UsageError("\"" + options.gradients + "\" is no set of gradients: dQ, dK, dV, dBias");
@@ -198,12 +201,15 @@ void save(const std::string& file) {
   }
 }
 
+// With no problems the rates alone are measured.
 void run_tune(const TuneOptions& options) {
   const std::vector<Job> jobs = jobs_of(options);
   for (const Job& job : jobs) require(api::validate_problem(job.problem));
   if (options.dry_run) return print_dry_run(jobs, options);
   const std::string file = wisdom_file(options.file);
   const Interruptible interruptible;
+  const bool measured = measure_rates(options.again, options.run.threads);
+  if (jobs.empty()) save(file);
   std::vector<Outcome> outcomes;
   {
     ProgressBar bar(jobs.size());
@@ -214,13 +220,16 @@ void run_tune(const TuneOptions& options) {
   }
   if (options.json) {
     Json json = {{"file", file}, {"interrupted", interrupted.load()}};
+    json["rates"] = known_rates();
+    json["rates_measured"] = measured;
     json["problems"] = Json::array();
     for (const Outcome& outcome : outcomes) json["problems"].push_back(outcome_json(outcome));
     print_json(json);
   } else {
     Table table({"problem", "pass", "plan", "median", "MAD", "faster by"}, 3);
     for (const Outcome& outcome : outcomes) table.add(row_of(outcome));
-    fmt::print("{}saved in {}\n", table.text(), file);
+    fmt::print("{}{}saved in {}\n", rates_text(known_rates()), jobs.empty() ? "" : table.text(),
+               file);
   }
   if (interrupted) throw RunError("interrupted; what was learned is saved in " + file);
 }
@@ -228,8 +237,10 @@ void run_tune(const TuneOptions& options) {
 }  // namespace
 
 void add_tune_command(CLI::App* app) {
-  CLI::App* command =
-      app->add_subcommand("tune", "find the fastest plans by timing, and keep them as wisdom");
+  CLI::App* command = app->add_subcommand(
+      "tune",
+      "measure how fast this CPU computes and moves words, find the fastest plans by timing, "
+      "and keep both as wisdom");
   const auto options = std::make_shared<TuneOptions>();
   options->run.rigor = wisdom::Rigor::measure;
   command
@@ -257,10 +268,12 @@ void add_tune_command(CLI::App* app) {
               "at most so many (default: all granted)");
   command->add_option("--file", options->file, "where wisdom is kept (default: the user's)")
       ->type_name("FILE");
-  command->add_flag("--again", options->again, "also what is known with as much rigor");
+  command->add_flag("--again", options->again,
+                    "also what is known with as much rigor, and the rates");
   command->add_flag("--dry-run", options->dry_run, "list the candidates, time nothing");
   add_json(command, &options->json);
   command->footer(
+      "Without problems the rates alone are measured, once, in a fraction of a second.\n"
       "Wisdom is kept in IOATTN_WISDOM, or $XDG_CACHE_HOME/ioattn/wisdom.json, or\n"
       "~/.cache/ioattn/wisdom.json, which programs that use the library read by themselves.\n"
       "Ctrl-C keeps what was learned.");

@@ -8,6 +8,7 @@
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 #include "tune/options.hpp"
+#include "tune/rates_report.hpp"
 #include "tune/sdpa_report.hpp"
 #include "tune/table.hpp"
 #include "wisdom/file.hpp"
@@ -40,11 +41,11 @@ void show(const WisdomOptions& options) {
     table.add({record["class"], record["plan"], seconds_text(seconds),
                ratio_text(estimate / seconds), record["rigor"], record["date"]});
   }
-  if (known["records"].empty()) {
+  if (known["records"].empty() && known["rates"].empty()) {
     fmt::print("nothing is known of this machine (ioattn wisdom explain)\n");
-  } else {
-    fmt::print("{}", table.text());
   }
+  if (!known["records"].empty()) fmt::print("{}", table.text());
+  if (!known["rates"].empty()) fmt::print("{}", rates_text(known["rates"]));
 }
 
 void explain(const WisdomOptions& options) {
@@ -71,6 +72,11 @@ void explain(const WisdomOptions& options) {
                record["code"].get<std::string>(), record["message"].get<std::string>());
   }
   fmt::print("{} records are used here\n", used);
+  for (const Json& rates : known["rates"]) {
+    if (rates["code"] == "ok") continue;
+    fmt::print("rates of {}: not used, {}: {}\n", rates["dtype"].get<std::string>(),
+               rates["code"].get<std::string>(), rates["message"].get<std::string>());
+  }
 }
 
 void forget(const WisdomOptions& options) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tune/command_error.hpp"
+#include "tune/rates_report.hpp"
 #include "tune/table.hpp"
 
 namespace ioattn::tune {
@@ -99,7 +100,11 @@ void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& s
   require(set ? api::plan_sdpa(problem, *set, options, &plan, &estimate, &origin)
               : api::plan_sdpa(problem, options, &plan, &estimate, &origin));
   api::SearchReport report;
-  if (explain) report = candidates_of(problem, set, options);
+  api::KnownPrice price;
+  if (explain) {
+    report = candidates_of(problem, set, options);
+    price = api::known_price(options, plan.isa, problem.dtype);
+  }
   const theory::IoCost total = estimate.cost.total();
   if (json) {
     Json object;
@@ -116,6 +121,7 @@ void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& s
     object["footprint"] = total.footprint;
     object["fma"] = estimate.fma;
     if (explain) {
+      object["price"] = price_json(price);
       object["why"] = why(origin.name, origin.wisdom, options.objective);
       object["candidates"] = candidates_json(report);
     }
@@ -128,9 +134,9 @@ void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& s
              grouped(estimate.fma));
   fmt::print("origin: {}\nobjective: {}\n", origin.name, name_of(options.objective));
   if (!explain) return;
-  fmt::print("why: {}\ncandidates, for {}, and their predicted times:\n{}",
-             why(origin.name, origin.wisdom, options.objective), to_text(report.timed),
-             candidates_text(report));
+  fmt::print("why: {}\n{}\ncandidates, for {}, and their predicted times:\n{}",
+             why(origin.name, origin.wisdom, options.objective), price_text(price),
+             to_text(report.timed), candidates_text(report));
 }
 
 }  // namespace ioattn::tune

@@ -559,8 +559,9 @@ IOATTN_API ioattn_status ioattn_wisdom_export_file(const char* path);
 IOATTN_API ioattn_status ioattn_wisdom_forget(void);
 
 /** What the process knows, as one JSON object: its "environment" by instruction set in use, the
- * "files" that it has read by itself and the "records" for it, each with a "code" ("ok", or why it
- * is not used) and a "message". The buffer as in ioattn_plan_text(). */
+ * "files" that it has read by itself, the "records" for it and the "rates" that estimates are made
+ * from, each with a "code" ("ok", or why it is not used) and a "message". The buffer as in
+ * ioattn_plan_text(). */
 IOATTN_API ioattn_status ioattn_wisdom_explain(char* buffer, size_t size, size_t* needed);
 
 /** @} */

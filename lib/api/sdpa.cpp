@@ -88,11 +88,6 @@ Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
   return status;
 }
 
-bool takes_wisdom(const RunOptions& options) {
-  return options.M == 0 && options.cache_level == 2 && !options.reproducible &&
-         options.objective == Objective::time;
-}
-
 SdpaShape shape_to_plan(SdpaShape shape) {
   for (index_t SdpaShape::*size : {&SdpaShape::batch, &SdpaShape::kv_heads, &SdpaShape::n,
                                    &SdpaShape::m, &SdpaShape::d, &SdpaShape::dv}) {

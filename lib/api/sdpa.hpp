@@ -46,11 +46,9 @@ Status plan_sdpa(const SdpaProblem& problem, const SdpaSet& set, const RunOption
                  plan::SdpaPlan* plan, plan::SdpaEstimate* estimate = nullptr,
                  PlanOrigin* origin = nullptr);
 
-// What the planner is asked for a valid problem; whether wisdom has a say: not where the caller
-// gives M, the level that decides, or another objective than time.
+// What the planner is asked for a valid problem.
 Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
                     plan::SdpaRequest* request);
-bool takes_wisdom(const RunOptions& options);
 
 // Runs a pass as planned. Checks pointers, strides and overlaps first; on any failure the outputs
 // are untouched. An observer makes the run sequential. o [batch, heads, n, dv] or lse [batch,

@@ -1,9 +1,7 @@
 #include "api/sdpa_search.hpp"
 
-#include <chrono>
-#include <ctime>
-
 #include "api/timed_sdpa.hpp"
+#include "search/sample.hpp"
 
 namespace ioattn::api {
 namespace {
@@ -15,20 +13,6 @@ constexpr double measure_seconds = 0.5, patient_seconds = 30;
 constexpr index_t most_bytes = index_t(2) << 30;  // of what is timed
 constexpr double first_part = 0.6;                // of the time; the rest is for neighbours
 
-double now() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
-
-std::string date_now() {
-  const std::time_t seconds = std::time(nullptr);
-  std::tm parts = {};
-  gmtime_r(&seconds, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
 class Search {
  public:
   Search(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set, double seconds,
@@ -36,7 +20,7 @@ class Search {
       : request_(request),
         set_(set),
         seconds_(seconds),
-        begin_(now()),
+        begin_(search::steady_seconds()),
         progress_(progress),
         report_(*report) {}
 
@@ -53,12 +37,14 @@ class Search {
     if (!status.is_ok()) return status;
     std::vector<std::size_t> all(report_.candidates.size());
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
-    status = race(all, first_part * (seconds_ - (now() - begin_)));
+    status = race(all, first_part * (seconds_ - elapsed()));
     if (!status.is_ok() || report_.stopped || !is_decided_) return finish(status);
     return finish(race_neighbours());
   }
 
  private:
+  double elapsed() const { return search::steady_seconds() - begin_; }
+
   // Whether not even a fast CPU could run the estimate often enough to tell anything.
   bool is_hopeless() const {
     const double fma = static_cast<double>(report_.candidates[0].estimate.fma);
@@ -72,7 +58,7 @@ class Search {
     options.seconds = seconds;
     options.progress = [&](search::Progress progress) {
       if (!progress_) return true;
-      progress.seconds_left = std::max(seconds_ - (now() - begin_), 0.);
+      progress.seconds_left = std::max(seconds_ - elapsed(), 0.);
       progress.done = 1 - progress.seconds_left / seconds_;
       return progress_(progress);
     };
@@ -100,7 +86,7 @@ class Search {
   Status race_neighbours() {
     Status status;
     for (std::size_t around = report_.candidates.size(); status.is_ok() && !report_.stopped;) {
-      const double left = seconds_ - (now() - begin_);
+      const double left = seconds_ - elapsed();
       const std::size_t best = report_.winner;
       if (best == around || left < 0.1 * seconds_) break;
       around = best;
@@ -134,7 +120,7 @@ class Search {
   }
 
   Status finish(const Status& status) {
-    report_.seconds = now() - begin_;
+    report_.seconds = elapsed();
     if (!status.is_ok()) return status;
     if (!is_decided_) return too_long();
     wisdom::Record& record = report_.record;

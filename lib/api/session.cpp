@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "api/validate.hpp"
+#include "api/wisdom_state.hpp"
 #include "machine/machine.hpp"
 
 namespace ioattn::api {
@@ -21,6 +22,25 @@ bool parse_objective(std::string_view name, Objective* objective) {
     return true;
   }
   return false;
+}
+
+bool takes_wisdom(const RunOptions& options) {
+  return options.M == 0 && options.cache_level == 2 && !options.reproducible &&
+         options.objective == Objective::time;
+}
+
+plan::Price price_of(const RunOptions& options, Isa isa, DType dtype) {
+  if (takes_wisdom(options)) return WisdomReading()->price(isa, dtype).price;
+  return plan::price_of(options.objective == Objective::time ? plan::Objective::time
+                                                             : plan::Objective::words);
+}
+
+KnownPrice known_price(const RunOptions& options, Isa isa, DType dtype) {
+  if (takes_wisdom(options)) return WisdomReading()->price(isa, dtype);
+  KnownPrice known;
+  known.price = price_of(options, isa, dtype);
+  known.wisdom.message = "the options leave wisdom out";
+  return known;
 }
 
 Status selected_kernels(const kernels::Kernels** kernels) {
@@ -67,8 +87,7 @@ Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
   request->literal = options.literal;
   request->memory_limit_bytes = options.memory_limit_bytes;
   request->tile = kernels->tile(problem.dtype);
-  request->price = plan::price_of(options.objective == Objective::time ? plan::Objective::time
-                                                                       : plan::Objective::words);
+  request->price = price_of(options, request->tile.isa, problem.dtype);
   if (options.M > 0) {
     request->level = "M";
     request->M = options.M;

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string_view>
 
+#include "api/price.hpp"
 #include "base/layer_inputs.hpp"
 #include "base/problem.hpp"
 #include "base/status.hpp"
@@ -33,6 +34,15 @@ struct RunOptions {
   bool reproducible = false;      // no wisdom
   Objective objective = Objective::time;
 };
+
+// Whether wisdom has a say: not where the caller gives M, the level that decides, or another
+// objective than time.
+bool takes_wisdom(const RunOptions& options);
+
+// What plans are compared by: of time as it was measured, where wisdom has a say; and where that is
+// from.
+plan::Price price_of(const RunOptions& options, Isa isa, DType dtype);
+KnownPrice known_price(const RunOptions& options, Isa isa, DType dtype);
 
 // The kernels that calls use: IOATTN_ISA or the best that the CPU has.
 Status selected_kernels(const kernels::Kernels** kernels);

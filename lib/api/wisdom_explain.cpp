@@ -72,11 +72,36 @@ std::string record_json(const wisdom::ProblemClass& of, const wisdom::Record& re
   return json.text();
 }
 
+std::string rates_json(const std::string& dtype, const wisdom::Rates& rates,
+                       const KnownPrice& price) {
+  JsonObject json;
+  add_text("dtype", dtype, &json);
+  add_verdict(price.wisdom, &json);
+  json.add_number("multiply_adds_per_second", rates.multiply_adds);
+  json.add_number("seconds_per_word", rates.word_seconds);
+  json.add_number("seconds_per_inner_word", rates.inner_word_seconds);
+  json.add("threads", rates.threads);
+  add_text("date", rates.date, &json);
+  json.add_number("per_word", price.price.per_word);
+  json.add_number("per_inner_word", price.price.per_inner_word);
+  return json.text();
+}
+
+// Of the kernels of a type; those of other types are told with theirs.
+void list_rates(const KnownWisdom& known, const kernels::Kernels& kernels,
+                std::vector<std::string>* list) {
+  for (const DType dtype : types_of_rates) {
+    const Isa isa = kernels.tile(dtype).isa;
+    const wisdom::Rates* rates = known.wisdom.rates_of(known.environment(isa), name_of(dtype));
+    if (rates != nullptr)
+      list->push_back(rates_json(name_of(dtype), *rates, known.price(isa, dtype)));
+  }
+}
+
 // Those of its tables: numbers of some types may have the kernels of a lesser one.
 std::set<Isa> isas_of(const kernels::Kernels& kernels) {
   std::set<Isa> isas;
-  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
-    isas.insert(kernels.tile(dtype).isa);
+  for (const DType dtype : types_of_rates) isas.insert(kernels.tile(dtype).isa);
   return isas;
 }
 
@@ -87,12 +112,13 @@ std::string explain_wisdom() {
   JsonObject json;
   json.add("off", known->places.off);
   add_text("file", known->places.user, &json);
-  std::vector<std::string> files, records;
+  std::vector<std::string> files, records, rates;
   for (const KnownWisdom::File& file : known->files) files.push_back(file_json(file));
   const kernels::Kernels* kernels = nullptr;
   const Status selected = selected_kernels(&kernels);
   if (selected.is_ok()) {
     json.add_json("environment", environment_json(known->environment(kernels->isa)));
+    list_rates(*known, *kernels, &rates);
     for (const Isa isa : isas_of(*kernels)) {
       const wisdom::Records* all = known->wisdom.records_of(known->environment(isa));
       if (all == nullptr) continue;
@@ -105,6 +131,7 @@ std::string explain_wisdom() {
   json.add_json("files", json_list(files));
   json.add("records_of_all", known->wisdom.size());
   json.add_json("records", json_list(records));
+  json.add_json("rates", json_list(rates));
   return json.text();
 }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -44,6 +45,10 @@ std::atomic<std::int64_t> readers{0};
 // With the lock. Whoever begins to read now reads what is new: once there was no reader, all that
 // is older is nobody's.
 void publish(std::unique_ptr<KnownWisdom> known) {
+  known->prices.clear();
+  for (const wisdom::Environment& environment : known->here)
+    for (const DType dtype : types_of_rates)
+      known->prices.push_back(price_from(known->wisdom, environment, dtype));
   const KnownWisdom* now = known.release();
   now->older = published;
   published = now;
@@ -103,6 +108,15 @@ wisdom::Environment environment_of(Isa isa) {
                               std::to_string(IOATTN_VERSION_MINOR) + "." +
                               std::to_string(IOATTN_VERSION_PATCH);
   return {version, IOATTN_KERNEL_HASH, name_of(isa), text_of_cpu(machine), text_of_caches(machine)};
+}
+
+std::string date_now() {
+  const std::time_t seconds = std::time(nullptr);
+  std::tm parts = {};
+  gmtime_r(&seconds, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
 }
 
 WisdomReading::WisdomReading() {

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <vector>
 
+#include "api/price.hpp"
 #include "base/isa.hpp"
 #include "wisdom/places.hpp"
 #include "wisdom/wisdom.hpp"
@@ -23,6 +25,7 @@ struct KnownWisdom {
   };
   wisdom::Wisdom wisdom;
   std::vector<wisdom::Environment> here;  // by Isa
+  std::vector<KnownPrice> prices;         // by Isa, then DType
   wisdom::Places places;
   std::vector<File> files;       // that were read by themselves
   std::uint64_t generation = 1;  // one more with every change
@@ -32,6 +35,10 @@ struct KnownWisdom {
   const wisdom::Environment& environment(Isa isa) const {
     return here[static_cast<std::size_t>(isa)];
   }
+  const KnownPrice& price(Isa isa, DType dtype) const {
+    return prices[static_cast<std::size_t>(isa) * dtypes + static_cast<std::size_t>(dtype)];
+  }
+  static constexpr std::size_t dtypes = std::size(types_of_rates);
 };
 
 // What the process knows now: the files are read when it is first asked for. Readers never wait
@@ -49,6 +56,9 @@ class WisdomReading {
  private:
   const KnownWisdom* known_;
 };
+
+// The date of what is learned now, as records have it.
+std::string date_now();
 
 // Changes it for all later readers.
 void change_wisdom(const std::function<void(wisdom::Wisdom*)>& change);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace ioattn::plan {
@@ -11,7 +12,7 @@ enum class Objective : std::uint8_t { time, words };
 struct Price {
   Objective objective = Objective::time;
   // As long as one word past the deciding cache level: 2 words and 16 to 32 multiply-adds per
-  // cycle. It decides where words and flops disagree (README.md).
+  // cycle. It decides where words and flops disagree (README.md). Of CPUs that were not measured.
   double per_word = 16;
   // As long as one word from the outer cache to the inner one: 4 words per cycle, and the hardware
   // prefetches.
@@ -25,6 +26,18 @@ struct Price {
 // two, so that sums of words are exact.
 constexpr Price price_of(Objective objective) {
   return objective == Objective::words ? Price{objective, 0x1p50, 4} : Price{};
+}
+
+// Of time, from the multiply-adds that a word from memory, or from L3 to L2, was measured to take.
+// A factor of four about what is assumed of others: beyond it something else was measured, and
+// blocks would be chosen for words, or for flops, alone.
+constexpr Price measured_price(double per_word, double per_inner_word) {
+  constexpr Price other;
+  constexpr double most_times = 4;
+  const double inner = std::min(per_inner_word, per_word);
+  return {Objective::time,
+          std::clamp(per_word, other.per_word / most_times, other.per_word * most_times),
+          std::clamp(inner, other.per_inner_word / most_times, other.per_inner_word * most_times)};
 }
 
 }  // namespace ioattn::plan

@@ -1,9 +1,9 @@
 #include "search/race.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
+#include "search/sample.hpp"
 #include "search/statistics.hpp"
 
 namespace ioattn::search {
@@ -16,11 +16,6 @@ constexpr double worth_changing = 0.98;  // of the time of candidate 0
 // Slower than the best by this: at their best after two rounds, of which one may have met cold
 // caches or another process; by their medians after more.
 constexpr double behind_twice = 1.25, behind = 1.08;
-
-double steady_seconds() {
-  using namespace std::chrono;
-  return duration<double>(steady_clock::now().time_since_epoch()).count();
-}
 
 class Racing {
  public:

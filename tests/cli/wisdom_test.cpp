@@ -80,6 +80,62 @@ TEST_F(WisdomCommand, TunesSavesAndFollows) {
   EXPECT_EQ(read_file(file()), read_file(other));
 }
 
+TEST_F(WisdomCommand, MeasuresRatesOnce) {
+  const Arguments explain = {"plan", "--problem", problem, "--explain"};
+  EXPECT_EQ(json(explain)["price"]["origin"], "assumed");
+  EXPECT_EQ(json(explain)["price"]["code"], "absent");
+  const Json first = json({"tune"});
+  EXPECT_EQ(first["rates_measured"], true);
+  EXPECT_TRUE(first["problems"].empty());
+  ASSERT_EQ(first["rates"].size(), 4u);
+  for (const Json& one : first["rates"]) {
+    EXPECT_EQ(one["code"], "ok") << one["message"];
+    EXPECT_GT(one["multiply_adds_per_second"], 0);
+    EXPECT_GE(one["per_word"], one["per_inner_word"]);
+  }
+  const std::string saved = read_file(file());
+  const Json second = json({"tune"});
+  EXPECT_EQ(second["rates_measured"], false);
+  EXPECT_EQ(second["rates"], first["rates"]);
+  EXPECT_EQ(read_file(file()), saved);
+  EXPECT_EQ(json({"tune", "--again"})["rates_measured"], true);
+  // What they are for.
+  const Json price = json(explain)["price"], rates = json({"wisdom", "show"})["rates"];
+  EXPECT_EQ(price["origin"], "measured");
+  EXPECT_EQ(price["code"], "ok");
+  EXPECT_EQ(rates[0]["dtype"], "f32");
+  EXPECT_EQ(price["per_word"], rates[0]["per_word"]);
+  EXPECT_NE(run(explain).out.find("from L3 to L2, measured\n"), std::string::npos);
+  EXPECT_EQ(json({"plan", "--n", "64", "--d", "16"})["price"], price);
+  EXPECT_EQ(json({"plan", "--n", "64", "--d", "16", "--M", "4096"})["price"]["origin"], "assumed");
+  EXPECT_NE(run({"plan", "--n", "64", "--d", "16", "--objective", "words@L2"})
+                .out.find("price: words decide\n"),
+            std::string::npos);
+  EXPECT_NE(run({"wisdom", "show"}).out.find("multiply-adds per ns"), std::string::npos);
+  EXPECT_NE(run({"wisdom", "explain"}).out.find(": ok, 0 records"), std::string::npos);
+  const RunResult off = run_ioattn(explain + Arguments{"--json"}, {{"IOATTN_WISDOM", "off"}});
+  EXPECT_EQ(off.json()["price"]["origin"], "assumed");
+  EXPECT_EQ(run({"wisdom", "forget"}).exit_code, 0);
+  EXPECT_EQ(json(explain)["price"]["origin"], "assumed");
+}
+
+TEST_F(WisdomCommand, SaysWhyRatesAreNotUsed) {
+  EXPECT_EQ(run({"tune"}).exit_code, 0);
+  std::string text = read_file(file());
+  const std::string name = "\"seconds_per_word\":";
+  for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
+    const std::size_t value = at + name.size();
+    text.replace(value, text.find_first_of(",}", value) - value, "3600");
+  }
+  write_file(file(), text);
+  EXPECT_EQ(json({"plan", "--problem", problem, "--explain"})["price"]["code"], "bad_rates");
+  const std::string told = run({"wisdom", "explain"}).out;
+  EXPECT_NE(told.find("rates of f64: not used, bad_rates: seconds_per_word"), std::string::npos)
+      << told;
+  EXPECT_NE(run({"wisdom", "show"}).out.find("bad_rates"), std::string::npos);
+  EXPECT_EQ(json({"tune"})["rates_measured"], true) << "those are not known";
+}
+
 TEST_F(WisdomCommand, ListsCandidatesOfShapesWithoutTiming) {
   const std::string shapes = directory_ / "shapes";
   write_file(shapes, "# two\n\nsdpa:h2,n64,d16  # small\r\n  sdpa:h4,n300,d64,f64\n");
@@ -134,7 +190,9 @@ TEST_F(WisdomCommand, KeepsWhatWasLearnedWhenInterrupted) {
 }
 
 TEST_F(WisdomCommand, RefusesWithAReason) {
-  expect_usage_error({"tune"}, "--problem or --shapes");
+  expect_usage_error({"tune", "--dry-run"}, "--problem or --shapes");
+  write_file(directory_ / "none", "# nothing\n");
+  expect_usage_error({"tune", "--shapes", directory_ / "none"}, "--problem or --shapes");
   expect_usage_error({"tune", "--problem", "layer:n8,d8"}, "");
   expect_usage_error({"tune", "--shapes", "/nonexistent"}, "/nonexistent");
   expect_usage_error(tune({"--gradients", "dX"}), "dX");

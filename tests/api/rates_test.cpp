@@ -1,0 +1,188 @@
+// Rates of the machine: what they are made of, what price estimates have by them, and where they
+// have no say. Nothing is timed but in the last test, which does not look at the values.
+
+#include "api/rates.hpp"
+
+#include "api/wisdom_case.hpp"
+#include "kernels/registry.hpp"
+#include "machine/machine.hpp"
+
+namespace ioattn_test {
+namespace {
+
+constexpr const char* date = "2026-01-01T00:00:00Z";
+
+// f32 32e9, f64 16e9, pairs 64e9 multiply-adds a second; 2e9 and 8e9 words of f32.
+api::RateMeter meter_of_test() {
+  api::RateMeter meter;
+  meter.threads = 3;
+  meter.multiply_add = [](DType dtype) {
+    return dtype == DType::f32 ? 1 / 32e9 : dtype == DType::f64 ? 1 / 16e9 : 1 / 64e9;
+  };
+  meter.byte = [](bool from_L3) { return from_L3 ? 1 / 32e9 : 1 / 8e9; };
+  return meter;
+}
+
+const kernels::Kernels& named(Isa isa) { return *kernels::find_kernels(isa); }
+
+class RatesTest : public WisdomTest {
+ protected:
+  // Rates by which a word costs so many multiply-adds.
+  wisdom::Wisdom with_price(double per_word, double per_inner_word,
+                            const std::string& day = date) const {
+    wisdom::Rates rates = {1e10, per_word / 1e10, per_inner_word / 1e10, 2, day, ""};
+    wisdom::Wisdom made;
+    made.keep_rates(api::environment_of(request.tile.isa), name_of(problem.dtype), rates);
+    return made;
+  }
+  plan::Price price(const api::RunOptions& options = {}) const {
+    plan::SdpaRequest made;
+    EXPECT_TRUE(api::sdpa_request(problem, options, &made).is_ok());
+    return made.price;
+  }
+};
+
+TEST_F(RatesTest, AreOfEveryTypeAndItsKernels) {
+  wisdom::Wisdom wisdom;
+  const kernels::Kernels& scalar = named(Isa::scalar);
+  api::learn_rates(scalar, meter_of_test(), date, &wisdom);
+  const auto rates = [&](Isa isa, const char* dtype) {
+    const wisdom::Rates* found = wisdom.rates_of(api::environment_of(isa), dtype);
+    return found != nullptr ? *found : wisdom::Rates();
+  };
+  const wisdom::Rates f32 = rates(Isa::scalar, "f32"), f64 = rates(Isa::scalar, "f64"),
+                      bf16 = rates(Isa::scalar, "bf16");
+  EXPECT_DOUBLE_EQ(f32.multiply_adds, 32e9);
+  EXPECT_DOUBLE_EQ(f32.word_seconds, 4 / 8e9);
+  EXPECT_DOUBLE_EQ(f32.inner_word_seconds, 4 / 32e9);
+  EXPECT_EQ(f32.threads, 3);
+  EXPECT_EQ(f32.date, date);
+  EXPECT_DOUBLE_EQ(f64.multiply_adds, 16e9);
+  EXPECT_DOUBLE_EQ(f64.word_seconds, 8 / 8e9);
+  // Products of f32; a word is one of f32 once it is in L2.
+  EXPECT_DOUBLE_EQ(bf16.multiply_adds, 32e9);
+  EXPECT_DOUBLE_EQ(bf16.word_seconds, 2 / 8e9);
+  EXPECT_DOUBLE_EQ(bf16.inner_word_seconds, 4 / 32e9);
+  EXPECT_EQ(rates(Isa::scalar, "f16"), bf16);
+  // Pairs stay in 16 bits, and belong to another environment than the other types.
+  const kernels::Kernels& pairs = named(Isa::emulated_bf16);
+  api::learn_rates(pairs, meter_of_test(), date, &wisdom);
+  const wisdom::Rates of_pairs = rates(pairs.tile(DType::bf16).isa, "bf16");
+  EXPECT_DOUBLE_EQ(of_pairs.multiply_adds, 64e9);
+  EXPECT_DOUBLE_EQ(of_pairs.inner_word_seconds, 2 / 32e9);
+  EXPECT_EQ(rates(pairs.tile(DType::f64).isa, "f64"), f64);
+  // Without memory for streams nothing is learned.
+  wisdom::Wisdom nothing;
+  api::learn_rates(scalar, {}, date, &nothing);
+  EXPECT_TRUE(nothing.known().empty());
+}
+
+TEST_F(RatesTest, AreThePriceOfEstimates) {
+  EXPECT_EQ(price(), plan::Price());
+  import(to_text(with_price(24, 6)));
+  EXPECT_DOUBLE_EQ(price().per_word, 24);
+  EXPECT_DOUBLE_EQ(price().per_inner_word, 6);
+  EXPECT_EQ(price().objective, plan::Objective::time);
+  // Where the caller decides, and of other types, it is what is assumed of any CPU.
+  api::RunOptions options;
+  options.reproducible = true;
+  EXPECT_EQ(price(options), plan::Price());
+  options = {};
+  options.M = 20000;
+  EXPECT_EQ(price(options), plan::Price());
+  options = {};
+  options.cache_level = 1;
+  EXPECT_EQ(price(options), plan::Price());
+  options = {};
+  options.objective = api::Objective::words_l2;
+  EXPECT_EQ(price(options), plan::price_of(plan::Objective::words));
+  problem.dtype = DType::f64;
+  EXPECT_EQ(price(), plan::Price());
+  // The layer problem has the same.
+  plan::PlanRequest layer;
+  ASSERT_TRUE(api::plan_request(Pass::backward, {{64, 64, 16, 16, Tie::none, {}}, DType::f32, 0},
+                                {}, &layer)
+                  .is_ok());
+  EXPECT_DOUBLE_EQ(layer.price.per_word, 24);
+  EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
+  problem.dtype = DType::f32;
+  EXPECT_EQ(price(), plan::Price());
+}
+
+TEST_F(RatesTest, ChangePlansAndTheirCache) {
+  api::RunOptions reproducible;
+  reproducible.reproducible = true;
+  int changed = 0;
+  for (const index_t d : {16, 64, 128, 256, 512}) {  // whatever the caches are
+    problem.shape = {1, 1, 1, 4096, 4096, d, d, {}};
+    EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
+    const std::string assumed = quick_plan(all_gradients);
+    import(to_text(with_price(4, 1, "2026-01-01T00:00:00Z")));
+    const std::string cheap = quick_plan(all_gradients);
+    EXPECT_EQ(quick_plan(all_gradients), cheap) << "from the cache";
+    import(to_text(with_price(64, 16, "2026-01-02T00:00:00Z")));
+    const std::string dear = quick_plan(all_gradients);
+    EXPECT_EQ(quick_plan(all_gradients, reproducible), assumed);
+    EXPECT_EQ(quick_plan(all_gradients), dear);
+    changed += cheap != dear ? 1 : 0;
+  }
+  EXPECT_GT(changed, 0);
+}
+
+TEST_F(RatesTest, AreClampedOrNotUsedWithAReason) {
+  import(to_text(with_price(1000, 2000, "2026-01-01T00:00:00Z")));
+  EXPECT_EQ(price(), (plan::Price{plan::Objective::time, 64, 16}));
+  import(to_text(with_price(1e-2, 1e-2, "2026-01-02T00:00:00Z")));
+  EXPECT_EQ(price(), (plan::Price{plan::Objective::time, 4, 1}));
+  // From L3 no dearer than from memory.
+  import(to_text(with_price(8, 12, "2026-01-03T00:00:00Z")));
+  EXPECT_EQ(price(), (plan::Price{plan::Objective::time, 8, 8}));
+  EXPECT_EQ(explained()["rates"][0]["code"], "ok");
+  import(to_text(with_price(0, 3, "2026-01-04T00:00:00Z")));
+  EXPECT_EQ(price(), plan::Price());
+  const Json told = explained()["rates"][0];
+  EXPECT_EQ(told["dtype"], "f32");
+  EXPECT_EQ(told["code"], "bad_rates");
+  EXPECT_NE(told["message"].get<std::string>().find("seconds_per_word"), std::string::npos);
+  EXPECT_EQ(told["per_word"], plan::Price().per_word);
+  const api::KnownPrice known = api::known_price({}, request.tile.isa, DType::f32);
+  EXPECT_EQ(known.wisdom.reason, wisdom::Reason::rates);
+  EXPECT_STREQ(known.origin(), "assumed");
+}
+
+TEST_F(RatesTest, AreKnownOnceAllAreGood) {
+  const kernels::Kernels* kernels = nullptr;
+  ASSERT_TRUE(api::selected_kernels(&kernels).is_ok());
+  const auto known = [&] {
+    const api::WisdomReading reading;
+    return api::knows_rates(*kernels, *reading);
+  };
+  EXPECT_FALSE(known());
+  import(to_text(with_price(16, 4)));
+  EXPECT_FALSE(known()) << "of one type alone";
+  wisdom::Wisdom all;
+  api::learn_rates(*kernels, meter_of_test(), "2026-01-02T00:00:00Z", &all);
+  import(to_text(all));
+  EXPECT_TRUE(known());
+  EXPECT_EQ(explained()["rates"].size(), 4u);
+  EXPECT_EQ(text_of_wisdom(ioattn_wisdom_export_text), to_text(all));
+  import(to_text(with_price(0, 0, "2026-01-03T00:00:00Z")));
+  EXPECT_FALSE(known());
+}
+
+TEST_F(RatesTest, AreMeasuredOfEveryKernel) {
+  for (const kernels::Kernels* kernels : kernels::all_kernels()) {
+    if (!machine::this_machine().isa.has(kernels->isa)) continue;
+    const api::RateMeter meter = api::meter_of(*kernels, 2);
+    ASSERT_TRUE(meter.byte && meter.multiply_add);
+    EXPECT_GT(meter.multiply_add(DType::f32), 0);
+    EXPECT_GT(meter.multiply_add(DType::bf16), 0);
+    EXPECT_GT(meter.multiply_add(DType::f64), 0);
+    if (kernels->isa != Isa::scalar) continue;
+    EXPECT_GT(meter.byte(true), 0);
+    EXPECT_GT(meter.byte(false), 0);
+  }
+}
+
+}  // namespace
+}  // namespace ioattn_test
