@@ -71,6 +71,7 @@ TEST(Wisdom, KeepsTheLaterRatesOfATypeAndEnvironment) {
   other.keep_rates(here, "bf16", sample_rates());
   wisdom.merge(other);
   EXPECT_EQ(*wisdom.rates_of(here, "f32"), faster);
+  ASSERT_NE(wisdom.rates_of(here, "bf16"), nullptr);
   EXPECT_EQ(*wisdom.rates_of(here, "bf16"), sample_rates());
   faster.date = "2026-02-02T00:00:00Z";
   other.keep_rates(here, "f32", faster);
