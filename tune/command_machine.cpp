@@ -1,28 +1,38 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 
 #include "api/session.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 #include "tune/options.hpp"
+#include "tune/probe_report.hpp"
 #include "tune/report_json.hpp"
 #include "tune/report_text.hpp"
 
 namespace ioattn::tune {
 namespace {
 
-void run_machine(bool json) {
+struct MachineOptions {
+  bool probe = false, json = false;
+};
+
+void run_machine(const MachineOptions& options) {
   const kernels::Kernels* kernels = nullptr;
   require(api::selected_kernels(&kernels));
   const machine::Machine& machine = machine::this_machine();
-  if (json) {
+  std::optional<CacheProbe> probe;
+  if (options.probe) probe = probe_machine(*kernels);
+  if (options.json) {
     Json object = machine_json(machine);
     object["selected_isa"] = name_of(kernels->isa);
+    if (probe) object["probe"] = probe_json(*probe);
     print_json(object);
     return;
   }
   fmt::print("{}", machine_text(machine, *kernels));
+  if (probe) fmt::print("{}", probe_text(*probe));
 }
 
 }  // namespace
@@ -30,12 +40,15 @@ void run_machine(bool json) {
 void add_machine_command(CLI::App* app) {
   CLI::App* command = app->add_subcommand(
       "machine", "the caches, CPUs and instruction sets found, and M per level and dtype");
-  const auto json = std::make_shared<bool>(false);
-  add_json(command, json.get());
+  const auto options = std::make_shared<MachineOptions>();
+  command->add_flag("--probe", options->probe,
+                    "measure where loads and streams become slower (a second or two), and say "
+                    "whether that is where L1 and L2 were told to end");
+  add_json(command, &options->json);
   command->footer(
       "M = one thread's share of the cache x fraction / size of a word. Overrides: IOATTN_L1,\n"
       "IOATTN_L2, IOATTN_L3 (bytes), HWLOC_XMLFILE, IOATTN_ISA.");
-  command->callback([json] { run_machine(*json); });
+  command->callback([options] { run_machine(*options); });
 }
 
 }  // namespace ioattn::tune

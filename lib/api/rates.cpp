@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "api/session.hpp"
+#include "api/timed_threads.hpp"
 #include "base/aligned_buffer.hpp"
 #include "machine/machine.hpp"
-#include "parallel/parallel.hpp"
-#include "search/sample.hpp"
 
 namespace ioattn::api {
 namespace {
@@ -18,13 +17,6 @@ constexpr double product_time = 0.04, stream_time = 0.15;  // for all samples of
 
 bool has_pairs(const kernels::Kernels& kernels) {
   return kernels.of_bf16->pairs_of_bf16 != nullptr;
-}
-
-// What every thread does, with memory of its own.
-template <class Work>
-double seconds_of_all(int threads, double time, const Work& work) {
-  auto body = [&](int worker) { work(worker); };
-  return search::seconds_of_run([&] { parallel::run(threads, body); }, {time, nullptr});
 }
 
 // Operands that take as much power as others.
@@ -45,7 +37,7 @@ double product_seconds(void (*product)(const kernels::Product<T, W>&), const Til
     operands.emplace_back(static_cast<std::size_t>((rows + cols) * depth), one_half<W>);
     results.emplace_back(static_cast<std::size_t>(rows * cols), T(0));
   }
-  const double seconds = seconds_of_all(threads, product_time, [&](int worker) {
+  const double seconds = seconds_of_threads(threads, {.seconds = product_time}, [&](int worker) {
     const W* a = operands[static_cast<std::size_t>(worker)].data();
     kernels::Product<T, W> p;
     p.rows = rows;
@@ -80,11 +72,11 @@ class Streams {
   }
   bool has_memory() const { return memory_.data() != nullptr; }
 
-  double seconds_of_byte(bool from_L3) const {
+  double seconds_of_byte(bool from_L3) {
     const index_t rows = from_L3 ? std::min(rows_of(bytes_in_L3()), largest_) : largest_;
-    const double seconds = seconds_of_all(threads_, stream_time, [&](int worker) {
+    const double seconds = seconds_of_threads(threads_, {.seconds = stream_time}, [&](int worker) {
       const float* first = words() + worker * 2 * largest_ * cols;
-      float* sums = const_cast<float*>(sums_.data()) + worker * largest_;
+      float* sums = sums_.data() + worker * largest_;
       table_.row_dot(rows, cols, first, cols, first + rows * cols, cols, sums);
     });
     return seconds / static_cast<double>(2 * rows * cols * index_t(sizeof(float)));

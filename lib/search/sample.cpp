@@ -1,13 +1,13 @@
 #include "search/sample.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
-#include <vector>
+#include <ctime>
 
 namespace ioattn::search {
 namespace {
 
-constexpr double shortest_sample = 2e-4;  // seconds
 constexpr std::size_t least_samples = 3, most_samples = 500;
 constexpr int most_repeats = 1 << 20;
 
@@ -18,8 +18,14 @@ double steady_seconds() {
   return duration<double>(steady_clock::now().time_since_epoch()).count();
 }
 
+double thread_seconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 double seconds_of_run(const std::function<void()>& run, const SampleOptions& options) {
-  const auto now = [&] { return options.clock ? options.clock() : steady_seconds(); };
+  const auto& now = options.clock;
   const double begin = now();
   run();  // for the caches
   int repeats = 1;
@@ -28,14 +34,13 @@ double seconds_of_run(const std::function<void()>& run, const SampleOptions& opt
     for (int i = 0; i < repeats; ++i) run();
     return now() - start;
   };
-  while (repeats < most_repeats && sample() < shortest_sample) repeats *= 2;
-  std::vector<double> samples;
-  while (samples.size() < least_samples ||
-         (samples.size() < most_samples && now() - begin < options.seconds)) {
-    samples.push_back(sample() / repeats);
-  }
-  const auto tenth = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 10);
-  std::nth_element(samples.begin(), tenth, samples.end());
+  while (repeats < most_repeats && sample() < options.shortest) repeats *= 2;
+  std::array<double, most_samples> samples;
+  std::size_t taken = 0;
+  while (taken < least_samples || (taken < most_samples && now() - begin < options.seconds))
+    samples[taken++] = sample() / repeats;
+  double* tenth = samples.data() + taken / 10;
+  std::nth_element(samples.data(), tenth, samples.data() + taken);
   return *tenth;
 }
 

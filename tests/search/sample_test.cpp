@@ -17,7 +17,8 @@ class Disturbed {
   Disturbed(double seconds, double share, unsigned seed)
       : seconds_(seconds), share_(share), random_(seed) {}
   double sample(double limit) {
-    return search::seconds_of_run([this] { run(); }, {limit, [this] { return clock_; }});
+    return search::seconds_of_run([this] { run(); },
+                                  {.seconds = limit, .clock = [this] { return clock_; }});
   }
   double clock() const { return clock_; }
   int runs() const { return runs_; }
@@ -59,7 +60,7 @@ TEST(Sample, TakesThreeOfLongRuns) {
 
 TEST(Sample, EndsWhereTheClockStands) {
   int runs = 0;
-  EXPECT_EQ(search::seconds_of_run([&] { ++runs; }, {0, [] { return 1.; }}), 0);
+  EXPECT_EQ(search::seconds_of_run([&] { ++runs; }, {.seconds = 0, .clock = [] { return 1.; }}), 0);
   EXPECT_GT(runs, 1);
 }
 
