@@ -5,6 +5,7 @@
 
 #include "theory/block_costs.hpp"
 #include "theory/core_bounds.hpp"
+#include "theory/recomputation_bound.hpp"
 #include "theory/segments.hpp"
 
 // Proofs, also for dv != d, masks and batches: BOUNDS.md.
@@ -65,12 +66,16 @@ double a2_of(Pass pass, const Sizes& s) {
 }
 
 double g3_of(Pass pass, const Sizes& s) {
-  if (pass == Pass::forward) {
-    return positive(recomputation_bound(s.pairs * (s.d + s.narrow), s.tie == Tie::none ? 1 : 2, s.d,
-                                        s.rows * std::max(s.d, s.e), s.M));
-  }
-  return positive(recomputation_bound(s.pairs * (2 * s.d + s.narrow), s.tie == Tie::none ? 1 : 1.5,
-                                      s.narrow, s.longer * s.d, s.M));
+  const bool forward = pass == Pass::forward, tied = s.tie != Tie::none;
+  Recomputed work;
+  work.scores = s.pairs * s.d;
+  work.others = s.pairs * (forward ? s.narrow : s.d + s.narrow);
+  work.width = forward ? s.d : s.narrow;
+  work.births = forward ? s.rows * std::max(s.d, s.e) : s.longer * s.d;
+  work.operands = s.tie == Tie::all ? Operands::computed_and_shared : Operands::computed;
+  const auto weigh = forward ? (tied ? weigh_forward_tied : weigh_forward)
+                             : (tied ? weigh_backward_tied : weigh_backward);
+  return recomputation_bound(work, weigh, s.M);
 }
 
 double b2_of(Pass pass, const Sizes& s) {
@@ -140,10 +145,11 @@ Bound BoundSet::best(AlgorithmClass algorithms) const {
   offer(a2, "a2",
         "proved for the pebble game with any summation trees, bracketing and recomputation; "
         "constants from our own proof, not from the paper");
-  offer(g3, "G3",
-        "proved for the pebble game with recomputation in a small cache (6 M at most the width "
-        "squared), every intermediate entry summed in one tree; constants from our own proof, not "
-        "from the paper");
+  offer(
+      g3, "G3",
+      "proved for the pebble game with recomputation, every intermediate entry summed in one tree, "
+      "one bracketing, M at most the width squared where operands are computed; constants from "
+      "our own proof, not from the paper");
   if (algorithms == AlgorithmClass::P) return best;
   constexpr const char* class_f =
       "proved for class F: one accumulator per entry, no multiply-add done twice, one bracketing; "

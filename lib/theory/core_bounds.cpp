@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "theory/recomputation_bound.hpp"
 #include "theory/segments.hpp"
 
 namespace ioattn::theory {
@@ -30,8 +31,14 @@ double c_of(const CoreProblem& core, double M) {
 
 double g3_of(const CoreProblem& core, double M) {
   if (core.tied) return 0;
-  const double width = core.needs_p() ? std::min(core.d, core.e) : core.d;
-  return recomputation_bound(multiply_adds(core), norm_of(core) * norm_of(core), width, 0, M);
+  Recomputed work;
+  work.scores = core.pairs * core.d;
+  work.others = multiply_adds(core) - work.scores;
+  work.width = core.needs_p() ? std::min(core.d, core.e) : core.d;
+  if (!core.needs_p()) return recomputation_bound(work, weigh_forward, M);
+  if (!(core.dQ && core.dK) && !core.dV) return recomputation_bound(work, weigh_backward, M);
+  const double norm = norm_of(core);
+  return recomputation_bound(work, Weighing{1, norm * norm, 1}, M);
 }
 
 }  // namespace
@@ -68,7 +75,11 @@ BoundSet core_bounds(const CoreForward& core, index_t M) {
   BoundSet bounds;
   bounds.compulsory = core.compulsory;
   bounds.a2 = segment_bound(core.pairs, block_constant(core.d, both), words);
-  bounds.g3 = recomputation_bound(multiply_adds, 1, core.d, 0, words);
+  Recomputed work;
+  work.scores = core.pairs * core.d;
+  work.others = core.pairs * core.e;
+  work.width = core.d;
+  bounds.g3 = recomputation_bound(work, weigh_forward, words);
   bounds.b2 = segment_bound(core.pairs, block_constant(both, both), words);
   bounds.c = colour_bound(multiply_adds, 1, core.pairs, words);
   for (double BoundSet::*bound : {&BoundSet::a2, &BoundSet::g3, &BoundSet::b2, &BoundSet::c}) {

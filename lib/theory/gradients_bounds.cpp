@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "theory/recomputation_bound.hpp"
 #include "theory/segments.hpp"
 
 namespace ioattn::theory {
@@ -65,6 +66,11 @@ BoundSet gradients_bounds(const LayerShape& shape, const GradientSet& set, index
   const double pairs = entries * pairs_of(shape);
   if (pairs == 0) return {};
   const double d = double(shape.d), narrow = double(std::min(shape.d, shape.dv));
+  const auto scores_and = [&](double births) {  // E, and q or a product with f
+    const Operands operands =
+        shape.tie == Tie::all ? Operands::computed_and_shared : Operands::computed;
+    return Recomputed{pairs * d, pairs * narrow, narrow, births, operands};
+  };
   BoundSet bounds;
   bounds.compulsory = compulsory(shape, set, entries);
   if (needs.of_p_by_tokens) {
@@ -72,13 +78,13 @@ BoundSet gradients_bounds(const LayerShape& shape, const GradientSet& set, index
     bounds.g3 = bound_g3(Pass::backward, shape, M, batch);
   } else if (needs.p) {  // dX may never be formed, so of the products with p none are counted
     bounds.a2 = bound_a2(Pass::backward, shape, M, batch);
-    bounds.g3 = positive(recomputation_bound(pairs * (d + narrow), 1, narrow, 0, words));
+    bounds.g3 = recomputation_bound(scores_and(0), weigh_backward, words);
   } else if (set.dA3 || set.dY) {
     bounds.a2 = positive(a2_without_p(shape, !set.dA3, pairs, words));
     const double births =
         entries * double(std::max(part.n, part.m)) * double(std::max(shape.d, shape.dv));
-    bounds.g3 = positive(recomputation_bound(pairs * (d + narrow), shape.tie == Tie::none ? 1 : 2,
-                                             narrow, births, words));
+    const auto weigh = shape.tie == Tie::none ? weigh_forward : weigh_forward_tied;
+    bounds.g3 = recomputation_bound(scores_and(births), weigh, words);
   }
   if (set.dX) {
     bounds.b2 = bound_b2(Pass::backward, shape, M, batch);

@@ -29,11 +29,4 @@ double colour_bound(double multiply_adds, double norm, double created, double M)
   return 2 * multiply_adds / (norm * std::sqrt(M)) - 2 * M - created;
 }
 
-double recomputation_bound(double multiply_adds, double names, double width, double births,
-                           double M) {
-  if (6 * M > width * width) return 0;
-  const double scale = 1 - 3 * M / (2 * width * width);
-  return std::sqrt(2 / names) * scale * multiply_adds / std::sqrt(M) - 4 * M - births;
-}
-
 }  // namespace ioattn::theory

@@ -18,10 +18,4 @@ double segment_bound(double pairs, double c, double M);
 // c: a segment sees at most norm * M^(3/2) of `multiply_adds`, and creates names. May be negative.
 double colour_bound(double multiply_adds, double norm, double created, double M);
 
-// G3: `names` is how many names of an accumulator one word may stand for, `width` the least number
-// of operands of a score or of q, `births` the roots that no write pays for. 0 unless 6 M <=
-// width^2; may be negative.
-double recomputation_bound(double multiply_adds, double names, double width, double births,
-                           double M);
-
 }  // namespace ioattn::theory

@@ -58,9 +58,10 @@ TEST(CoreBounds, SmallCacheConstantsOfSdpa) {
     EXPECT_NEAR(bounds.c, 2 * of.width / std::sqrt(of.norm2) * unit - names * pairs - 2 * 2500,
                 1e-9 * bounds.c)
         << of.name;
-    EXPECT_NEAR(bounds.g3, std::sqrt(2 / of.norm2) * of.width * scale * unit - 4 * 2500,
-                1e-9 * bounds.g3)
-        << of.name;
+    // Other lengths of a segment than 4 M say a little more.
+    const double of_length = std::sqrt(2 / of.norm2) * of.width * scale * unit - 4 * 2500;
+    EXPECT_GE(bounds.g3, of_length) << of.name;
+    EXPECT_LE(bounds.g3, 1.005 * of_length) << of.name;
   }
   // The words that are the outputs' alone come on top, once for each word of a bias.
   SdpaShape biased = square(n, d);
