@@ -149,6 +149,16 @@ TEST(RecomputationBound, NoSegmentMakesMore) {
   }
 }
 
+// What one segment may do need not cost a word.
+TEST(RecomputationBound, NothingForWorkOfOneSegment) {
+  EXPECT_EQ(recomputation_bound(Recomputed{.scores = 200, .others = 200, .width = 1000},
+                                weigh_backward, 100),
+            0);
+  EXPECT_GT(recomputation_bound(Recomputed{.scores = 2e6, .others = 2e6, .width = 1000},
+                                weigh_backward, 100),
+            0);
+}
+
 // In words per pair as n grows, d = dv = 512: found by another program, which tries every length of
 // a segment and every way to divide its names.
 TEST(RecomputationBound, KnownValues) {
