@@ -52,4 +52,11 @@ class TraceRecorder {
   std::size_t count_ = 0;
 };
 
+// Words, of which there may be none, for whoever records; null: nobody does.
+template <class Word>
+void touch(TraceRecorder* recorder, const Word* first, index_t count, bool written) {
+  if (recorder != nullptr && count > 0)
+    recorder->touch(first, static_cast<std::size_t>(count) * sizeof(Word), written);
+}
+
 }  // namespace ioattn::instruments

@@ -16,18 +16,12 @@ const PairKernels* inner = nullptr;
 TileShape tile_of_inner;
 
 template <class Word>
-void touch(const Word* first, index_t count, bool written) {
-  TraceRecorder* const recorder = current();
-  if (recorder != nullptr && count > 0)
-    recorder->touch(first, static_cast<std::size_t>(count) * sizeof(Word), written);
-}
-template <class Word>
 void read(const Word* first, index_t count) {
-  touch(first, count, false);
+  touch(current(), first, count, false);
 }
 template <class Word>
 void write(const Word* first, index_t count) {
-  touch(first, count, true);
+  touch(current(), first, count, true);
 }
 
 void product(const Product& p) {

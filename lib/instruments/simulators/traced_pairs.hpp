@@ -6,8 +6,8 @@
 // order of kernels/generic/x86_bf16_pairs.hpp.
 namespace ioattn::instruments {
 
-// Kernels that record into what `current` returns in their thread, if that is not null.
+// Kernels that record into what `recorder_of_thread` returns in their thread, if that is not null.
 kernels::PairKernels traced_pairs(const kernels::PairKernels& traced, const TileShape& tile,
-                                  TraceRecorder* (*current)());
+                                  TraceRecorder* (*recorder_of_thread)());
 
 }  // namespace ioattn::instruments

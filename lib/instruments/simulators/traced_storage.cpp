@@ -12,27 +12,19 @@ struct Traced {
   static inline const kernels::StorageKernels<S>* inner = nullptr;
   static inline index_t nr = 1;
 
-  template <class Word>
-  static void touch(const Word* first, index_t count, bool written) {
-    TraceRecorder* const recorder = current();
-    if (recorder != nullptr && count > 0) {
-      recorder->touch(first, static_cast<std::size_t>(count) * sizeof(Word), written);
-    }
-  }
-
   static void widen(const S* src, index_t src_stride, index_t rows, index_t cols, float* dst,
                     index_t dst_stride) {
     for (index_t i = 0; i < rows; ++i) {
-      touch(src + i * src_stride, cols, false);
-      touch(dst + i * dst_stride, cols, true);
+      touch(current(), src + i * src_stride, cols, false);
+      touch(current(), dst + i * dst_stride, cols, true);
     }
     inner->widen(src, src_stride, rows, cols, dst, dst_stride);
   }
   static void narrow(const float* src, index_t src_stride, index_t rows, index_t cols, S* dst,
                      index_t dst_stride) {
     for (index_t i = 0; i < rows; ++i) {
-      touch(src + i * src_stride, cols, false);
-      touch(dst + i * dst_stride, cols, true);
+      touch(current(), src + i * src_stride, cols, false);
+      touch(current(), dst + i * dst_stride, cols, true);
     }
     inner->narrow(src, src_stride, rows, cols, dst, dst_stride);
   }
@@ -48,14 +40,14 @@ struct Traced {
         const index_t terms = std::min(step, depth - q);
         const S* from = src + first * lane_stride + q * depth_stride;
         if (by_lanes) {
-          touch(from, width, false);
+          touch(current(), from, width, false);
         } else {
           for (index_t j = 0; j < width; ++j)
             for (index_t k = 0; k < (depth_stride == 1 ? 1 : terms); ++k)
-              touch(from + j * lane_stride + k * depth_stride, depth_stride == 1 ? terms : 1,
-                    false);
+              touch(current(), from + j * lane_stride + k * depth_stride,
+                    depth_stride == 1 ? terms : 1, false);
         }
-        touch(dst + first * depth + q * nr, terms * nr, true);
+        touch(current(), dst + first * depth + q * nr, terms * nr, true);
       }
     }
     inner->pack(src, lane_stride, depth_stride, lanes, depth, dst);

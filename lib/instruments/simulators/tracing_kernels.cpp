@@ -45,10 +45,7 @@ T* sums() {
 template <class T>
 struct Traced {
   static void touch(const T* first, index_t count, bool written) {
-    TraceRecorder* const recorder = current();
-    if (recorder != nullptr) {
-      recorder->touch(first, static_cast<std::size_t>(count) * sizeof(T), written);
-    }
+    instruments::touch(current(), first, count, written);
   }
   static void read(const T* first, index_t count) { touch(first, count, false); }
   static void write(const T* first, index_t count) { touch(first, count, true); }

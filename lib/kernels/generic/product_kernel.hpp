@@ -278,7 +278,7 @@ struct ProductKernel {
   }
 
   // Rows whose sums are kept in L1 while blocks of terms are added to them.
-  static constexpr index_t rows_of_sums = index_t(128 / max_rows) * max_rows;
+  static constexpr index_t rows_of_sums = index_t(16) * max_rows;
 
   // A panel by way of its sums: for whatever has no Finish of its own.
   template <bool a_unit_row>
