@@ -39,8 +39,7 @@ Json machine_json(const machine::Machine& machine) {
   json["isa"] = Json::array();
   for (int i = isa_count - 1; i >= 0; --i) {
     const Isa isa = static_cast<Isa>(i);
-    const bool is_of_cpu = isa != Isa::emulated_bf16;
-    if (is_of_cpu && machine.isa.has(isa)) json["isa"].push_back(name_of(isa));
+    if (!is_emulated(isa) && machine.isa.has(isa)) json["isa"].push_back(name_of(isa));
   }
   json["caches"] = Json::array();
   for (const machine::CacheLevel& cache : machine.caches) {

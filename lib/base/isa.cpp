@@ -4,8 +4,9 @@
 
 namespace ioattn {
 namespace {
-constexpr const char* names[isa_count] = {"scalar", "avx2",        "avx512",
-                                          "neon",   "avx512_bf16", "emulated_bf16"};
+constexpr const char* names[isa_count] = {"scalar",     "avx2",        "avx512",
+                                          "neon",       "avx512_bf16", "emulated_bf16",
+                                          "avx512_amx", "emulated_amx"};
 }  // namespace
 
 const char* name_of(Isa isa) { return names[static_cast<int>(isa)]; }

@@ -13,12 +13,17 @@ enum class Isa : std::uint8_t {
   neon,           // Advanced SIMD of AArch64
   avx512_bf16,    // avx512 and products of pairs of bf16 terms
   emulated_bf16,  // the same products in scalar code, for tests: only on request
+  avx512_amx,     // avx512_bf16 and products of tiles of pairs, AMX-BF16: only on request
+  emulated_amx,   // the same products in scalar code, for tests: only on request
 };
-constexpr int isa_count = 6;
+constexpr int isa_count = 8;
+constexpr bool is_emulated(Isa isa) {
+  return isa == Isa::emulated_bf16 || isa == Isa::emulated_amx;
+}
 // Whether its products are of pairs of 16-bit terms as they are stored, not of f32. Numbers of
 // other types have kernels of another ISA.
 constexpr bool multiplies_pairs(Isa isa) {
-  return isa == Isa::avx512_bf16 || isa == Isa::emulated_bf16;
+  return isa == Isa::avx512_bf16 || isa == Isa::avx512_amx || is_emulated(isa);
 }
 const char* name_of(Isa isa);
 bool parse_isa(const char* name, Isa* isa);
@@ -42,8 +47,7 @@ class IsaSet {
  private:
   static constexpr std::uint32_t bit(Isa isa) { return 1u << static_cast<int>(isa); }
   // What needs no CPU is always there.
-  std::uint32_t bits_ =
-      1u << static_cast<int>(Isa::scalar) | 1u << static_cast<int>(Isa::emulated_bf16);
+  std::uint32_t bits_ = bit(Isa::scalar) | bit(Isa::emulated_bf16) | bit(Isa::emulated_amx);
 };
 
 }  // namespace ioattn

@@ -22,8 +22,8 @@ struct __attribute__((may_alias)) bf16x2 {
 // `TileShape::cols` columns: element (q, j) of B is at b[(j / nr) * b_panel + q * b_row + j % nr],
 // C alike. A plain row-major matrix is b_panel = nr, b_row = its stride. Every panel of B must be
 // readable over all nr columns (zeros beyond `cols`). Sums are taken in blocks
-// of 256 terms, or of 128 where a_row is 1. Elements of A and B are W, which may be pairs of terms:
-// then depth and its strides count pairs.
+// of at most 256 terms. Elements of A and B are W, which may be pairs of terms: then depth and its
+// strides count pairs.
 template <class T, class W = T>
 struct Product {
   index_t rows = 0, cols = 0, depth = 0;
@@ -82,6 +82,7 @@ struct PairGradient {
 // For an ISA that multiplies pairs of 16-bit terms and adds both products to a sum in f32. A last
 // odd term is paired with 0. Denormals count as 0; roundings are to nearest even.
 struct PairKernels {
+  // Within a PairRegion.
   void (*product)(const Product<float, bf16x2>& product);
 
   // As KernelTable::pack: panel row q holds the terms 2q and 2q + 1 of `depth` terms.
@@ -104,6 +105,29 @@ struct PairKernels {
   // As KernelTable::fma_loop; a pair is two multiply-adds.
   float (*fma_loop)(index_t iterations);
   index_t fma_per_iteration;
+
+  // Set up and give back registers that product and fma_loop need on the calling thread; null if
+  // there are none. PairRegion calls them.
+  void (*acquire)() = nullptr;
+  void (*release)() = nullptr;
+};
+
+// The calling thread may multiply pairs, if there are any, until the end of the scope. Not nested:
+// the registers are one set per thread.
+class PairRegion {
+ public:
+  explicit PairRegion(const PairKernels* pairs)
+      : release_(pairs != nullptr ? pairs->release : nullptr) {
+    if (pairs != nullptr && pairs->acquire != nullptr) pairs->acquire();
+  }
+  ~PairRegion() {
+    if (release_ != nullptr) release_();
+  }
+  PairRegion(const PairRegion&) = delete;
+  PairRegion& operator=(const PairRegion&) = delete;
+
+ private:
+  void (*release_)();
 };
 
 // Straight-line SIMD code of one ISA.

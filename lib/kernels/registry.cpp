@@ -19,7 +19,13 @@ constexpr const Kernels* built[] = {
     &scalar_kernels,
 };
 // For whoever names them.
-constexpr const Kernels* on_request[] = {&emulated_bf16_kernels};
+constexpr const Kernels* on_request[] = {
+#if defined(IOATTN_X86_KERNELS)
+    &avx512_amx_kernels,  // never run on a CPU that has tiles, so never measured
+#endif
+    &emulated_bf16_kernels,
+    &emulated_amx_kernels,
+};
 
 // Of a KernelTable or of PairKernels.
 template <class Table>
@@ -51,7 +57,8 @@ double peak(const Table& table, double seconds) {
 KernelList all_kernels() { return {built, static_cast<int>(std::size(built))}; }
 
 const Kernels* find_kernels(Isa isa) {
-  for (const auto& list : {all_kernels(), KernelList{on_request, 1}}) {
+  for (const auto& list :
+       {all_kernels(), KernelList{on_request, static_cast<int>(std::size(on_request))}}) {
     for (const Kernels* kernels : list)
       if (kernels->isa == isa) return kernels;
   }
@@ -85,7 +92,9 @@ Status select_kernels(IsaSet cpu, const char* override_name, const Kernels** ker
 double measure_fma_peak(const Kernels& kernels, DType dtype, double seconds) {
   if (dtype == DType::f64) return peak(*kernels.f64, seconds);
   const PairKernels* pairs = dtype == DType::bf16 ? kernels.of_bf16->pairs_of_bf16 : nullptr;
-  return pairs != nullptr ? peak(*pairs, seconds) : peak(*kernels.f32, seconds);
+  if (pairs == nullptr) return peak(*kernels.f32, seconds);
+  const PairRegion region(pairs);
+  return peak(*pairs, seconds);
 }
 
 }  // namespace ioattn::kernels

@@ -199,7 +199,9 @@ class SdpaBackward {
   // By ColStream or TileFused.
   template <class KeyPass>
   void run_keys(const KeyPass& pass, void* memory) const {
-    const Trace trace(task_.observer, is_half_storage<S>, pairs_.has_value());
+    const bool of_pairs = pairs_.has_value();
+    const Trace trace(task_.observer, is_half_storage<S>, of_pairs);
+    const kernels::PairKernels* pairs = of_pairs ? task_.kernels->pairs_of_bf16 : nullptr;
     trace.phase(name_of(task_.blocks.by_keys));
     const auto begin = [&](int worker) { pass.begin(*task_.kernels, worker, memory); };
     const auto run_block = [&](index_t head, index_t block, int worker) {
@@ -210,17 +212,18 @@ class SdpaBackward {
     };
     const index_t heads = shape_.all_kv_heads(), blocks = pass.block_count();
     if (pass.takes_whole_problems()) {
-      for_each_block(threads_, heads, 1, begin, [&](index_t head, index_t, int worker) {
+      const auto run_problem = [&](index_t head, index_t, int worker) {
         prepare(head);
         for (index_t block = 0; block < blocks; ++block) run_block(head, block, worker);
-      });
+      };
+      for_each_block(threads_, heads, 1, begin, run_problem, pairs);
       return;
     }
     if (pass.has_turns()) {
       for_each_block(
           threads_, heads, 1, [](int) {}, [&](index_t head, index_t, int) { prepare(head); });
     }
-    for_each_block(threads_, heads, blocks, begin, run_block);
+    for_each_block(threads_, heads, blocks, begin, run_block, pairs);
   }
 
   // Of a head of keys and the group of query heads that see it.

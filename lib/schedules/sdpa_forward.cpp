@@ -32,7 +32,8 @@ Status run_forward_pass(const SdpaForwardTask<S>& task, const SdpaShape& shape, 
         operands.lse = query_head(task.lse, shape, head).data;
         if (shape.has_bias()) operands.bias = bias_of_head(task.in.bias, shape, head);
         pass.run_block(trace, operands, block, worker, memory);
-      });
+      },
+      of_pairs ? task.kernels->pairs_of_bf16 : nullptr);
   return Status::ok();
 }
 

@@ -14,12 +14,14 @@ inline Workers workers_for(index_t heads, int threads) {
   return {threads, heads_suffice ? 1 : threads};
 }
 
-// Calls block(head, block, worker) for every block of every head, after begin(worker).
+// Calls block(head, block, worker) for every block of every head, after begin(worker). Blocks may
+// multiply pairs with the kernels given.
 template <class Begin, class Act>
-void for_each_block(int threads, index_t heads, index_t blocks, const Begin& begin,
-                    const Act& act) {
+void for_each_block(int threads, index_t heads, index_t blocks, const Begin& begin, const Act& act,
+                    const kernels::PairKernels* pairs = nullptr) {
   parallel::Dispenser items;
   auto body = [&](int worker) {
+    const kernels::PairRegion region(pairs);
     begin(worker);
     for (index_t item = items.take(); item < heads * blocks; item = items.take())
       act(item / blocks, item % blocks, worker);

@@ -51,11 +51,20 @@ foreach(isa IN LISTS ISAS)
     endforeach()
     string(FIND "${code}" "vfmadd" fma)
     string(FIND "${code}" "vdpbf16ps" dot)
-    set(found "xmm ${has_xmm} ymm ${has_ymm} zmm ${has_zmm} fma at ${fma}")
+    string(FIND "${code}" "%tmm" tile)
+    string(REGEX MATCHALL "ldtilecfg" set_up "${code}")
+    string(REGEX MATCHALL "tilerelease" given_back "${code}")
+    list(LENGTH set_up set_up)
+    list(LENGTH given_back given_back)
+    string(CONCAT found "xmm ${has_xmm} ymm ${has_ymm} zmm ${has_zmm} fma at ${fma}, tiles at ${tile}, "
+      "set up ${set_up} and given back ${given_back} times")
     if((isa STREQUAL "scalar" AND (has_ymm OR has_zmm OR NOT has_xmm OR NOT fma EQUAL -1)) OR
        (isa STREQUAL "avx2" AND (NOT has_ymm OR has_zmm OR fma EQUAL -1)) OR
        (isa STREQUAL "avx512" AND (NOT has_zmm OR fma EQUAL -1 OR NOT dot EQUAL -1)) OR
-       (isa STREQUAL "avx512_bf16" AND (NOT has_zmm OR dot EQUAL -1)))
+       (isa STREQUAL "avx512_bf16" AND (NOT has_zmm OR dot EQUAL -1)) OR
+       (isa STREQUAL "avx512_amx" AND (tile EQUAL -1 OR NOT set_up EQUAL 1 OR NOT given_back EQUAL 1)) OR
+       (NOT isa STREQUAL "avx512_amx" AND
+        (NOT tile EQUAL -1 OR NOT set_up EQUAL 0 OR NOT given_back EQUAL 0)))
       string(APPEND problems "\n  ${member} holds the wrong instructions: ${found}")
     endif()
   endif()
@@ -68,8 +77,8 @@ if(X86)
     if(NOT name IN_LIST ISAS)
       execute_process(COMMAND ${OBJDUMP} -d ${WORK}/${member} OUTPUT_VARIABLE code
         COMMAND_ERROR_IS_FATAL ANY)
-      if(code MATCHES "%[yz]mm")
-        string(APPEND problems "\n  ${member} holds AVX instructions and is no ISA's object")
+      if(code MATCHES "%[yzt]mm|ldtilecfg|tilerelease")
+        string(APPEND problems "\n  ${member} holds AVX or AMX instructions and is no ISA's object")
       endif()
     endif()
   endforeach()

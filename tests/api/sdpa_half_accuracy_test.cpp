@@ -78,7 +78,7 @@ void expect_rounded(const char* name, double times, const std::vector<S>& out,
 template <class Type>
 class HalfAccuracy : public HalfTest<Type> {};
 using Types = testing::Types<Arithmetic<ioattn_bf16, false>, Arithmetic<ioattn_f16, false>,
-                             Arithmetic<ioattn_bf16, true>>;
+                             Arithmetic<ioattn_bf16, true>, Arithmetic<ioattn_bf16, true, true>>;
 TYPED_TEST_SUITE(HalfAccuracy, Types);
 
 TYPED_TEST(HalfAccuracy, IsThatOfRoundingOnce) {

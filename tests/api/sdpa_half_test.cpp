@@ -15,7 +15,7 @@ namespace {
 template <class Type>
 class SdpaHalf : public HalfTest<Type> {};
 using Types = testing::Types<Arithmetic<ioattn_bf16, false>, Arithmetic<ioattn_f16, false>,
-                             Arithmetic<ioattn_bf16, true>>;
+                             Arithmetic<ioattn_bf16, true>, Arithmetic<ioattn_bf16, true, true>>;
 TYPED_TEST_SUITE(SdpaHalf, Types);
 
 // The same problem in f32.

@@ -56,7 +56,7 @@ TEST(MeasureCommand, HoldsSimulatedCachesAgainstTheCount) {
 
 // Through f32, and in products of pairs.
 TEST(MeasureCommand, SimulatesSixteenBits) {
-  for (const char* isa : {"scalar", "emulated_bf16"}) {
+  for (const char* isa : {"scalar", "emulated_bf16", "emulated_amx"}) {
     for (const std::string dtype : {"bf16", "f16"}) {
       SCOPED_TRACE(isa + (" " + dtype));
       Environment environment = caches;

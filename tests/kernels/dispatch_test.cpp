@@ -81,11 +81,37 @@ TEST(Dispatch, OverrideTakesEffect) {
 }
 
 TEST(Dispatch, HasEmulatedPairsOnRequest) {
+  for (const Isa isa : {Isa::emulated_bf16, Isa::emulated_amx}) {
+    const Kernels* chosen = nullptr;
+    ASSERT_TRUE(select_kernels(IsaSet(), name_of(isa), &chosen).is_ok());
+    EXPECT_EQ(chosen, find_kernels(isa));
+    EXPECT_EQ(chosen->tile(DType::bf16).isa, isa);
+    EXPECT_EQ(chosen->tile(DType::f32).isa, Isa::scalar);
+  }
+}
+
+#if defined(__x86_64__)
+TEST(Dispatch, HasTilesOnRequest) {
   const Kernels* chosen = nullptr;
-  ASSERT_TRUE(select_kernels(IsaSet(), "emulated_bf16", &chosen).is_ok());
-  EXPECT_EQ(chosen, find_kernels(Isa::emulated_bf16));
-  EXPECT_EQ(chosen->tile(DType::bf16).isa, Isa::emulated_bf16);
-  EXPECT_EQ(chosen->tile(DType::f32).isa, Isa::scalar);
+  ASSERT_TRUE(select_kernels(every_isa(), "avx512_amx", &chosen).is_ok());
+  EXPECT_EQ(chosen, find_kernels(Isa::avx512_amx));
+  EXPECT_EQ(chosen->tile(DType::bf16).isa, Isa::avx512_amx);
+  EXPECT_EQ(chosen->tile(DType::f32).isa, Isa::avx512);
+  ASSERT_TRUE(select_kernels(every_isa(), nullptr, &chosen).is_ok());
+  EXPECT_EQ(chosen->isa, Isa::avx512_bf16);
+  EXPECT_EQ(select_kernels(IsaSet(), "avx512_amx", &chosen).code(), StatusCode::unsupported);
+}
+#endif
+
+TEST(Dispatch, TilesAreSetUpAndGivenBack) {
+  for (const Isa isa : {Isa::avx512_amx, Isa::emulated_amx}) {
+    const Kernels* const kernels = find_kernels(isa);
+    if (kernels == nullptr) continue;
+    EXPECT_NE(kernels->of_bf16->pairs_of_bf16->acquire, nullptr);
+    EXPECT_NE(kernels->of_bf16->pairs_of_bf16->release, nullptr);
+  }
+  const PairRegion without_pairs(nullptr);
+  const PairRegion without_tiles(find_kernels(Isa::emulated_bf16)->of_bf16->pairs_of_bf16);
 }
 
 TEST(Dispatch, RefusesWhatTheCpuLacks) {
@@ -109,6 +135,10 @@ TEST(Dispatch, RefusesUnknownNames) {
     EXPECT_EQ(status.message(), "IOATTN_ISA: no ISA is called \"" + name + "\"");
     EXPECT_EQ(chosen, nullptr);
   }
+}
+
+TEST(FmaPeak, OfTilesHasARegion) {
+  EXPECT_GT(measure_fma_peak(*find_kernels(Isa::emulated_amx), DType::bf16, 0.03), 1e6);
 }
 
 TEST(FmaPeak, IsPositiveAndVectorsBeatScalar) {

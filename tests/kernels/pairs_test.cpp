@@ -10,39 +10,17 @@
 
 #include "base/half.hpp"
 #include "kernels/guarded_pages.hpp"
-#include "kernels/registry.hpp"
-#include "machine/machine.hpp"
-#include "schedules/odd_tile.hpp"
+#include "kernels/pair_implementations.hpp"
 
 namespace ioattn_test {
 namespace {
 
 using namespace ioattn;
 using kernels::bf16x2;
-using kernels::PairKernels;
 using Pairs = kernels::Product<float, bf16x2>;
 
-struct Implementation {
-  const char* name;
-  const PairKernels* pairs;
-  index_t nr;
-};
-
-std::vector<Implementation> all_pairs() {
-  std::vector<Implementation> list = {
-      {"odd", odd_tile_of_pairs().pairs_of_bf16, odd_tile_of_pairs().tile.cols}};
-  for (const Isa isa : {Isa::avx512_bf16, Isa::emulated_bf16}) {
-    const kernels::Kernels* const each = kernels::find_kernels(isa);
-    if (each == nullptr || !machine::this_machine().isa.has(isa)) continue;
-    list.push_back({name_of(isa), each->of_bf16->pairs_of_bf16, each->of_bf16->tile.cols});
-  }
-  return list;
-}
-
-class PairsTest : public testing::TestWithParam<Implementation> {
+class PairsTest : public PairImplementationTest {
  protected:
-  const PairKernels& pairs() const { return *GetParam().pairs; }
-  index_t nr() const { return GetParam().nr; }
   index_t uniform(index_t low, index_t high) {
     return std::uniform_int_distribution<index_t>(low, high)(random_);
   }
@@ -51,10 +29,7 @@ class PairsTest : public testing::TestWithParam<Implementation> {
 
   std::mt19937 random_{7};
 };
-INSTANTIATE_TEST_SUITE_P(All, PairsTest, testing::ValuesIn(all_pairs()),
-                         [](const testing::TestParamInfo<Implementation>& one) {
-                           return std::string(one.param.name);
-                         });
+IOATTN_FOR_EACH_PAIR_IMPLEMENTATION(PairsTest, pair_implementations());
 
 float first(bf16x2 x) { return to_float(bf16{std::uint16_t(x.bits)}); }
 float second(bf16x2 x) { return to_float(bf16{std::uint16_t(x.bits >> 16)}); }

@@ -20,6 +20,27 @@ struct SingleTerms {
   static IOATTN_INLINE V exp(V x) { return exponential(x); }
 };
 
+// Calls part(p) for C += A B by equal blocks of at most so many terms; an epilogue waits for the
+// whole sum, which is then made elsewhere.
+template <class Product, class Part>
+IOATTN_INLINE void by_terms(const Product& p, index_t most, const Part& part) {
+  if (p.depth <= most || p.epilogue != Epilogue::none) {
+    part(p);
+    return;
+  }
+  const index_t count = (p.depth + most - 1) / most;
+  const index_t step = (p.depth + count - 1) / count;
+  Product some = p;
+  for (index_t q = 0; q < p.depth; q += step) {
+    some.a = p.a + q * p.a_depth;
+    some.b = p.b + q * p.b_row;
+    some.depth = p.depth - q < step ? p.depth - q : step;
+    part(some);
+    some.accumulate = true;
+    some.row_scale = nullptr;
+  }
+}
+
 template <class V, int max_rows, int vectors, class Terms = SingleTerms<V>>
 struct ProductKernel {
   using T = typename V::value_type;
@@ -348,32 +369,11 @@ struct ProductKernel {
     }
   }
 
-  // C += A B by blocks of terms; an epilogue waits for the whole sum, which is then made elsewhere.
-  template <bool a_unit_row>
-  static void by_terms(const Product& p) {
-    constexpr index_t most = terms_at_once<a_unit_row>;
-    if (p.depth <= most || p.epilogue != Epilogue::none) {
-      all_panels<a_unit_row>(p);
-      return;
-    }
-    const index_t count = (p.depth + most - 1) / most;
-    const index_t step = (p.depth + count - 1) / count;
-    Product part = p;
-    for (index_t q = 0; q < p.depth; q += step) {
-      part.a = p.a + q * p.a_depth;
-      part.b = p.b + q * p.b_row;
-      part.depth = p.depth - q < step ? p.depth - q : step;
-      all_panels<a_unit_row>(part);
-      part.accumulate = true;
-      part.row_scale = nullptr;
-    }
-  }
-
   static void product(const Product& p) {
     if (p.a_row == 1) {
-      by_terms<true>(p);
+      by_terms(p, terms_at_once<true>, all_panels<true>);
     } else {
-      by_terms<false>(p);
+      by_terms(p, terms_at_once<false>, all_panels<false>);
     }
   }
 };

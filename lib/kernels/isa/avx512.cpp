@@ -15,9 +15,12 @@ constexpr KernelTable<float> f32 =
 constexpr KernelTable<double> f64 = TileKernels<XsimdVector<double>, 12, 2>::table(Isa::avx512);
 constexpr KernelTable<float> of_bf16 =
     f32.with_pairs({Isa::avx512_bf16, bf16_pairs_rows, f32.tile.cols}, &avx512_bf16_pairs);
+constexpr KernelTable<float> of_tiles =
+    f32.with_pairs({Isa::avx512_amx, bf16_pairs_rows, f32.tile.cols}, &avx512_amx_pairs);
 }  // namespace
 
 const Kernels avx512_kernels = {Isa::avx512, &f32, &f64, &f32};
 const Kernels avx512_bf16_kernels = {Isa::avx512_bf16, &f32, &f64, &of_bf16};
+const Kernels avx512_amx_kernels = {Isa::avx512_amx, &f32, &f64, &of_tiles};
 
 }  // namespace ioattn::kernels

@@ -1,0 +1,224 @@
+#pragma once
+
+#include <cstring>
+
+#include "kernels/generic/product_kernel.hpp"
+#include "kernels/generic/transpose_kernel.hpp"
+
+// The product of pairs over a type of tiles, EmulatedTiles or X86Tiles. See scalar_vector.hpp about
+// the anonymous namespace.
+namespace ioattn::kernels {
+namespace {
+
+// Two by two tiles of C at a time: numbers 0 to 3, beside two of A, 4 and 5, and two of B. Rows of
+// pairs are A's layout in a tile as they stand and a panel of pairs is B's; columns of A are
+// transposed. What is smaller than a tile takes the place of zeros in one. V and Terms finish the
+// sums, while the tiles make the next ones.
+template <class Tiles, class V, class Terms>
+struct TileProduct {
+  static constexpr index_t side = Tiles::side, nr = 2 * side;
+
+  static constexpr PairKernels table(PairKernels pairs) {
+    pairs.product = product;
+    pairs.fma_loop = fma_loop;
+    pairs.fma_per_iteration = 4 * side * side * 2 * side;
+    pairs.acquire = acquire;
+    pairs.release = release;
+    return pairs;
+  }
+
+ private:
+  using Word = bf16x2;
+  using Product = kernels::Product<float, Word>;
+  using Finish = ProductKernel<V, 1, static_cast<int>(nr) / V::lanes, Terms>;
+  using Panel = typename Finish::Panel;
+  static constexpr index_t most_terms = terms_per_accumulator;
+
+  static constexpr index_t at_most(index_t limit, index_t x) { return x < limit ? x : limit; }
+
+  // Sums [rows][nr] of a panel that C waits for.
+  struct Pending {
+    const Product* product = nullptr;
+    Panel panel = {};
+    index_t row = 0, rows = 0;
+    float* sums = nullptr;
+
+    IOATTN_INLINE void finish(index_t some) {
+      const index_t count = at_most(rows, some);
+      if (count == 0) return;
+      if (product->scale != 1) {
+        const V scale = V::splat(product->scale);
+        for (index_t i = 0; i < count * nr; i += V::lanes)
+          (V::load(sums + i) * scale).store(sums + i);
+      }
+      Finish::finish_sums(*product, panel, row, count, sums);
+      row += count;
+      rows -= count;
+      sums += count * nr;
+    }
+    IOATTN_INLINE void finish() { finish(rows); }
+  };
+
+  // Rows of A, at most nr, and some terms of them. Row i of step s, `side` terms, is at
+  // whole + s * step + i * row, that of a last step of fewer terms at last + i * side.
+  struct Strip {
+    const Word* whole;
+    index_t step, row;
+    const Word* last;
+    index_t rows, depth;
+  };
+
+  struct alignas(64) Scratch {
+    Word a[most_terms * nr];
+    Word b[side * nr];  // the last terms of a panel
+    float sums[nr * nr];
+    float more[nr * nr];  // sums of later blocks of terms
+  };
+
+  static IOATTN_INLINE void copy_tiles(const Product& p, const Word* from, index_t rows,
+                                       index_t terms, Word* to) {
+    if (terms < side || rows % side != 0) std::memset(to, 0, sizeof(Word) * nr * side);
+    if (p.a_depth == 1) {
+      for (index_t i = 0; i < rows; ++i)
+        std::memcpy(to + i * side, from + i * p.a_row,
+                    static_cast<std::size_t>(terms) * sizeof(Word));
+    } else {
+      TransposeKernel<V>::transpose(reinterpret_cast<const float*>(from), p.a_depth, terms, rows,
+                                    false, reinterpret_cast<float*>(to), side);
+    }
+  }
+
+  static IOATTN_INLINE Strip strip_of(const Product& p, index_t row, index_t q, Word* copies) {
+    Strip strip = {};
+    strip.rows = at_most(nr, p.rows - row);
+    strip.depth = at_most(most_terms, p.depth - q);
+    const Word* from = p.a + row * p.a_row + q * p.a_depth;
+    const index_t whole = strip.depth / side;
+    const bool in_place = p.a_depth == 1 && strip.rows % side == 0;
+    strip.whole = in_place ? from : copies;
+    strip.step = in_place ? side : nr * side;
+    strip.row = in_place ? p.a_row : side;
+    strip.last = copies + whole * nr * side;
+    for (index_t s = in_place ? whole : 0; s * side < strip.depth; ++s)
+      copy_tiles(p, from + s * side * p.a_depth, strip.rows, at_most(side, strip.depth - s * side),
+                 copies + s * nr * side);
+    return strip;
+  }
+
+  template <int row_tiles>
+  static IOATTN_INLINE void add_step(const Word* a, index_t a_row, const Word* b, index_t b_row) {
+    Tiles::template load<6>(b, b_row);
+    Tiles::template load<4>(a, a_row);
+    Tiles::template multiply_add<0, 4, 6>();
+    Tiles::template load<7>(b + side, b_row);
+    Tiles::template multiply_add<1, 4, 7>();
+    if constexpr (row_tiles == 2) {
+      Tiles::template load<5>(a + side * a_row, a_row);
+      Tiles::template multiply_add<2, 5, 6>();
+      Tiles::template multiply_add<3, 5, 7>();
+    }
+  }
+
+  template <int row_tiles>
+  static IOATTN_INLINE void multiply(const Strip& a, const Word* b, index_t b_row, Word* last_b,
+                                     float* sums, Pending* pending) {
+    const index_t whole = a.depth / side, left = a.depth % side;
+    const index_t rows_a_step = whole > 0 ? (pending->rows + whole - 1) / whole : 0;
+    Tiles::template zero<0>();
+    Tiles::template zero<1>();
+    if constexpr (row_tiles == 2) {
+      Tiles::template zero<2>();
+      Tiles::template zero<3>();
+    }
+    for (index_t s = 0; s < whole; ++s) {
+      add_step<row_tiles>(a.whole + s * a.step, a.row, b + s * side * b_row, b_row);
+      pending->finish(rows_a_step);
+    }
+    if (left > 0) {
+      for (index_t q = 0; q < left; ++q)
+        std::memcpy(last_b + q * nr, b + (whole * side + q) * b_row, nr * sizeof(Word));
+      std::memset(last_b + left * nr, 0, static_cast<std::size_t>(side - left) * nr * sizeof(Word));
+      add_step<row_tiles>(a.last, side, last_b, nr);
+    }
+    pending->finish();
+    Tiles::template store<0>(sums, nr);
+    Tiles::template store<1>(sums + side, nr);
+    if constexpr (row_tiles == 2) {
+      Tiles::template store<2>(sums + side * nr, nr);
+      Tiles::template store<3>(sums + side * nr + side, nr);
+    }
+  }
+
+  static IOATTN_INLINE void multiply_strip(const Strip& a, const Word* b, index_t b_row,
+                                           Word* last_b, float* sums, Pending* pending) {
+    if (a.rows > side) {
+      multiply<2>(a, b, b_row, last_b, sums, pending);
+    } else {
+      multiply<1>(a, b, b_row, last_b, sums, pending);
+    }
+  }
+
+  static IOATTN_KERNEL void all_strips(const Product& product) {
+    const Product p = product;
+    Scratch scratch;
+    Pending pending;
+    for (index_t row = 0; row < p.rows; row += nr) {
+      Strip strip = strip_of(p, row, 0, scratch.a);
+      for (index_t col = 0; col < p.cols; col += nr) {
+        const index_t left = p.cols - col;
+        const Panel panel = {p.b + col / nr * p.b_panel, p.c + col / nr * p.c_panel,
+                             p.lane + (p.lane != nullptr ? col : 0),
+                             left >= nr || p.padded ? nr : left};
+        float* const sums = scratch.sums;  // the last ones are finished when these are stored
+        if (col > 0 && p.depth > most_terms) strip = strip_of(p, row, 0, scratch.a);
+        multiply_strip(strip, panel.b, p.b_row, scratch.b, sums, &pending);
+        for (index_t q = most_terms; q < p.depth; q += most_terms) {
+          strip = strip_of(p, row, q, scratch.a);
+          multiply_strip(strip, panel.b + q * p.b_row, p.b_row, scratch.b, scratch.more, &pending);
+          for (index_t i = 0; i < strip.rows * nr; i += V::lanes)
+            (V::load(sums + i) + V::load(scratch.more + i)).store(sums + i);
+        }
+        pending.product = &p;
+        pending.panel = panel;
+        pending.row = row;
+        pending.rows = strip.rows;
+        pending.sums = sums;
+      }
+    }
+    pending.finish();
+  }
+
+  static void product(const Product& p) { by_terms(p, most_terms, all_strips); }
+
+  static IOATTN_KERNEL void acquire() { Tiles::configure(); }
+  static IOATTN_KERNEL void release() { Tiles::release(); }
+
+  // Four sums, as many as an instruction has cycles of latency for each that it starts in.
+  static IOATTN_KERNEL float fma_loop(index_t iterations) {
+    Word halves[side * side];
+    for (Word& pair : halves) pair = {0x3f003f00};
+    Tiles::template zero<0>();
+    Tiles::template zero<1>();
+    Tiles::template zero<2>();
+    Tiles::template zero<3>();
+    Tiles::template load<4>(halves, side);
+    Tiles::template load<5>(halves, side);
+    Tiles::template load<6>(halves, side);
+    Tiles::template load<7>(halves, side);
+    for (index_t k = 0; k < iterations; ++k) {
+      Tiles::template multiply_add<0, 4, 6>();
+      Tiles::template multiply_add<1, 4, 7>();
+      Tiles::template multiply_add<2, 5, 6>();
+      Tiles::template multiply_add<3, 5, 7>();
+    }
+    float sums[4][side * side];
+    Tiles::template store<0>(sums[0], side);
+    Tiles::template store<1>(sums[1], side);
+    Tiles::template store<2>(sums[2], side);
+    Tiles::template store<3>(sums[3], side);
+    return sums[0][0] + sums[1][0] + sums[2][0] + sums[3][0];
+  }
+};
+
+}  // namespace
+}  // namespace ioattn::kernels

@@ -1,0 +1,18 @@
+// Clang 14 spells them otherwise.
+#if !defined(__AVX512F__) || !defined(__AVX512BW__) || !defined(__AVX512BF16__) || \
+    !(defined(__AMX_TILE__) || defined(__AMXTILE__)) ||                            \
+    !(defined(__AMX_BF16__) || defined(__AMXBF16__))
+#error "compile this file with the flags in lib/kernels/CMakeLists.txt"
+#endif
+
+#include "kernels/generic/tile_product.hpp"
+#include "kernels/generic/x86_bf16_pairs.hpp"
+#include "kernels/generic/x86_tiles.hpp"
+#include "kernels/isa/tables.hpp"
+
+namespace ioattn::kernels {
+
+const PairKernels avx512_amx_pairs =
+    TileProduct<X86Tiles, XsimdVector<float>, Bf16Terms>::table(X86Bf16Pairs<8>::table);
+
+}  // namespace ioattn::kernels

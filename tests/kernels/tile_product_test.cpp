@@ -1,0 +1,273 @@
+// Tiles as the manual defines them, and products made of them: the bits of their sums, whatever
+// surrounds their operands.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <thread>
+
+#include "kernels/generic/emulated_tiles.hpp"
+#include "kernels/guarded_pages.hpp"
+#include "kernels/pair_implementations.hpp"
+#include "kernels/tile_oracle.hpp"
+
+namespace ioattn_test {
+namespace {
+
+using namespace ioattn;
+using kernels::bf16x2;
+using kernels::EmulatedTiles;
+using Pairs = kernels::Product<float, bf16x2>;
+
+constexpr index_t side = EmulatedTiles::side;
+
+class Random {
+ public:
+  index_t uniform(index_t low, index_t high) {
+    return std::uniform_int_distribution<index_t>(low, high)(engine_);
+  }
+  // Any number of 16 bits if kind is 0, or of some magnitude.
+  std::uint32_t term(index_t kind) {
+    const auto bits = static_cast<std::uint32_t>(uniform(0, 0xffff));
+    if (kind == 0) return bits;  // NaN and infinity too
+    // 1: near 1, 2: products near the least normal number, 3: and beyond the largest number
+    const index_t exponent = kind == 1             ? uniform(120, 134)
+                             : kind == 3           ? uniform(180, 254)
+                             : uniform(0, 15) == 0 ? 0
+                                                   : uniform(44, 68);
+    return (bits & 0x807f) | static_cast<std::uint32_t>(exponent) << 7;
+  }
+  std::uint32_t pair(index_t kind) { return term(kind) | term(kind) << 16; }
+
+ private:
+  std::mt19937 engine_{3};
+};
+
+bool same(float x, float y) {
+  return (std::isnan(x) && std::isnan(y)) || std::memcmp(&x, &y, sizeof x) == 0;
+}
+
+TEST(Tiles, MultiplyAsTheManualSays) {
+  Random random;
+  int special = 0, zeros = 0;
+  for (int trial = 0; trial < 400; ++trial) {
+    std::uint32_t a[side][side], b[side][side], c[side][side];
+    const index_t kind = trial % 4;
+    for (index_t i = 0; i < side; ++i)
+      for (index_t j = 0; j < side; ++j) {
+        a[i][j] = random.pair(kind);
+        b[i][j] = random.pair(kind == 3 ? random.uniform(1, 3) : kind);
+        c[i][j] = kind == 2 ? static_cast<std::uint32_t>(random.uniform(0, 0x01ffffff))
+                            : random.term(kind) << 16;
+        // Most numbers of any bits would meet a NaN on the way.
+        if (kind == 0 && random.uniform(0, 7) > 0) a[i][j] = random.pair(1);
+        if (kind == 0 && random.uniform(0, 7) > 0) b[i][j] = random.pair(1);
+      }
+    float sums[side][side];
+    EmulatedTiles::configure();
+    EmulatedTiles::load<3>(c, side);
+    EmulatedTiles::load<4>(a, side);
+    EmulatedTiles::load<7>(b, side);
+    EmulatedTiles::multiply_add<3, 4, 7>();
+    EmulatedTiles::store<3>(sums[0], side);
+    EmulatedTiles::release();
+    for (index_t i = 0; i < side; ++i)
+      for (index_t j = 0; j < side; ++j) {
+        const float expected = oracle_sum(a[i], 1, &b[0][j], side, side, float_of(c[i][j]));
+        ASSERT_TRUE(same(sums[i][j], expected)) << sums[i][j] << " " << expected << " " << kind;
+        special += !std::isfinite(expected);
+        zeros += expected == 0;
+      }
+  }
+  EXPECT_GT(special, 1000);
+  EXPECT_GT(zeros, 1000);
+}
+
+// The two sums, of first and of second terms, meet at the end.
+TEST(Tiles, AddFirstAndSecondTermsApart) {
+  std::uint32_t a[side][side] = {}, b[side][side] = {};
+  const std::uint32_t one = 0x3f80, large = 0x4c00;  // 2^25
+  a[0][0] = one | large << 16;
+  a[0][1] = one | (large | 0x8000) << 16;
+  for (index_t q = 0; q < 2; ++q) b[q][0] = one | one << 16;
+  float sums[side][side];
+  EmulatedTiles::configure();
+  EmulatedTiles::zero<0>();
+  EmulatedTiles::load<1>(a, side);
+  EmulatedTiles::load<2>(b, side);
+  EmulatedTiles::multiply_add<0, 1, 2>();
+  EmulatedTiles::store<0>(sums[0], side);
+  EmulatedTiles::release();
+  EXPECT_EQ(sums[0][0], 2.f);  // 0 if all were added one after the other
+}
+
+// What rounds to the least normal number is kept, what stays less is 0.
+TEST(Tiles, RoundBeforeTheyFlush) {
+  EXPECT_EQ(oracle_fma(0x1p-75f, -0x1p-76f, 0x1p-126f), 0x1p-126f);
+  EXPECT_EQ(oracle_fma(0x1p-75f, -0x1.8p-76f, 0x1p-126f), 0.f);
+  // 2^-126 + x y
+  const auto made = [](std::uint32_t x, std::uint32_t y) {
+    std::uint32_t a[side][side] = {}, b[side][side] = {};
+    a[0][0] = 0x3f80;
+    b[0][0] = 0x0080;
+    a[0][1] = x;
+    b[1][0] = y;
+    float sums[side][side];
+    EmulatedTiles::configure();
+    EmulatedTiles::zero<0>();
+    EmulatedTiles::load<1>(a, side);
+    EmulatedTiles::load<2>(b, side);
+    EmulatedTiles::multiply_add<0, 1, 2>();
+    EmulatedTiles::store<0>(sums[0], side);
+    EmulatedTiles::release();
+    return sums[0][0];
+  };
+  const std::uint32_t x = 0x1a00;         // 2^-75
+  EXPECT_EQ(made(x, 0x9980), 0x1p-126f);  // less 2^-151
+  EXPECT_EQ(made(x, 0x99c0), 0.f);        // less 1.5 * 2^-151
+}
+
+TEST(Tiles, MoveTheirRowsAlone) {
+  const FaultsAreTold told;
+  for (const index_t stride : {side, side + 3, 5 * side})
+    for (const Side at : sides) {
+      const index_t count = span_of(side, side, stride);
+      GuardedPages source(std::size_t(count) * 4), target(std::size_t(count) * 4);
+      float* const from = source.place<float>(count, at);
+      float* const to = target.place<float>(count, at);
+      for (index_t i = 0; i < count; ++i) {
+        from[i] = float(i);
+        to[i] = -1;
+      }
+      EmulatedTiles::configure();
+      EmulatedTiles::load<5>(from, stride);
+      EmulatedTiles::store<5>(to, stride);
+      EmulatedTiles::release();
+      for (index_t i = 0; i < count; ++i)
+        ASSERT_EQ(to[i], i % stride < side ? float(i) : -1.f) << i;
+    }
+}
+
+TEST(TilesDeathTest, BelongToARegionOfOneThread) {
+  EXPECT_DEATH(EmulatedTiles::zero<0>(), "");
+  EXPECT_DEATH(EmulatedTiles::release(), "");
+  EXPECT_DEATH(
+      {
+        EmulatedTiles::configure();
+        EmulatedTiles::configure();
+      },
+      "");
+  EXPECT_DEATH(
+      {
+        EmulatedTiles::configure();
+        std::thread([] { EmulatedTiles::zero<0>(); }).join();
+      },
+      "");
+}
+
+class TileProductTest : public PairImplementationTest {
+ protected:
+  // Sums of at most 256 pairs, of 16 by 16 pairs each; longer ones are cut into equal parts, unless
+  // an epilogue waits for the whole.
+  float expected(const Pairs& p, index_t i, index_t j, float old) const {
+    const index_t most = 256;
+    const bool whole = p.epilogue != kernels::Epilogue::none;
+    const index_t parts = std::max(ceil_div(p.depth, most), index_t(1));
+    const index_t step = whole ? most : std::max(ceil_div(p.depth, parts), index_t(1));
+    const auto* a = reinterpret_cast<const std::uint32_t*>(p.a) + i * p.a_row;
+    const auto* b = reinterpret_cast<const std::uint32_t*>(p.b) + j / nr() * p.b_panel + j % nr();
+    float total = 0;
+    for (index_t first = 0; first == 0 || first < p.depth; first += step) {
+      float sum = 0;
+      const index_t last = std::min(first + step, p.depth);
+      for (index_t q = first; q < last; q += side)
+        sum = oracle_sum(a + q * p.a_depth, p.a_depth, b + q * p.b_row, p.b_row,
+                         std::min(side, last - q), sum);
+      if (whole) {
+        total = first == 0 ? sum : total + sum;
+      } else {
+        sum *= p.scale;
+        total = first == 0 ? (p.accumulate ? old + sum : sum) : total + sum;
+      }
+    }
+    if (!whole) return total;
+    return old * (total * p.scale - p.row[i]);
+  }
+
+  // Both layouts of A, in place and scaled, flush against pages that fault.
+  void check(index_t rows, index_t cols, index_t depth, int form) {
+    const bool by_rows = form % 2 == 0;
+    const bool gradient = form / 2 % 3 == 2;
+    const Side at = sides[form / 6 % 2];
+    Pairs p;
+    p.rows = rows;
+    p.cols = cols;
+    p.depth = depth;
+    p.a_row = by_rows ? depth + form % 5 : 1;
+    p.a_depth = by_rows ? 1 : rows + form % 3;
+    p.b_row = nr();
+    p.b_panel = depth * nr();
+    p.c_panel = nr();
+    p.c_row = cols + form % 2;
+    p.accumulate = form / 2 % 3 == 1;
+    p.scale = form % 4 == 0 ? 0.3f : 1.f;
+    const index_t a_count =
+        by_rows ? span_of(rows, depth, p.a_row) : span_of(depth, rows, p.a_depth);
+    const index_t b_count = ceil_div(cols, nr()) * p.b_panel;
+    const index_t c_count = span_of(rows, cols, p.c_row);
+    GuardedPages a(std::size_t(a_count) * 4), b(std::size_t(b_count) * 4),
+        c(std::size_t(c_count) * 4), shifts(std::size_t(rows) * 4);
+    const auto fill = [&](bf16x2* pairs, index_t count) {
+      for (index_t i = 0; i < count; ++i) pairs[i] = {random_.pair(1)};
+    };
+    bf16x2* const a_data = a.place<bf16x2>(a_count, at);
+    bf16x2* const b_data = b.place<bf16x2>(b_count, at);
+    fill(a_data, a_count);
+    fill(b_data, b_count);
+    p.a = a_data;
+    p.b = b_data;
+    p.c = c.place<float>(c_count, at);
+    float* const row = shifts.place<float>(rows, at);
+    for (index_t i = 0; i < rows; ++i) row[i] = float(i % 7);
+    std::vector<float> before(static_cast<std::size_t>(c_count));
+    for (float& x : before) x = float_of(random_.term(1) << 16);
+    if (c_count > 0) std::memcpy(p.c, before.data(), before.size() * sizeof(float));
+    if (gradient) {
+      p.epilogue = kernels::Epilogue::gradient;
+      p.row = row;
+    }
+    running = {"product", {rows, cols, depth, form}};
+    pairs().product(p);
+    for (index_t i = 0; i < rows; ++i)
+      for (index_t j = 0; j < p.c_row && i * p.c_row + j < c_count; ++j) {
+        const float old = before[std::size_t(i * p.c_row + j)], made = p.c[i * p.c_row + j];
+        const float wanted = j < cols ? expected(p, i, j, old) : old;
+        ASSERT_TRUE(same(made, wanted))
+            << rows << " x " << cols << " x " << depth << " form " << form << " at " << i << ", "
+            << j << ": " << made << " for " << wanted;
+      }
+  }
+
+  Random random_;
+};
+IOATTN_FOR_EACH_PAIR_IMPLEMENTATION(TileProductTest, tile_implementations());
+
+TEST_P(TileProductTest, SumsTheBitsOfItsTiles) {
+  const FaultsAreTold told;
+  int form = 0;
+  const auto any = [&] { return random_.uniform(1, 40); };
+  for (index_t size = 0; size <= 65 && !HasFailure(); ++size)
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      check(size, any(), any(), form++);
+      check(any(), size, any(), form++);
+      check(any(), any(), size, form++);
+    }
+  for (const index_t depth : {255, 256, 257, 513})
+    for (int repeat = 0; repeat < 6 && !HasFailure(); ++repeat)
+      check(any(), random_.uniform(30, 70), depth, form++);
+}
+
+}  // namespace
+}  // namespace ioattn_test
