@@ -44,7 +44,13 @@ KnownPrice known_price(const RunOptions& options, Isa isa, DType dtype) {
 }
 
 Status selected_kernels(const kernels::Kernels** kernels) {
-  return kernels::select_kernels(machine::this_machine().isa, std::getenv("IOATTN_ISA"), kernels);
+  const machine::Machine& machine = machine::this_machine();
+  const char* const wanted = std::getenv("IOATTN_ISA");
+  const Status status = kernels::select_kernels(machine.isa, wanted, kernels);
+  const bool lacks_tiles = status.code() == StatusCode::unsupported && !machine.no_tiles.empty() &&
+                           std::string_view(wanted) == name_of(Isa::avx512_amx);
+  if (!lacks_tiles) return status;
+  return Status::error(status.code(), "%s (%s)", status.message(), machine.no_tiles.c_str());
 }
 
 int granted_threads(int requested) {

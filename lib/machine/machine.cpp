@@ -1,12 +1,15 @@
 #include "machine/machine.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 
 #include "machine/cgroup.hpp"
 #include "machine/cpu_list.hpp"
 #include "machine/levels.hpp"
 #include "machine/processor.hpp"
 #include "machine/provider.hpp"
+#include "machine/tile_registers.hpp"
 
 namespace ioattn::machine {
 namespace {
@@ -58,6 +61,15 @@ void find_threads(const DetectOptions& options, Machine* machine) {
   }
 }
 
+// A process that never multiplies tiles is not changed by asking for them.
+void find_tiles(Machine* machine) {
+  const char* const wanted = std::getenv("IOATTN_ISA");
+  if (wanted == nullptr || std::strcmp(wanted, name_of(Isa::avx512_amx)) != 0) return;
+  machine->no_tiles = machine->isa.has(Isa::avx512_bf16) ? request_tiles(this_tile_system())
+                                                         : "this CPU has no AVX512-BF16";
+  if (machine->no_tiles.empty()) machine->isa.add(Isa::avx512_amx);
+}
+
 }  // namespace
 
 const char* name_of(Source source) {
@@ -88,6 +100,7 @@ Machine detect(const DetectOptions& options) {
   machine.stepping = processor.stepping;
   machine.virtual_machine = processor.virtual_machine;
   machine.isa = processor.isa;
+  if (options.use_environment) find_tiles(&machine);
   const CpuList cpus = find_cpus(options, &machine);
   find_caches(options, cpus, &machine);
   find_threads(options, &machine);

@@ -239,6 +239,12 @@ TEST_F(GradExitCode, UnknownOrMissingIsaIsTwo) {
   if (!ioattn::machine::this_machine().isa.has(ioattn::Isa::avx512)) {
     expect_failure(run_ioattn({"machine"}, {{"IOATTN_ISA", "avx512"}}), 2, "avx512");
   }
+  const RunResult tiles = run_ioattn({"machine"}, {{"IOATTN_ISA", "avx512_amx"}});
+  if (tiles.exit_code == 0) {
+    EXPECT_NE(tiles.out.find("kernels: avx512_amx"), std::string::npos) << tiles.out;
+  } else {  // and why
+    expect_failure(tiles, 2, "avx512_amx is not available on this CPU (");
+  }
 }
 
 TEST_F(GradExitCode, OutputThatCannotBeWrittenIsOne) {
