@@ -33,10 +33,12 @@ bool same_bits(const std::vector<T>& p, const std::vector<T>& q) {
 inline constexpr double timing_budget_seconds = 0.3;
 inline constexpr std::size_t timing_repeats = 7;
 
-// Of so many threads, whatever IOATTN_ISA makes the passes run on.
+// Of so many threads, whatever IOATTN_ISA makes the passes run on, unless it asks for tiles.
 inline double peak_flops(DType dtype, int threads) {
   const kernels::Kernels* kernels = nullptr;
-  require(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels));
+  const IsaSet isa = machine::this_machine().isa;
+  const char* const tiles = isa.has(Isa::avx512_amx) ? name_of(Isa::avx512_amx) : nullptr;
+  require(kernels::select_kernels(isa, tiles, &kernels));
   return kernels::measure_fma_peak(*kernels, dtype, 0.1) * threads;
 }
 
