@@ -10,20 +10,22 @@ namespace ioattn {
 struct GradientSet {
   bool dX = false, dY = false, dA1 = false, dA2 = false, dA3 = false, dA = false;
   bool dW_Q = false, dW_K = false;
-  index_t dk = 0;  // columns of W_Q and W_K, for dW_Q and dW_K alone
+  index_t dk = 0;       // columns of W_Q and W_K, for dW_Q and dW_K alone
+  bool in_f32 = false;  // of a problem in 16 bits: not rounded
 
+  bool rounds(DType dtype) const { return is_half(dtype) && !in_f32; }
   bool operator==(const GradientSet&) const = default;
 };
 
-// The matrices; null data: not wanted.
-template <class T>
+// The matrices; null data: not wanted. S: of the weights, which are inputs.
+template <class T, class S = T>
 struct LayerGradients {
   MatrixView<T> dx;              // [d, d]
   MatrixView<T> dy;              // [d, dv]
   MatrixView<T> da1;             // [n, d]
   MatrixView<T> da2, da3, da;    // [m, d]
   MatrixView<T> dw_q, dw_k;      // [d, dk]
-  MatrixView<const T> w_q, w_k;  // [d, dk]: w_k for dw_q, w_q for dw_k
+  MatrixView<const S> w_q, w_k;  // [d, dk]: w_k for dw_q, w_q for dw_k
 
   GradientSet set() const {
     GradientSet set;

@@ -5,16 +5,19 @@
 
 namespace ioattn {
 
-template <class T>
+template <class S>
 struct LayerInputs {
-  MatrixView<const T> a1;  // [n, d]
-  MatrixView<const T> a2;  // [m, d]
-  MatrixView<const T> a3;  // [m, d]
-  MatrixView<const T> x;   // [d, d]
-  MatrixView<const T> y;   // [d, dv]
+  MatrixView<const S> a1;  // [n, d]
+  MatrixView<const S> a2;  // [m, d]
+  MatrixView<const S> a3;  // [m, d]
+  MatrixView<const S> x;   // [d, d]
+  MatrixView<const S> y;   // [d, dv]
   Mask mask = {};
   double scale = 1;   // s = scale * A1 X A2^T
   index_t batch = 1;  // entries in A1, A2 and A3: the views are of the first, others follow
+  // Of operands in 16 bits: scale * X, which takes the place of X and of the scale; null data:
+  // none.
+  MatrixView<const Compute<S>> scaled_x = {};
 };
 
 template <class T>

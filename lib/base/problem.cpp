@@ -9,8 +9,8 @@ namespace {
 bool parse_field(std::string_view field, LayerProblem* problem, char* kind) {
   LayerShape& shape = problem->shape;
   *kind = field.empty() ? '\0' : field.front();
-  if (field == "f32" || field == "f64") {
-    problem->dtype = field == "f32" ? DType::f32 : DType::f64;
+  if (parse_dtype(field, &problem->dtype)) {
+    *kind = 'f';
     return true;
   }
   if (field == "tied" || field == "self") {

@@ -131,6 +131,10 @@ constexpr bool takes_masks(Schedule schedule) {
   return schedule == Schedule::row_stream || schedule == Schedule::col_stream ||
          schedule == Schedule::tile_fused;
 }
+// Whether it takes operands in 16 bits.
+constexpr bool takes_halves(Schedule schedule) {
+  return leaves_u(schedule) || schedule == Schedule::col_stream || schedule == Schedule::tile_fused;
+}
 Variant variant_of(Pass pass, Schedule schedule, const Blocks& blocks);
 // "row_stream h stored"; the form only where the schedule has two.
 std::string to_text(const Variant& variant);

@@ -25,12 +25,22 @@ struct Chosen {
   bool outer = false;
 };
 
-double time_of(index_t fma, const theory::IoCost& cost, const Price& price) {
-  return static_cast<double>(fma) + price.per_word * static_cast<double>(cost.words());
+double time_of(index_t fma, const theory::IoCost& cost, double per_word) {
+  return static_cast<double>(fma) + per_word * static_cast<double>(cost.words());
 }
 
 Variant row_variant(Schedule schedule, Form form) {
   return {Pass::backward, schedule, form, Products::stored};
+}
+
+// Results in f32, of all entries, that are rounded at the end.
+index_t words_to_round(const LayerProblem& problem, const GradientSet& set) {
+  if (!set.rounds(problem.dtype)) return 0;
+  const index_t n = problem.shape.n, m = problem.shape.m, d = problem.shape.d;
+  const index_t of_keys = (set.dA2 ? 1 : 0) + (set.dA3 ? 1 : 0) + (set.dA ? 1 : 0);
+  const index_t dws = (set.dW_Q ? 1 : 0) + (set.dW_K ? 1 : 0);
+  return (set.dX ? d * d : 0) + (set.dY ? d * problem.shape.dv : 0) + dws * d * set.dk +
+         problem.batch * ((set.dA1 ? n * d : 0) + of_keys * m * d);
 }
 
 // Words that pass through slow memory.
@@ -55,6 +65,12 @@ index_t scratch_words(const LayerShape& shape, const GradientSet& set, Schedule 
     if (tie == Tie::all && !set.dA1) words += n * d;
   }
   return words;
+}
+
+// Of one entry, its scale aside.
+theory::ScheduleCost cost_of(const PlanRequest& request, const GradientSet& set,
+                             const GradientBlocks& blocks) {
+  return theory::gradients_cost(request.problem.shape, set, blocks, {}, request.problem.dtype);
 }
 
 // Blocks of one word in every phase: where the least fast memory is needed.
@@ -112,11 +128,15 @@ GradientBlocks choose(const LayerShape& shape, const GradientSet& set, const Way
 }
 
 // Multiply-adds and words at one weight each, but for the passes that outer memory makes faster.
-double estimated_time(const LayerShape& shape, const GradientSet& set, const Chosen& chosen,
-                      const FastMemory& memory, const TileShape& tile) {
+double estimated_time(const PlanRequest& request, const GradientSet& set, const Chosen& chosen,
+                      const FastMemory& memory) {
+  const LayerShape& shape = request.problem.shape;
+  const TileShape& tile = request.tile;
+  const theory::Weights weights = request.weights();
+  const double per_word = request.per_word();
   const GradientBlocks& blocks = chosen.blocks;
   const GradientSteps steps = steps_of(set, shape.tie, blocks.rows.form);
-  double time = time_of(chosen.estimate.fma, chosen.estimate.cost.total(), memory.price);
+  double time = time_of(chosen.estimate.fma, chosen.estimate.cost.total(), per_word);
   if (blocks.schedule != Schedule::row_stream) return time;
   const LayerShape unmasked = {shape.n, shape.m, shape.d, shape.dv, shape.tie, {}};
   const index_t v = blocks.rows.form == Form::h ? shape.dv : shape.d;
@@ -124,13 +144,13 @@ double estimated_time(const LayerShape& shape, const GradientSet& set, const Cho
     time += row_pass_time(row_variant(Schedule::row_stream, blocks.rows.form), unmasked,
                           blocks.rows, memory, tile) -
             time_of(shape.n * shape.m * (2 * shape.d + v),
-                    theory::row_stream_backward_pass(unmasked, blocks.rows), memory.price);
+                    theory::row_stream_backward_pass(unmasked, blocks.rows, weights), per_word);
   }
   if (steps.keys) {
     const KeyPassKind kind = key_pass(steps, blocks);
     time += col_stream_time(unmasked, blocks.keys, kind, memory, tile) -
             time_of(theory::col_stream_fma(unmasked, blocks.rows.form, kind),
-                    theory::col_stream(unmasked, blocks.keys, kind), memory.price);
+                    theory::col_stream(unmasked, blocks.keys, kind, 1, false, weights), per_word);
   }
   return time;
 }
@@ -141,8 +161,9 @@ Status plan_alone(const PlanRequest& request, const GradientSet& set, Chosen* ch
   Candidate candidate;
   PlanRequest backward = request;
   backward.pass = Pass::backward;
-  const index_t own =
-      scratch_words(shape, set, Schedule::row_stream, Form::h) * size_of(request.problem.dtype);
+  const index_t own = (scratch_words(shape, set, Schedule::row_stream, Form::h) +
+                       words_to_round(request.problem, set)) *
+                      bytes_of_sum(request.problem.dtype);
   if (request.memory_limit_bytes >= 0) {
     backward.memory_limit_bytes = std::max<index_t>(request.memory_limit_bytes - own, 0);
   }
@@ -154,7 +175,7 @@ Status plan_alone(const PlanRequest& request, const GradientSet& set, Chosen* ch
   const index_t d = shape.d;
   if (set.dW_Q || set.dW_K)
     chosen->blocks.dw =
-        choose_product({d, d, set.dk}, request.M,
+        choose_product({d, d, set.dk}, request.numbers(),
                        {.step = {request.tile.rows, request.tile.cols}, .price = request.price});
   chosen->estimate.scratch_bytes = candidate.scratch_bytes + own;
   chosen->outer = candidate.is_outer;
@@ -186,31 +207,32 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, Chosen* c
   bool limited = false;
   const auto consider_at = [&](const Way& way, const FastMemory& memory, Chosen trial) {
     trial.blocks = choose(shape, set, way, memory, request.tile);
-    trial.estimate.cost = theory::gradients_cost(shape, set, trial.blocks);
+    trial.estimate.cost = cost_of(request, set, trial.blocks);
     trial.estimate.fma = theory::gradients_fma(shape, set, trial.blocks);
-    trial.estimate.M = memory.M;
     trial.outer = memory.is_outer();
-    trial.time = weighed(estimated_time(shape, set, trial, memory, request.tile), memory);
+    trial.estimate.M = trial.outer ? request.outer_M : request.M;
+    trial.time = weighed(estimated_time(request, set, trial, memory), memory);
     if (chosen->time == 0 || trial.time < chosen->time) *chosen = trial;
   };
   const auto consider = [&](const Way& way) {
     Chosen trial;
     const bool dx = set.dX || set.dW_Q || set.dW_K;
-    trial.estimate.scratch_bytes = (scratch_words(shape, set, way.schedule, way.form) +
-                                    batch_scratch_words(request.problem, dx, set.dY)) *
-                                   size_of(request.problem.dtype);
+    trial.estimate.scratch_bytes =
+        (scratch_words(shape, set, way.schedule, way.form) +
+         batch_scratch_words(request.problem, dx, set.dY) + words_to_round(request.problem, set)) *
+        bytes_of_sum(request.problem.dtype);
     if (request.memory_limit_bytes >= 0 &&
         trial.estimate.scratch_bytes > request.memory_limit_bytes) {
       limited = true;
       return;
     }
-    const index_t least = theory::gradients_cost(shape, set, least_blocks(way)).total().footprint;
+    const index_t least = cost_of(request, set, least_blocks(way)).total().footprint;
     least_M = least_M == 0 ? least : std::min(least_M, least);
     if (request.M < least) return;
-    consider_at(way, {request.M, 0, request.price}, trial);
+    consider_at(way, {request.numbers(), 0, request.price}, trial);
     if (request.outer_M > request.M && way.schedule == Schedule::row_stream &&
         !request.price.of_words()) {
-      consider_at(way, {request.outer_M, request.M, request.price}, trial);
+      consider_at(way, {request.outer_numbers(), request.numbers(), request.price}, trial);
     }
   };
   for (const Schedule schedule : {Schedule::row_stream, Schedule::q_stored, Schedule::half_dim}) {
@@ -250,7 +272,7 @@ Status make_gradient_plan(const PlanRequest& request, const GradientSet& set, Gr
   const Status status =
       alone ? plan_alone(request, set, &chosen) : plan_passes(request, set, &chosen);
   if (!status.is_ok()) return status;
-  chosen.estimate.cost = theory::gradients_cost(shape, set, chosen.blocks);
+  chosen.estimate.cost = cost_of(request, set, chosen.blocks);
   chosen.estimate.fma = theory::gradients_fma(shape, set, chosen.blocks);
   *plan = {chosen.outer ? outer_level : request.level, chosen.blocks, request.tile.isa,
            request.tile.rows, request.tile.cols};

@@ -50,6 +50,15 @@ index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, con
   return 0;
 }
 
+// O of a product that is made in f32 and rounded.
+index_t words_to_round(const PlanRequest& request, const Blocks& blocks) {
+  const LayerShape& shape = request.problem.shape;
+  const bool rounds = is_half(request.problem.dtype) && request.pass == Pass::forward;
+  return rounds && blocks.form == Form::g && blocks.products == Products::stored
+             ? shape.n * shape.dv
+             : 0;
+}
+
 // Without its blocks and what depends on them.
 Candidate outline(const PlanRequest& request, const Variant& variant) {
   const Schedule schedule = variant.schedule;
@@ -58,13 +67,15 @@ Candidate outline(const PlanRequest& request, const Variant& variant) {
   result.schedule = schedule;
   result.blocks.form = variant.form;
   result.blocks.products = variant.products;
-  result.least_M = least_fast_memory(variant, shape);
+  result.least_M =
+      theory::resident_words(request.problem.dtype) * least_fast_memory(variant, shape);
   const bool literal = request.literal && schedule == Schedule::paper_large;
   result.fits = literal || request.M >= result.least_M;
   result.scratch_bytes =
       (scratch_words(request.pass, schedule, shape, result.blocks) +
-       batch_scratch_words(request.problem, request.pass == Pass::backward, false)) *
-      size_of(request.problem.dtype);
+       batch_scratch_words(request.problem, request.pass == Pass::backward, false) +
+       words_to_round(request, result.blocks)) *
+      bytes_of_sum(request.problem.dtype);
   result.within_memory_limit = request.memory_limit_bytes < 0
                                    ? !stores_scores(schedule)
                                    : result.scratch_bytes <= request.memory_limit_bytes;
@@ -74,10 +85,10 @@ Candidate outline(const PlanRequest& request, const Variant& variant) {
 void complete(const PlanRequest& request, Candidate* c) {
   const LayerShape& shape = request.problem.shape;
   const Variant variant = variant_of(request.pass, c->schedule, c->blocks);
-  c->fits = choose_blocks(variant, request.literal, shape, request.M, request.tile, &c->blocks,
-                          request.price);
+  c->fits = choose_blocks(variant, request.literal, shape, request.numbers(), request.tile,
+                          &c->blocks, request.price);
   if (!c->fits) return;
-  c->cost = theory::io_cost(request.pass, c->schedule, shape, c->blocks);
+  c->cost = theory::io_cost(request.pass, c->schedule, shape, c->blocks, request.weights());
   c->fma = theory::fma_count(request.pass, c->schedule, shape, c->blocks);
 }
 
@@ -87,13 +98,15 @@ std::vector<Candidate> outlines(const PlanRequest& request) {
     if (v.pass != request.pass) continue;
     if (request.schedule && v.schedule != *request.schedule) continue;
     if (request.problem.shape.mask.hides() && !takes_masks(v.schedule)) continue;
+    if (is_half(request.problem.dtype) && !takes_halves(v.schedule)) continue;
     list.push_back(outline(request, v));
   }
   return list;
 }
 
-double estimated_time(const Candidate& c, const Price& price) {
-  return static_cast<double>(c.fma) + price.per_word * static_cast<double>(c.cost.total().words());
+double estimated_time(const PlanRequest& request, const Candidate& c) {
+  return static_cast<double>(c.fma) +
+         request.per_word() * static_cast<double>(c.cost.total().words());
 }
 
 // In multiply-adds, of a candidate that is row_stream. Longer blocks make the pass faster, not the
@@ -107,29 +120,31 @@ double row_stream_time(const PlanRequest& request, const Candidate& c, const Fas
   index_t pass_fma = visible_pairs(mask, n, m) * (forward ? d + v : 2 * d + v);
   index_t pass_words = c.cost.total().words();
   if (!fused) {
-    pass_words = (forward ? theory::row_stream_forward_pass(shape, c.blocks)
-                          : theory::row_stream_backward_pass(shape, c.blocks))
+    const theory::Weights weights = request.weights();
+    pass_words = (forward ? theory::row_stream_forward_pass(shape, c.blocks, weights)
+                          : theory::row_stream_backward_pass(shape, c.blocks, weights))
                      .words();
   } else if (!forward) {
     pass_fma += n * d * d;  // dX
   }
   return row_pass_time(variant, shape, c.blocks, memory, request.tile) +
          static_cast<double>(c.fma - pass_fma) +
-         request.price.per_word * static_cast<double>(c.cost.total().words() - pass_words);
+         request.per_word() * static_cast<double>(c.cost.total().words() - pass_words);
 }
 
 // The same with blocks of row_stream that only L3 holds; the products stay in M.
 Candidate held_in_outer(const PlanRequest& request, const Candidate& inner) {
   const LayerShape& shape = request.problem.shape;
   const Variant variant = variant_of(request.pass, inner.schedule, inner.blocks);
-  const Blocks longer =
-      choose_row_blocks(variant, shape, {request.outer_M, request.M, request.price}, request.tile);
+  const Blocks longer = choose_row_blocks(
+      variant, shape, {request.outer_numbers(), request.numbers(), request.price}, request.tile);
   Candidate outer = inner;
   outer.blocks.r = longer.r;
   outer.blocks.c = longer.c;
   outer.blocks.rho = longer.rho;
   outer.is_outer = true;
-  outer.cost = theory::io_cost(request.pass, outer.schedule, shape, outer.blocks);
+  outer.cost =
+      theory::io_cost(request.pass, outer.schedule, shape, outer.blocks, request.weights());
   return outer;
 }
 
@@ -141,8 +156,8 @@ Candidate with_outer(const PlanRequest& request, const Candidate& best,
       best.schedule != Schedule::row_stream) {
     return taken;
   }
-  const FastMemory memory = {request.outer_M, request.M, request.price};
-  double least = row_stream_time(request, best, {request.M, 0, request.price});
+  const FastMemory memory = {request.outer_numbers(), request.numbers(), request.price};
+  double least = row_stream_time(request, best, {request.numbers(), 0, request.price});
   for (const Candidate& c : all) {
     const bool offered = c.schedule == Schedule::row_stream && c.fits && c.within_memory_limit &&
                          c.blocks.products == Products::stored;
@@ -179,6 +194,10 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
   if (request.schedule && request.problem.shape.mask.hides() && !takes_masks(*request.schedule)) {
     return Status::error(StatusCode::unsupported, "%s takes no mask", name_of(*request.schedule));
   }
+  if (request.schedule && is_half(request.problem.dtype) && !takes_halves(*request.schedule)) {
+    return Status::error(StatusCode::unsupported, "%s takes no operands in 16 bits",
+                         name_of(*request.schedule));
+  }
   std::vector<Candidate> list = outlines(request);
   const Candidate* best = nullptr;
   const Candidate* smallest = nullptr;
@@ -194,8 +213,7 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
     if (smallest == nullptr || c.least_M < smallest->least_M) smallest = &c;
     if (!c.fits) continue;
     complete(request, &c);
-    if (best == nullptr ||
-        estimated_time(c, request.price) < estimated_time(*best, request.price)) {
+    if (best == nullptr || estimated_time(request, c) < estimated_time(request, *best)) {
       best = &c;
     }
   }

@@ -15,9 +15,12 @@ namespace ioattn::plan {
 // Whether n x m scores pass through memory: `auto` takes no such schedule without a memory limit.
 bool stores_scores(Schedule schedule);
 
-// Words of scratch memory that a scale and a batch take beside those of one entry: a scaled X, and
-// dX and dY of an entry before they are added to the sums.
+// Numbers of scratch memory that a scale and a batch take beside those of one entry: a scaled X,
+// and dX and dY of an entry before they are added to the sums.
 index_t batch_scratch_words(const LayerProblem& problem, bool dx, bool dy);
+
+// Bytes of a number that is made on the way: of a problem in 16 bits in f32.
+inline index_t bytes_of_sum(DType dtype) { return size_of(dtype) * theory::resident_words(dtype); }
 
 struct PlanRequest {
   Pass pass = Pass::backward;
@@ -30,6 +33,15 @@ struct PlanRequest {
   index_t memory_limit_bytes = -1;   // scratch that the plan may allocate; -1 = O(n d), never n x m
   TileShape tile;
   Price price;  // what plans are compared by
+
+  // Numbers that M, and the outer M, have room for: a resident one of 16 bits is in f32.
+  index_t numbers() const { return M / theory::resident_words(problem.dtype); }
+  index_t outer_numbers() const { return outer_M / theory::resident_words(problem.dtype); }
+  theory::Weights weights() const { return theory::weights_of(problem.dtype, problem.scale != 1); }
+  // Of moving a word: one of 16 bits takes half the time, where time decides.
+  double per_word() const {
+    return is_half(problem.dtype) && !price.of_words() ? price.per_word / 2 : price.per_word;
+  }
 };
 
 // One schedule at one M: what it would cost.

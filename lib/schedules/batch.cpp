@@ -1,7 +1,19 @@
 #include "schedules/batch.hpp"
 
+#include "base/half.hpp"
+#include "schedules/storage.hpp"
+
 namespace ioattn::schedules {
 namespace {
+
+template <class S>
+Compute<S> number(S x) {
+  if constexpr (is_half_storage<S>) {
+    return to_float(x);
+  } else {
+    return x;
+  }
+}
 
 // An element of a matrix comes and goes.
 template <class Act>
@@ -24,27 +36,45 @@ LayerInputs<T> entry_of(const LayerInputs<T>& inputs, index_t b) {
   return entry;
 }
 
-template <class T>
-ScaledX<T>::ScaledX(const LayerInputs<T>& inputs, WorkspaceLayout* layout)
+template <class S>
+ScaledX<S>::ScaledX(const LayerInputs<S>& inputs, WorkspaceLayout* layout)
     : x_(inputs.x), scale_(inputs.scale) {
   if (scale_ != 1) scaled_ = layout->add<T>(x_.rows * x_.cols);
 }
 
-template <class T>
-MatrixView<const T> ScaledX<T>::run(const Trace& trace, void* workspace) const {
-  if (scale_ == 1) return x_;
+template <class S>
+void ScaledX<S>::run(const Trace& trace, void* workspace, LayerInputs<S>* entry) const {
+  if (scale_ == 1) return;
   trace.phase("scale");
   T* scaled = scaled_.in(workspace);
   const T scale = static_cast<T>(scale_);
   for (index_t i = 0; i < x_.rows; ++i)
-    for (index_t j = 0; j < x_.cols; ++j) scaled[i * x_.cols + j] = scale * *x_.at(i, j);
+    for (index_t j = 0; j < x_.cols; ++j) scaled[i * x_.cols + j] = scale * number(*x_.at(i, j));
   each_element(trace, x_.rows, x_.cols, [&](index_t i, index_t j) {
     trace.read({Operand::X, i, j, 1, 1});
     trace.create({Operand::scaled_X, i, j, 1, 1});
     trace.write_and_remove({Operand::scaled_X, i, j, 1, 1});
     trace.remove({Operand::X, i, j, 1, 1});
   });
-  return {scaled, x_.rows, x_.cols, x_.cols};
+  const MatrixView<const T> result = {scaled, x_.rows, x_.cols, x_.cols};
+  if constexpr (is_half_storage<S>) {
+    entry->scaled_x = result;
+  } else {
+    entry->x = result;
+  }
+}
+
+template <class S>
+void round_result(const kernels::KernelTable<Compute<S>>& kernels, const Trace& trace,
+                  Operand operand, const MatrixView<const Compute<S>>& sums,
+                  const MatrixView<S>& result) {
+  trace.phase("round");
+  store_rows(kernels, sums.data, sums.stride, result.rows, result.cols, Compute<S>(1), false,
+             result.data, result.stride);
+  each_element(trace, result.rows, result.cols, [&](index_t i, index_t j) {
+    trace.read_sums({operand, i, j, 1, 1});
+    trace.write_rounded_and_remove({operand, i, j, 1, 1});
+  });
 }
 
 template <class T>
@@ -73,13 +103,25 @@ void add_entry(const Trace& trace, Operand operand, const MatrixView<const T>& p
   });
 }
 
+#define IOATTN_INSTANTIATE(S)                                       \
+  template LayerInputs<S> entry_of(const LayerInputs<S>&, index_t); \
+  template class ScaledX<S>
+IOATTN_INSTANTIATE(float);
+IOATTN_INSTANTIATE(double);
+IOATTN_INSTANTIATE(bf16);
+IOATTN_INSTANTIATE(f16);
+#undef IOATTN_INSTANTIATE
+
 #define IOATTN_INSTANTIATE(T)                                               \
-  template LayerInputs<T> entry_of(const LayerInputs<T>&, index_t);         \
-  template class ScaledX<T>;                                                \
   template void scale_gradient(const Trace&, double, const MatrixView<T>&); \
   template void add_entry(const Trace&, Operand, const MatrixView<const T>&, const MatrixView<T>&)
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);
 #undef IOATTN_INSTANTIATE
+
+template void round_result(const kernels::KernelTable<float>&, const Trace&, Operand,
+                           const MatrixView<const float>&, const MatrixView<bf16>&);
+template void round_result(const kernels::KernelTable<float>&, const Trace&, Operand,
+                           const MatrixView<const float>&, const MatrixView<f16>&);
 
 }  // namespace ioattn::schedules

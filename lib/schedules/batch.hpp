@@ -25,18 +25,38 @@ bool is_plain(const LayerInputs<T>& inputs) {
 }
 
 // scale * X, a matrix of its own unless the scale is 1.
-template <class T>
+template <class S>
 class ScaledX {
  public:
-  ScaledX(const LayerInputs<T>& inputs, WorkspaceLayout* layout);
-  // Phase "scale".
-  MatrixView<const T> run(const Trace& trace, void* workspace) const;
+  using T = Compute<S>;
+
+  ScaledX(const LayerInputs<S>& inputs, WorkspaceLayout* layout);
+  // Phase "scale". The entries get it in place of X.
+  void run(const Trace& trace, void* workspace, LayerInputs<S>* entry) const;
 
  private:
-  MatrixView<const T> x_;
+  MatrixView<const S> x_;
   double scale_;
   Slot<T> scaled_;
 };
+
+// f(X as a factor): of operands in 16 bits scale * X is in f32.
+template <class S, class F>
+void with_x(const LayerInputs<S>& inputs, const F& f) {
+  if constexpr (is_half_storage<S>) {
+    if (inputs.scaled_x.data != nullptr) {
+      f(factor(Operand::scaled_X, inputs.scaled_x));
+      return;
+    }
+  }
+  f(factor(Operand::X, inputs.x));
+}
+
+// The results of a pass become numbers in 16 bits, in phase "round", a word at a time.
+template <class S>
+void round_result(const kernels::KernelTable<Compute<S>>& kernels, const Trace& trace,
+                  Operand operand, const MatrixView<const Compute<S>>& sums,
+                  const MatrixView<S>& result);
 
 // dX *= scale, in phase "scale", unless it is 1.
 template <class T>

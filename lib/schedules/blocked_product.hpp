@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/schedule.hpp"
+#include "schedules/storage.hpp"
 #include "schedules/task.hpp"
 #include "schedules/workspace.hpp"
 
@@ -47,6 +48,24 @@ template <class T>
 Factor<T> part_from(Factor<T> f, index_t row, index_t col) {
   f.data = f.at(row, col);
   return f;
+}
+
+// The block (row, col) of a factor, whose own rows and columns are counted from 0: itself, or in
+// f32.
+template <class T, class S>
+Factor<const T> in_compute(const kernels::KernelTable<T>& kernels, const Factor<const S>& factor,
+                           const Range& row, const Range& col, T* copy) {
+  if constexpr (!is_half_storage<S>) {
+    return part_from(factor, row.begin, col.begin);
+  } else {
+    const bool by_rows = factor.col_stride == 1;
+    const index_t rows = by_rows ? row.size() : col.size();
+    const index_t cols = by_rows ? col.size() : row.size();
+    load_rows(kernels, factor.at(row.begin, col.begin),
+              by_rows ? factor.row_stride : factor.col_stride, rows, cols, copy, cols);
+    return {factor.operand,          copy, by_rows ? cols : 1, by_rows ? 1 : cols,
+            factor.named_transposed, false};
+  }
 }
 
 // Elements of scratch that multiply_block needs for blocks of these sizes.

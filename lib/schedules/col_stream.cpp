@@ -10,10 +10,10 @@
 #include "schedules/score_bias.hpp"
 
 namespace ioattn::schedules {
-template <class S>
-ColStream<S>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t nr,
-                        const Workers& workers, WorkspaceLayout* layout, QueryRows query_rows,
-                        index_t problems, index_t heads, KeySums key_sums)
+template <class S, class P>
+ColStream<S, P>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
+                           index_t nr, const Workers& workers, WorkspaceLayout* layout,
+                           QueryRows query_rows, index_t problems, index_t heads, KeySums key_sums)
     : n_(shape.n),
       m_(shape.m),
       d_(shape.d),
@@ -49,12 +49,12 @@ ColStream<S>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKi
   gates_ = QueryGates(is_shared, problems, heads, n_, rho_, layout);
 }
 
-template <class S>
-struct ColStream<S>::Run {
+template <class S, class P>
+struct ColStream<S, P>::Run {
   const ColStream& pass;
   const kernels::KernelTable<T>& kernels;
   const Trace& trace;
-  const KeyPassOperands<S>& operands;
+  const Operands& operands;
   index_t problem, turn;
   void* workspace;
   const bool of_keys = pass.kind_.of_keys();
@@ -96,12 +96,19 @@ struct ColStream<S>::Run {
                 pass.d_, key_panels);
     if (reads_values()) {
       trace.read(value_block(keys));
-      load_panels(kernels, operands.values.row(keys.begin), operands.values.stride, 1, keys.size(),
-                  pass.v_, value_panels);
+      const auto load = [&](const auto& values) {
+        load_panels(kernels, values.row(keys.begin), values.stride, 1, keys.size(), pass.v_,
+                    value_panels);
+      };
+      if (pass.g_form_) {
+        load(operands.a3);
+      } else {
+        load(operands.values);
+      }
     }
     if (pass.kind_.queries) {
       trace.create(rows_of_keys(keys));
-      copy_scaled(operands.keys, keys, pass.worker_.key_rows.in(memory));
+      copy_scaled<S>(operands.keys, keys, pass.worker_.key_rows.in(memory));
     }
     const Sums sums = sums_of(keys, memory);
     if (of_keys) begin_sums(key_sums(keys), sums.keys, keys, operands.rounded_d_keys);
@@ -187,25 +194,27 @@ struct ColStream<S>::Run {
 
   // Rows of S and dO that whole panels can be read from; G has them.
   MatrixView<const T> padded_s(index_t head, const Range& rows, void* memory) const {
-    const MatrixView<const S>& s = operands.queries;
-    const S* first = s.row(rows.begin) + head * operands.queries_step;
-    if constexpr (!is_half_storage<S>) {
+    const MatrixView<const P>& s = operands.queries;
+    const P* first = s.row(rows.begin) + head * operands.queries_step;
+    if constexpr (!is_half_storage<P>) {
       if (!pass.copies_queries_) return {first, rows.size(), pass.d_, s.stride};
     }
     T* copy = pass.worker_.s.in(memory);
-    copy_scaled({first, rows.size(), pass.d_, s.stride}, Range(rows.size(), rows.size()), copy);
+    copy_scaled<P>({first, rows.size(), pass.d_, s.stride}, Range(rows.size(), rows.size()), copy);
     return {copy, rows.size(), pass.d_, pass.s_stride_};
   }
-  void copy_scaled(const MatrixView<const S>& from, const Range& rows, T* to) const {
+  template <class From>
+  void copy_scaled(const MatrixView<const From>& from, const Range& rows, T* to) const {
     load_scaled_rows(kernels, from.row(rows.begin), from.stride, rows.size(), pass.d_,
                      operands.scale, to, pass.s_stride_);
   }
   MatrixView<const T> padded_d_o(index_t head, const Range& rows, void* memory) const {
+    if constexpr (!is_half_storage<P>) {
+      if (pass.g_form_)
+        return {operands.g.row(rows.begin), rows.size(), pass.v_, operands.g.stride};
+    }
     const MatrixView<const S>& d_o = operands.d_o;
     const S* first = d_o.row(rows.begin) + head * operands.d_o_step;
-    if constexpr (!is_half_storage<S>) {
-      if (pass.g_form_) return {first, rows.size(), pass.v_, d_o.stride};
-    }
     T* copy = pass.worker_.d_o.in(memory);
     load_rows(kernels, first, d_o.stride, rows.size(), pass.v_, copy, pass.d_o_stride_);
     return {copy, rows.size(), pass.v_, pass.d_o_stride_};
@@ -296,9 +305,9 @@ struct ColStream<S>::Run {
   }
 };
 
-template <class S>
-void ColStream<S>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                       const KeyPassOperands<S>& operands, void* workspace) const {
+template <class S, class P>
+void ColStream<S, P>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                          const Operands& operands, void* workspace) const {
   trace.phase("col_stream");
   prepare(kernels, trace, operands, 0, workspace);
   parallel::Dispenser blocks;
@@ -311,10 +320,9 @@ void ColStream<S>::run(const kernels::KernelTable<T>& kernels, const Trace& trac
   parallel::run(threads_, body);
 }
 
-template <class S>
-void ColStream<S>::prepare(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                           const KeyPassOperands<S>& operands, index_t problem,
-                           void* workspace) const {
+template <class S, class P>
+void ColStream<S, P>::prepare(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                              const Operands& operands, index_t problem, void* workspace) const {
   if (!kind_.queries) return;
   for (index_t head = 0; head < operands.heads; ++head) {
     gates_.open(problem, head, mask_, m_, c_, workspace);
@@ -326,18 +334,18 @@ void ColStream<S>::prepare(const kernels::KernelTable<T>& kernels, const Trace& 
   }
 }
 
-template <class S>
-void ColStream<S>::begin(const kernels::KernelTable<T>& kernels, int worker,
-                         void* workspace) const {
+template <class S, class P>
+void ColStream<S, P>::begin(const kernels::KernelTable<T>& kernels, int worker,
+                            void* workspace) const {
   // The padding of the rows is read as lanes.
   for (const Slot<T>& rows : {worker_.d_o, worker_.s, worker_.key_rows})
     fill_words(kernels, rows.in(local(worker, workspace)), rows.count, T(0));
 }
 
-template <class S>
-void ColStream<S>::run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                             const KeyPassOperands<S>& operands, index_t problem, index_t block,
-                             int worker, void* workspace) const {
+template <class S, class P>
+void ColStream<S, P>::run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                                const Operands& operands, index_t problem, index_t block,
+                                int worker, void* workspace) const {
   const Run run = {*this, kernels, trace, operands, problem, block, workspace};
   run.stream_queries(Range(block * c_, m_, c_), local(worker, workspace));
 }
@@ -346,5 +354,7 @@ template class ColStream<float>;
 template class ColStream<double>;
 template class ColStream<bf16>;
 template class ColStream<f16>;
+template class ColStream<bf16, float>;
+template class ColStream<f16, float>;
 
 }  // namespace ioattn::schedules

@@ -9,14 +9,16 @@
 namespace ioattn::schedules {
 
 // What a pass over the keys reads and writes. What it does not use for the gradients that are
-// wanted may be null.
-template <class S>
+// wanted may be null. P: of the products S, h and G, which of SDPA are operands.
+template <class S, class P = S>
 struct KeyPassOperands {
   using T = Compute<S>;
   MatrixView<const S> keys;     // A2 [m, d]
-  MatrixView<const S> values;   // h [m, dv]; g-form: A3 [m, d]
-  MatrixView<const S> queries;  // S [n, d], readable nr elements beyond each row or copied
-  MatrixView<const S> d_o;      // dO [n, dv]; g-form: G [n, d], readable like S
+  MatrixView<const P> values;   // h-form: h [m, dv]
+  MatrixView<const S> a3;       // g-form: [m, d]
+  MatrixView<const P> queries;  // S [n, d], readable nr elements beyond each row or copied
+  MatrixView<const S> d_o;      // h-form: [n, dv]
+  MatrixView<const P> g;        // g-form: G [n, d], readable like S
   const T* lse = nullptr;       // [n]
   const T* delta = nullptr;     // [n]
   MatrixView<T> d_keys;         // dA2 [m, d]; sum: dA2 + dA3
@@ -51,12 +53,12 @@ enum class QueryRows : std::uint8_t { padded, copied };
 // lanes, as the queries are then read in one layout by both products and the keys are packed once.
 // Threads own keys, and every sum over queries is taken in ascending blocks of rho; to rows of U
 // they add in the order of the blocks of keys, whose c then is the plan's: no result depends on
-// their number. Cost: theory::col_stream. With operands in 16 bits queries are copied, and the form
-// is h.
-template <class S>
+// their number. Cost: theory::col_stream. Where S has 16 bits itself it is copied.
+template <class S, class P = S>
 class ColStream {
  public:
   using T = Compute<S>;
+  using Operands = KeyPassOperands<S, P>;
 
   ColStream() = default;
   // `problems`: sets of keys that it will run over at once, and heads of queries that see each.
@@ -66,8 +68,8 @@ class ColStream {
             KeySums key_sums = KeySums::in_place);
 
   // Phase "col_stream".
-  void run(const kernels::KernelTable<T>& kernels, const Trace& trace,
-           const KeyPassOperands<S>& operands, void* workspace) const;
+  void run(const kernels::KernelTable<T>& kernels, const Trace& trace, const Operands& operands,
+           void* workspace) const;
 
   // Block of keys by block of keys: what passes over several sets of keys are made of. Where U is
   // made, `prepare` is called for each set, then a worker calls `begin` before its first block.
@@ -76,11 +78,11 @@ class ColStream {
   index_t block_count() const { return ceil_div(m_, c_); }
   bool takes_whole_problems() const { return kind_.queries && !has_turns(); }
   bool has_turns() const { return gates_.exist(); }
-  void prepare(const kernels::KernelTable<T>& kernels, const Trace& trace,
-               const KeyPassOperands<S>& operands, index_t problem, void* workspace) const;
+  void prepare(const kernels::KernelTable<T>& kernels, const Trace& trace, const Operands& operands,
+               index_t problem, void* workspace) const;
   void begin(const kernels::KernelTable<T>& kernels, int worker, void* workspace) const;
   void run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                 const KeyPassOperands<S>& operands, index_t problem, index_t block, int worker,
+                 const Operands& operands, index_t problem, index_t block, int worker,
                  void* workspace) const;
 
  private:

@@ -6,9 +6,6 @@
 #include "schedules/storage.hpp"
 
 namespace ioattn::schedules {
-namespace {
-constexpr index_t rows_at_once = 64;  // of one kernel call
-}  // namespace
 
 template <class S>
 DeltaPass<S>::DeltaPass(const LayerShape& shape, const Blocks& blocks, const Workers& workers,
@@ -49,23 +46,24 @@ void DeltaPass<S>::run_block(const kernels::KernelTable<T>& kernels, const Trace
     trace.read(left);
     trace.read(right);
     for (Range rows(i.begin, i.end, rows_at_once); rows; rows.next())
-      add_products(kernels, o, d_o, rows, k, delta + rows.begin);
+      add_row_products(kernels, o, d_o, rows, k, delta + rows.begin);
     trace.remove(left);
     trace.remove(right);
   }
   trace.write_and_remove(sums);
 }
 
-// delta[row] += the sum over some columns. 16-bit rows become f32 a few columns at a time.
+// 16-bit rows become f32 a few columns at a time.
 template <class S>
-void DeltaPass<S>::add_products(const kernels::KernelTable<T>& kernels,
-                                const MatrixView<const S>& o, const MatrixView<const S>& d_o,
-                                const Range& rows, const Range& cols, T* delta) const {
+void add_row_products(const kernels::KernelTable<Compute<S>>& kernels, const MatrixView<const S>& o,
+                      const MatrixView<const S>& d_o, const Range& rows, const Range& cols,
+                      Compute<S>* sums) {
+  using T = Compute<S>;
   T parts[rows_at_once];
   const auto add = [&](const T* x, index_t x_stride, const T* y, index_t y_stride, index_t count) {
     kernels.row_dot(rows.size(), count, x, x_stride, y, y_stride, parts);
-    tell_written(kernels, delta, rows.size());
-    for (index_t i = 0; i < rows.size(); ++i) delta[i] += parts[i];
+    tell_written(kernels, sums, rows.size());
+    for (index_t i = 0; i < rows.size(); ++i) sums[i] += parts[i];
   };
   if constexpr (is_half_storage<S>) {
     constexpr index_t cols_at_once = 64;
@@ -89,5 +87,13 @@ template class DeltaPass<float>;
 template class DeltaPass<double>;
 template class DeltaPass<bf16>;
 template class DeltaPass<f16>;
+
+#define IOATTN_INSTANTIATE(S)                                                            \
+  template void add_row_products(const kernels::KernelTable<Compute<S>>&,                \
+                                 const MatrixView<const S>&, const MatrixView<const S>&, \
+                                 const Range&, const Range&, Compute<S>*)
+IOATTN_INSTANTIATE(bf16);
+IOATTN_INSTANTIATE(f16);
+#undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules

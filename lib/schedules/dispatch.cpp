@@ -5,15 +5,19 @@ namespace ioattn::schedules {
 
 namespace {
 
+Status no_such_pass(Schedule schedule, const char* pass) {
+  return Status::error(StatusCode::unsupported, "%s has no %s pass", name_of(schedule), pass);
+}
+
 template <class T>
-Status forward_of_entry(Schedule schedule, const ForwardTask<T>& task) {
+Status forward_in_native(Schedule schedule, const ForwardTask<T>& task) {
   switch (schedule) {
     case Schedule::naive: break;
     case Schedule::paper_small: return paper_small_forward(task);
     case Schedule::paper_large: return paper_large_forward(task);
-    case Schedule::row_stream: return row_stream_forward(task);
     case Schedule::stationary:
     case Schedule::score_stored: return stationary_forward(task);
+    case Schedule::row_stream:
     case Schedule::q_stored:
     case Schedule::half_dim:
     case Schedule::weight_resident:
@@ -21,29 +25,58 @@ Status forward_of_entry(Schedule schedule, const ForwardTask<T>& task) {
     case Schedule::col_stream:
     case Schedule::tile_fused: break;
   }
-  return Status::error(StatusCode::unsupported, "%s has no forward pass", name_of(schedule));
+  return no_such_pass(schedule, "forward");
+}
+
+template <class T>
+Status backward_in_native(Schedule schedule, const BackwardTask<T>& task) {
+  switch (schedule) {
+    case Schedule::naive: return naive_backward(task);
+    case Schedule::paper_small: return paper_small_backward(task);
+    case Schedule::paper_large: return paper_large_backward(task);
+    case Schedule::stationary: return stationary_backward(task);
+    case Schedule::weight_resident: return weight_resident_backward(task);
+    case Schedule::resident: return resident_backward(task);
+    case Schedule::row_stream:
+    case Schedule::q_stored:
+    case Schedule::half_dim:
+    case Schedule::score_stored:
+    case Schedule::col_stream:
+    case Schedule::tile_fused: break;
+  }
+  return no_such_pass(schedule, "backward");
+}
+
+template <class S>
+Status forward_of_entry(Schedule schedule, const ForwardTask<S>& task) {
+  if (schedule == Schedule::row_stream) return row_stream_forward(task);
+  if constexpr (is_half_storage<S>) {
+    return no_such_pass(schedule, "forward");
+  } else {
+    return forward_in_native(schedule, task);
+  }
 }
 
 }  // namespace
 
-template <class T>
-Status run_forward(Schedule schedule, const ForwardTask<T>& task) {
+template <class S>
+Status run_forward(Schedule schedule, const ForwardTask<S>& task) {
   if (is_plain(task.in)) return forward_of_entry(schedule, task);
   WorkspaceLayout layout;
-  const ScaledX<T> scaled_x(task.in, &layout);
-  ForwardTask<T> entry = task;
+  const ScaledX<S> scaled_x(task.in, &layout);
+  ForwardTask<S> entry = task;
   entry.in = entry_of(task.in, 0);
-  const auto run = [&](const ForwardTask<T>& one) { return forward_of_entry(schedule, one); };
-  const EntryWorkspace<ForwardTask<T>> entry_memory(entry, run, &layout);
+  const auto run = [&](const ForwardTask<S>& one) { return forward_of_entry(schedule, one); };
+  const EntryWorkspace<ForwardTask<S>> entry_memory(entry, run, &layout);
   if (!entry_memory.status().is_ok()) return entry_memory.status();
   WorkspaceMemory memory;
   const Status allocated = layout.allocate(task.memory, &memory);
   if (!allocated.is_ok()) return allocated;
-  const MatrixView<const T> x = scaled_x.run(Trace(task.observer), memory.data());
+  LayerInputs<S> in = task.in;
+  scaled_x.run(Trace::of_layer(task.observer, is_half_storage<S>), memory.data(), &in);
   for (index_t b = 0; b < task.in.batch; ++b) {
     CallerMemory lent = entry_memory.in(memory.data());
-    entry.in = entry_of(task.in, b);
-    entry.in.x = x;
+    entry.in = entry_of(in, b);
     entry.o = entry_of(task.o, b, task.shape.n);
     entry.lse = task.lse + b * task.shape.n;
     entry.memory = &lent;
@@ -53,28 +86,23 @@ Status run_forward(Schedule schedule, const ForwardTask<T>& task) {
   return Status::ok();
 }
 
-template <class T>
-Status run_backward(Schedule schedule, const BackwardTask<T>& task) {
-  switch (schedule) {
-    case Schedule::naive: return naive_backward(task);
-    case Schedule::paper_small: return paper_small_backward(task);
-    case Schedule::paper_large: return paper_large_backward(task);
-    case Schedule::row_stream:
-    case Schedule::q_stored:
-    case Schedule::half_dim: return rows_backward(schedule, task);
-    case Schedule::stationary: return stationary_backward(task);
-    case Schedule::weight_resident: return weight_resident_backward(task);
-    case Schedule::resident: return resident_backward(task);
-    case Schedule::score_stored:
-    case Schedule::col_stream:
-    case Schedule::tile_fused: break;
+template <class S>
+Status run_backward(Schedule schedule, const BackwardTask<S>& task) {
+  if (leaves_u(schedule)) return rows_backward(schedule, task);
+  if constexpr (is_half_storage<S>) {
+    return no_such_pass(schedule, "backward");
+  } else {
+    return backward_in_native(schedule, task);
   }
-  return Status::error(StatusCode::unsupported, "%s has no backward pass", name_of(schedule));
 }
 
-template Status run_forward(Schedule, const ForwardTask<float>&);
-template Status run_forward(Schedule, const ForwardTask<double>&);
-template Status run_backward(Schedule, const BackwardTask<float>&);
-template Status run_backward(Schedule, const BackwardTask<double>&);
+#define IOATTN_INSTANTIATE(S)                                   \
+  template Status run_forward(Schedule, const ForwardTask<S>&); \
+  template Status run_backward(Schedule, const BackwardTask<S>&)
+IOATTN_INSTANTIATE(float);
+IOATTN_INSTANTIATE(double);
+IOATTN_INSTANTIATE(bf16);
+IOATTN_INSTANTIATE(f16);
+#undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules

@@ -22,10 +22,10 @@ bool are_dense(index_t stride, index_t cols) {
 
 }  // namespace
 
-template <class S>
-ForwardPass<S>::ForwardPass(const LayerShape& shape, const Blocks& blocks,
-                            const kernels::KernelTable<T>& kernels, const Workers& workers,
-                            WorkspaceLayout* layout, ValueRows value_rows)
+template <class S, class P>
+ForwardPass<S, P>::ForwardPass(const LayerShape& shape, const Blocks& blocks,
+                               const kernels::KernelTable<T>& kernels, const Workers& workers,
+                               WorkspaceLayout* layout, ValueRows value_rows)
     : blocks_(blocks),
       kernels_(kernels),
       n_(shape.n),
@@ -38,14 +38,15 @@ ForwardPass<S>::ForwardPass(const LayerShape& shape, const Blocks& blocks,
       h_form_(blocks.form == Form::h),
       tied_(!h_form_ && shape.tie != Tie::none),
       stored_(blocks.products == Products::stored),
-      copies_values_(!tied_ && (!h_form_ || value_rows == ValueRows::copied)),
+      copies_values_(!tied_ && (!h_form_ || value_rows == ValueRows::copied || is_half_storage<S>)),
       width_(h_form_ ? e_ : d_),
       r_(rows_per_block(shape, blocks, workers.per_head)),
       c_(std::min(blocks.c, m_)),
       layout_{std::min(blocks.rho, r_), nr_},
       d_stride_(padded_stride(d_, nr_)),
       sum_stride_(padded_stride(width_, nr_)),
-      tile_stride_(padded_stride(layout_.sub_lanes(), nr_)) {
+      tile_stride_(padded_stride(layout_.sub_lanes(), nr_)),
+      o_stride_(padded_stride(e_, nr_)) {
   const index_t lanes = layout_.lanes(r_);
   worker_.s = workers_.add<T>(lanes * d_);
   // A1 is dead before the first sum is made.
@@ -60,12 +61,15 @@ ForwardPass<S>::ForwardPass(const LayerShape& shape, const Blocks& blocks,
   worker_.row_sum = workers_.add<T>(lanes);
   worker_.rescale = workers_.add<T>(layout_.sub_lanes());
   worker_.y = workers_.add<T>(h_form_ || stored_ ? 0 : d_ * round_up(std::min(blocks.w, e_), nr_));
+  if (is_half_storage<S> && !stored_) {
+    worker_.copy = workers_.add<T>(d_ * std::min(blocks.w, d_));
+    worker_.o = workers_.add<T>(h_form_ ? 0 : r_ * o_stride_);
+  }
   all_workers_ = layout->add<std::byte>(workers_.bytes() * workers.count);
 }
 
-template <class S>
-void ForwardPass<S>::run(const Trace& trace, const ForwardOperands<S>& operands,
-                         void* workspace) const {
+template <class S, class P>
+void ForwardPass<S, P>::run(const Trace& trace, const Operands& operands, void* workspace) const {
   parallel::Dispenser blocks;
   const index_t count = block_count();
   auto body = [&](int worker) {
@@ -76,16 +80,16 @@ void ForwardPass<S>::run(const Trace& trace, const ForwardOperands<S>& operands,
   parallel::run(threads_, body);
 }
 
-template <class S>
-void ForwardPass<S>::begin(int worker, void* workspace) const {
+template <class S, class P>
+void ForwardPass<S, P>::begin(int worker, void* workspace) const {
   // The padding of the rows is read as lanes.
   for (const Slot<T>& rows : {worker_.key, worker_.value})
     fill_words(kernels_, rows.in(local(worker, workspace)), rows.count, T(0));
 }
 
-template <class S>
-void ForwardPass<S>::run_block(const Trace& trace, const ForwardOperands<S>& operands,
-                               index_t block, int worker, void* workspace) const {
+template <class S, class P>
+void ForwardPass<S, P>::run_block(const Trace& trace, const Operands& operands, index_t block,
+                                  int worker, void* workspace) const {
   const Work work = {trace, operands, local(worker, workspace), Range(block * r_, n_, r_)};
   start(work);
   const Interval seen = mask_.of_any(interval_of(work.rows), m_);
@@ -93,17 +97,18 @@ void ForwardPass<S>::run_block(const Trace& trace, const ForwardOperands<S>& ope
   finish(work);
 }
 
-template <class S>
-void ForwardPass<S>::start(const Work& work) const {
+template <class S, class P>
+void ForwardPass<S, P>::start(const Work& work) const {
   const Range& rows = work.rows;
   const Trace& trace = work.trace;
   if (stored_) {
     trace.read(rows_of(Operand::S, rows, d_));
     pack_rows(kernels_, layout_, work.operands.queries, rows, worker_.s.in(work.local),
               work.operands.scale);
-  } else if constexpr (!is_half_storage<S>) {
+  } else {
     project_queries(kernels_, trace, layout_, *work.operands.layer, rows, blocks_.w,
-                    worker_.a1.in(work.local), worker_.s.in(work.local));
+                    worker_.a1.in(work.local), worker_.s.in(work.local),
+                    worker_.copy.in(work.local));
   }
   trace.create(accumulator(rows));
   trace.create(rows_of(Operand::row_max, rows, 1));
@@ -114,11 +119,11 @@ void ForwardPass<S>::start(const Work& work) const {
   if (mask_.hides()) fill_words(kernels_, worker_.sum.in(work.local), worker_.sum.count, T(0));
 }
 
-template <class S>
-void ForwardPass<S>::stream_keys(const Work& work, const Range& keys) const {
+template <class S, class P>
+void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   const Trace& trace = work.trace;
-  const ForwardOperands<S>& in = work.operands;
-  const auto copy_rows = [&](const MatrixView<const S>& from, index_t stride, T* to) {
+  const Operands& in = work.operands;
+  const auto copy_rows = [&](const auto& from, index_t stride, T* to) {
     load_rows(kernels_, from.row(keys.begin), from.stride, keys.size(), from.cols, to, stride);
     return Streamed{to, stride};
   };
@@ -133,10 +138,13 @@ void ForwardPass<S>::stream_keys(const Work& work, const Range& keys) const {
   Streamed value = key;
   if (!tied_) {
     trace.read(rows_of(value_name, keys, width_));
-    if constexpr (!is_half_storage<S>) value = {in.values.row(keys.begin), in.values.stride};
+    if constexpr (!is_half_storage<S>) {
+      if (!copies_values_) value = {in.values.row(keys.begin), in.values.stride};
+    }
   }
   if (copies_values_) {
-    value = copy_rows(in.values, sum_stride_, worker_.value.in(work.local));
+    T* copy = worker_.value.in(work.local);
+    value = h_form_ ? copy_rows(in.values, sum_stride_, copy) : copy_rows(in.a3, sum_stride_, copy);
   }
   for (Range sub(work.rows.size(), layout_.rho); sub; sub.next()) {
     const Interval queries = {work.rows.begin + sub.begin, work.rows.begin + sub.end};
@@ -151,9 +159,9 @@ void ForwardPass<S>::stream_keys(const Work& work, const Range& keys) const {
 }
 
 // Scores of one tile, online softmax, and the weighted sum of the values.
-template <class S>
-void ForwardPass<S>::add_keys(const Work& work, const Range& sub, const Range& keys,
-                              const Streamed& key, const Streamed& value) const {
+template <class S, class P>
+void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range& keys,
+                                 const Streamed& key, const Streamed& value) const {
   const index_t first = work.rows.begin + sub.begin;
   const Range queries(first, first + sub.size(), sub.size());
   const Block tile = {Operand::scores, queries.begin, keys.begin, sub.size(), keys.size()};
@@ -203,8 +211,8 @@ void ForwardPass<S>::add_keys(const Work& work, const Range& sub, const Range& k
 }
 
 // Divides by the sums and writes LSE and O or, stored in the g-form, Z.
-template <class S>
-void ForwardPass<S>::finish(const Work& work) const {
+template <class S, class P>
+void ForwardPass<S, P>::finish(const Work& work) const {
   const Range& rows = work.rows;
   const Trace& trace = work.trace;
   T* sum = worker_.sum.in(work.local);
@@ -228,54 +236,71 @@ void ForwardPass<S>::finish(const Work& work) const {
   trace.remove(rows_of(Operand::row_max, rows, 1));
   if (lse != nullptr) trace.write(rows_of(Operand::row_sum, rows, 1));
   trace.remove(rows_of(Operand::row_sum, rows, 1));
-  if constexpr (!is_half_storage<S>) {
-    if (!h_form_ && !stored_) {
-      multiply_by_y(work);
-      return;
-    }
+  if (!h_form_ && !stored_) {
+    multiply_by_y(work);
+    return;
   }
-  const MatrixView<S>& result = work.operands.result;
-  store_rows(kernels_, sum, sum_stride_, rows.size(), width_, T(1), false, result.row(rows.begin),
-             result.stride);
-  trace.write_rounded_and_remove(accumulator(rows));
+  const auto store = [&](const auto& result) {
+    store_rows(kernels_, sum, sum_stride_, rows.size(), width_, T(1), false, result.row(rows.begin),
+               result.stride);
+  };
+  const bool rounds = work.operands.rounded.data != nullptr;
+  if (rounds) {
+    store(work.operands.rounded);
+  } else {
+    store(work.operands.result);
+  }
+  if (rounds || is_half_storage<P>) {
+    trace.write_rounded_and_remove(accumulator(rows));
+  } else {
+    trace.write_and_remove(accumulator(rows));
+  }
 }
 
 // O_I = Z_I Y, Y streams by blocks of w columns.
-template <class S>
-void ForwardPass<S>::multiply_by_y(const Work& work) const {
+template <class S, class P>
+void ForwardPass<S, P>::multiply_by_y(const Work& work) const {
+  const Range& rows = work.rows;
+  const MatrixView<const S>& all = work.operands.layer->y;
+  MatrixView<T> o = {worker_.o.in(work.local), rows.size(), e_, o_stride_};
   if constexpr (!is_half_storage<S>) {
-    const Range& rows = work.rows;
-    const MatrixView<const T>& all = work.operands.layer->y;
-    work.trace.create(rows_of(Operand::O, rows, e_));
-    for (Range y(e_, blocks_.w); y; y.next()) {
-      const Block streamed = {Operand::Y, 0, y.begin, d_, y.size()};
-      work.trace.read(streamed);
-      T* panels = worker_.y.in(work.local);
-      kernels_.pack(all.at(0, y.begin), 1, all.stride, y.size(), d_, panels);
-      kernels::Product<T> p;
-      p.rows = rows.size();
-      p.cols = y.size();
-      p.depth = d_;
-      p.a = worker_.sum.in(work.local);
-      p.a_row = sum_stride_;
-      p.a_depth = 1;
-      p.b = panels;
-      p.b_panel = d_ * nr_;
-      p.b_row = nr_;
-      p.c = work.operands.result.at(rows.begin, y.begin);
-      p.c_panel = nr_;
-      p.c_row = work.operands.result.stride;
-      kernels_.product(p);
-      work.trace.remove(streamed);
-    }
-    work.trace.write_and_remove(rows_of(Operand::O, rows, e_));
-    work.trace.remove(accumulator(rows));
+    o = {work.operands.result.row(rows.begin), rows.size(), e_, work.operands.result.stride};
   }
+  work.trace.create(rows_of(Operand::O, rows, e_));
+  for (Range y(e_, blocks_.w); y; y.next()) {
+    const Block streamed = {Operand::Y, 0, y.begin, d_, y.size()};
+    work.trace.read(streamed);
+    T* panels = worker_.y.in(work.local);
+    load_panels(kernels_, all.at(0, y.begin), 1, all.stride, y.size(), d_, panels);
+    kernels::Product<T> p;
+    p.rows = rows.size();
+    p.cols = y.size();
+    p.depth = d_;
+    p.a = worker_.sum.in(work.local);
+    p.a_row = sum_stride_;
+    p.a_depth = 1;
+    p.b = panels;
+    p.b_panel = d_ * nr_;
+    p.b_row = nr_;
+    p.c = o.at(0, y.begin);
+    p.c_panel = nr_;
+    p.c_row = o.stride;
+    kernels_.product(p);
+    work.trace.remove(streamed);
+  }
+  if constexpr (is_half_storage<S>) {
+    store_rows(kernels_, o.data, o.stride, rows.size(), e_, T(1), false,
+               work.operands.rounded.row(rows.begin), work.operands.rounded.stride);
+  }
+  work.trace.write_rounded_and_remove(rows_of(Operand::O, rows, e_));
+  work.trace.remove(accumulator(rows));
 }
 
 template class ForwardPass<float>;
 template class ForwardPass<double>;
 template class ForwardPass<bf16>;
 template class ForwardPass<f16>;
+template class ForwardPass<bf16, float>;
+template class ForwardPass<f16, float>;
 
 }  // namespace ioattn::schedules::row_stream

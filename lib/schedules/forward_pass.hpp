@@ -6,16 +6,19 @@
 
 namespace ioattn::schedules::row_stream {
 
-// What a forward pass over rows reads and writes.
-template <class S>
+// What a forward pass over rows reads and writes. P: of the products S, h and Z, which of SDPA are
+// operands and the result.
+template <class S, class P = S>
 struct ForwardOperands {
   using T = Compute<S>;
-  const LayerInputs<T>* layer = nullptr;  // fused: A1, X and, in the g-form, Y
-  MatrixView<const S> queries;            // stored: S [n, d]
+  const LayerInputs<S>* layer = nullptr;  // fused: A1, X and, in the g-form, Y
+  MatrixView<const P> queries;            // stored: S [n, d]
   T scale = 1;                            // stored: of the queries
   MatrixView<const S> keys;               // A2 [m, d]
-  MatrixView<const S> values;             // h [m, dv]; g-form: A3 [m, d], not read where it is A2
-  MatrixView<S> result;                   // O [n, dv]; stored g-form: Z [n, d]
+  MatrixView<const P> values;             // h [m, dv]
+  MatrixView<const S> a3;                 // g-form: [m, d], not read where it is A2
+  MatrixView<P> result;                   // O [n, dv]; stored g-form: Z [n, d]
+  MatrixView<S> rounded;                  // O, instead; null data: none
   T* lse = nullptr;                       // [n]; null: not wanted
   MatrixView<const S> bias;               // of the scores [n, m]; null data: none
 };
@@ -25,29 +28,30 @@ enum class ValueRows : std::uint8_t { padded, copied };
 
 // Rows of S and of Z = f A3 (or of O) stay; keys and values stream once per row block. fused: X and
 // Y stream once more per row block. stored: S is found in memory, Z or O = f h is left there.
-// Threads own row blocks. What is stored in 16 bits is stored and in the h-form, and copied.
-template <class S>
+// Threads own row blocks.
+template <class S, class P = S>
 class ForwardPass {
  public:
   using T = Compute<S>;
+  using Operands = ForwardOperands<S, P>;
 
   ForwardPass(const LayerShape& shape, const Blocks& blocks, const kernels::KernelTable<T>& kernels,
               const Workers& workers, WorkspaceLayout* layout,
               ValueRows value_rows = ValueRows::padded);
-  void run(const Trace& trace, const ForwardOperands<S>& operands, void* workspace) const;
+  void run(const Trace& trace, const Operands& operands, void* workspace) const;
 
   // Row block by row block: what passes over several heads are made of. A worker calls `begin`
   // before its first block.
   index_t block_count() const { return ceil_div(n_, r_); }
   void begin(int worker, void* workspace) const;
-  void run_block(const Trace& trace, const ForwardOperands<S>& operands, index_t block, int worker,
+  void run_block(const Trace& trace, const Operands& operands, index_t block, int worker,
                  void* workspace) const;
 
  private:
   // A row block in the hands of a worker.
   struct Work {
     const Trace& trace;
-    const ForwardOperands<S>& operands;
+    const Operands& operands;
     void* local;
     Range rows;
   };
@@ -82,7 +86,7 @@ class ForwardPass {
   index_t width_;  // of the accumulated rows: dv in the h-form, else d
   index_t r_, c_;
   QueryLayout layout_;
-  index_t d_stride_, sum_stride_, tile_stride_;
+  index_t d_stride_, sum_stride_, tile_stride_, o_stride_;
 
   WorkspaceLayout workers_;
   Slot<std::byte> all_workers_;
@@ -93,7 +97,8 @@ class ForwardPass {
     Slot<T> value;  // [c][width]
     Slot<T> tile;   // [c][rho]
     Slot<T> row_max, row_sum, rescale;
-    Slot<T> y;  // panels [w][d]
+    Slot<T> y;        // panels [w][d]
+    Slot<T> copy, o;  // in 16 bits: of a block of X; O before it is rounded, [r][dv]
   } worker_;
 };
 

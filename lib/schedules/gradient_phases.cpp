@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "schedules/batch.hpp"
 #include "schedules/col_stream.hpp"
 #include "schedules/memory_moves.hpp"
 #include "schedules/schedules.hpp"
@@ -45,18 +46,20 @@ Factor<T> result_of(Operand operand, const MatrixView<T>& view) {
   return {operand, view.data, view.stride, 1, false, false};
 }
 
-template <class T>
+template <class S>
 class GradientPhases {
  public:
-  explicit GradientPhases(const GradientTask<T>& task)
+  using T = Compute<S>;
+
+  explicit GradientPhases(const GradientTask<S>& task)
       : task_(task),
         steps_(steps_of(task.out.set(), task.shape.tie, task.blocks.rows.form)),
         seeing_(seeing_queries(task.shape)),
         seen_(seen_keys(task.shape)),
-        trace_(task.observer),
+        trace_(Trace::of_layer(task.observer, is_half_storage<S>)),
         threads_(task.observer != nullptr ? 1 : task.threads) {
     const auto [n, m, d, e, tie, mask] = task.shape;
-    const LayerGradients<T>& out = task.out;
+    const LayerGradients<T, S>& out = task.out;
     const bool values =
         steps_.key_gradients == KeyGradients::values || steps_.key_gradients == KeyGradients::both;
     const bool h_form = task.blocks.rows.form == Form::h;
@@ -85,8 +88,8 @@ class GradientPhases {
   }
 
  private:
-  BackwardTask<T> backward_task() const {
-    BackwardTask<T> rows;
+  BackwardTask<S> backward_task() const {
+    BackwardTask<S> rows;
     rows.shape = task_.shape;
     rows.in = task_.in;
     rows.d_o = task_.d_o;
@@ -103,10 +106,12 @@ class GradientPhases {
   ProductPass<T> product(bool runs, index_t n1, index_t k, index_t n2,
                          const ProductBlocks& blocks) {
     if (!runs) return {};
-    return ProductPass<T>(n1, k, n2, blocks, task_.kernels->tile.cols, threads_, &layout_);
+    return ProductPass<T>(n1, k, n2, blocks, task_.kernels->tile.cols, threads_, &layout_,
+                          factors_of<S>);
   }
-  void multiply(const char* phase, const ProductPass<T>& pass, const Factor<const T>& a,
-                const Factor<const T>& b, const Factor<T>& c, bool accumulate = false) const {
+  template <class A, class B>
+  void multiply(const char* phase, const ProductPass<T>& pass, const Factor<const A>& a,
+                const Factor<const B>& b, const Factor<T>& c, bool accumulate = false) const {
     trace_.phase(phase);
     pass.run(*task_.kernels, trace_, a, b, c, memory_.data(), accumulate);
   }
@@ -116,7 +121,7 @@ class GradientPhases {
     const Status allocated = layout_.allocate(task_.memory, &memory_);
     const bool asked = task_.memory != nullptr && task_.memory->only_tells();
     if ((!allocated.is_ok() && !asked) || !steps_.dx) return allocated;
-    BackwardTask<T> rows = backward_task();
+    BackwardTask<S> rows = backward_task();
     rows.dx = task_.out.dx;
     return run_backward(task_.blocks.schedule, rows);
   }
@@ -124,20 +129,20 @@ class GradientPhases {
   Status run_passes(const ProductPass<T>& dx, const ProductPass<T>& da3, const ProductPass<T>& dy,
                     const ProductPass<T>& da1) {
     const index_t nr = task_.kernels->tile.cols;
-    const BackwardTask<T> rows = backward_task();
+    const BackwardTask<S> rows = backward_task();
     StoredNeeds needs;
     needs.delta = steps_.delta;
     needs.values = steps_.values;
     needs.u = steps_.rows;
-    const StoredProducts<T> thin(rows, threads_, &layout_, needs);
-    std::optional<UPass<T>> pass;
+    const StoredProducts<S> thin(rows, threads_, &layout_, needs);
+    std::optional<UPass<S>> pass;
     if (has_row_pass(steps_, task_.blocks)) {
       pass.emplace(task_.blocks.schedule, rows, threads_, &layout_);
     }
-    ColStream<T> keys;
+    ColStream<S, T> keys;
     if (steps_.keys) {
-      keys = ColStream<T>(task_.shape, task_.blocks.keys, key_pass(steps_, task_.blocks), nr,
-                          threads_, &layout_);
+      keys = ColStream<S, T>(task_.shape, task_.blocks.keys, key_pass(steps_, task_.blocks), nr,
+                             threads_, &layout_);
     }
     const Status allocated = layout_.allocate(task_.memory, &memory_);
     if (!allocated.is_ok()) return allocated;
@@ -165,26 +170,27 @@ class GradientPhases {
     }
     if (steps_.da1) {
       const bool onto_sum = steps_.one_sum && task_.shape.tie == Tie::all;
-      multiply("dA1", da1, factor_of(Operand::U, thin.u(memory)),
-               transposed(factor(Operand::X, task_.in.x)),
-               result_of(onto_sum ? Operand::dA : Operand::dA1, da1_.in(memory)), onto_sum);
+      with_x(task_.in, [&](const auto& x) {
+        multiply("dA1", da1, factor_of(Operand::U, thin.u(memory)), transposed(x),
+                 result_of(onto_sum ? Operand::dA : Operand::dA1, da1_.in(memory)), onto_sum);
+      });
     }
     return Status::ok();
   }
 
   // dA2, the gradient of the values, and U on the way.
-  void run_keys(const ColStream<T>& keys, const StoredProducts<T>& thin) const {
+  void run_keys(const ColStream<S, T>& keys, const StoredProducts<S>& thin) const {
     if (!steps_.keys) return;
     void* memory = memory_.data();
-    KeyPassOperands<T> operands;
+    KeyPassOperands<S, T> operands;
     operands.keys = task_.in.a2;
     if (task_.blocks.rows.form == Form::h) {
       if (steps_.values) operands.values = thin.h(memory);
       operands.d_o = task_.d_o;
       operands.d_values = w_.in(memory);
     } else {
-      operands.values = task_.in.a3;
-      operands.d_o = thin.g(memory);
+      operands.a3 = task_.in.a3;
+      operands.g = thin.g(memory);
       operands.d_values = da3_.in(memory);
     }
     operands.queries = thin.s(memory);
@@ -229,7 +235,7 @@ class GradientPhases {
     }
   }
 
-  const GradientTask<T>& task_;
+  const GradientTask<S>& task_;
   GradientSteps steps_;
   Interval seeing_, seen_;  // queries that see a key, keys that are seen
   Trace trace_;
@@ -241,12 +247,14 @@ class GradientPhases {
 
 }  // namespace
 
-template <class T>
-Status gradients_of_entry(const GradientTask<T>& task) {
-  return GradientPhases<T>(task).run();
+template <class S>
+Status gradients_of_entry(const GradientTask<S>& task) {
+  return GradientPhases<S>(task).run();
 }
 
 template Status gradients_of_entry(const GradientTask<float>&);
 template Status gradients_of_entry(const GradientTask<double>&);
+template Status gradients_of_entry(const GradientTask<bf16>&);
+template Status gradients_of_entry(const GradientTask<f16>&);
 
 }  // namespace ioattn::schedules

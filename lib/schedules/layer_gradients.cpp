@@ -1,5 +1,8 @@
 #include "schedules/layer_gradients.hpp"
 
+#include <array>
+#include <iterator>
+
 #include "schedules/batch.hpp"
 #include "schedules/gradient_phases.hpp"
 #include "schedules/product_pass.hpp"
@@ -8,9 +11,9 @@ namespace ioattn::schedules {
 namespace {
 
 // Entry b; null views stay null.
-template <class T>
-LayerGradients<T> gradients_of(const LayerGradients<T>& all, index_t b) {
-  LayerGradients<T> entry = all;
+template <class T, class S>
+LayerGradients<T, S> gradients_of(const LayerGradients<T, S>& all, index_t b) {
+  LayerGradients<T, S> entry = all;
   entry.da1 = entry_of(all.da1, b, all.da1.rows);
   entry.da2 = entry_of(all.da2, b, all.da2.rows);
   entry.da3 = entry_of(all.da3, b, all.da3.rows);
@@ -53,41 +56,44 @@ class Sum {
   Slot<T> scratch_, part_;
 };
 
-template <class T>
+template <class S>
 class LayerGradientsRun {
  public:
-  explicit LayerGradientsRun(const GradientTask<T>& task)
+  using T = Compute<S>;
+
+  explicit LayerGradientsRun(const GradientTask<S>& task)
       : task_(task),
         set_(task.out.set()),
-        trace_(task.observer),
+        trace_(Trace::of_layer(task.observer, is_half_storage<S>)),
         dx_(task.out.dx, set_.dW_Q || set_.dW_K, task.shape.d, task.shape.d, task.in.batch,
             &layout_),
         dy_(task.out.dy, false, task.shape.d, task.shape.dv, task.in.batch, &layout_),
         scaled_x_(task.in, &layout_) {
     if (!set_.dW_Q && !set_.dW_K) return;
     const index_t d = task.shape.d;
-    dw_ =
-        ProductPass<T>(d, d, set_.dk, task.blocks.dw, task.kernels->tile.cols, threads(), &layout_);
+    dw_ = ProductPass<T>(d, d, set_.dk, task.blocks.dw, task.kernels->tile.cols, threads(),
+                         &layout_, factors_of<S>);
   }
 
   Status run() {
     // Which matrices there are decides how much an entry needs; where they are does not.
     T anywhere{};
-    GradientTask<T> task = task_;
+    GradientTask<S> task = task_;
     task.in = entry_of(task_.in, 0);
     task.out.dw_q = task.out.dw_k = {};
     if (dx_.is_needed()) task.out.dx = {&anywhere, task.shape.d, task.shape.d, task.shape.d};
-    const EntryWorkspace<GradientTask<T>> entry_memory(task, gradients_of_entry<T>, &layout_);
+    const EntryWorkspace<GradientTask<S>> entry_memory(task, gradients_of_entry<S>, &layout_);
     if (!entry_memory.status().is_ok()) return entry_memory.status();
     WorkspaceMemory memory;
     const Status allocated = layout_.allocate(task_.memory, &memory);
     if (!allocated.is_ok()) return allocated;
     void* workspace = memory.data();
 
-    const MatrixView<const T> x = scaled_x_.run(trace_, workspace);
+    LayerInputs<S> in = task_.in;
+    scaled_x_.run(trace_, workspace, &in);
     for (index_t b = 0; b < task_.in.batch; ++b) {
       CallerMemory lent = entry_memory.in(workspace);
-      const Status status = run_entry(b, x, workspace, &lent);
+      const Status status = run_entry(b, in, workspace, &lent);
       if (!status.is_ok()) return status;
       dx_.add(trace_, Operand::dX, b, workspace);
       dy_.add(trace_, Operand::dY, b, workspace);
@@ -110,12 +116,11 @@ class LayerGradientsRun {
  private:
   int threads() const { return task_.observer != nullptr ? 1 : task_.threads; }
 
-  Status run_entry(index_t b, const MatrixView<const T>& x, void* workspace,
+  Status run_entry(index_t b, const LayerInputs<S>& in, void* workspace,
                    CallerMemory* memory) const {
     const auto [n, m, d, e, tie, mask] = task_.shape;
-    GradientTask<T> entry = task_;
-    entry.in = entry_of(task_.in, b);
-    entry.in.x = x;
+    GradientTask<S> entry = task_;
+    entry.in = entry_of(in, b);
     entry.d_o = entry_of(task_.d_o, b, n);
     entry.o = entry_of(task_.o, b, n);
     if (task_.lse != nullptr) entry.lse = task_.lse + b * n;
@@ -127,31 +132,101 @@ class LayerGradientsRun {
     return gradients_of_entry(entry);
   }
 
-  void multiply(const char* phase, const Factor<const T>& a, const Factor<const T>& b,
+  void multiply(const char* phase, const Factor<const T>& a, const Factor<const S>& b,
                 Operand operand, const MatrixView<T>& c, void* workspace) const {
     trace_.phase(phase);
     dw_.run(*task_.kernels, trace_, a, b, {operand, c.data, c.stride, 1, false, false}, workspace);
   }
 
-  const GradientTask<T>& task_;
+  const GradientTask<S>& task_;
   GradientSet set_;
   Trace trace_;
   WorkspaceLayout layout_;
   Sum<T> dx_, dy_;
-  ScaledX<T> scaled_x_;
+  ScaledX<S> scaled_x_;
   ProductPass<T> dw_;
 };
 
-}  // namespace
-
-template <class T>
-Status layer_gradients(const GradientTask<T>& task) {
+template <class S>
+Status gradients_in_compute(const GradientTask<S>& task) {
   const GradientSet set = task.out.set();
   if (is_plain(task.in) && !set.dW_Q && !set.dW_K) return gradients_of_entry(task);
-  return LayerGradientsRun<T>(task).run();
+  return LayerGradientsRun<S>(task).run();
+}
+
+// A gradient in f32 and, in 16 bits, what becomes of it.
+template <class S>
+struct RoundedResult {
+  Operand operand;
+  MatrixView<Compute<S>> LayerGradients<Compute<S>, S>::*sums;
+  MatrixView<S> LayerGradients<S>::*rounded;
+  bool by_entry;
+};
+template <class S>
+constexpr RoundedResult<S> rounded_results[] = {
+    {Operand::dX, &LayerGradients<Compute<S>, S>::dx, &LayerGradients<S>::dx, false},
+    {Operand::dY, &LayerGradients<Compute<S>, S>::dy, &LayerGradients<S>::dy, false},
+    {Operand::dA1, &LayerGradients<Compute<S>, S>::da1, &LayerGradients<S>::da1, true},
+    {Operand::dA2, &LayerGradients<Compute<S>, S>::da2, &LayerGradients<S>::da2, true},
+    {Operand::dA3, &LayerGradients<Compute<S>, S>::da3, &LayerGradients<S>::da3, true},
+    {Operand::dA, &LayerGradients<Compute<S>, S>::da, &LayerGradients<S>::da, true},
+    {Operand::dW_Q, &LayerGradients<Compute<S>, S>::dw_q, &LayerGradients<S>::dw_q, false},
+    {Operand::dW_K, &LayerGradients<Compute<S>, S>::dw_k, &LayerGradients<S>::dw_k, false},
+};
+
+// All gradients in f32, in scratch memory, then rounded.
+template <class S>
+Status rounded_gradients(const GradientTask<S>& task) {
+  using T = Compute<S>;
+  constexpr std::size_t count = std::size(rounded_results<S>);
+  WorkspaceLayout layout;
+  std::array<Slot<T>, count> slots;
+  GradientTask<S> inner = task;
+  inner.rounded = {};
+  T anywhere{};
+  for (std::size_t k = 0; k < count; ++k) {
+    const auto& [operand, sums, rounded, by_entry] = rounded_results<S>[k];
+    const MatrixView<S>& result = task.rounded.*rounded;
+    if (result.data == nullptr) continue;
+    slots[k] = layout.add<T>(result.rows * result.cols * (by_entry ? task.in.batch : 1));
+    inner.out.*sums = {&anywhere, result.rows, result.cols, result.cols};
+  }
+  const EntryWorkspace<GradientTask<S>> inner_memory(inner, gradients_in_compute<S>, &layout);
+  if (!inner_memory.status().is_ok()) return inner_memory.status();
+  WorkspaceMemory buffer;
+  const Status allocated = layout.allocate(task.memory, &buffer);
+  if (!allocated.is_ok()) return allocated;
+  CallerMemory lent = inner_memory.in(buffer.data());
+  inner.memory = &lent;
+  for (std::size_t k = 0; k < count; ++k) {
+    MatrixView<T>& sums = inner.out.*rounded_results<S>[k].sums;
+    if (sums.data != nullptr) sums.data = slots[k].in(buffer.data());
+  }
+  const Status status = gradients_in_compute(inner);
+  if (!status.is_ok()) return status;
+  const Trace trace = Trace::of_layer(task.observer, true);
+  for (const auto& [operand, sums, rounded, by_entry] : rounded_results<S>) {
+    MatrixView<S> result = task.rounded.*rounded;
+    if (result.data == nullptr) continue;
+    if (by_entry) result.rows *= task.in.batch;
+    round_result<S>(*task.kernels, trace, operand, inner.out.*sums, result);
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+template <class S>
+Status layer_gradients(const GradientTask<S>& task) {
+  if constexpr (is_half_storage<S>) {
+    if (task.rounded.set() != GradientSet{}) return rounded_gradients(task);
+  }
+  return gradients_in_compute(task);
 }
 
 template Status layer_gradients(const GradientTask<float>&);
 template Status layer_gradients(const GradientTask<double>&);
+template Status layer_gradients(const GradientTask<bf16>&);
+template Status layer_gradients(const GradientTask<f16>&);
 
 }  // namespace ioattn::schedules

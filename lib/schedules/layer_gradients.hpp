@@ -8,14 +8,17 @@ namespace ioattn::schedules {
 
 // A set of gradients, validated, sizes at least 1. Views are of the first entry of a batch, the
 // others follow row by row. An observer makes it sequential.
-template <class T>
+template <class S>
 struct GradientTask {
+  using T = Compute<S>;
   LayerShape shape;
-  LayerInputs<T> in;
-  MatrixView<const T> d_o;  // [n, dv]
-  MatrixView<const T> o;    // [n, dv], of the forward pass
+  LayerInputs<S> in;
+  MatrixView<const S> d_o;  // [n, dv]
+  MatrixView<const S> o;    // [n, dv], of the forward pass
   const T* lse = nullptr;   // [n], of the forward pass
-  LayerGradients<T> out;
+  LayerGradients<T, S> out;
+  // Of operands in 16 bits, instead of those of `out`, of which the weights are taken.
+  LayerGradients<S> rounded;
   GradientBlocks blocks;
   const kernels::KernelTable<T>* kernels = nullptr;
   int threads = 1;
@@ -25,9 +28,10 @@ struct GradientTask {
 
 // Entry by entry; dX and dY are summed in ascending order of the entries, in phase "batch", dW_Q
 // and dW_K are products of the sum. A scale is taken into a copy of X and, at the end, into dX, in
-// phase "scale". The only failures are of memory; outputs are untouched then. Cost:
+// phase "scale". Results that are rounded are made in f32 and become 16 bits at the end, in phase
+// "round". The only failures are of memory; outputs are untouched then. Cost:
 // theory::gradients_cost.
-template <class T>
-Status layer_gradients(const GradientTask<T>& task);
+template <class S>
+Status layer_gradients(const GradientTask<S>& task);
 
 }  // namespace ioattn::schedules

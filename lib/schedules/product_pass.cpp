@@ -5,6 +5,11 @@
 #include "parallel/parallel.hpp"
 
 namespace ioattn::schedules {
+namespace {
+
+Range from_0(const Range& range) { return Range(range.size(), range.size()); }
+
+}  // namespace
 
 ProductBlocks cut_blocks(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks, index_t nr,
                          int threads) {
@@ -22,7 +27,7 @@ ProductBlocks cut_blocks(index_t n1, index_t k, index_t n2, const ProductBlocks&
 
 template <class T>
 ProductPass<T>::ProductPass(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks,
-                            index_t nr, int threads, WorkspaceLayout* layout)
+                            index_t nr, int threads, WorkspaceLayout* layout, Factors factors)
     : n1_(n1),
       k_(k),
       n2_(n2),
@@ -34,20 +39,31 @@ ProductPass<T>::ProductPass(index_t n1, index_t k, index_t n2, const ProductBloc
                         pack_elements(1, blocks_.depth, blocks_.cols, nr)),
                index_t(AlignedBuffer::alignment));
   pack_ = layout->add<T>(pack_elements_ * threads);
+  if (factors == Factors::native) return;
+  const auto whole_lines = [](index_t elements) {
+    return round_up(elements, index_t(AlignedBuffer::alignment));
+  };
+  a_elements_ = whole_lines(blocks_.rows * (blocks_.keep_a ? k : blocks_.depth));
+  b_elements_ = whole_lines(blocks_.depth * blocks_.cols);
+  a_ = layout->add<T>(a_elements_ * threads);
+  b_ = layout->add<T>(b_elements_ * threads);
 }
 
 template <class T>
+template <class A, class B>
 void ProductPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                         const Factor<const T>& a, const Factor<const T>& b, const Factor<T>& c,
+                         const Factor<const A>& a, const Factor<const B>& b, const Factor<T>& c,
                          void* workspace, bool accumulate, const TileHook* hook) const {
   parallel::Dispenser blocks;
   const index_t count = ceil_div(n1_, blocks_.rows);
   auto body = [&](int worker) {
-    T* pack = pack_.in(workspace) + worker * pack_elements_;
+    const Scratch scratch = {pack_.in(workspace) + worker * pack_elements_,
+                             a_.in(workspace) + worker * a_elements_,
+                             b_.in(workspace) + worker * b_elements_};
     for (index_t block = blocks.take(); block < count; block = blocks.take()) {
       const Range i(block * blocks_.rows, n1_, blocks_.rows);
       if (hook != nullptr) hook->begin_rows(worker, i);
-      rows(kernels, trace, a, b, c, i, pack, accumulate, hook, worker);
+      rows(kernels, trace, a, b, c, i, scratch, accumulate, hook, worker);
       if (hook != nullptr) hook->end_rows(worker, i);
     }
   };
@@ -55,16 +71,21 @@ void ProductPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace& tr
 }
 
 template <class T>
+template <class A, class B>
 void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                          const Factor<const T>& a, const Factor<const T>& b, const Factor<T>& c,
-                          const Range& i, T* pack, bool accumulate, const TileHook* hook,
-                          int worker) const {
-  const Range all(k_, k_);
+                          const Factor<const A>& a, const Factor<const B>& b, const Factor<T>& c,
+                          const Range& i, const Scratch& scratch, bool accumulate,
+                          const TileHook* hook, int worker) const {
+  const Range all(k_, k_), row = from_0(i);
   // Rows of A that are SIMD lanes and stay are packed once.
   const bool packed_once = blocks_.keep_a && c.col_stride != 1 && !elementwise_;
-  Panels<T> kept{};
-  if (blocks_.keep_a) trace.read(a.block(i, all));
-  if (packed_once) kept = lane_panels(kernels, transposed(a), all, i, pack);
+  Factor<const T> kept{};
+  Panels<T> panels{};
+  if (blocks_.keep_a) {
+    trace.read(a.block(i, all));
+    kept = in_compute(kernels, a, i, all, scratch.a);
+  }
+  if (packed_once) panels = lane_panels(kernels, transposed(kept), all, row, scratch.pack);
   for (Range j(n2_, blocks_.cols); j; j.next()) {
     if (accumulate) {
       trace.read(c.block(i, j));
@@ -75,11 +96,17 @@ void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& t
       const bool add = accumulate || q.begin > 0;
       if (!blocks_.keep_a) trace.read(a.block(i, q));
       trace.read(b.block(q, j));
+      const Range term = from_0(q), col = from_0(j);
+      const Factor<const T> right = in_compute(kernels, b, q, j, scratch.b);
+      const Factor<T> tile = part_from(c, i.begin, j.begin);
       if (packed_once) {
-        const Panels<T> panels = {kept.data + q.begin * kept.row, kept.panel, kept.row};
-        multiply_panels(kernels, transposed(b), panels, transposed_result(c), j, q, i, add);
+        const Panels<T> left = {panels.data + q.begin * panels.row, panels.panel, panels.row};
+        multiply_panels(kernels, transposed(right), left, transposed_result(tile), col, term, row,
+                        add);
       } else {
-        multiply_part(elementwise_, kernels, a, b, c, i, q, j, add, pack);
+        const Factor<const T> left =
+            blocks_.keep_a ? part_from(kept, 0, q.begin) : in_compute(kernels, a, i, q, scratch.a);
+        multiply_part(elementwise_, kernels, left, right, tile, row, term, col, add, scratch.pack);
       }
       if (!blocks_.keep_a) trace.remove(a.block(i, q));
       trace.remove(b.block(q, j));
@@ -92,5 +119,19 @@ void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& t
 
 template class ProductPass<float>;
 template class ProductPass<double>;
+
+#define IOATTN_INSTANTIATE(T, A, B)                                                 \
+  template void ProductPass<T>::run(const kernels::KernelTable<T>&, const Trace&,   \
+                                    const Factor<const A>&, const Factor<const B>&, \
+                                    const Factor<T>&, void*, bool, const TileHook*) const
+IOATTN_INSTANTIATE(float, float, float);
+IOATTN_INSTANTIATE(double, double, double);
+IOATTN_INSTANTIATE(float, bf16, bf16);
+IOATTN_INSTANTIATE(float, bf16, float);
+IOATTN_INSTANTIATE(float, float, bf16);
+IOATTN_INSTANTIATE(float, f16, f16);
+IOATTN_INSTANTIATE(float, f16, float);
+IOATTN_INSTANTIATE(float, float, f16);
+#undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules

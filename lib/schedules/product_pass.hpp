@@ -31,6 +31,12 @@ class TileHook {
   virtual void end_rows(int /*worker*/, const Range& /*rows*/) const {}
 };
 
+// Whether a factor of a product may be stored in 16 bits: blocks of it then become f32 as they are
+// read.
+enum class Factors : std::uint8_t { native, in_16_bits };
+template <class S>
+constexpr Factors factors_of = is_half_storage<S> ? Factors::in_16_bits : Factors::native;
+
 // C[n1 x n2] (+)= A[n1 x k] B[k x n2] through memory: tiles of C stay in fast memory one after the
 // other, blocks of A and B are read past them; with keep_a the rows of A stay as well. Threads own
 // rows of C, so that no sum depends on their number. Cost: theory::product_cost.
@@ -39,24 +45,31 @@ class ProductPass {
  public:
   ProductPass() = default;
   ProductPass(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks, index_t nr,
-              int threads, WorkspaceLayout* layout);
+              int threads, WorkspaceLayout* layout, Factors factors = Factors::native);
 
-  // With `accumulate` C is read and added to. All three factors have the sizes given before.
-  void run(const kernels::KernelTable<T>& kernels, const Trace& trace, const Factor<const T>& a,
-           const Factor<const T>& b, const Factor<T>& c, void* workspace, bool accumulate = false,
+  // With `accumulate` C is read and added to. All three factors have the sizes given before. A and
+  // B are of T or, if that was said, of 16 bits.
+  template <class A, class B>
+  void run(const kernels::KernelTable<T>& kernels, const Trace& trace, const Factor<const A>& a,
+           const Factor<const B>& b, const Factor<T>& c, void* workspace, bool accumulate = false,
            const TileHook* hook = nullptr) const;
 
  private:
-  void rows(const kernels::KernelTable<T>& kernels, const Trace& trace, const Factor<const T>& a,
-            const Factor<const T>& b, const Factor<T>& c, const Range& i, T* pack, bool accumulate,
-            const TileHook* hook, int worker) const;
+  // Memory of a worker.
+  struct Scratch {
+    T *pack, *a, *b;  // a, b: blocks that became f32
+  };
+  template <class A, class B>
+  void rows(const kernels::KernelTable<T>& kernels, const Trace& trace, const Factor<const A>& a,
+            const Factor<const B>& b, const Factor<T>& c, const Range& i, const Scratch& scratch,
+            bool accumulate, const TileHook* hook, int worker) const;
 
   index_t n1_ = 0, k_ = 0, n2_ = 0;
   ProductBlocks blocks_;
   bool elementwise_ = false;
   int threads_ = 1;
-  index_t pack_elements_ = 0;
-  Slot<T> pack_;
+  index_t pack_elements_ = 0, a_elements_ = 0, b_elements_ = 0;
+  Slot<T> pack_, a_, b_;
 };
 
 }  // namespace ioattn::schedules

@@ -2,22 +2,31 @@
 
 #include <algorithm>
 
+#include "schedules/delta_pass.hpp"
 #include "schedules/memory_moves.hpp"
 
 namespace ioattn::schedules::row_stream {
 namespace {
 
 // delta of the rows in o, whose lanes may span several sub-blocks.
-template <class T>
-void set_delta(const QueryLayout& layout, const BackwardTask<T>& task, const Range& o,
-               index_t first_row, T* delta) {
+template <class S>
+void set_delta(const QueryLayout& layout, const BackwardTask<S>& task, const Range& o,
+               index_t first_row, Compute<S>* delta) {
+  using T = Compute<S>;
   for (index_t row = o.begin; row < o.end;) {
     const index_t local = row - first_row;
     const index_t in_sub = local % layout.rho;
     const index_t count = std::min(o.end - row, layout.rho - in_sub);
     T* lanes = delta + layout.lane_offset(local - in_sub) + in_sub;
-    task.kernels->row_dot(count, task.shape.dv, task.o.row(row), task.o.stride, task.d_o.row(row),
-                          task.d_o.stride, lanes);
+    if constexpr (is_half_storage<S>) {
+      fill_words(*task.kernels, lanes, count, T(0));
+      const Range all(task.shape.dv, task.shape.dv);
+      for (Range part(row, row + count, rows_at_once); part; part.next())
+        add_row_products(*task.kernels, task.o, task.d_o, part, all, lanes + (part.begin - row));
+    } else {
+      task.kernels->row_dot(count, task.shape.dv, task.o.row(row), task.o.stride, task.d_o.row(row),
+                            task.d_o.stride, lanes);
+    }
     row += count;
     if (row == o.end || in_sub + count == layout.rho) {
       fill_words(*task.kernels, lanes + count, layout.sub_lanes() - in_sub - count, T(0));
@@ -27,9 +36,9 @@ void set_delta(const QueryLayout& layout, const BackwardTask<T>& task, const Ran
 
 }  // namespace
 
-template <class T>
-void make_delta(const Trace& trace, const QueryLayout& layout, const BackwardTask<T>& task,
-                const Range& rows, T* delta) {
+template <class S>
+void make_delta(const Trace& trace, const QueryLayout& layout, const BackwardTask<S>& task,
+                const Range& rows, Compute<S>* delta) {
   trace.create({Operand::delta, rows.begin, 0, rows.size(), 1});
   for (Range o(rows.begin, rows.end, task.blocks.o); o; o.next()) {
     const Block streamed = {Operand::O, o.begin, 0, o.size(), task.shape.dv};
@@ -39,16 +48,20 @@ void make_delta(const Trace& trace, const QueryLayout& layout, const BackwardTas
   }
 }
 
-template <class T>
-void project_gradients(const Trace& trace, const QueryLayout& layout, const BackwardTask<T>& task,
-                       const Range& rows, const T* d_o_panels, T* g_panels) {
+template <class S>
+void project_gradients(const Trace& trace, const QueryLayout& layout, const BackwardTask<S>& task,
+                       const Range& rows, const Compute<S>* d_o_panels, Compute<S>* g_panels,
+                       Compute<S>* copy) {
   const index_t d = task.shape.d, e = task.shape.dv;
+  const Range all(e, e);
   trace.create({Operand::G, rows.begin, 0, rows.size(), d});
   for (Range y(d, task.blocks.w); y; y.next()) {
     const Block streamed = {Operand::Y, y.begin, 0, y.size(), e};
     trace.read(streamed);
-    multiply_rows(*task.kernels, layout, rows.size(), d_o_panels, e,
-                  transposed(factor(Operand::Y, task.in.y)), y, d, g_panels);
+    multiply_rows(
+        *task.kernels, layout, rows.size(), d_o_panels, e,
+        transposed(in_compute(*task.kernels, factor(Operand::Y, task.in.y), y, all, copy)), y, d,
+        g_panels);
     trace.remove(streamed);
   }
 }
@@ -63,15 +76,19 @@ void load_lanes(const kernels::KernelTable<T>& kernels, const QueryLayout& layou
   }
 }
 
-#define IOATTN_INSTANTIATE(T)                                                                      \
-  template void make_delta(const Trace&, const QueryLayout&, const BackwardTask<T>&, const Range&, \
-                           T*);                                                                    \
-  template void project_gradients(const Trace&, const QueryLayout&, const BackwardTask<T>&,        \
-                                  const Range&, const T*, T*);                                     \
-  template void load_lanes(const kernels::KernelTable<T>&, const QueryLayout&, const T*,           \
-                           const Range&, T*)
+#define IOATTN_INSTANTIATE(S)                                                                      \
+  template void make_delta(const Trace&, const QueryLayout&, const BackwardTask<S>&, const Range&, \
+                           Compute<S>*);                                                           \
+  template void project_gradients(const Trace&, const QueryLayout&, const BackwardTask<S>&,        \
+                                  const Range&, const Compute<S>*, Compute<S>*, Compute<S>*)
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);
+IOATTN_INSTANTIATE(bf16);
+IOATTN_INSTANTIATE(f16);
 #undef IOATTN_INSTANTIATE
+template void load_lanes(const kernels::KernelTable<float>&, const QueryLayout&, const float*,
+                         const Range&, float*);
+template void load_lanes(const kernels::KernelTable<double>&, const QueryLayout&, const double*,
+                         const Range&, double*);
 
 }  // namespace ioattn::schedules::row_stream

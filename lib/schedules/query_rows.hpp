@@ -6,14 +6,16 @@
 namespace ioattn::schedules::row_stream {
 
 // delta_I = rowsum(O_I o dO_I) becomes resident while O streams by o rows; dO_I is.
-template <class T>
-void make_delta(const Trace& trace, const QueryLayout& layout, const BackwardTask<T>& task,
-                const Range& rows, T* delta);
+template <class S>
+void make_delta(const Trace& trace, const QueryLayout& layout, const BackwardTask<S>& task,
+                const Range& rows, Compute<S>* delta);
 
-// G_I = dO_I Y^T, transposed in panels, becomes resident while Y streams by w rows.
-template <class T>
-void project_gradients(const Trace& trace, const QueryLayout& layout, const BackwardTask<T>& task,
-                       const Range& rows, const T* d_o_panels, T* g_panels);
+// G_I = dO_I Y^T, transposed in panels, becomes resident while Y streams by w rows. Y in 16 bits is
+// copied.
+template <class S>
+void project_gradients(const Trace& trace, const QueryLayout& layout, const BackwardTask<S>& task,
+                       const Range& rows, const Compute<S>* d_o_panels, Compute<S>* g_panels,
+                       Compute<S>* copy = nullptr);
 
 // A vector over the rows as the lanes of their panels.
 template <class T>

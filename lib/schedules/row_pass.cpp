@@ -9,10 +9,10 @@
 
 namespace ioattn::schedules::row_stream {
 
-template <class T>
-RowPassMemory<T> memory_of(const StoredProducts<T>& products, const RowPassKind& kind,
-                           void* workspace) {
-  RowPassMemory<T> memory;
+template <class S>
+RowPassMemory<S, Compute<S>> memory_of(const StoredProducts<S>& products, const RowPassKind& kind,
+                                       void* workspace) {
+  RowPassMemory<S, Compute<S>> memory;
   if (kind.stored_s) memory.s = products.s(workspace);
   if (kind.stored_g) memory.g = products.g(workspace);
   if (kind.values == RowPassKind::Values::h) memory.h = products.h(workspace);
@@ -21,9 +21,9 @@ RowPassMemory<T> memory_of(const StoredProducts<T>& products, const RowPassKind&
   return memory;
 }
 
-template <class S>
-RowPass<S>::RowPass(const BackwardTask<S>& task, const RowPassKind& kind, const Workers& workers,
-                    WorkspaceLayout* layout)
+template <class S, class P>
+RowPass<S, P>::RowPass(const BackwardTask<S>& task, const RowPassKind& kind, const Workers& workers,
+                       WorkspaceLayout* layout)
     : task_(task),
       kind_(kind),
       threads_(workers.count),
@@ -39,8 +39,9 @@ RowPass<S>::RowPass(const BackwardTask<S>& task, const RowPassKind& kind, const 
       r_(rows_per_block(task.shape, task.blocks, workers.per_head)),
       c_(std::min(task.blocks.c, m_)),
       layout_{std::min(task.blocks.rho, r_), nr_},
+      value_width_(kind.values == Values::h ? e_ : d_),
       stride_(padded_stride(width_, nr_)),
-      value_stride_(padded_stride(e_, nr_)),
+      value_stride_(padded_stride(value_width_, nr_)),
       tile_stride_(padded_stride(layout_.sub_lanes(), nr_)) {
   const index_t lanes = layout_.lanes(r_);
   worker_.s = workers_.add<T>(lanes * width_);
@@ -56,15 +57,20 @@ RowPass<S>::RowPass(const BackwardTask<S>& task, const RowPassKind& kind, const 
   worker_.u.count = u_words;
   worker_.g = workers_.add<T>(kind.values == Values::g ? lanes * d_ : 0);
   worker_.key = workers_.add<T>(c_ * stride_);
-  worker_.value = workers_.add<T>(is_half_storage<S> ? c_ * value_stride_ : 0);
+  worker_.value = workers_.add<T>(is_half_storage<S> && streams_values() ? c_ * value_stride_ : 0);
   worker_.tile = workers_.add<T>(kind.first_col > 0 ? 0 : c_ * tile_stride_);
+  if (is_half_storage<S> && !kind.stored_u) {
+    const Blocks& blocks = task.blocks;
+    worker_.copy = workers_.add<T>(
+        std::max(std::min(blocks.w, d_) * std::max(d_, e_), layout_.rho * std::min(blocks.a, d_)));
+  }
   worker_.lse = workers_.add<T>(lanes);
   worker_.delta = workers_.add<T>(lanes);
   all_workers_ = layout->add<std::byte>(workers_.bytes() * workers.count);
 }
 
-template <class S>
-void RowPass<S>::run(const Trace& trace, const RowPassMemory<S>& memory, void* workspace) const {
+template <class S, class P>
+void RowPass<S, P>::run(const Trace& trace, const Memory& memory, void* workspace) const {
   parallel::Dispenser blocks;
   parallel::OrderedGate gate;
   const index_t count = block_count();
@@ -78,30 +84,30 @@ void RowPass<S>::run(const Trace& trace, const RowPassMemory<S>& memory, void* w
       const Work work = {trace, task_, memory, local(worker, workspace), Range(block * r_, n_, r_)};
       make_u(work);
       gate.wait_for(block);
-      if constexpr (!is_half_storage<S>) add_to_dx(work);
+      add_to_dx(work);
       gate.pass(block);
     }
   };
   parallel::run(threads_, body);
 }
 
-template <class S>
-void RowPass<S>::begin(int worker, void* workspace) const {
+template <class S, class P>
+void RowPass<S, P>::begin(int worker, void* workspace) const {
   // The padding of the rows is read as lanes.
   fill_words(kernels_, worker_.key.in(local(worker, workspace)), worker_.key.count, T(0));
 }
 
-template <class S>
-void RowPass<S>::run_block(const Trace& trace, const BackwardTask<S>& operands,
-                           const RowPassMemory<S>& memory, index_t block, int worker,
-                           void* workspace) const {
+template <class S, class P>
+void RowPass<S, P>::run_block(const Trace& trace, const BackwardTask<S>& operands,
+                              const Memory& memory, index_t block, int worker,
+                              void* workspace) const {
   const Work work = {trace, operands, memory, local(worker, workspace), Range(block * r_, n_, r_)};
   make_u(work);
   if (kind_.makes_u) write_u(work);
 }
 
-template <class S>
-void RowPass<S>::make_u(const Work& work) const {
+template <class S, class P>
+void RowPass<S, P>::make_u(const Work& work) const {
   const Trace& trace = work.trace;
   make_resident(work);
   const bool clears = mask_.hides() && !work.memory.add_to_d_bias;
@@ -118,10 +124,9 @@ void RowPass<S>::make_u(const Work& work) const {
 }
 
 // U_I += p A2_J, a score tile of rho queries at a time.
-template <class S>
-void RowPass<S>::stream_keys(const Work& work, const Range& keys) const {
+template <class S, class P>
+void RowPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   const Trace& trace = work.trace;
-  const bool streams_values = kind_.values != Values::q && !tied_;
   const Block values =
       kind_.values == Values::h ? rows_of(Operand::h, keys, e_) : rows_of(Operand::A3, keys, d_);
   const bool has_bias = work.memory.bias.data != nullptr;
@@ -129,10 +134,9 @@ void RowPass<S>::stream_keys(const Work& work, const Range& keys) const {
   trace.read(inner_rows(Operand::A2, keys));
   load_rows(kernels_, work.task.in.a2.at(keys.begin, kind_.first_col), work.task.in.a2.stride,
             keys.size(), width_, key, stride_);
-  if (streams_values) trace.read(values);
-  if constexpr (is_half_storage<S>) {
-    load_rows(kernels_, work.memory.h.row(keys.begin), work.memory.h.stride, keys.size(), e_,
-              worker_.value.in(work.local), value_stride_);
+  if (streams_values()) {
+    trace.read(values);
+    if constexpr (is_half_storage<S>) load_values(work, keys);
   }
 
   for (Range sub(work.rows.size(), layout_.rho); sub; sub.next()) {
@@ -162,14 +166,27 @@ void RowPass<S>::stream_keys(const Work& work, const Range& keys) const {
     if (kind_.first_col > 0) trace.write(block);
     trace.remove(block);
   }
-  if (streams_values) trace.remove(values);
+  if (streams_values()) trace.remove(values);
   trace.remove(inner_rows(Operand::A2, keys));
 }
 
+template <class S, class P>
+void RowPass<S, P>::load_values(const Work& work, const Range& keys) const {
+  const auto load = [&](const auto& all) {
+    load_rows(kernels_, all.row(keys.begin), all.stride, keys.size(), value_width_,
+              worker_.value.in(work.local), value_stride_);
+  };
+  if (kind_.values == Values::h) {
+    load(work.memory.h);
+  } else {
+    load(work.task.in.a3);
+  }
+}
+
 // The tile becomes p = f o (q - delta) of a part of the keys that stream.
-template <class S>
-void RowPass<S>::make_weights(const Work& work, const Range& streamed, const Range& keys,
-                              const Range& sub, const kernels::ScoreTile<T>& tile) const {
+template <class S, class P>
+void RowPass<S, P>::make_weights(const Work& work, const Range& streamed, const Range& keys,
+                                 const Range& sub, const kernels::ScoreTile<T>& tile) const {
   const MatrixView<const T> key = {
       worker_.key.in(work.local) + (keys.begin - streamed.begin) * stride_, keys.size(), width_,
       stride_};
@@ -198,8 +215,10 @@ void RowPass<S>::make_weights(const Work& work, const Range& streamed, const Ran
   const bool h_form = kind_.values == Values::h;
   MatrixView<const T> value = key;
   if constexpr (is_half_storage<S>) {
-    value = {worker_.value.in(work.local) + (keys.begin - streamed.begin) * value_stride_,
-             keys.size(), e_, value_stride_};
+    if (!tied_) {
+      value = {worker_.value.in(work.local) + (keys.begin - streamed.begin) * value_stride_,
+               keys.size(), value_width_, value_stride_};
+    }
   } else if (!tied_) {
     const MatrixView<const T>& source = h_form ? work.memory.h : work.task.in.a3;
     value = {source.row(keys.begin), keys.size(), source.cols, source.stride};
@@ -212,9 +231,9 @@ void RowPass<S>::make_weights(const Work& work, const Range& streamed, const Ran
   kernels_.product(q);
 }
 
-template <class S>
-void RowPass<S>::add_to_u(const Work& work, const Range& streamed, const Range& keys,
-                          const Range& sub, const kernels::ScoreTile<T>& weights) const {
+template <class S, class P>
+void RowPass<S, P>::add_to_u(const Work& work, const Range& streamed, const Range& keys,
+                             const Range& sub, const kernels::ScoreTile<T>& weights) const {
   kernels::Product<T> p;
   p.rows = sub.size();
   p.cols = width_;
@@ -234,9 +253,9 @@ void RowPass<S>::add_to_u(const Work& work, const Range& streamed, const Range& 
   masked_product(kernels_, p, mask_, Range(first, first + sub.size(), sub.size()), keys);
 }
 
-template <class S>
-void RowPass<S>::add_to_d_bias(const Work& work, const Range& queries, const Range& keys,
-                               const kernels::ScoreTile<T>& weights) const {
+template <class S, class P>
+void RowPass<S, P>::add_to_d_bias(const Work& work, const Range& queries, const Range& keys,
+                                  const kernels::ScoreTile<T>& weights) const {
   if (!is_full(mask_, interval_of(queries), interval_of(keys))) {
     hide(kernels_, mask_, queries, keys, T(0), weights.data, weights.stride);
   }
@@ -245,16 +264,16 @@ void RowPass<S>::add_to_d_bias(const Work& work, const Range& queries, const Ran
                work.memory.d_bias);
 }
 
-template <class S>
+template <class S, class P>
 template <class Result>
-void RowPass<S>::store_u(const Work& work, const MatrixView<Result>& result) const {
+void RowPass<S, P>::store_u(const Work& work, const MatrixView<Result>& result) const {
   store_rows(kernels_, worker_.u.in(work.local), stride_, work.rows.size(), width_,
              work.memory.scale, work.memory.accumulate_u,
              result.at(work.rows.begin, kind_.first_col), result.stride);
 }
 
-template <class S>
-void RowPass<S>::write_u(const Work& work) const {
+template <class S, class P>
+void RowPass<S, P>::write_u(const Work& work) const {
   const Trace& trace = work.trace;
   const Block made = inner_rows(Operand::U, work.rows);
   const Block written = work.memory.accumulate_u ? rows_of(Operand::dQ, work.rows, width_) : made;
@@ -275,61 +294,70 @@ void RowPass<S>::write_u(const Work& work) const {
 }
 
 // dX += A1_I^T U_I, one term of the sum per sub-block of rows.
-template <class S>
-void RowPass<S>::add_to_dx(const Work& work) const {
-  if constexpr (!is_half_storage<S>) {
-    const Range& rows = work.rows;
-    const Interval seeing = seeing_queries(work.task.shape);
-    const T* u = worker_.u.in(work.local);
-    const Block a1 = rows_of(Operand::A1, rows, d_);
-    work.trace.read(a1);
-    for (Range k(d_, work.task.blocks.a); k; k.next()) {
-      for (Range l(d_, work.task.blocks.b); l; l.next()) {
-        const Block tile = {Operand::dX, k.begin, l.begin, k.size(), l.size()};
-        if (rows.begin == 0) {
-          work.trace.create(tile);
-        } else {
-          work.trace.read(tile);
-        }
-        for (Range sub(rows.size(), layout_.rho); sub; sub.next()) {
-          // Rows that see no key are left out, whatever they hold.
-          const index_t first = std::max(rows.begin + sub.begin, seeing.begin);
-          const index_t last = std::min(rows.begin + sub.end, seeing.end);
-          kernels::Product<T> p;
-          p.rows = k.size();
-          p.cols = l.size();
-          p.depth = std::max<index_t>(last - first, 0);
-          p.a = work.task.in.a1.at(first, k.begin);
-          p.a_row = 1;
-          p.a_depth = work.task.in.a1.stride;
-          p.b = u + (first - rows.begin) * stride_ + l.begin;
-          p.b_panel = nr_;
-          p.b_row = stride_;
-          p.c = work.task.dx.at(k.begin, l.begin);
-          p.c_panel = nr_;
-          p.c_row = work.task.dx.stride;
-          p.accumulate = rows.begin + sub.begin > 0;
-          kernels_.product(p);
-        }
-        work.trace.write_and_remove(tile);
+template <class S, class P>
+void RowPass<S, P>::add_to_dx(const Work& work) const {
+  const Range& rows = work.rows;
+  const Interval seeing = seeing_queries(work.task.shape);
+  const T* u = worker_.u.in(work.local);
+  const Factor<const S> all = factor(Operand::A1, work.task.in.a1);
+  const Block a1 = rows_of(Operand::A1, rows, d_);
+  work.trace.read(a1);
+  for (Range k(d_, work.task.blocks.a); k; k.next()) {
+    for (Range l(d_, work.task.blocks.b); l; l.next()) {
+      const Block tile = {Operand::dX, k.begin, l.begin, k.size(), l.size()};
+      if (rows.begin == 0) {
+        work.trace.create(tile);
+      } else {
+        work.trace.read(tile);
       }
+      for (Range sub(rows.size(), layout_.rho); sub; sub.next()) {
+        // Rows that see no key are left out, whatever they hold.
+        const index_t first = std::max(rows.begin + sub.begin, seeing.begin);
+        const index_t last = std::max(std::min(rows.begin + sub.end, seeing.end), first);
+        const Factor<const T> part = in_compute(kernels_, all, Range(first, last, last - first), k,
+                                                worker_.copy.in(work.local));
+        kernels::Product<T> p;
+        p.rows = k.size();
+        p.cols = l.size();
+        p.depth = last - first;
+        p.a = part.data;
+        p.a_row = part.col_stride;
+        p.a_depth = part.row_stride;
+        p.b = u + (first - rows.begin) * stride_ + l.begin;
+        p.b_panel = nr_;
+        p.b_row = stride_;
+        p.c = work.task.dx.at(k.begin, l.begin);
+        p.c_panel = nr_;
+        p.c_row = work.task.dx.stride;
+        p.accumulate = rows.begin + sub.begin > 0;
+        kernels_.product(p);
+      }
+      work.trace.write_and_remove(tile);
     }
-    work.trace.remove(a1);
-    work.trace.remove(inner_rows(Operand::U, rows));
   }
+  work.trace.remove(a1);
+  work.trace.remove(inner_rows(Operand::U, rows));
 }
 
 // What stays is defined in row_pass_rows.cpp, which instantiates these members.
-template RowPassMemory<float> memory_of(const StoredProducts<float>&, const RowPassKind&, void*);
-template RowPassMemory<double> memory_of(const StoredProducts<double>&, const RowPassKind&, void*);
+#define IOATTN_INSTANTIATE(S, P)                                                              \
+  template RowPass<S, P>::RowPass(const BackwardTask<S>&, const RowPassKind&, const Workers&, \
+                                  WorkspaceLayout*);                                          \
+  template void RowPass<S, P>::run(const Trace&, const RowPassMemory<S, P>&, void*) const;    \
+  template void RowPass<S, P>::begin(int, void*) const;                                       \
+  template void RowPass<S, P>::run_block(const Trace&, const BackwardTask<S>&,                \
+                                         const RowPassMemory<S, P>&, index_t, int, void*) const
+IOATTN_INSTANTIATE(float, float);
+IOATTN_INSTANTIATE(double, double);
+IOATTN_INSTANTIATE(bf16, bf16);
+IOATTN_INSTANTIATE(f16, f16);
+IOATTN_INSTANTIATE(bf16, float);
+IOATTN_INSTANTIATE(f16, float);
+#undef IOATTN_INSTANTIATE
 
-#define IOATTN_INSTANTIATE(S)                                                              \
-  template RowPass<S>::RowPass(const BackwardTask<S>&, const RowPassKind&, const Workers&, \
-                               WorkspaceLayout*);                                          \
-  template void RowPass<S>::run(const Trace&, const RowPassMemory<S>&, void*) const;       \
-  template void RowPass<S>::begin(int, void*) const;                                       \
-  template void RowPass<S>::run_block(const Trace&, const BackwardTask<S>&,                \
-                                      const RowPassMemory<S>&, index_t, int, void*) const
+#define IOATTN_INSTANTIATE(S)                                                                   \
+  template RowPassMemory<S, Compute<S>> memory_of(const StoredProducts<S>&, const RowPassKind&, \
+                                                  void*)
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);
 IOATTN_INSTANTIATE(bf16);

@@ -26,14 +26,14 @@ struct RowPassKind {
   index_t first_col = 0;
 };
 
-// What a pass finds in memory, where its kind says so. In 16 bits: S, h, the bias and, unless u has
-// data, rounded_u.
-template <class S>
+// What a pass finds in memory, where its kind says so. P: of the products S, G and h, which of SDPA
+// are operands. In 16 bits are the bias and, unless u has data, rounded_u.
+template <class S, class P = S>
 struct RowPassMemory {
   using T = Compute<S>;
-  MatrixView<const S> s;     // [n, d]
-  MatrixView<const T> g;     // [n, d]
-  MatrixView<const S> h;     // [m, dv]
+  MatrixView<const P> s;     // [n, d]
+  MatrixView<const P> g;     // [n, d]
+  MatrixView<const P> h;     // [m, dv]
   const T* delta = nullptr;  // [n]
   MatrixView<T> q, p;        // transposed: [m, n]
   MatrixView<T> u;           // [n, d]
@@ -45,30 +45,30 @@ struct RowPassMemory {
   MatrixView<T> d_bias;       // [n, m]; null data: not wanted
   bool add_to_d_bias = false;
 };
-template <class T>
-RowPassMemory<T> memory_of(const StoredProducts<T>& products, const RowPassKind& kind,
-                           void* workspace);
+template <class S>
+RowPassMemory<S, Compute<S>> memory_of(const StoredProducts<S>& products, const RowPassKind& kind,
+                                       void* workspace);
 
 // U = p A2 with p = f o (q - delta), f = exp(S A2^T - LSE): rows of S and U, and of G or dO if q is
 // made, stay; keys and values stream once per row block. U_I is written, or goes into
-// dX += A1_I^T U_I. Threads own row blocks. With operands in 16 bits S, delta and U are stored and
-// values are h.
-template <class S>
+// dX += A1_I^T U_I. Threads own row blocks.
+template <class S, class P = S>
 class RowPass {
  public:
   using T = Compute<S>;
+  using Memory = RowPassMemory<S, P>;
 
   RowPass(const BackwardTask<S>& task, const RowPassKind& kind, const Workers& workers,
           WorkspaceLayout* layout);
-  void run(const Trace& trace, const RowPassMemory<S>& memory, void* workspace) const;
+  void run(const Trace& trace, const Memory& memory, void* workspace) const;
 
   // Row block by row block, where U is stored, for any operands of the task's shape: what passes
   // over several heads are made of. A worker calls `begin` before its first block.
   index_t block_count() const { return ceil_div(n_, r_); }
   index_t block_rows() const { return r_; }
   void begin(int worker, void* workspace) const;
-  void run_block(const Trace& trace, const BackwardTask<S>& operands,
-                 const RowPassMemory<S>& memory, index_t block, int worker, void* workspace) const;
+  void run_block(const Trace& trace, const BackwardTask<S>& operands, const Memory& memory,
+                 index_t block, int worker, void* workspace) const;
 
  private:
   using Values = RowPassKind::Values;
@@ -76,7 +76,7 @@ class RowPass {
   struct Work {
     const Trace& trace;
     const BackwardTask<S>& task;
-    const RowPassMemory<S>& memory;
+    const Memory& memory;
     void* local;
     Range rows;
   };
@@ -92,6 +92,7 @@ class RowPass {
     return kind_.values == Values::h || (kind_.values == Values::g && !kind_.stored_g) ||
            !kind_.stored_delta;
   }
+  bool streams_values() const { return kind_.values != Values::q && !tied_; }
 
   // row_pass_rows.cpp: what stays per row block.
   void make_resident(const Work& work) const;
@@ -101,6 +102,7 @@ class RowPass {
   // row_pass.cpp: what streams.
   void make_u(const Work& work) const;
   void stream_keys(const Work& work, const Range& keys) const;
+  void load_values(const Work& work, const Range& keys) const;  // that have 16 bits
   void make_weights(const Work& work, const Range& streamed, const Range& keys, const Range& sub,
                     const kernels::ScoreTile<T>& tile) const;
   void add_to_u(const Work& work, const Range& streamed, const Range& keys, const Range& sub,
@@ -122,6 +124,7 @@ class RowPass {
   bool tied_;  // A2 serves as A3
   index_t r_, c_;
   QueryLayout layout_;
+  index_t value_width_;                          // of h or A3
   index_t stride_, value_stride_, tile_stride_;  // of keys and U; of a score tile
 
   WorkspaceLayout workers_;
@@ -131,8 +134,9 @@ class RowPass {
     Slot<T> d_o, g;  // panels [lanes][dv], [lanes][d]
     Slot<T> u;       // [r][width]
     Slot<T> key;     // [c][width]
-    Slot<T> value;   // [c][dv], of values in 16 bits
+    Slot<T> value;   // [c][value_width], of values in 16 bits
     Slot<T> tile;    // [c][rho], f and then p
+    Slot<T> copy;    // of a block of X, Y or A1 in 16 bits
     Slot<T> lse, delta;
   } worker_;
 };

@@ -9,8 +9,8 @@
 namespace ioattn::schedules::row_stream {
 
 // S_I, delta_I, G_I (or dO_I) and LSE_I become resident; U_I is created.
-template <class S>
-void RowPass<S>::make_resident(const Work& work) const {
+template <class S, class P>
+void RowPass<S, P>::make_resident(const Work& work) const {
   make_scores_side(work);
   make_values_side(work);
   work.trace.read(rows_of(Operand::LSE, work.rows, 1));
@@ -25,25 +25,23 @@ void RowPass<S>::make_resident(const Work& work) const {
   if (mask_.hides()) fill_words(kernels_, worker_.u.in(work.local), worker_.u.count, T(0));
 }
 
-template <class S>
-void RowPass<S>::make_scores_side(const Work& work) const {
+template <class S, class P>
+void RowPass<S, P>::make_scores_side(const Work& work) const {
   T* s = worker_.s.in(work.local);
-  if constexpr (!is_half_storage<S>) {
-    if (!kind_.stored_s) {
-      project_queries(kernels_, work.trace, layout_, work.task.in, work.rows, work.task.blocks.w,
-                      worker_.a1.in(work.local), s);
-      return;
-    }
+  if (!kind_.stored_s) {
+    project_queries(kernels_, work.trace, layout_, work.task.in, work.rows, work.task.blocks.w,
+                    worker_.a1.in(work.local), s, worker_.copy.in(work.local));
+    return;
   }
-  const MatrixView<const S>& all = work.memory.s;
+  const MatrixView<const P>& all = work.memory.s;
   work.trace.read(inner_rows(Operand::S, work.rows));
   pack_rows(kernels_, layout_,
-            MatrixView<const S>{all.at(0, kind_.first_col), all.rows, width_, all.stride},
+            MatrixView<const P>{all.at(0, kind_.first_col), all.rows, width_, all.stride},
             work.rows, s, work.memory.scale);
 }
 
-template <class S>
-void RowPass<S>::make_values_side(const Work& work) const {
+template <class S, class P>
+void RowPass<S, P>::make_values_side(const Work& work) const {
   const Range& rows = work.rows;
   const Block d_o = rows_of(Operand::dO, rows, e_);
   if (uses_d_o()) {
@@ -54,19 +52,16 @@ void RowPass<S>::make_values_side(const Work& work) const {
   if (kind_.stored_delta) {
     work.trace.read(rows_of(Operand::delta, rows, 1));
     load_lanes(kernels_, layout_, work.memory.delta, rows, delta);
-  } else if constexpr (!is_half_storage<S>) {
+  } else {
     make_delta(work.trace, layout_, work.task, rows, delta);
   }
-  if constexpr (!is_half_storage<S>) {
-    if (kind_.values == Values::g) {
-      T* g = worker_.g.in(work.local);
-      if (kind_.stored_g) {
-        work.trace.read(rows_of(Operand::G, rows, d_));
-        pack_rows(kernels_, layout_, work.memory.g, rows, g);
-      } else {
-        project_gradients(work.trace, layout_, work.task, rows, worker_.d_o.in(work.local), g);
-      }
-    }
+  T* g = worker_.g.in(work.local);
+  if (kind_.values == Values::g && kind_.stored_g) {
+    work.trace.read(rows_of(Operand::G, rows, d_));
+    pack_rows(kernels_, layout_, work.memory.g, rows, g);
+  } else if (kind_.values == Values::g) {
+    project_gradients(work.trace, layout_, work.task, rows, worker_.d_o.in(work.local), g,
+                      worker_.copy.in(work.local));
   }
   if (uses_d_o() && kind_.values != Values::h) work.trace.remove(d_o);
 }
@@ -75,5 +70,7 @@ template class RowPass<float>;
 template class RowPass<double>;
 template class RowPass<bf16>;
 template class RowPass<f16>;
+template class RowPass<bf16, float>;
+template class RowPass<f16, float>;
 
 }  // namespace ioattn::schedules::row_stream

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedules/batch.hpp"
 #include "schedules/memory_moves.hpp"
 
 namespace ioattn::schedules::row_stream {
@@ -22,7 +23,7 @@ void multiply_rows(const kernels::KernelTable<T>& kernels, const QueryLayout& la
     p.rows = cols.size();
     p.cols = sub.size();
     p.depth = depth;
-    p.a = b.at(0, cols.begin);
+    p.a = b.data;
     p.a_row = b.col_stride;
     p.a_depth = b.row_stride;
     p.b = panels + layout.panel_offset(sub.begin, depth);
@@ -36,22 +37,24 @@ void multiply_rows(const kernels::KernelTable<T>& kernels, const QueryLayout& la
   }
 }
 
-template <class T>
-void project_queries(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                     const QueryLayout& layout, const LayerInputs<T>& in, const Range& rows,
-                     index_t w, T* a1_panels, T* s_panels) {
+template <class S>
+void project_queries(const kernels::KernelTable<Compute<S>>& kernels, const Trace& trace,
+                     const QueryLayout& layout, const LayerInputs<S>& in, const Range& rows,
+                     index_t w, Compute<S>* a1_panels, Compute<S>* s_panels, Compute<S>* copy) {
   const index_t d = in.x.cols;
+  const Range all(d, d);
   const Block a1 = {Operand::A1, rows.begin, 0, rows.size(), d};
   trace.read(a1);
   pack_rows(kernels, layout, in.a1, rows, a1_panels);
   trace.create({Operand::S, rows.begin, 0, rows.size(), d});
-  for (Range cols(d, w); cols; cols.next()) {
-    const Block streamed = {Operand::X, 0, cols.begin, d, cols.size()};
-    trace.read(streamed);
-    multiply_rows(kernels, layout, rows.size(), a1_panels, d, factor(Operand::X, in.x), cols, d,
-                  s_panels);
-    trace.remove(streamed);
-  }
+  with_x(in, [&](const auto& x) {
+    for (Range cols(d, w); cols; cols.next()) {
+      trace.read(x.block(all, cols));
+      multiply_rows(kernels, layout, rows.size(), a1_panels, d,
+                    in_compute(kernels, x, all, cols, copy), cols, d, s_panels);
+      trace.remove(x.block(all, cols));
+    }
+  });
   trace.remove(a1);
 }
 
@@ -76,19 +79,19 @@ kernels::Product<T> score_product(const QueryLayout& layout, const MatrixView<co
   return p;
 }
 
-template <class T>
-ValueProjection<T>::ValueProjection(const LayerShape& shape, const Blocks& blocks, index_t nr,
+template <class S>
+ValueProjection<S>::ValueProjection(const LayerShape& shape, const Blocks& blocks, index_t nr,
                                     int threads, WorkspaceLayout* layout)
     : m_(shape.m), e_(shape.dv) {
   if (blocks.form != Form::h) return;
   stride_ = padded_stride(e_, nr);
   h_ = layout->add<T>(m_ * stride_ + nr);
-  product_ = ProductPass<T>(m_, shape.d, e_, blocks.h, nr, threads, layout);
+  product_ = ProductPass<T>(m_, shape.d, e_, blocks.h, nr, threads, layout, factors_of<S>);
 }
 
-template <class T>
-void ValueProjection<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                             const LayerInputs<T>& in, void* workspace) const {
+template <class S>
+void ValueProjection<S>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                             const LayerInputs<S>& in, void* workspace) const {
   T* data = h_.in(workspace);
   fill_words(kernels, data, h_.count, T(0));  // the padding of the rows is read as lanes
   trace.phase("h");
@@ -96,23 +99,33 @@ void ValueProjection<T>::run(const kernels::KernelTable<T>& kernels, const Trace
                {Operand::h, data, stride_, 1, false, true}, workspace);
 }
 
-template <class T>
-MatrixView<const T> ValueProjection<T>::h(void* workspace) const {
+template <class S>
+auto ValueProjection<S>::h(void* workspace) const -> MatrixView<const T> {
   return {h_.in(workspace), m_, e_, stride_};
 }
 
-#define IOATTN_INSTANTIATE(T)                                                                     \
-  template void multiply_rows(const kernels::KernelTable<T>&, const QueryLayout&, index_t,        \
-                              const T*, index_t, const Factor<const T>&, const Range&, index_t,   \
-                              T*);                                                                \
-  template void project_queries(const kernels::KernelTable<T>&, const Trace&, const QueryLayout&, \
-                                const LayerInputs<T>&, const Range&, index_t, T*, T*);            \
-  template kernels::Product<T> score_product(const QueryLayout&, const MatrixView<const T>&,      \
-                                             const T*, const Range&,                              \
-                                             const kernels::ScoreTile<T>&);                       \
+#define IOATTN_INSTANTIATE(T)                                                                   \
+  template void multiply_rows(const kernels::KernelTable<T>&, const QueryLayout&, index_t,      \
+                              const T*, index_t, const Factor<const T>&, const Range&, index_t, \
+                              T*);                                                              \
+  template kernels::Product<T> score_product(const QueryLayout&, const MatrixView<const T>&,    \
+                                             const T*, const Range&,                            \
+                                             const kernels::ScoreTile<T>&);                     \
   template class ValueProjection<T>
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);
+#undef IOATTN_INSTANTIATE
+template class ValueProjection<bf16>;
+template class ValueProjection<f16>;
+
+#define IOATTN_INSTANTIATE(S)                                                                     \
+  template void project_queries(const kernels::KernelTable<Compute<S>>&, const Trace&,            \
+                                const QueryLayout&, const LayerInputs<S>&, const Range&, index_t, \
+                                Compute<S>*, Compute<S>*, Compute<S>*)
+IOATTN_INSTANTIATE(float);
+IOATTN_INSTANTIATE(double);
+IOATTN_INSTANTIATE(bf16);
+IOATTN_INSTANTIATE(f16);
 #undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules::row_stream

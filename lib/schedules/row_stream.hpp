@@ -46,17 +46,19 @@ void pack_rows(const kernels::KernelTable<Compute<S>>& kernels, const QueryLayou
   }
 }
 
-// Columns `cols` of the product of packed rows [rows x depth] with B [depth x width], in panels.
+// Columns `cols` of the product of packed rows [rows x depth] with [depth x width], in panels; B
+// are these columns of the second factor.
 template <class T>
 void multiply_rows(const kernels::KernelTable<T>& kernels, const QueryLayout& layout, index_t rows,
                    const T* panels, index_t depth, const Factor<const T>& b, const Range& cols,
                    index_t width, T* result);
 
-// S_I = A1_I X, transposed in panels: A1_I is read, X streams by blocks of w columns.
-template <class T>
-void project_queries(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                     const QueryLayout& layout, const LayerInputs<T>& in, const Range& rows,
-                     index_t w, T* a1_panels, T* s_panels);
+// S_I = A1_I X, transposed in panels: A1_I is read, X streams by blocks of w columns. X in 16 bits
+// is copied.
+template <class S>
+void project_queries(const kernels::KernelTable<Compute<S>>& kernels, const Trace& trace,
+                     const QueryLayout& layout, const LayerInputs<S>& in, const Range& rows,
+                     index_t w, Compute<S>* a1_panels, Compute<S>* s_panels, Compute<S>* copy);
 
 // tile[key][query] = the product of the rows of `keys` with a sub-block of packed query rows of the
 // same width. Its tile may be written over whole panels.
@@ -66,12 +68,14 @@ kernels::Product<T> score_product(const QueryLayout& layout, const MatrixView<co
                                   const kernels::ScoreTile<T>& tile);
 
 // The product h = A3 Y of the h-form, in parallel over blocks of rows.
-template <class T>
+template <class S>
 class ValueProjection {
  public:
+  using T = Compute<S>;
+
   ValueProjection(const LayerShape& shape, const Blocks& blocks, index_t nr, int threads,
                   WorkspaceLayout* layout);
-  void run(const kernels::KernelTable<T>& kernels, const Trace& trace, const LayerInputs<T>& in,
+  void run(const kernels::KernelTable<T>& kernels, const Trace& trace, const LayerInputs<S>& in,
            void* workspace) const;
   MatrixView<const T> h(void* workspace) const;
 

@@ -6,10 +6,10 @@
 // and U pass through memory, and dX = A1^T U is a product of its own.
 namespace ioattn::schedules {
 
-template <class T>
-Status rows_backward(Schedule schedule, const BackwardTask<T>& task) {
+template <class S>
+Status rows_backward(Schedule schedule, const BackwardTask<S>& task) {
   const int threads = task.observer != nullptr ? 1 : task.threads;
-  const Trace trace(task.observer);
+  const Trace trace = Trace::of_layer(task.observer, is_half_storage<S>);
   StoredNeeds needs;
   // The only thin product of fused row_stream that passes through memory is h.
   const bool fused_rows =
@@ -18,8 +18,8 @@ Status rows_backward(Schedule schedule, const BackwardTask<T>& task) {
   needs.values = !fused_rows || task.blocks.form == Form::h;
 
   WorkspaceLayout layout;
-  const StoredProducts<T> products(task, threads, &layout, needs);
-  const UPass<T> pass(schedule, task, threads, &layout);
+  const StoredProducts<S> products(task, threads, &layout, needs);
+  const UPass<S> pass(schedule, task, threads, &layout);
   WorkspaceMemory buffer;
   const Status allocated = layout.allocate(task.memory, &buffer);
   if (!allocated.is_ok()) return allocated;
@@ -32,5 +32,7 @@ Status rows_backward(Schedule schedule, const BackwardTask<T>& task) {
 
 template Status rows_backward(Schedule, const BackwardTask<float>&);
 template Status rows_backward(Schedule, const BackwardTask<double>&);
+template Status rows_backward(Schedule, const BackwardTask<bf16>&);
+template Status rows_backward(Schedule, const BackwardTask<f16>&);
 
 }  // namespace ioattn::schedules

@@ -9,17 +9,18 @@ namespace ioattn::schedules {
 
 // Runs a validated task (sizes at least 1, blocks positive); forward, all entries of a batch and
 // any scale, backward one entry, unscaled (layer_gradients.hpp has the rest). The only failures are
-// of memory; outputs are untouched then.
-template <class T>
-Status run_forward(Schedule schedule, const ForwardTask<T>& task);
-template <class T>
-Status run_backward(Schedule schedule, const BackwardTask<T>& task);
+// of memory; outputs are untouched then. Operands in 16 bits are for schedules that take them
+// (takes_halves).
+template <class S>
+Status run_forward(Schedule schedule, const ForwardTask<S>& task);
+template <class S>
+Status run_backward(Schedule schedule, const BackwardTask<S>& task);
 
-template <class T>
-Status row_stream_forward(const ForwardTask<T>& task);
+template <class S>
+Status row_stream_forward(const ForwardTask<S>& task);
 // row_stream, q_stored, half_dim
-template <class T>
-Status rows_backward(Schedule schedule, const BackwardTask<T>& task);
+template <class S>
+Status rows_backward(Schedule schedule, const BackwardTask<S>& task);
 // Also score_stored, which differs in its blocks alone.
 template <class T>
 Status stationary_forward(const ForwardTask<T>& task);

@@ -1,9 +1,11 @@
 #include "schedules/stored_products.hpp"
 
+#include "schedules/batch.hpp"
+
 namespace ioattn::schedules {
 
-template <class T>
-StoredProducts<T>::StoredProducts(const BackwardTask<T>& task, int threads, WorkspaceLayout* layout,
+template <class S>
+StoredProducts<S>::StoredProducts(const BackwardTask<S>& task, int threads, WorkspaceLayout* layout,
                                   const StoredNeeds& needs)
     : task_(task),
       needs_(needs),
@@ -17,20 +19,21 @@ StoredProducts<T>::StoredProducts(const BackwardTask<T>& task, int threads, Work
   if (needs.delta) delta_.emplace(task.shape, task.blocks, threads, layout);
   if (!h_form_ && needs.values) {
     g_ = layout->add<T>(words);
-    g_product_ = ProductPass<T>(n, e, d, task.blocks.g, nr, threads, layout);
+    g_product_ = ProductPass<T>(n, e, d, task.blocks.g, nr, threads, layout, factors_of<S>);
   }
   if (!stored_) return;
   s_ = layout->add<T>(words);
-  s_product_ = ProductPass<T>(n, d, d, task.blocks.s, nr, threads, layout);
+  s_product_ = ProductPass<T>(n, d, d, task.blocks.s, nr, threads, layout, factors_of<S>);
   if (needs.u && task.u.data == nullptr) u_ = layout->add<T>(words);
   if (task.dx.data != nullptr) {
     seeing_ = seeing_queries(task.shape);
-    dx_product_ = ProductPass<T>(d, seeing_.size(), d, task.blocks.x, nr, threads, layout);
+    dx_product_ =
+        ProductPass<T>(d, seeing_.size(), d, task.blocks.x, nr, threads, layout, factors_of<S>);
   }
 }
 
-template <class T>
-void StoredProducts<T>::run(const Trace& trace, void* workspace) const {
+template <class S>
+void StoredProducts<S>::run(const Trace& trace, void* workspace) const {
   const kernels::KernelTable<T>& kernels = *task_.kernels;
   if (delta_) {
     trace.phase("delta");
@@ -38,8 +41,10 @@ void StoredProducts<T>::run(const Trace& trace, void* workspace) const {
   }
   if (stored_) {
     trace.phase("S");
-    s_product_.run(kernels, trace, factor(Operand::A1, task_.in.a1), factor(Operand::X, task_.in.x),
-                   {Operand::S, s_.in(workspace), stride_, 1, false, false}, workspace);
+    with_x(task_.in, [&](const auto& x) {
+      s_product_.run(kernels, trace, factor(Operand::A1, task_.in.a1), x,
+                     {Operand::S, s_.in(workspace), stride_, 1, false, false}, workspace);
+    });
   }
   if (!needs_.values) return;
   if (h_form_) {
@@ -52,33 +57,35 @@ void StoredProducts<T>::run(const Trace& trace, void* workspace) const {
                  {Operand::G, g_.in(workspace), stride_, 1, false, false}, workspace);
 }
 
-template <class T>
-void StoredProducts<T>::run_dx(const Trace& trace, void* workspace) const {
+template <class S>
+void StoredProducts<S>::run_dx(const Trace& trace, void* workspace) const {
   if (!stored_ || task_.dx.data == nullptr) return;
   const MatrixView<const T> u = this->u(workspace);
   trace.phase("dX");
-  const Factor<const T> a1 = part_from(factor(Operand::A1, task_.in.a1), seeing_.begin, 0);
+  const Factor<const S> a1 = part_from(factor(Operand::A1, task_.in.a1), seeing_.begin, 0);
   dx_product_.run(*task_.kernels, trace, transposed(a1),
-                  {Operand::U, u.row(seeing_.begin), u.stride, 1, false, false},
+                  Factor<const T>{Operand::U, u.row(seeing_.begin), u.stride, 1, false, false},
                   {Operand::dX, task_.dx.data, task_.dx.stride, 1, false, false}, workspace);
 }
 
-template <class T>
-MatrixView<const T> StoredProducts<T>::s(void* workspace) const {
+template <class S>
+auto StoredProducts<S>::s(void* workspace) const -> MatrixView<const T> {
   return rows_of_d(s_, workspace);
 }
 
-template <class T>
-MatrixView<const T> StoredProducts<T>::g(void* workspace) const {
+template <class S>
+auto StoredProducts<S>::g(void* workspace) const -> MatrixView<const T> {
   return rows_of_d(g_, workspace);
 }
 
-template <class T>
-MatrixView<T> StoredProducts<T>::u(void* workspace) const {
+template <class S>
+auto StoredProducts<S>::u(void* workspace) const -> MatrixView<T> {
   return task_.u.data != nullptr ? task_.u : rows_of_d(u_, workspace);
 }
 
 template class StoredProducts<float>;
 template class StoredProducts<double>;
+template class StoredProducts<bf16>;
+template class StoredProducts<f16>;
 
 }  // namespace ioattn::schedules

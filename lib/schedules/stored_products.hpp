@@ -19,11 +19,13 @@ struct StoredNeeds {
 // pass through memory: delta = rowsum(O o dO), G = dO Y^T or h = A3 Y, and with Products::stored
 // S = A1 X before and dX = A1^T U after the scores. Whoever owns one hands its matrices to a pass
 // over rows or columns; all are row-major. Uses Blocks::o and w (blocks of O and dO), s, g, h, x.
-template <class T>
+template <class S>
 class StoredProducts {
  public:
+  using T = Compute<S>;
+
   // Lays out the matrices in a workspace; U only where the task brings none.
-  StoredProducts(const BackwardTask<T>& task, int threads, WorkspaceLayout* layout,
+  StoredProducts(const BackwardTask<S>& task, int threads, WorkspaceLayout* layout,
                  const StoredNeeds& needs = {});
 
   // Phases "delta", "S" (stored) and "G" or "h".
@@ -42,15 +44,15 @@ class StoredProducts {
     return {slot.in(workspace), task_.shape.n, task_.shape.d, stride_};
   }
 
-  const BackwardTask<T>& task_;
+  const BackwardTask<S>& task_;
   StoredNeeds needs_;
   bool stored_, h_form_;
   index_t stride_;   // of S, G, U
   Interval seeing_;  // queries that see a key
-  std::optional<DeltaPass<T>> delta_;
+  std::optional<DeltaPass<S>> delta_;
   Slot<T> s_, g_, u_;
   ProductPass<T> s_product_, g_product_, dx_product_;
-  row_stream::ValueProjection<T> values_;
+  row_stream::ValueProjection<S> values_;
 };
 
 }  // namespace ioattn::schedules

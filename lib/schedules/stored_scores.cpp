@@ -4,20 +4,12 @@ namespace ioattn::schedules {
 
 template <class T>
 StoredScores<T>::StoredScores(const LayerShape& shape, index_t depth, const ProductBlocks& blocks,
-                              index_t nr, int threads, WorkspaceLayout* layout)
+                              index_t nr, int threads, WorkspaceLayout* layout, Factors factors)
     : n_(shape.n),
       m_(shape.m),
       stride_(padded_stride(shape.n, nr)),
       scores_(layout->add<T>(m_ * stride_)),
-      product_(n_, depth, m_, blocks, nr, threads, layout) {}
-
-template <class T>
-void StoredScores<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                          Operand operand, const Factor<const T>& a, const Factor<const T>& b,
-                          void* workspace) const {
-  product_.run(kernels, trace, a, schedules::transposed(b),
-               {operand, scores_.in(workspace), 1, stride_, false, false}, workspace);
-}
+      product_(n_, depth, m_, blocks, nr, threads, layout, factors) {}
 
 template <class T>
 MatrixView<T> StoredScores<T>::transposed(void* workspace) const {
@@ -29,14 +21,14 @@ Factor<const T> StoredScores<T>::matrix(Operand operand, void* workspace) const 
   return {operand, scores_.in(workspace), 1, stride_, false, false};
 }
 
-template <class T>
-StoredQ<T>::StoredQ(const BackwardTask<T>& task, int threads, WorkspaceLayout* layout)
+template <class S>
+StoredQ<S>::StoredQ(const BackwardTask<S>& task, int threads, WorkspaceLayout* layout)
     : task_(task),
       q_(task.shape, task.blocks.form == Form::h ? task.shape.dv : task.shape.d, task.blocks.q,
-         task.kernels->tile.cols, threads, layout) {}
+         task.kernels->tile.cols, threads, layout, factors_of<S>) {}
 
-template <class T>
-void StoredQ<T>::run(const Trace& trace, const StoredProducts<T>& products, void* workspace) const {
+template <class S>
+void StoredQ<S>::run(const Trace& trace, const StoredProducts<S>& products, void* workspace) const {
   trace.phase("q");
   if (task_.blocks.form == Form::h) {
     q_.run(*task_.kernels, trace, Operand::q, factor(Operand::dO, task_.d_o),
@@ -51,5 +43,7 @@ template class StoredScores<float>;
 template class StoredScores<double>;
 template class StoredQ<float>;
 template class StoredQ<double>;
+template class StoredQ<bf16>;
+template class StoredQ<f16>;
 
 }  // namespace ioattn::schedules

@@ -13,9 +13,13 @@ class StoredScores {
   StoredScores() = default;
   // A is [n, depth], B is [m, depth].
   StoredScores(const LayerShape& shape, index_t depth, const ProductBlocks& blocks, index_t nr,
-               int threads, WorkspaceLayout* layout);
+               int threads, WorkspaceLayout* layout, Factors factors = Factors::native);
+  template <class A, class B>
   void run(const kernels::KernelTable<T>& kernels, const Trace& trace, Operand operand,
-           const Factor<const T>& a, const Factor<const T>& b, void* workspace) const;
+           const Factor<const A>& a, const Factor<const B>& b, void* workspace) const {
+    product_.run(kernels, trace, a, schedules::transposed(b),
+                 {operand, scores_.in(workspace), 1, stride_, false, false}, workspace);
+  }
   MatrixView<T> transposed(void* workspace) const;  // [m, n]
   // The matrix itself, under the name it has now.
   Factor<const T> matrix(Operand operand, void* workspace) const;
@@ -27,16 +31,18 @@ class StoredScores {
 };
 
 // q = G A3^T or dO h^T in memory.
-template <class T>
+template <class S>
 class StoredQ {
  public:
-  StoredQ(const BackwardTask<T>& task, int threads, WorkspaceLayout* layout);
+  using T = Compute<S>;
+
+  StoredQ(const BackwardTask<S>& task, int threads, WorkspaceLayout* layout);
   // Phase "q", after those of `products`.
-  void run(const Trace& trace, const StoredProducts<T>& products, void* workspace) const;
+  void run(const Trace& trace, const StoredProducts<S>& products, void* workspace) const;
   MatrixView<T> transposed(void* workspace) const { return q_.transposed(workspace); }
 
  private:
-  const BackwardTask<T>& task_;
+  const BackwardTask<S>& task_;
   StoredScores<T> q_;
 };
 

@@ -11,12 +11,14 @@
 
 namespace ioattn::schedules {
 
-// One forward or backward pass, validated, sizes at least 1. An observer makes it sequential.
-template <class T>
+// One forward or backward pass, validated, sizes at least 1. An observer makes it sequential. S: of
+// the operands (storage.hpp).
+template <class S>
 struct ForwardTask {
+  using T = Compute<S>;
   LayerShape shape;
-  LayerInputs<T> in;
-  MatrixView<T> o;   // [n, dv]
+  LayerInputs<S> in;
+  MatrixView<S> o;   // [n, dv]
   T* lse = nullptr;  // [n]
   Blocks blocks;
   const kernels::KernelTable<T>* kernels = nullptr;
@@ -25,7 +27,6 @@ struct ForwardTask {
   CallerMemory* memory = nullptr;  // for the workspace; null: the heap
 };
 
-// S: of the operands (storage.hpp).
 template <class S>
 struct BackwardTask {
   using T = Compute<S>;
@@ -70,6 +71,12 @@ class Trace {
  public:
   explicit Trace(Observer* observer, bool half = false, bool pairs = false)
       : observer_(observer), half_(half), pairs_(pairs) {}
+  // Of the layer problem, whose operands are others than SDPA's.
+  static Trace of_layer(Observer* observer, bool half) {
+    Trace trace(observer, half);
+    trace.layer_ = true;
+    return trace;
+  }
   bool is_observed() const { return observer_ != nullptr; }
 
   void phase(const char* name) const {
@@ -95,13 +102,22 @@ class Trace {
   void read_rounded(const Block& block) const {
     if (observer_ != nullptr) observer_->read(weighed(block, true));
   }
+  // Of what is in f32, although an operand of its name is not.
+  void read_sums(const Block& block) const {
+    if (observer_ != nullptr) observer_->read(weighed(block, false));
+  }
   void write_rounded_and_remove(const Block& block) const {
     if (observer_ != nullptr) observer_->write(weighed(block, true));
     remove(block);
   }
 
  private:
-  static bool is_half_operand(Operand operand) {
+  bool is_half_operand(Operand operand) const {
+    if (layer_) {
+      return operand == Operand::A1 || operand == Operand::A2 || operand == Operand::A3 ||
+             operand == Operand::X || operand == Operand::Y || operand == Operand::dO ||
+             operand == Operand::O || operand == Operand::W_Q || operand == Operand::W_K;
+    }
     return operand == Operand::S || operand == Operand::A2 || operand == Operand::h ||
            operand == Operand::dO || operand == Operand::O || operand == Operand::bias;
   }
@@ -117,7 +133,7 @@ class Trace {
   }
 
   Observer* observer_;
-  bool half_, pairs_;
+  bool half_, pairs_, layer_ = false;
 };
 
 // Consecutive blocks of [0, size) or [first, last): for (Range i(size, block); i; i.next()).

@@ -23,8 +23,8 @@ RowPassKind kind_of(Schedule schedule, const LayerShape& shape, const Blocks& bl
 
 }  // namespace
 
-template <class T>
-UPass<T>::UPass(Schedule schedule, const BackwardTask<T>& task, int threads,
+template <class S>
+UPass<S>::UPass(Schedule schedule, const BackwardTask<S>& task, int threads,
                 WorkspaceLayout* layout)
     : schedule_(schedule),
       task_(task),
@@ -34,15 +34,16 @@ UPass<T>::UPass(Schedule schedule, const BackwardTask<T>& task, int threads,
   const index_t half = kind_.first_col;
   if (half == 0) return;
   const index_t nr = task.kernels->tile.cols;
-  scores_ = StoredScores<T>(task.shape, half, task.blocks.f, nr, threads, layout);
-  u_product_ = ProductPass<T>(task.shape.n, task.shape.m, half, task.blocks.u, nr, threads, layout);
+  scores_ = StoredScores<T>(task.shape, half, task.blocks.f, nr, threads, layout, factors_of<S>);
+  u_product_ = ProductPass<T>(task.shape.n, task.shape.m, half, task.blocks.u, nr, threads, layout,
+                              factors_of<S>);
 }
 
-template <class T>
-void UPass<T>::run(const Trace& trace, const StoredProducts<T>& products, void* workspace) const {
+template <class S>
+void UPass<S>::run(const Trace& trace, const StoredProducts<S>& products, void* workspace) const {
   const kernels::KernelTable<T>& kernels = *task_.kernels;
-  const Factor<const T> a2 = factor(Operand::A2, task_.in.a2);
-  row_stream::RowPassMemory<T> memory = row_stream::memory_of(products, kind_, workspace);
+  const Factor<const S> a2 = factor(Operand::A2, task_.in.a2);
+  row_stream::RowPassMemory<S, T> memory = row_stream::memory_of(products, kind_, workspace);
   if (q_) {
     q_->run(trace, products, workspace);
     memory.q = q_->transposed(workspace);
@@ -64,5 +65,7 @@ void UPass<T>::run(const Trace& trace, const StoredProducts<T>& products, void* 
 
 template class UPass<float>;
 template class UPass<double>;
+template class UPass<bf16>;
+template class UPass<f16>;
 
 }  // namespace ioattn::schedules

@@ -15,21 +15,23 @@ namespace ioattn::schedules {
 // the first half of the scores passes through memory, where the second half turns it into p; the
 // second half of U comes out of that pass, the first is a product with p. With d = 1 the first half
 // is empty and its phases fall away.
-template <class T>
+template <class S>
 class UPass {
  public:
-  UPass(Schedule schedule, const BackwardTask<T>& task, int threads, WorkspaceLayout* layout);
+  using T = Compute<S>;
+
+  UPass(Schedule schedule, const BackwardTask<S>& task, int threads, WorkspaceLayout* layout);
   // Phases "q", "scores", that of the schedule's name, "U", as far as they exist.
-  void run(const Trace& trace, const StoredProducts<T>& products, void* workspace) const;
+  void run(const Trace& trace, const StoredProducts<S>& products, void* workspace) const;
 
  private:
   Schedule schedule_;
-  const BackwardTask<T>& task_;
+  const BackwardTask<S>& task_;
   row_stream::RowPassKind kind_;
-  std::optional<StoredQ<T>> q_;
+  std::optional<StoredQ<S>> q_;
   StoredScores<T> scores_;    // half_dim: the first half
   ProductPass<T> u_product_;  // half_dim: the first half
-  row_stream::RowPass<T> rows_;
+  row_stream::RowPass<S, T> rows_;
 };
 
 }  // namespace ioattn::schedules

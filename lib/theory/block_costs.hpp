@@ -12,12 +12,16 @@ constexpr index_t product_reads(index_t n1, index_t k, index_t n2, index_t rows,
   return k * (n1 * ceil_div(n2, cols) + n2 * ceil_div(n1, rows));
 }
 
+// Words of a number of A and of B, and of C, which is also that of a resident one.
+struct ProductWeights {
+  index_t a = 1, b = 1, c = 1;
+};
 // The product alone, with the blocks cut to the matrices. With accumulate C is read and added to.
 IoCost product_cost(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks,
-                    bool accumulate = false);
+                    bool accumulate = false, const ProductWeights& weights = {});
 
 // delta = rowsum(O o dO) by blocks of o x w, into memory.
-IoCost delta_cost(const LayerShape& shape, const Blocks& blocks);
+IoCost delta_cost(const LayerShape& shape, const Blocks& blocks, const Weights& weights = {});
 // f = exp(S A2^T - LSE) into memory.
 IoCost weights_cost(const LayerShape& shape, const ProductBlocks& blocks);
 // Scores S A2^T into memory, with the row maxima and sums resident, and LSE.
@@ -31,9 +35,14 @@ IoCost gradient_cost(index_t n, index_t k, index_t m, const ProductBlocks& block
 IoCost twin_cost(index_t n, index_t k, index_t m, const ProductBlocks& blocks);
 // Phases "delta", "S" (Products::stored), "G" or "h", then "q", and "dX" (stored): products whose
 // results pass through memory.
-void add_thin_products(const LayerShape& shape, const Blocks& blocks, ScheduleCost* cost);
-void add_q_product(const LayerShape& shape, const Blocks& blocks, ScheduleCost* cost);
-void add_dx_product(const LayerShape& shape, const Blocks& blocks, ScheduleCost* cost);
+void add_thin_products(const LayerShape& shape, const Blocks& blocks, const Weights& weights,
+                       ScheduleCost* cost);
+void add_q_product(const LayerShape& shape, const Blocks& blocks, const Weights& weights,
+                   ScheduleCost* cost);
+void add_dx_product(const LayerShape& shape, const Blocks& blocks, const Weights& weights,
+                    ScheduleCost* cost);
+// Results in f32 become 16 bits, a number at a time.
+constexpr IoCost round_cost(index_t numbers) { return {2 * numbers, numbers, 0, 2}; }
 
 // The blocks of a pass over rows, cut to the matrices; e is dv.
 struct RowCut {
@@ -55,17 +64,23 @@ ScheduleCost paper_small_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost paper_small_backward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost paper_large_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost paper_large_backward(const LayerShape& shape, const Blocks& blocks);
-ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks);
-ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks);
+ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks,
+                                const Weights& weights = {});
+ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks,
+                                 const Weights& weights = {});
 // Products::stored: the pass alone, its operands are there.
-IoCost row_stream_forward_pass(const LayerShape& shape, const Blocks& blocks);
-IoCost row_stream_backward_pass(const LayerShape& shape, const Blocks& blocks);
+IoCost row_stream_forward_pass(const LayerShape& shape, const Blocks& blocks,
+                               const Weights& weights = {});
+IoCost row_stream_backward_pass(const LayerShape& shape, const Blocks& blocks,
+                                const Weights& weights = {});
 // Words of the score tiles of such a pass: pairs of a query and a key that are computed.
 index_t row_tile_words(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost stationary_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost stationary_backward(const LayerShape& shape, const Blocks& blocks);
-ScheduleCost q_stored_backward(const LayerShape& shape, const Blocks& blocks);
-ScheduleCost half_dim_backward(const LayerShape& shape, const Blocks& blocks);
+ScheduleCost q_stored_backward(const LayerShape& shape, const Blocks& blocks,
+                               const Weights& weights = {});
+ScheduleCost half_dim_backward(const LayerShape& shape, const Blocks& blocks,
+                               const Weights& weights = {});
 ScheduleCost weight_resident_backward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost resident_backward(const LayerShape& shape, const Blocks& blocks);
 
@@ -81,12 +96,13 @@ struct KeyPassWidths {
     return c * (key + sums + u) + rho * (query + u) + rho * c;
   }
 };
+// In numbers.
 KeyPassWidths key_pass_widths(const LayerShape& shape, Form form, KeyPassKind kind);
 
 // The pass alone: S, h or G and delta are there. `sum` is for tied operands in the g-form. `heads`
 // of queries share the keys. `accumulate`: gradients are added to what memory holds.
 IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
-                  index_t heads = 1, bool accumulate = false);
+                  index_t heads = 1, bool accumulate = false, const Weights& weights = {});
 index_t col_tile_words(const LayerShape& shape, const Blocks& blocks);
 // Queries that stream past blocks of keys, one for each block of a pass.
 index_t col_streamed_queries(const LayerShape& shape, const Blocks& blocks);

@@ -50,17 +50,23 @@ index_t col_streamed_queries(const LayerShape& shape, const Blocks& blocks) {
 }
 
 IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t heads,
-                  bool accumulate) {
+                  bool accumulate, const Weights& w) {
   const index_t n = shape.n, m = shape.m;
   const index_t c = std::min(blocks.c, m), rho = std::min(blocks.rho, n);
   const KeyPassWidths widths = key_pass_widths(shape, blocks.form, kind);
   const auto [queries, pairs] = Streamed(shape, c);
-  const index_t key_sums = m * widths.sums, u = heads * n * widths.u;
+  const index_t key_sums = w.sum * m * widths.sums, u = w.sum * heads * n * widths.u;
+  // In the h-form dO is an operand and h is none, in the g-form A3 is one and G is none.
+  const bool h_form = blocks.form == Form::h;
+  const index_t query_operands = h_form ? shape.dv : 0;
+  const index_t key_sums_read = h_form ? widths.key - shape.d : 0;
+  const index_t key = w.operand * (widths.key - key_sums_read) + w.sum * key_sums_read;
+  const index_t query = w.operand * query_operands + w.sum * (widths.query - query_operands);
   IoCost cost;
-  cost.reads = m * widths.key + heads * queries * (widths.query + widths.u);
-  cost.writes = key_sums + heads * queries * widths.u;
-  cost.created = m * widths.u + heads * pairs;
-  cost.footprint = widths.footprint(c, rho);
+  cost.reads = m * key + heads * queries * (query + w.sum * widths.u);
+  cost.writes = key_sums + w.sum * heads * queries * widths.u;
+  cost.created = w.sum * (m * widths.u + heads * pairs);
+  cost.footprint = w.sum * widths.footprint(c, rho);
   if (accumulate) {
     cost.reads += key_sums;
     return cost;

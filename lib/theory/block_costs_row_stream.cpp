@@ -35,16 +35,35 @@ struct Streamed {
 };
 
 // Words of a key and its value; tied operands are the same memory.
-index_t pair_of(const LayerShape& shape, Form form) {
-  if (form == Form::h) return shape.d + shape.dv;
-  return shape.tie == Tie::none ? 2 * shape.d : shape.d;
+index_t pair_of(const LayerShape& shape, Form form, const Weights& w = {}) {
+  if (form == Form::h) return w.operand * shape.d + w.sum * shape.dv;
+  return w.operand * (shape.tie == Tie::none ? 2 * shape.d : shape.d);
 }
 
-ScheduleCost stored_backward(const LayerShape& shape, const Blocks& blocks) {
+ScheduleCost stored_backward(const LayerShape& shape, const Blocks& blocks, const Weights& w) {
   ScheduleCost cost;
-  add_thin_products(shape, blocks, &cost);
-  cost.add("row_stream", row_stream_backward_pass(shape, blocks));
-  add_dx_product(shape, blocks, &cost);
+  add_thin_products(shape, blocks, w, &cost);
+  cost.add("row_stream", row_stream_backward_pass(shape, blocks, w));
+  add_dx_product(shape, blocks, w, &cost);
+  return cost;
+}
+
+void add_h_product(const LayerShape& shape, const Blocks& blocks, const Weights& w,
+                   ScheduleCost* cost) {
+  cost->add("h", product_cost(shape.m, shape.d, shape.dv, blocks.h, false,
+                              {w.operand, w.operand, w.sum}));
+}
+
+// O of the product Z Y is made in f32 and rounded.
+ScheduleCost stored_forward(const LayerShape& shape, const Blocks& blocks, const Weights& w) {
+  const auto [n, m, d, e, tie, mask] = shape;
+  ScheduleCost cost;
+  cost.add("S", product_cost(n, d, d, blocks.s, false, {w.operand, w.x, w.sum}));
+  if (blocks.form == Form::h) add_h_product(shape, blocks, w, &cost);
+  cost.add("row_stream", row_stream_forward_pass(shape, blocks, w));
+  if (blocks.form == Form::h) return cost;
+  cost.add("O", product_cost(n, d, e, blocks.x, false, {w.sum, w.operand, w.sum}));
+  if (w.sum != w.operand) cost.add("round", round_cost(n * e));
   return cost;
 }
 
@@ -55,57 +74,69 @@ index_t row_tile_words(const LayerShape& shape, const Blocks& blocks) {
 }
 
 // S, G (or dO), delta and LSE are read; U is written.
-IoCost row_stream_backward_pass(const LayerShape& shape, const Blocks& blocks) {
+IoCost row_stream_backward_pass(const LayerShape& shape, const Blocks& blocks, const Weights& w) {
   const auto [n, m, d, e, tie, mask] = shape;
   const RowCut cut(shape, blocks);
   const Streamed streamed(shape, cut);
   const index_t pair = pair_of(shape, blocks.form);
-  const index_t kept = blocks.form == Form::h ? d + e : 2 * d;  // per row: S and G or dO
-  return {n * (kept + 2) + streamed.keys * pair, n * d, n * d + streamed.pairs,
-          cut.r * (kept + d + 2) + pair * cut.c + cut.rho * cut.c};
+  const bool h_form = blocks.form == Form::h;
+  const index_t kept = h_form ? d + e : 2 * d;  // per row: S and G or dO
+  const index_t kept_words = w.sum * d + (h_form ? w.operand * e : w.sum * d);
+  return {n * (kept_words + 2 * w.sum) + streamed.keys * pair_of(shape, blocks.form, w),
+          w.sum * n * d, w.sum * (n * d + streamed.pairs),
+          w.sum * (cut.r * (kept + d + 2) + pair * cut.c + cut.rho * cut.c)};
 }
 
 // S is read; O (or Z) and LSE are written.
-IoCost row_stream_forward_pass(const LayerShape& shape, const Blocks& blocks) {
+IoCost row_stream_forward_pass(const LayerShape& shape, const Blocks& blocks, const Weights& w) {
   const auto [n, m, d, e, tie, mask] = shape;
   const RowCut cut(shape, blocks);
   const Streamed streamed(shape, cut);
   const index_t pair = pair_of(shape, blocks.form);
-  const index_t sum = blocks.form == Form::h ? e : d;  // columns of the running sum: O or Z
-  return {n * d + streamed.keys * pair, n * (sum + 1),
-          n * sum + 2 * n + streamed.pairs + streamed.tiles,
-          cut.r * (d + sum + 2) + pair * cut.c + cut.rho * (cut.c + 1)};
+  const bool h_form = blocks.form == Form::h;
+  const index_t sum = h_form ? e : d;  // columns of the running sum: O or Z
+  return {w.sum * n * d + streamed.keys * pair_of(shape, blocks.form, w),
+          n * ((h_form ? w.operand : w.sum) * sum + w.sum),
+          w.sum * (n * sum + 2 * n + streamed.pairs + streamed.tiles),
+          w.sum * (cut.r * (d + sum + 2) + pair * cut.c + cut.rho * (cut.c + 1))};
 }
 
-ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks) {
+ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks,
+                                 const Weights& weights) {
   const auto [n, m, d, e, tie, mask] = shape;
+  const auto [of_operand, of_sum, of_x] = weights;
   const RowCut cut(shape, blocks);
   const auto [r, c, rho, w, w_e, o, a, b] = cut;
   const Streamed streamed(shape, cut);
   const bool h_form = blocks.form == Form::h;
   const index_t passes = ceil_div(n, r);
   const index_t pair = pair_of(shape, blocks.form);
-  if (blocks.products == Products::stored) return stored_backward(shape, blocks);
+  if (blocks.products == Products::stored) return stored_backward(shape, blocks, weights);
 
   ScheduleCost cost;
-  if (h_form) cost.add("h", product_cost(m, d, e, blocks.h));
+  if (h_form) add_h_product(shape, blocks, weights, &cost);
   IoCost stream;
-  stream.reads = 2 * n * d + 2 * n * e + n + streamed.keys * pair +
-                 passes * (d * d + (h_form ? 0 : d * e)) + (passes - 1) * d * d;
-  stream.writes = passes * d * d;
-  stream.created =
-      (h_form ? 2 : 3) * n * d + n + d * d + streamed.pairs;  // S, U(, G), v, first g, tiles
+  stream.reads = of_operand * (2 * n * d + 2 * n * e) + of_sum * n +
+                 streamed.keys * pair_of(shape, blocks.form, weights) +
+                 passes * (of_x * d * d + (h_form ? 0 : of_operand * d * e)) +
+                 of_sum * (passes - 1) * d * d;
+  stream.writes = of_sum * passes * d * d;
+  stream.created = of_sum * ((h_form ? 2 : 3) * n * d + n + d * d +
+                             streamed.pairs);  // S, U(, G), v, first g, tiles
   const index_t projecting = std::max(
       2 * r * d + d * w,
       std::max(r * (d + e + 1) + o * e, h_form ? index_t(0) : r * (2 * d + e + 1) + w * e));
   const index_t streaming = r * (h_form ? 2 * d + e + 2 : 3 * d + 2) + pair * c + rho * c;
-  stream.footprint = std::max({projecting, streaming, 2 * r * d + a * b});
+  stream.footprint = of_sum * std::max({projecting, streaming, 2 * r * d + a * b});
   cost.add("row_stream", stream);
   return cost;
 }
 
-ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks) {
+ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks,
+                                const Weights& weights) {
+  if (blocks.products == Products::stored) return stored_forward(shape, blocks, weights);
   const auto [n, m, d, e, tie, mask] = shape;
+  const auto [of_operand, of_sum, of_x] = weights;
   const RowCut cut(shape, blocks);
   const auto [r, c, rho, w, w_e, o, a, b] = cut;
   const Streamed streamed(shape, cut);
@@ -113,24 +144,19 @@ ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks) {
   const index_t passes = ceil_div(n, r);
   const index_t pair = pair_of(shape, blocks.form);
   const index_t sum = h_form ? e : d;  // columns of the running sum: O or Z
-  const bool stored = blocks.products == Products::stored;
 
   ScheduleCost cost;
-  if (stored) cost.add("S", product_cost(n, d, d, blocks.s));
-  if (h_form) cost.add("h", product_cost(m, d, e, blocks.h));
+  if (h_form) add_h_product(shape, blocks, weights, &cost);
   const index_t streaming = r * (d + sum + 2) + pair * c + rho * (c + 1);
-  if (stored) {
-    cost.add("row_stream", row_stream_forward_pass(shape, blocks));
-    if (!h_form) cost.add("O", product_cost(n, d, e, blocks.x));
-    return cost;
-  }
   IoCost stream;
-  stream.reads = n * d + streamed.keys * pair + passes * (d * d + (h_form ? 0 : d * e));
-  stream.writes = n * (e + 1);
+  stream.reads = of_operand * n * d + streamed.keys * pair_of(shape, blocks.form, weights) +
+                 passes * (of_x * d * d + (h_form ? 0 : of_operand * d * e));
+  stream.writes = n * (of_operand * e + of_sum);
   // S, Z and O (or O), running max and sum, tiles and their rescale factors
-  stream.created = n * d + n * sum + (h_form ? 0 : n * e) + 2 * n + streamed.pairs + streamed.tiles;
-  stream.footprint =
-      std::max({2 * r * d + d * w, streaming, h_form ? index_t(0) : r * (d + e) + d * w_e});
+  stream.created =
+      of_sum * (n * d + n * sum + (h_form ? 0 : n * e) + 2 * n + streamed.pairs + streamed.tiles);
+  stream.footprint = of_sum * std::max({2 * r * d + d * w, streaming,
+                                        h_form ? index_t(0) : r * (d + e) + d * w_e});
   cost.add("row_stream", stream);
   return cost;
 }

@@ -16,9 +16,10 @@ IoCost with_row_vector(IoCost product, index_t rows, const ProductBlocks& blocks
 
 }  // namespace
 
-IoCost delta_cost(const LayerShape& shape, const Blocks& blocks) {
+IoCost delta_cost(const LayerShape& shape, const Blocks& blocks, const Weights& w) {
   const index_t n = shape.n, e = shape.dv;
-  return {2 * n * e, n, n, std::min(blocks.o, n) * (2 * std::min(blocks.w, e) + 1)};
+  return {w.operand * 2 * n * e, w.sum * n, w.sum * n,
+          w.sum * std::min(blocks.o, n) * (2 * std::min(blocks.w, e) + 1)};
 }
 
 IoCost weights_cost(const LayerShape& shape, const ProductBlocks& blocks) {

@@ -21,15 +21,15 @@ index_t parts_of(Tie tie) { return tie == Tie::all ? 3 : 2; }
 
 // All but the products of the summed dX.
 ScheduleCost cost_of_entry(const LayerShape& shape, const GradientSet& set,
-                           const GradientBlocks& blocks) {
+                           const GradientBlocks& blocks, const Weights& w) {
   const auto [n, m, d, e, tie, mask] = shape;
   const Form form = blocks.rows.form;
   const GradientSteps steps = steps_of(set, tie, form);
   ScheduleCost cost;
   if (steps.alone && steps.dx) {
-    cost = io_cost(Pass::backward, blocks.schedule, shape, blocks.rows);
+    cost = io_cost(Pass::backward, blocks.schedule, shape, blocks.rows, w);
   } else if (!steps.alone) {
-    const ScheduleCost rows = io_cost(Pass::backward, blocks.schedule, shape, blocks.rows);
+    const ScheduleCost rows = io_cost(Pass::backward, blocks.schedule, shape, blocks.rows, w);
     const auto copy = [&](bool runs, const char* name) {
       if (runs) copy_phase(rows, name, &cost);
     };
@@ -40,39 +40,59 @@ ScheduleCost cost_of_entry(const LayerShape& shape, const GradientSet& set,
       copy(has_row_pass(steps, blocks), name);
     const auto add_keys = [&] {
       if (!steps.keys) return;
-      cost.add("col_stream", col_stream(shape, blocks.keys, key_pass(steps, blocks)));
+      cost.add("col_stream", col_stream(shape, blocks.keys, key_pass(steps, blocks), 1, false, w));
     };
     if (blocks.keys.one_pass) add_keys();
     copy(steps.dx, "dX");
     if (!blocks.keys.one_pass) add_keys();
   }
-  if (steps.da3) cost.add("dA3", product_cost(m, e, d, blocks.da3, steps.one_sum));
-  if (steps.dy) cost.add("dY", product_cost(d, seen_keys(shape).size(), e, blocks.dy));
+  // Operands with sums, in the order of the factors.
+  const ProductWeights onto_y = {w.sum, w.operand, w.sum}, by_a3 = {w.operand, w.sum, w.sum};
+  if (steps.da3) cost.add("dA3", product_cost(m, e, d, blocks.da3, steps.one_sum, onto_y));
+  if (steps.dy)
+    cost.add("dY", product_cost(d, seen_keys(shape).size(), e, blocks.dy, false, by_a3));
   if (steps.da1) {
-    cost.add("dA1", product_cost(n, d, d, blocks.da1, steps.one_sum && tie == Tie::all));
+    cost.add("dA1", product_cost(n, d, d, blocks.da1, steps.one_sum && tie == Tie::all,
+                                 {w.sum, w.x, w.sum}));
   }
   if (steps.parts) {
-    cost.add("dA", {parts_of(tie) * m * d, m * d, m * d, 2 * std::min(blocks.sum, d)});
+    cost.add("dA", {w.sum * parts_of(tie) * m * d, w.sum * m * d, w.sum * m * d,
+                    w.sum * 2 * std::min(blocks.sum, d)});
   }
   return cost;
+}
+
+// Numbers of all results of the entries.
+index_t result_numbers(const LayerShape& shape, const GradientSet& set, index_t entries) {
+  const auto [n, m, d, e, tie, mask] = shape;
+  const auto times = [](bool wanted, index_t numbers) { return wanted ? numbers : 0; };
+  return times(set.dX, d * d) + times(set.dY, d * e) + times(set.dW_Q, d * set.dk) +
+         times(set.dW_K, d * set.dk) +
+         entries * (times(set.dA1, n * d) + times(set.dA2, m * d) + times(set.dA3, m * d) +
+                    times(set.dA, m * d));
 }
 
 }  // namespace
 
 ScheduleCost gradients_cost(const LayerShape& shape, const GradientSet& set,
-                            const GradientBlocks& blocks, const Batch& batch) {
+                            const GradientBlocks& blocks, const Batch& batch, DType dtype) {
   const index_t d = shape.d;
   const bool dx = set.dX || set.dW_Q || set.dW_K;
+  const Weights w = weights_of(dtype, batch.scaled);
   ScheduleCost cost;
-  add_scale(shape, batch, dx, &cost);
-  add_entries(cost_of_entry(shape, set, blocks), batch, &cost);
+  add_scale(shape, batch, dx, dtype, &cost);
+  add_entries(cost_of_entry(shape, set, blocks, w), batch, &cost);
   const index_t summed = (dx ? d * d : 0) + (set.dY ? d * shape.dv : 0);
   if (batch.entries > 1 && summed > 0) {
     const index_t times = batch.entries - 1;
-    cost.add("batch", {2 * times * summed, times * summed, 0, 2});
+    cost.add("batch", {w.sum * 2 * times * summed, w.sum * times * summed, 0, w.sum * 2});
   }
-  if (set.dW_Q) cost.add("dW_Q", product_cost(d, d, set.dk, blocks.dw));
-  if (set.dW_K) cost.add("dW_K", product_cost(d, d, set.dk, blocks.dw));
+  const ProductWeights by_weights = {w.sum, w.operand, w.sum};
+  if (set.dW_Q) cost.add("dW_Q", product_cost(d, d, set.dk, blocks.dw, false, by_weights));
+  if (set.dW_K) cost.add("dW_K", product_cost(d, d, set.dk, blocks.dw, false, by_weights));
+  if (set.rounds(dtype)) {
+    cost.add("round", round_cost(result_numbers(shape, set, batch.entries)));
+  }
   return cost;
 }
 

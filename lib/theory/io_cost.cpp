@@ -18,7 +18,8 @@ IoCost ScheduleCost::total() const {
   return total;
 }
 
-ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks) {
+ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks,
+                     const Weights& weights) {
   const bool forward = pass == Pass::forward;
   switch (schedule) {
     case Schedule::naive:
@@ -28,17 +29,19 @@ ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, cons
     case Schedule::paper_large:
       return forward ? paper_large_forward(shape, blocks) : paper_large_backward(shape, blocks);
     case Schedule::row_stream:
-      return forward ? row_stream_forward(shape, blocks) : row_stream_backward(shape, blocks);
+      return forward ? row_stream_forward(shape, blocks, weights)
+                     : row_stream_backward(shape, blocks, weights);
     case Schedule::stationary:
       return forward ? stationary_forward(shape, blocks) : stationary_backward(shape, blocks);
     case Schedule::score_stored: return stationary_forward(shape, blocks);
-    case Schedule::q_stored: return q_stored_backward(shape, blocks);
-    case Schedule::half_dim: return half_dim_backward(shape, blocks);
+    case Schedule::q_stored: return q_stored_backward(shape, blocks, weights);
+    case Schedule::half_dim: return half_dim_backward(shape, blocks, weights);
     case Schedule::weight_resident: return weight_resident_backward(shape, blocks);
     case Schedule::resident: return resident_backward(shape, blocks);
     case Schedule::col_stream: {
       ScheduleCost cost;
-      cost.add("col_stream", col_stream(shape, blocks, all_key_gradients(blocks.form, shape.tie)));
+      cost.add("col_stream", col_stream(shape, blocks, all_key_gradients(blocks.form, shape.tie), 1,
+                                        false, weights));
       return cost;
     }
     case Schedule::tile_fused: {
@@ -50,10 +53,12 @@ ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, cons
   return {};
 }
 
-void add_scale(const LayerShape& shape, const Batch& batch, bool of_gradient, ScheduleCost* cost) {
+void add_scale(const LayerShape& shape, const Batch& batch, bool of_gradient, DType dtype,
+               ScheduleCost* cost) {
   if (!batch.scaled) return;
-  const index_t words = shape.d * shape.d, times = of_gradient ? 2 : 1;
-  cost->add("scale", {times * words, times * words, words, 2});
+  const Weights w = weights_of(dtype);
+  const index_t x = shape.d * shape.d, dx = of_gradient ? x : 0;
+  cost->add("scale", {w.operand * x + w.sum * dx, w.sum * (x + dx), w.sum * x, w.sum * 2});
 }
 
 void add_entries(const ScheduleCost& entry, const Batch& batch, ScheduleCost* cost) {
@@ -67,10 +72,11 @@ void add_entries(const ScheduleCost& entry, const Batch& batch, ScheduleCost* co
 }
 
 ScheduleCost forward_cost(Schedule schedule, const LayerShape& shape, const Blocks& blocks,
-                          const Batch& batch) {
+                          const Batch& batch, DType dtype) {
   ScheduleCost cost;
-  add_scale(shape, batch, false, &cost);
-  add_entries(io_cost(Pass::forward, schedule, shape, blocks), batch, &cost);
+  add_scale(shape, batch, false, dtype, &cost);
+  const Weights weights = weights_of(dtype, batch.scaled);
+  add_entries(io_cost(Pass::forward, schedule, shape, blocks, weights), batch, &cost);
   return cost;
 }
 

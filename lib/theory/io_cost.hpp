@@ -19,6 +19,18 @@ struct IoCost {
   bool operator==(const IoCost&) const = default;
 };
 
+// Words of a number that passes through memory: of the operands of the layer problem, of all else,
+// which is resident in as many, and of X, which a scale makes another one. Operands in 16 bits
+// weigh 1 word of 2 bytes, f32 weighs 2.
+struct Weights {
+  index_t operand = 1, sum = 1, x = 1;
+};
+constexpr Weights weights_of(DType dtype, bool scaled = false) {
+  return is_half(dtype) ? Weights{1, 2, scaled ? 2 : 1} : Weights{};
+}
+// Words of a resident number.
+constexpr index_t resident_words(DType dtype) { return weights_of(dtype).sum; }
+
 struct PhaseCost {
   const char* name = "";
   IoCost cost;
@@ -27,7 +39,7 @@ struct PhaseCost {
 // Cost of a schedule phase by phase. The total adds reads, writes and created words and takes the
 // largest footprint.
 struct ScheduleCost {
-  static constexpr int max_phases = 16;
+  static constexpr int max_phases = 20;
   std::array<PhaseCost, max_phases> phases{};
   int phase_count = 0;
 
@@ -40,8 +52,10 @@ struct ScheduleCost {
 // Exact I/O of a schedule at block level (reference in lib/theory/README.md), equal to what an
 // observer counts. The blocks must be positive where the schedule uses them; sizes must be at
 // least 1.
-// Pass::backward_keys: all key gradients of the form.
-ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks);
+// Pass::backward_keys: all key gradients of the form. Weights are for schedules that take operands
+// in 16 bits (takes_halves).
+ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks,
+                     const Weights& weights = {});
 
 // A batch of a pass, and whether its scores are scaled.
 struct Batch {
@@ -51,12 +65,13 @@ struct Batch {
 inline Batch batch_of(const LayerProblem& problem) { return {problem.batch, problem.scale != 1}; }
 
 // Phase "scale": a scaled copy of X, element by element, and, backward, dX in place.
-void add_scale(const LayerShape& shape, const Batch& batch, bool of_gradient, ScheduleCost* cost);
+void add_scale(const LayerShape& shape, const Batch& batch, bool of_gradient, DType dtype,
+               ScheduleCost* cost);
 // The phases of one entry, each as often as there are entries.
 void add_entries(const ScheduleCost& entry, const Batch& batch, ScheduleCost* cost);
 // io_cost of a forward pass over a batch.
 ScheduleCost forward_cost(Schedule schedule, const LayerShape& shape, const Blocks& blocks,
-                          const Batch& batch);
+                          const Batch& batch, DType dtype = DType::f32);
 
 // Multiply-adds that the schedule executes, exactly; under a mask those of visible pairs.
 index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks);

@@ -54,7 +54,8 @@ ScheduleCost sdpa_forward_cost(const SdpaShape& shape, const Blocks& blocks, boo
   if (is_half(dtype)) {
     head = half_forward_cost(shape.head(), blocks, lse, pairs);
   } else {
-    head = (by_tiles ? tile_fused_forward : row_stream_forward_pass)(shape.head(), blocks);
+    head = by_tiles ? tile_fused_forward(shape.head(), blocks)
+                    : row_stream_forward_pass(shape.head(), blocks);
     if (!lse) head.writes -= shape.n;
   }
   Blocks tiles = blocks;
@@ -81,10 +82,10 @@ ScheduleCost sdpa_backward_cost(const SdpaShape& shape, const SdpaSet& set,
   if (set.keys()) {
     // The heads of a group pass by keys and gradients that stay.
     const bool by_tiles = blocks.by_keys == Schedule::tile_fused;
-    IoCost keys = half ? half_key_pass_cost(shape, set, blocks, pairs)
-                       : (by_tiles ? tile_fused : col_stream)(head, blocks.keys,
-                                                              set.key_pass(blocks.keys.one_pass),
-                                                              shape.group(), set.accumulate);
+    const KeyPassKind kind = set.key_pass(blocks.keys.one_pass);
+    IoCost keys = half       ? half_key_pass_cost(shape, set, blocks, pairs)
+                  : by_tiles ? tile_fused(head, blocks.keys, kind, shape.group(), set.accumulate)
+                             : col_stream(head, blocks.keys, kind, shape.group(), set.accumulate);
     if (shape.has_bias()) keys.reads += shape.group() * col_tile_words(head, blocks.keys);
     cost.add(name_of(blocks.by_keys), times(shape.all_kv_heads(), keys));
   }

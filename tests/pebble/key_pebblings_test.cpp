@@ -35,7 +35,8 @@ void run_col_stream(const LayerShape& shape, const Blocks& blocks, KeyPassKind k
   operands.keys = in(shape.m, shape.d);
   operands.queries = in(shape.n, shape.d);
   operands.d_o = in(shape.n, value);
-  operands.values = in(shape.m, value);
+  operands.g = in(shape.n, value);
+  operands.a3 = operands.values = in(shape.m, value);
   operands.lse = operands.delta = zeros.data();
   operands.d_keys = {sums[0].data(), shape.m, shape.d, width};
   if (kind.is_sum()) operands.d_keys_name = Operand::dA;

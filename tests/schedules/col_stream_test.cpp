@@ -87,11 +87,11 @@ class KeyPass {
     schedules::KeyPassOperands<T> operands;
     operands.keys = a2.view();
     const bool tied = shape_.tie != Tie::none;
-    if (makes_p && g_form && !tied) operands.values = a3.view();
+    if (makes_p && g_form && !tied) operands.a3 = a3.view();
     if (makes_p && !g_form) operands.values = h.view();
     operands.queries = {s.values.data(), shape_.n, shape_.d, s.stride};
-    operands.d_o =
-        g_form ? MatrixView<const T>{g.values.data(), shape_.n, shape_.d, g.stride} : d_o.view();
+    operands.g = {g.values.data(), shape_.n, shape_.d, g.stride};
+    operands.d_o = d_o.view();
     operands.lse = lse.values.data();
     if (makes_p) operands.delta = delta.values.data();
     if (keys) operands.d_keys = out[0].view();

@@ -8,9 +8,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "instruments/io_counter.hpp"
 #include "schedules/gradient_case.hpp"
-#include "schedules/random_problem.hpp"
+#include "schedules/random_gradients.hpp"
 #include "schedules/tables.hpp"
 #include "schedules/thread_counts.hpp"
 #include "theory/gradients_cost.hpp"
@@ -20,65 +19,6 @@ namespace {
 
 using namespace ioattn;
 namespace ref = ioattn_reference;
-
-GradientSet random_set(RandomProblem* random, Tie tie, index_t dk) {
-  GradientSet set;
-  do {
-    const index_t bits = random->uniform(1, 255);
-    set.dX = (bits & 1) != 0;
-    set.dY = (bits & 2) != 0;
-    set.dA1 = (bits & 4) != 0;
-    set.dA2 = (bits & 8) != 0;
-    set.dA3 = (bits & 16) != 0;
-    set.dA = (bits & 32) != 0 && tie != Tie::none;
-    set.dW_Q = (bits & 64) != 0;
-    set.dW_K = (bits & 128) != 0;
-    // A sum without its parts, and few outputs, are the usual sets.
-    if (set.dA && random->uniform(0, 2) > 0) set.dA1 = set.dA2 = set.dA3 = false;
-    if (random->uniform(0, 2) == 0) set.dX = set.dY = set.dW_Q = set.dW_K = false;
-    if (random->uniform(0, 5) == 0) set.dY = set.dA1 = set.dA2 = set.dA3 = set.dA = false;
-    set.dk = set.dW_Q || set.dW_K ? dk : 0;
-  } while (describe(set).empty());
-  return set;
-}
-
-plan::PlanRequest request_for(const LayerShape& shape, index_t M, const TileShape& tile) {
-  plan::PlanRequest request;
-  request.problem.shape = shape;
-  request.M = M;
-  request.level = "M";
-  request.tile = tile;
-  return request;
-}
-
-// The least M of a set, from the refusal of one word.
-index_t least_M(plan::PlanRequest request, const GradientSet& set) {
-  request.M = 1;
-  plan::GradientPlan plan;
-  const std::string message = plan::make_gradient_plan(request, set, &plan).message();
-  const std::string key = "the least is ";
-  const std::size_t at = message.find(key);
-  EXPECT_NE(at, std::string::npos) << message;
-  return at == std::string::npos ? 1 : std::stoll(message.substr(at + key.size()));
-}
-
-void hold_to_formula(const instruments::IoCounter& counter, const theory::ScheduleCost& cost,
-                     bool masked) {
-  ASSERT_EQ(counter.violation(), "");
-  ASSERT_EQ(static_cast<int>(counter.phases().size()), cost.phase_count);
-  for (int i = 0; i < cost.phase_count; ++i) {
-    const auto& counted = counter.phases()[static_cast<std::size_t>(i)];
-    const theory::PhaseCost& formula = cost.phases[static_cast<std::size_t>(i)];
-    ASSERT_STREQ(counted.name, formula.name);
-    ASSERT_EQ(counted.count.reads, formula.cost.reads) << formula.name;
-    ASSERT_EQ(counted.count.writes, formula.cost.writes) << formula.name;
-    ASSERT_EQ(counted.count.created, formula.cost.created) << formula.name;
-    // Under a mask the formula of the footprint is an upper bound.
-    ASSERT_LE(counted.count.footprint, formula.cost.footprint) << formula.name;
-    if (masked) continue;
-    ASSERT_EQ(counted.count.footprint, formula.cost.footprint) << formula.name;
-  }
-}
 
 void check_counts(const GradientCase<float>& problem, const GradientSet& set,
                   const GradientBlocks& blocks, index_t M) {
@@ -102,11 +42,6 @@ ref::LayerInputs<double> make_inputs(RandomProblem* random, ref::Kind kind,
   }
   if (seed % 3 == 1) inputs.scale = seed % 2 == 0 ? 0.125 : -0.7;
   return inputs;
-}
-
-ProductBlocks any_product(RandomProblem* random) {
-  return {random->logarithmic(1, 40), random->logarithmic(1, 40), random->logarithmic(1, 40),
-          random->uniform(0, 1) == 1};
 }
 
 TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
@@ -156,28 +91,7 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
       if (has_row_pass(steps, plan.blocks)) ++schedules[plan.blocks.schedule];
 
       // Blocks of any size, in either form, of any schedule.
-      GradientBlocks any;
-      if (!shape.mask.hides()) {
-        any.schedule = std::array{Schedule::row_stream, Schedule::q_stored,
-                                  Schedule::half_dim}[std::size_t(random.uniform(0, 2))];
-      }
-      const Form form = set.dY || random.uniform(0, 1) == 0 ? Form::h : Form::g;
-      any.rows.form = any.keys.form = form;
-      any.rows.products = Products::stored;
-      for (index_t Blocks::*size : {&Blocks::r, &Blocks::c, &Blocks::rho, &Blocks::w, &Blocks::o})
-        any.rows.*size = random.logarithmic(1, 40);
-      any.rows.rho = std::min(any.rows.rho, any.rows.r);
-      any.rows.r = round_up(any.rows.r, any.rows.rho);
-      for (ProductBlocks Blocks::*product :
-           {&Blocks::s, &Blocks::g, &Blocks::h, &Blocks::x, &Blocks::f, &Blocks::q, &Blocks::u})
-        any.rows.*product = any_product(&random);
-      any.keys.c = random.logarithmic(1, 40);
-      any.keys.rho = random.logarithmic(1, 40);
-      any.keys.one_pass = steps.rows && steps.keys && any.schedule == Schedule::row_stream &&
-                          random.uniform(0, 1) == 1;
-      for (ProductBlocks* product : {&any.da1, &any.da3, &any.dy, &any.dw})
-        *product = any_product(&random);
-      any.sum = random.logarithmic(1, 20);
+      const GradientBlocks any = any_blocks(&random, shape, set);
       check_counts(problem, set, any, theory::gradients_cost(shape, set, any).total().footprint);
     }
   }
