@@ -72,7 +72,7 @@ IOATTN_API const char* ioattn_last_error(void);
 /** @name Ring 1: one call
  * @{ */
 
-/** Type of every element: of a word. Those of 16 bits are taken by SDPA alone. */
+/** Type of every element: of a word. */
 typedef enum ioattn_dtype {
   IOATTN_F32 = 0,  /**< float */
   IOATTN_F64 = 1,  /**< double */
@@ -111,7 +111,11 @@ typedef struct ioattn_layer_problem {
       m,               /**< rows of A2 and A3: keys */
       d,               /**< columns of A1, A2 and A3 */
       dv;              /**< columns of Y */
-  ioattn_dtype dtype;  /**< of all inputs and outputs; every sum is of this type */
+  ioattn_dtype dtype;  /**< of all inputs and outputs but LSE; every sum is of this type. Of
+                          IOATTN_BF16 and IOATTN_F16 LSE and every sum are float, S, G, h and U
+                          too: inputs become float as they are read, results are rounded once, to
+                          nearest even. They are taken by "row_stream", "q_stored" and "half_dim";
+                          the planner knows. */
   const void* a1;      /**< [n, d] */
   const void* a2;      /**< [m, d] */
   const void* a3;      /**< [m, d] */
@@ -154,7 +158,8 @@ typedef struct ioattn_options {
   int32_t threads;     /**< at most so many; 0: all that affinity and CPU quota grant. Results are
                           bit-identical for every number. */
   int32_t cache_level; /**< level whose fast memory M decides the plan: 1, 2 or 3; 0: 2 */
-  int64_t fast_memory_words; /**< M in words of the dtype, exact; 0: from the machine */
+  int64_t fast_memory_words; /**< M in words of the dtype, exact; of 16 bits a float takes 2; 0:
+                                from the machine */
   int64_t memory_limit; /**< bytes of scratch memory for intermediates; 0: O(n d), never n x m */
   const char* schedule; /**< forward "row_stream", "stationary", "score_stored", "paper_small",
                            "paper_large"; backward "row_stream", "stationary", "q_stored",
@@ -202,13 +207,17 @@ typedef struct ioattn_layer_gradients {
   int64_t w_q_stride,  /**< of w_q; 0: dk */
       w_k_stride;      /**< of w_k; 0: dk */
   int64_t dk;          /**< columns of W_Q and W_K, for dw_q and dw_k alone */
+  int32_t in_f32;      /**< not 0: the gradients of a problem in 16 bits are float, not rounded.
+                          Without a meaning for IOATTN_F32, refused for IOATTN_F64. */
 } ioattn_layer_gradients;
 
 /** Gradients from dO [n, dv] and the forward pass's O [n, dv] and LSE [n]. If o and lse are both
  * null they are computed first. Strides: 0 means dv. dX, and dw_q and dw_k with it, can be had from
  * any schedule; options that name another than "row_stream", "q_stored" or
  * "half_dim" refuse the other gradients, for which the planner takes the latter two where
- * memory_limit has room for n x m scores. */
+ * memory_limit has room for n x m scores. Gradients of a problem in 16 bits take as many floats of
+ * scratch memory unless in_f32 is set; in IOATTN_F16 those beyond 65519 become infinite: scale dO,
+ * or set in_f32, where they may. */
 IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* problem,
                                                const ioattn_options* options, const void* d_o,
                                                int64_t d_o_stride, const void* o, int64_t o_stride,

@@ -34,7 +34,25 @@ inline void check(ioattn_status status) {
   if (status != IOATTN_OK) throw Error(status);
 }
 
-/** A row-major matrix in memory of the caller's. T is float or double, const for inputs. */
+/** The dtype of T: float, double, ioattn_bf16 or ioattn_f16. */
+template <class T>
+constexpr ioattn_dtype dtype_number() {
+  constexpr bool bf16 = std::is_same<T, ioattn_bf16>::value;
+  static_assert(std::is_same<T, float>::value || std::is_same<T, double>::value || bf16 ||
+                    std::is_same<T, ioattn_f16>::value,
+                "float, double, ioattn_bf16 or ioattn_f16");
+  return std::is_same<T, float>::value    ? IOATTN_F32
+         : std::is_same<T, double>::value ? IOATTN_F64
+         : bf16                           ? IOATTN_BF16
+                                          : IOATTN_F16;
+}
+
+/** What sums and LSE of T are made in: float for 16 bits, else T. */
+template <class T>
+using Sum = typename std::conditional<sizeof(T) == 2, float, T>::type;
+
+/** A row-major matrix in memory of the caller's. T is float, double, ioattn_bf16 or ioattn_f16,
+ * const for inputs. */
 template <class T>
 struct Matrix {
   T* data = nullptr;       /**< null: an output that is not wanted */
@@ -82,8 +100,7 @@ struct Options {
   }
 };
 
-/** Inputs of the layer problem (ioattn.h), of float or double. Operands that are the same memory
- * are recognised. */
+/** Inputs of the layer problem (ioattn.h). Operands that are the same memory are recognised. */
 template <class T>
 struct Layer {
   Matrix<const T> a1;                  /**< [n, d] */
@@ -101,8 +118,6 @@ struct Layer {
 
   /** For the C functions. Throws std::invalid_argument if the shapes do not fit together. */
   ioattn_layer_problem c() const {
-    static_assert(std::is_same<T, float>::value || std::is_same<T, double>::value,
-                  "float or double");
     ioattn_layer_problem p = {};
     p.struct_size = sizeof p;
     p.n = a1.rows;
@@ -113,7 +128,7 @@ struct Layer {
         y.rows != p.d) {
       throw std::invalid_argument("ioattn::Layer: the shapes of the inputs do not fit together");
     }
-    p.dtype = std::is_same<T, float>::value ? IOATTN_F32 : IOATTN_F64;
+    p.dtype = dtype_number<T>();
     p.a1 = a1.data;
     p.a2 = a2.data;
     p.a3 = a3.data;
@@ -133,9 +148,12 @@ struct Layer {
   }
 };
 
-/** Gradients, any subset (ioattn_layer_gradients): outputs whose data are null are not wanted. */
-template <class T>
+/** Gradients, any subset (ioattn_layer_gradients): outputs whose data are null are not wanted. W:
+ * of the weights and all inputs; T is W or, where W has 16 bits, float. */
+template <class T, class W = T>
 struct Gradients {
+  static_assert(std::is_same<T, W>::value || std::is_same<T, Sum<W>>::value,
+                "W, or float for 16 bits");
   Matrix<T> dx;        /**< [d, d] */
   Matrix<T> dy;        /**< [d, dv] */
   Matrix<T> da1;       /**< [n, d] */
@@ -144,8 +162,8 @@ struct Gradients {
   Matrix<T> da;        /**< [m, d], the sum over operands that are one memory */
   Matrix<T> dw_q;      /**< [d, dk] */
   Matrix<T> dw_k;      /**< [d, dk] */
-  Matrix<const T> w_q; /**< [d, dk], read for dw_k */
-  Matrix<const T> w_k; /**< [d, dk], read for dw_q */
+  Matrix<const W> w_q; /**< [d, dk], read for dw_k */
+  Matrix<const W> w_k; /**< [d, dk], read for dw_q */
 
   /** For the C functions. */
   ioattn_layer_gradients c() const {
@@ -164,6 +182,7 @@ struct Gradients {
     g.w_q_stride = w_q.stride;
     g.w_k_stride = w_k.stride;
     g.dk = dw_q.data != nullptr ? dw_q.cols : dw_k.cols;
+    g.in_f32 = std::is_same<T, float>::value ? 1 : 0;
     return g;
   }
 
@@ -176,16 +195,16 @@ struct Gradients {
 
 /** O [n, dv] and LSE [n]; outputs whose data are null are not wanted. */
 template <class T>
-void forward(const Layer<T>& layer, Matrix<T> o, T* lse, const Options& options = {}) {
+void forward(const Layer<T>& layer, Matrix<T> o, Sum<T>* lse, const Options& options = {}) {
   const ioattn_layer_problem problem = layer.c();
   const ioattn_options c_options = options.c();
   check(ioattn_layer_forward(&problem, &c_options, o.data, o.stride, lse));
 }
 
 /** Gradients from dO, and O and LSE of the forward pass (both null: computed first). */
-template <class T>
-void backward(const Layer<T>& layer, Matrix<const T> d_o, Matrix<const T> o, const T* lse,
-              const Gradients<T>& gradients, const Options& options = {}) {
+template <class T, class G>
+void backward(const Layer<T>& layer, Matrix<const T> d_o, Matrix<const T> o, const Sum<T>* lse,
+              const Gradients<G, T>& gradients, const Options& options = {}) {
   const ioattn_layer_problem problem = layer.c();
   const ioattn_options c_options = options.c();
   const ioattn_layer_gradients c_gradients = gradients.c();
@@ -243,23 +262,25 @@ class Plan : public PlanHandle {
     return Plan(IOATTN_FORWARD, layer, nullptr, options);
   }
   /** These gradients: of the matrices only matters whether their data are null, and dk. */
-  static Plan backward(const Layer<T>& layer, const Gradients<T>& gradients,
+  template <class G>
+  static Plan backward(const Layer<T>& layer, const Gradients<G, T>& gradients,
                        const Options& options = {}) {
     const ioattn_layer_gradients wanted = gradients.c();
     return Plan(IOATTN_BACKWARD, layer, &wanted, options);
   }
 
   /** The forward pass. Without a workspace the heap serves. */
-  void execute_forward(const Layer<T>& layer, Matrix<T> o, T* lse, void* workspace = nullptr,
+  void execute_forward(const Layer<T>& layer, Matrix<T> o, Sum<T>* lse, void* workspace = nullptr,
                        std::size_t workspace_size = 0) const {
     const ioattn_layer_problem problem = layer.c();
     check(ioattn_layer_execute_forward(plan_, &problem, o.data, o.stride, lse, workspace,
                                        workspace_size));
   }
   /** The planned gradients. */
-  void execute_backward(const Layer<T>& layer, Matrix<const T> d_o, Matrix<const T> o, const T* lse,
-                        const Gradients<T>& gradients, void* workspace = nullptr,
-                        std::size_t workspace_size = 0) const {
+  template <class G>
+  void execute_backward(const Layer<T>& layer, Matrix<const T> d_o, Matrix<const T> o,
+                        const Sum<T>* lse, const Gradients<G, T>& gradients,
+                        void* workspace = nullptr, std::size_t workspace_size = 0) const {
     const ioattn_layer_problem problem = layer.c();
     const ioattn_layer_gradients c_gradients = gradients.c();
     check(ioattn_layer_execute_backward(plan_, &problem, d_o.data, d_o.stride, o.data, o.stride,
@@ -291,23 +312,6 @@ class Plan : public PlanHandle {
     check(ioattn_layer_plan_create(pass, &shape, gradients, &c_options, &plan_));
   }
 };
-
-/** The dtype of T: float, double, ioattn_bf16 or ioattn_f16. */
-template <class T>
-constexpr ioattn_dtype dtype_number() {
-  constexpr bool bf16 = std::is_same<T, ioattn_bf16>::value;
-  static_assert(std::is_same<T, float>::value || std::is_same<T, double>::value || bf16 ||
-                    std::is_same<T, ioattn_f16>::value,
-                "float, double, ioattn_bf16 or ioattn_f16");
-  return std::is_same<T, float>::value    ? IOATTN_F32
-         : std::is_same<T, double>::value ? IOATTN_F64
-         : bf16                           ? IOATTN_BF16
-                                          : IOATTN_F16;
-}
-
-/** What sums and LSE of T are made in: float for 16 bits, else T. */
-template <class T>
-using Sum = typename std::conditional<sizeof(T) == 2, float, T>::type;
 
 /** Matrices by batch entry and head, in memory of the caller's, with unit stride within a row. T is
  * float, double, ioattn_bf16 or ioattn_f16, const for inputs. */

@@ -20,19 +20,24 @@ Status invalid(const char* message) {
   return Status::error(StatusCode::invalid_argument, "%s", message);
 }
 
+Status check_dtype(const ioattn_dtype& dtype) {
+  const int number = number_of(dtype);
+  if (number >= IOATTN_F32 && number <= IOATTN_F16) return Status::ok();
+  return invalid("dtype is neither IOATTN_F32, IOATTN_F64, IOATTN_BF16 nor IOATTN_F16");
+}
+
+DType dtype_of_number(const ioattn_dtype& dtype) {
+  static_assert(int(DType::f32) == IOATTN_F32 && int(DType::f64) == IOATTN_F64 &&
+                int(DType::bf16) == IOATTN_BF16 && int(DType::f16) == IOATTN_F16);
+  return static_cast<DType>(number_of(dtype));
+}
+
 Status check_problem(const ioattn_layer_problem* problem) {
   if (problem == nullptr) return invalid("problem is null");
   if (problem->struct_size != sizeof *problem) {
     return invalid("problem: struct_size is not sizeof(ioattn_layer_problem)");
   }
-  const int dtype = number_of(problem->dtype);
-  if (dtype == IOATTN_BF16 || dtype == IOATTN_F16) {
-    return Status::error(StatusCode::unsupported,
-                         "the layer problem takes f32 and f64; 16 bits are SDPA's alone");
-  }
-  if (dtype != IOATTN_F32 && dtype != IOATTN_F64) {
-    return invalid("problem: dtype is neither IOATTN_F32 nor IOATTN_F64");
-  }
+  if (const Status known = check_dtype(problem->dtype); !known.is_ok()) return known;
   if (problem->n < 0 || problem->m < 0 || problem->d < 0 || problem->dv < 0) {
     return invalid("problem: a size is negative");
   }
@@ -40,10 +45,13 @@ Status check_problem(const ioattn_layer_problem* problem) {
   return check_mask(*problem);
 }
 
-Status check_gradients(const ioattn_layer_gradients* gradients, int64_t d) {
+Status check_gradients(const ioattn_layer_gradients* gradients, DType dtype, int64_t d) {
   if (gradients == nullptr) return invalid("gradients is null");
   if (gradients->struct_size != sizeof *gradients) {
     return invalid("gradients: struct_size is not sizeof(ioattn_layer_gradients)");
+  }
+  if (dtype == DType::f64 && gradients->in_f32 != 0) {
+    return invalid("gradients: in_f32 is for problems in 16 bits");
   }
   const bool weights = gradients->dw_q != nullptr || gradients->dw_k != nullptr;
   if (!weights) return Status::ok();

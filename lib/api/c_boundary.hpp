@@ -94,7 +94,7 @@ LayerInputs<T> inputs_of(const ioattn_layer_problem& p) {
 }
 
 // Which gradients there is memory for: gradients_of(...).set() without the types.
-inline GradientSet set_of(const ioattn_layer_gradients& g) {
+inline GradientSet set_of(const ioattn_layer_gradients& g, DType dtype) {
   GradientSet set;
   set.dX = g.dx != nullptr;
   set.dY = g.dy != nullptr;
@@ -105,28 +105,31 @@ inline GradientSet set_of(const ioattn_layer_gradients& g) {
   set.dW_Q = g.dk != 0 && g.dw_q != nullptr;
   set.dW_K = g.dk != 0 && g.dw_k != nullptr;
   set.dk = set.dW_Q || set.dW_K ? g.dk : 0;
+  set.in_f32 = is_half(dtype) && g.in_f32 != 0;
   return set;
 }
 
-template <class T>
-LayerGradients<T> gradients_of(const ioattn_layer_problem& p, const ioattn_layer_gradients& g) {
-  LayerGradients<T> out;
-  out.dx = output<T>(g.dx, p.d, p.d, g.dx_stride);
-  out.dy = output<T>(g.dy, p.d, p.dv, g.dy_stride);
-  out.da1 = output<T>(g.da1, p.n, p.d, g.da1_stride);
-  out.da2 = output<T>(g.da2, p.m, p.d, g.da2_stride);
-  out.da3 = output<T>(g.da3, p.m, p.d, g.da3_stride);
-  out.da = output<T>(g.da, p.m, p.d, g.da_stride);
+template <class G, class S>
+LayerGradients<G, S> gradients_of(const ioattn_layer_problem& p, const ioattn_layer_gradients& g) {
+  LayerGradients<G, S> out;
+  out.dx = output<G>(g.dx, p.d, p.d, g.dx_stride);
+  out.dy = output<G>(g.dy, p.d, p.dv, g.dy_stride);
+  out.da1 = output<G>(g.da1, p.n, p.d, g.da1_stride);
+  out.da2 = output<G>(g.da2, p.m, p.d, g.da2_stride);
+  out.da3 = output<G>(g.da3, p.m, p.d, g.da3_stride);
+  out.da = output<G>(g.da, p.m, p.d, g.da_stride);
   if (g.dk == 0) return out;
-  out.dw_q = output<T>(g.dw_q, p.d, g.dk, g.dw_q_stride);
-  out.dw_k = output<T>(g.dw_k, p.d, g.dk, g.dw_k_stride);
-  out.w_q = input<T>(g.w_q, p.d, g.dk, g.w_q_stride);
-  out.w_k = input<T>(g.w_k, p.d, g.dk, g.w_k_stride);
+  out.dw_q = output<G>(g.dw_q, p.d, g.dk, g.dw_q_stride);
+  out.dw_k = output<G>(g.dw_k, p.d, g.dk, g.dw_k_stride);
+  out.w_q = input<S>(g.w_q, p.d, g.dk, g.w_q_stride);
+  out.w_k = input<S>(g.w_k, p.d, g.dk, g.w_k_stride);
   return out;
 }
 
+Status check_dtype(const ioattn_dtype& dtype);
+DType dtype_of_number(const ioattn_dtype& dtype);  // that check_dtype has found valid
 Status check_problem(const ioattn_layer_problem* problem);
-Status check_gradients(const ioattn_layer_gradients* gradients, int64_t d);
+Status check_gradients(const ioattn_layer_gradients* gradients, DType dtype, int64_t d);
 Status run_options(const ioattn_options* options, RunOptions* run);
 
 }  // namespace ioattn::api

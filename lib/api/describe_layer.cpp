@@ -51,10 +51,11 @@ std::string LayerPlan::describe() const {
   const Blocks& blocks = is_forward() ? forward_.blocks
                          : one_pass   ? phase_blocks.keys
                                       : phase_blocks.rows;
+  const DType dtype = goal_.problem.dtype;
   const theory::Batch batch = theory::batch_of(goal_.problem);
   const theory::ScheduleCost cost =
-      is_forward() ? theory::forward_cost(schedule, shape, blocks, batch)
-                   : theory::gradients_cost(shape, set, backward_.blocks, batch);
+      is_forward() ? theory::forward_cost(schedule, shape, blocks, batch, dtype)
+                   : theory::gradients_cost(shape, set, backward_.blocks, batch, dtype);
   const index_t fma =
       is_forward() ? batch.entries * theory::fma_count(Pass::forward, schedule, shape, blocks)
                    : theory::gradients_fma(shape, set, backward_.blocks, batch.entries);
@@ -76,6 +77,7 @@ std::string LayerPlan::describe() const {
   json.add("problem", to_text(goal_.problem));
   json.add("pass", name_of(goal_.pass));
   if (!is_forward()) json.add_json("gradients", names_of(set));
+  if (!is_forward() && is_half(dtype)) json.add("in_f32", set.in_f32);
   json.add("plan", text());
   add_objective(objective_, &json);
   json.add("schedule", name_of(schedule));
@@ -106,7 +108,7 @@ std::string LayerPlan::describe() const {
   // The bounds at the cache levels of this machine.
   std::vector<std::string> levels;
   for (const machine::CacheLevel& cache : machine::this_machine().caches) {
-    const machine::FastMemory memory = machine::fast_memory(cache, goal_.problem.dtype);
+    const machine::FastMemory memory = machine::fast_memory(cache, dtype);
     if (memory.words < 1) continue;
     JsonObject item;
     item.add("level", "L" + std::to_string(cache.level));

@@ -10,25 +10,27 @@ namespace {
 using namespace ioattn;
 using namespace ioattn::api;
 
-template <class T>
+template <class S>
 Status forward(const ioattn_layer_problem& problem, const api::RunOptions& options, void* o,
                int64_t o_stride, void* lse) {
-  const LayerInputs<T> inputs = inputs_of<T>(problem);
+  const LayerInputs<S> inputs = inputs_of<S>(problem);
   plan::Plan plan;
   const Status status = plan_pass(Pass::forward, problem_of(inputs), options, &plan);
   if (!status.is_ok()) return status;
-  return api::layer_forward<T>(inputs, plan, api::granted_threads(options.threads), nullptr,
-                               output<T>(o, problem.n, problem.dv, o_stride), static_cast<T*>(lse));
+  return api::layer_forward<S>(inputs, plan, api::granted_threads(options.threads), nullptr,
+                               output<S>(o, problem.n, problem.dv, o_stride),
+                               static_cast<Compute<S>*>(lse));
 }
 
-template <class T>
+template <class S, class G>
 Status backward(const ioattn_layer_problem& problem, const api::RunOptions& options,
                 const void* d_o, int64_t d_o_stride, const void* o, int64_t o_stride,
                 const void* lse, const ioattn_layer_gradients& gradients) {
-  const LayerInputs<T> inputs = inputs_of<T>(problem);
-  const LayerGradients<T> out = gradients_of<T>(problem, gradients);
-  const GradientSet set = out.set();
-  if (set == GradientSet{}) return Status::ok();
+  using T = Compute<S>;
+  const LayerInputs<S> inputs = inputs_of<S>(problem);
+  const LayerGradients<G, S> out = gradients_of<G, S>(problem, gradients);
+  const GradientSet set = api::set_of(out);
+  if (out.set() == GradientSet{}) return Status::ok();
   plan::PlanRequest request;
   plan::GradientPlan plan;
   Status status = plan_request(Pass::backward, problem_of(inputs), options, &request);
@@ -36,32 +38,33 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
   if (!status.is_ok()) return status;
   AlignedBuffer results;
   if (lse == nullptr && api::takes_forward_results(plan, set)) {
-    const int64_t words = inputs.batch * problem.n * (problem.dv + 1);
-    results = AlignedBuffer(static_cast<std::size_t>(words) * sizeof(T));
-    if (words > 0 && results.data() == nullptr) {
+    const std::size_t rows = static_cast<std::size_t>(inputs.batch * problem.n);
+    const std::size_t row_bytes = sizeof(T) + static_cast<std::size_t>(problem.dv) * sizeof(S);
+    results = AlignedBuffer(rows * row_bytes);
+    if (rows > 0 && results.data() == nullptr) {
       return Status::error(StatusCode::out_of_memory, "no memory for O and LSE");
     }
-    T* o_result = static_cast<T*>(results.data());
-    T* lse_result = o_result + inputs.batch * problem.n * problem.dv;
+    T* lse_result = static_cast<T*>(results.data());
+    void* o_result = lse_result + rows;
     api::RunOptions forward_options = options;
     // Whoever asked for stationary has room for scores in the forward pass too.
     if (plan.blocks.schedule != Schedule::stationary) forward_options.schedule.reset();
-    status = forward<T>(problem, forward_options, o_result, 0, lse_result);
+    status = forward<S>(problem, forward_options, o_result, 0, lse_result);
     // Whoever asked for stored scores has room for them here too, which saves fast memory.
     if (status.code() == StatusCode::fast_memory_too_small &&
         plan::stores_scores(plan.blocks.schedule)) {
       forward_options.schedule = Schedule::paper_small;
-      status = forward<T>(problem, forward_options, o_result, 0, lse_result);
+      status = forward<S>(problem, forward_options, o_result, 0, lse_result);
     }
     if (!status.is_ok()) return status;
     o = o_result;
     o_stride = 0;
     lse = lse_result;
   }
-  return api::layer_gradients<T>(inputs, input<T>(d_o, problem.n, problem.dv, d_o_stride),
-                                 input<T>(o, problem.n, problem.dv, o_stride),
-                                 static_cast<const T*>(lse), plan,
-                                 api::granted_threads(options.threads), nullptr, out);
+  return api::layer_gradients<S, G>(inputs, input<S>(d_o, problem.n, problem.dv, d_o_stride),
+                                    input<S>(o, problem.n, problem.dv, o_stride),
+                                    static_cast<const T*>(lse), plan,
+                                    api::granted_threads(options.threads), nullptr, out);
 }
 
 }  // namespace
@@ -80,8 +83,9 @@ ioattn_status ioattn_layer_forward(const ioattn_layer_problem* problem,
     Status status = check_problem(problem);
     if (status.is_ok()) status = run_options(options, &run);
     if (!status.is_ok()) return status;
-    return problem->dtype == IOATTN_F32 ? forward<float>(*problem, run, o, o_stride, lse)
-                                        : forward<double>(*problem, run, o, o_stride, lse);
+    return with_dtype(dtype_of_number(problem->dtype), [&](auto zero) {
+      return forward<decltype(zero)>(*problem, run, o, o_stride, lse);
+    });
   });
 }
 
@@ -93,16 +97,20 @@ ioattn_status ioattn_layer_backward(const ioattn_layer_problem* problem,
     api::RunOptions run;
     Status status = check_problem(problem);
     if (status.is_ok()) status = run_options(options, &run);
-    if (status.is_ok()) status = check_gradients(gradients, problem->d);
+    if (status.is_ok()) {
+      status = check_gradients(gradients, dtype_of_number(problem->dtype), problem->d);
+    }
     // O without elements may be null although LSE is given.
     const bool o_has_elements = status.is_ok() && problem->n > 0 && problem->dv > 0;
     if (o_has_elements && (o == nullptr) != (lse == nullptr)) {
       status = invalid("of o and lse one is null: pass both or neither");
     }
     if (!status.is_ok()) return status;
-    return problem->dtype == IOATTN_F32
-               ? backward<float>(*problem, run, d_o, d_o_stride, o, o_stride, lse, *gradients)
-               : backward<double>(*problem, run, d_o, d_o_stride, o, o_stride, lse, *gradients);
+    return with_gradient_types(dtype_of_number(problem->dtype), gradients->in_f32 != 0,
+                               [&](auto zero, auto gradient) {
+                                 return backward<decltype(zero), decltype(gradient)>(
+                                     *problem, run, d_o, d_o_stride, o, o_stride, lse, *gradients);
+                               });
   });
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "api/array_types.hpp"
 #include "api/layer_checks.hpp"
 #include "base/aligned_buffer.hpp"
 #include "schedules/schedules.hpp"
@@ -23,26 +24,29 @@ bool takes_forward_results(Schedule schedule) {
          schedule != Schedule::resident;
 }
 
-template <class T>
-Status layer_forward(const LayerInputs<T>& inputs, const plan::Plan& plan, int threads,
-                     Observer* observer, MatrixView<T> o, T* lse, const Prepared& prepared) {
+template <class S>
+Status layer_forward(const LayerInputs<S>& inputs, const plan::Plan& plan, int threads,
+                     Observer* observer, MatrixView<S> o, Compute<S>* lse,
+                     const Prepared& prepared) {
+  using T = Compute<S>;
   LayerShape shape = shape_of(inputs);
   if (prepared.tie) shape.tie = *prepared.tie;
   ArgumentCheck check;
   Status status = check_inputs(inputs, shape, &check);
   if (!status.is_ok()) return status;
   const index_t rows = inputs.batch * shape.n;
-  if (o.data != nullptr) check.output<T>("O", of_batch(o, inputs.batch), rows, shape.dv);
+  if (o.data != nullptr) check.output<S>("O", of_batch(o, inputs.batch), rows, shape.dv);
   if (lse != nullptr) check.output<T>("LSE", {lse, 1, rows, rows}, 1, rows);
   if (!check.status().is_ok()) return check.status();
-  if (status = validate_plan(Pass::forward, plan, shape.mask); !status.is_ok()) return status;
+  if (status = validate_plan(Pass::forward, plan, shape.mask, dtype_of<S>::value); !status.is_ok())
+    return status;
   const kernels::Kernels* kernels = nullptr;
   if (status = kernels_of(plan.isa, &kernels); !status.is_ok()) return status;
 
   if (shape.n == 0 || (o.data == nullptr && lse == nullptr)) return Status::ok();
   if (shape.d == 0 || seen_keys(shape).is_empty()) {
     // Keys that all score 0 and have the value 0, or none that is seen.
-    if (o.data != nullptr) fill(of_batch(o, inputs.batch), T(0));
+    if (o.data != nullptr) fill(of_batch(o, inputs.batch), S{});
     if (lse != nullptr) {
       for (index_t i = 0; i < rows; ++i) {
         const index_t seen = shape.mask.of_row(i % shape.n, shape.m).size();
@@ -53,47 +57,52 @@ Status layer_forward(const LayerInputs<T>& inputs, const plan::Plan& plan, int t
   }
 
   // An output that is not wanted is still computed, into scratch memory.
-  const index_t o_words = o.data == nullptr ? rows * shape.dv : 0;
+  const index_t o_bytes = o.data == nullptr ? rows * shape.dv * index_t(sizeof(S)) : 0;
   const index_t lse_words = lse == nullptr ? rows : 0;
-  const index_t bytes = (o_words + lse_words) * index_t(sizeof(T));
+  const index_t bytes = lse_words * index_t(sizeof(T)) + o_bytes;
   const AlignedBuffer unwanted(static_cast<std::size_t>(bytes));
   if (bytes > 0 && unwanted.data() == nullptr) return no_memory(bytes);
   T* scratch = static_cast<T*>(unwanted.data());
 
-  schedules::ForwardTask<T> task;
+  schedules::ForwardTask<S> task;
   task.shape = shape;
   task.in = inputs;
-  task.o = o.data != nullptr ? o : MatrixView<T>{scratch, shape.n, shape.dv, shape.dv};
-  task.lse = lse != nullptr ? lse : scratch + o_words;
+  task.o = o.data != nullptr ? o
+                             : MatrixView<S>{reinterpret_cast<S*>(scratch + lse_words), shape.n,
+                                             shape.dv, shape.dv};
+  task.lse = lse != nullptr ? lse : scratch;
   task.blocks = plan.blocks;
   if (prepared.kernels != nullptr) kernels = prepared.kernels;
-  task.kernels = &kernels->table<T>();
+  task.kernels = &kernels->table<S>();
   task.threads = std::max(threads, 1);
   task.observer = observer;
   task.memory = prepared.memory;
   return schedules::run_forward(plan.schedule, task);
 }
 
-template <class T>
-Status layer_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o, MatrixView<const T> o,
-                      const T* lse, const plan::Plan& plan, int threads, Observer* observer,
-                      MatrixView<T> dx, const Prepared& prepared) {
+template <class S, class G>
+Status layer_backward(const LayerInputs<S>& inputs, MatrixView<const S> d_o, MatrixView<const S> o,
+                      const Compute<S>* lse, const plan::Plan& plan, int threads,
+                      Observer* observer, MatrixView<G> dx, const Prepared& prepared) {
   plan::GradientPlan gradients = {plan.level, {}, plan.isa, plan.tile_rows, plan.tile_cols};
   gradients.blocks.schedule = plan.schedule;
   gradients.blocks.rows = plan.blocks;
-  LayerGradients<T> out;
+  LayerGradients<G, S> out;
   out.dx = dx;
-  return layer_gradients<T>(inputs, d_o, o, lse, gradients, threads, observer, out, prepared);
+  return layer_gradients<S, G>(inputs, d_o, o, lse, gradients, threads, observer, out, prepared);
 }
 
-#define IOATTN_INSTANTIATE(T)                                                                     \
-  template Status layer_forward(const LayerInputs<T>&, const plan::Plan&, int, Observer*,         \
-                                MatrixView<T>, T*, const Prepared&);                              \
-  template Status layer_backward(const LayerInputs<T>&, MatrixView<const T>, MatrixView<const T>, \
-                                 const T*, const plan::Plan&, int, Observer*, MatrixView<T>,      \
-                                 const Prepared&)
-IOATTN_INSTANTIATE(float);
-IOATTN_INSTANTIATE(double);
+#define IOATTN_INSTANTIATE(S)                                                             \
+  template Status layer_forward(const LayerInputs<S>&, const plan::Plan&, int, Observer*, \
+                                MatrixView<S>, Compute<S>*, const Prepared&)
+IOATTN_FOR_ARRAY_TYPES(IOATTN_INSTANTIATE);
+#undef IOATTN_INSTANTIATE
+
+#define IOATTN_INSTANTIATE(S, G)                                                                  \
+  template Status layer_backward(const LayerInputs<S>&, MatrixView<const S>, MatrixView<const S>, \
+                                 const Compute<S>*, const plan::Plan&, int, Observer*,            \
+                                 MatrixView<G>, const Prepared&)
+IOATTN_FOR_GRADIENT_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::api

@@ -40,13 +40,13 @@ Status check_inputs(const LayerInputs<T>& inputs, const LayerShape& shape, Argum
 
 // O and LSE of the forward pass: those that are given have to be valid, whether or not the plan
 // takes them.
-template <class T>
-void check_forward_results(bool taken, MatrixView<const T> o, const T* lse, const LayerShape& shape,
-                           index_t batch, ArgumentCheck* check) {
+template <class S>
+void check_forward_results(bool taken, MatrixView<const S> o, const Compute<S>* lse,
+                           const LayerShape& shape, index_t batch, ArgumentCheck* check) {
   if (!taken && o.data == nullptr && lse == nullptr) return;
   const index_t rows = batch * shape.n;
-  check->input<T>("O", of_batch(o, batch), rows, shape.dv);
-  check->input<T>("LSE", {lse, 1, rows, rows}, 1, rows);
+  check->input<S>("O", of_batch(o, batch), rows, shape.dv);
+  check->input<Compute<S>>("LSE", {lse, 1, rows, rows}, 1, rows);
 }
 
 template <class T>

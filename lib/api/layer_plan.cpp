@@ -1,5 +1,6 @@
 #include "api/layer_plan.hpp"
 
+#include "api/array_types.hpp"
 #include "api/layer.hpp"
 #include "api/lent_memory.hpp"
 #include "api/parsed_plan.hpp"
@@ -36,8 +37,10 @@ Status LayerPlan::parse(const Goal& goal, const RunOptions& options, std::string
   }
   Status status = validate_problem(goal.problem);
   if (status.is_ok()) {
-    status = result->is_forward() ? validate_plan(Pass::forward, forward, shape.mask)
-                                  : validate_plan(backward, goal.gradients, shape.tie, shape.mask);
+    status =
+        result->is_forward()
+            ? validate_plan(Pass::forward, forward, shape.mask, goal.problem.dtype)
+            : validate_plan(backward, goal.gradients, shape.tie, shape.mask, goal.problem.dtype);
   }
   if (!status.is_ok()) return status;
   const Isa isa = result->is_forward() ? forward.isa : backward.isa;
@@ -77,32 +80,33 @@ Status LayerPlan::check_problem(const LayerProblem& problem) const {
   return Status::ok();
 }
 
-template <class T>
-Status LayerPlan::forward(const LayerInputs<T>& inputs, MatrixView<T> o, T* lse, void* workspace,
-                          index_t bytes) const {
+template <class S>
+Status LayerPlan::forward(const LayerInputs<S>& inputs, MatrixView<S> o, Compute<S>* lse,
+                          void* workspace, index_t bytes) const {
   const Status matches = check_problem(problem_of(inputs));
   if (!matches.is_ok()) return matches;
   if ((o.data == nullptr && o.rows * o.cols > 0) || (lse == nullptr && o.rows > 0)) {
     return Status::error(StatusCode::invalid_argument, "a plan computes both O and LSE");
   }
   Lent lent(workspace, bytes);
-  return layer_forward<T>(inputs, forward_, threads_, nullptr, o, lse,
+  return layer_forward<S>(inputs, forward_, threads_, nullptr, o, lse,
                           {lent.get(), goal_.problem.shape.tie});
 }
 
-template <class T>
-Status LayerPlan::backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o,
-                           MatrixView<const T> o, const T* lse, const LayerGradients<T>& gradients,
-                           void* workspace, index_t bytes) const {
+template <class S, class G>
+Status LayerPlan::backward(const LayerInputs<S>& inputs, MatrixView<const S> d_o,
+                           MatrixView<const S> o, const Compute<S>* lse,
+                           const LayerGradients<G, S>& gradients, void* workspace,
+                           index_t bytes) const {
   const Status matches = check_problem(problem_of(inputs));
   if (!matches.is_ok()) return matches;
-  if (gradients.set() != goal_.gradients) {
+  if (set_of(gradients) != goal_.gradients) {
     return Status::error(StatusCode::invalid_argument,
                          "the gradients, or dk, are not those that the plan is for");
   }
   Lent lent(workspace, bytes);
-  return layer_gradients<T>(inputs, d_o, o, lse, backward_, threads_, nullptr, gradients,
-                            {lent.get(), goal_.problem.shape.tie});
+  return layer_gradients<S, G>(inputs, d_o, o, lse, backward_, threads_, nullptr, gradients,
+                               {lent.get(), goal_.problem.shape.tie});
 }
 
 std::string LayerPlan::text() const {
@@ -110,14 +114,17 @@ std::string LayerPlan::text() const {
                       : plan::to_text(backward_, goal_.gradients, goal_.problem.shape.tie);
 }
 
-#define IOATTN_INSTANTIATE(T)                                                                  \
-  template Status LayerPlan::forward(const LayerInputs<T>&, MatrixView<T>, T*, void*, index_t) \
-      const;                                                                                   \
-  template Status LayerPlan::backward(const LayerInputs<T>&, MatrixView<const T>,              \
-                                      MatrixView<const T>, const T*, const LayerGradients<T>&, \
-                                      void*, index_t) const
-IOATTN_INSTANTIATE(float);
-IOATTN_INSTANTIATE(double);
+#define IOATTN_INSTANTIATE(S)                                                                  \
+  template Status LayerPlan::forward(const LayerInputs<S>&, MatrixView<S>, Compute<S>*, void*, \
+                                     index_t) const
+IOATTN_FOR_ARRAY_TYPES(IOATTN_INSTANTIATE);
+#undef IOATTN_INSTANTIATE
+
+#define IOATTN_INSTANTIATE(S, G)                                                  \
+  template Status LayerPlan::backward(const LayerInputs<S>&, MatrixView<const S>, \
+                                      MatrixView<const S>, const Compute<S>*,     \
+                                      const LayerGradients<G, S>&, void*, index_t) const
+IOATTN_FOR_GRADIENT_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::api

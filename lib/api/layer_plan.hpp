@@ -42,12 +42,12 @@ class LayerPlan {
   // As api::layer_forward and layer_gradients. Inputs must be the planned problem, operands planned
   // as one memory must be one, the gradients those planned. `workspace` is null or holds
   // workspace_bytes().
-  template <class T>
-  Status forward(const LayerInputs<T>& inputs, MatrixView<T> o, T* lse, void* workspace,
+  template <class S>
+  Status forward(const LayerInputs<S>& inputs, MatrixView<S> o, Compute<S>* lse, void* workspace,
                  index_t bytes) const;
-  template <class T>
-  Status backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o, MatrixView<const T> o,
-                  const T* lse, const LayerGradients<T>& gradients, void* workspace,
+  template <class S, class G>
+  Status backward(const LayerInputs<S>& inputs, MatrixView<const S> d_o, MatrixView<const S> o,
+                  const Compute<S>* lse, const LayerGradients<G, S>& gradients, void* workspace,
                   index_t bytes) const;
 
  private:

@@ -12,14 +12,8 @@ Status goal_of(const ioattn_pass& pass, const ioattn_layer_shape* shape,
     return invalid("shape: struct_size is not sizeof(ioattn_layer_shape)");
   }
   if (const Status known = pass_of(pass, &goal->pass); !known.is_ok()) return known;
-  const int dtype = number_of(shape->dtype), tie = number_of(shape->tie);
-  if (dtype == IOATTN_BF16 || dtype == IOATTN_F16) {
-    return Status::error(StatusCode::unsupported,
-                         "the layer problem takes f32 and f64; 16 bits are SDPA's alone");
-  }
-  if (dtype != IOATTN_F32 && dtype != IOATTN_F64) {
-    return invalid("shape: dtype is neither IOATTN_F32 nor IOATTN_F64");
-  }
+  if (const Status known = check_dtype(shape->dtype); !known.is_ok()) return known;
+  const int tie = number_of(shape->tie);
   if (tie < IOATTN_TIE_NONE || tie > IOATTN_TIE_ALL) return invalid("shape: tie is unknown");
   if (tie == IOATTN_TIE_ALL && shape->n != shape->m) return invalid("A1 = A2 needs n = m");
   if (shape->n < 0 || shape->m < 0) return invalid("shape: a size is negative");
@@ -28,16 +22,18 @@ Status goal_of(const ioattn_pass& pass, const ioattn_layer_shape* shape,
                          mask_of(*shape)};
   goal->problem.scale = shape->scale == 0 ? 1 : shape->scale;
   goal->problem.batch = shape->batch == 0 ? 1 : shape->batch;
-  goal->problem.dtype = dtype == IOATTN_F32 ? DType::f32 : DType::f64;
+  goal->problem.dtype = dtype_of_number(shape->dtype);
   if (goal->pass == Pass::forward) return Status::ok();
   if (gradients == nullptr) {
     goal->gradients.dX = true;
     return Status::ok();
   }
-  const Status status = check_gradients(gradients, shape->d);
+  const Status status = check_gradients(gradients, goal->problem.dtype, shape->d);
   if (!status.is_ok()) return status;
-  goal->gradients = set_of(*gradients);
-  return goal->gradients == GradientSet{} ? invalid("gradients: none is wanted") : Status::ok();
+  goal->gradients = set_of(*gradients, goal->problem.dtype);
+  GradientSet none;
+  none.in_f32 = goal->gradients.in_f32;
+  return goal->gradients == none ? invalid("gradients: none is wanted") : Status::ok();
 }
 
 // The part of an execution that does not depend on the type of the elements.
@@ -47,7 +43,7 @@ Status check_execution(const ioattn_plan* plan, Pass pass, const ioattn_layer_pr
   if (status.is_ok()) status = check_problem(problem);
   if (!status.is_ok()) return status;
   const DType dtype = (*planned)->goal().problem.dtype;
-  if ((problem->dtype == IOATTN_F32) != (dtype == DType::f32)) {
+  if (dtype_of_number(problem->dtype) != dtype) {
     return Status::error(StatusCode::invalid_argument, "the plan is for %s", name_of(dtype));
   }
   return check_workspace(**planned, workspace, workspace_size);
@@ -85,13 +81,12 @@ ioattn_status ioattn_layer_execute_forward(const ioattn_plan* plan,
     const Status status =
         check_execution(plan, Pass::forward, problem, workspace, workspace_size, &planned);
     if (!status.is_ok()) return status;
-    const auto run = [&](auto zero) {
-      using T = decltype(zero);
-      return planned->forward<T>(
-          inputs_of<T>(*problem), output<T>(o, problem->n, problem->dv, o_stride),
-          static_cast<T*>(lse), workspace, static_cast<index_t>(workspace_size));
-    };
-    return problem->dtype == IOATTN_F32 ? run(float()) : run(double());
+    return with_dtype(dtype_of_number(problem->dtype), [&](auto zero) {
+      using S = decltype(zero);
+      return planned->forward<S>(
+          inputs_of<S>(*problem), output<S>(o, problem->n, problem->dv, o_stride),
+          static_cast<Compute<S>*>(lse), workspace, static_cast<index_t>(workspace_size));
+    });
   });
 }
 
@@ -105,15 +100,19 @@ ioattn_status ioattn_layer_execute_backward(const ioattn_plan* plan,
     const LayerPlan* planned = nullptr;
     Status status =
         check_execution(plan, Pass::backward, problem, workspace, workspace_size, &planned);
-    if (status.is_ok()) status = check_gradients(gradients, problem->d);
+    if (status.is_ok()) {
+      status = check_gradients(gradients, dtype_of_number(problem->dtype), problem->d);
+    }
     if (!status.is_ok()) return status;
-    const auto run = [&](auto zero) {
-      using T = decltype(zero);
-      return planned->backward<T>(
-          inputs_of<T>(*problem), input<T>(d_o, problem->n, problem->dv, d_o_stride),
-          input<T>(o, problem->n, problem->dv, o_stride), static_cast<const T*>(lse),
-          gradients_of<T>(*problem, *gradients), workspace, static_cast<index_t>(workspace_size));
+    const auto run = [&](auto zero, auto gradient) {
+      using S = decltype(zero);
+      using G = decltype(gradient);
+      return planned->backward<S, G>(
+          inputs_of<S>(*problem), input<S>(d_o, problem->n, problem->dv, d_o_stride),
+          input<S>(o, problem->n, problem->dv, o_stride), static_cast<const Compute<S>*>(lse),
+          gradients_of<G, S>(*problem, *gradients), workspace,
+          static_cast<index_t>(workspace_size));
     };
-    return problem->dtype == IOATTN_F32 ? run(float()) : run(double());
+    return with_gradient_types(dtype_of_number(problem->dtype), gradients->in_f32 != 0, run);
   });
 }

@@ -81,16 +81,4 @@ Status sdpa_backward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
                      schedules::CallerMemory* memory = nullptr,
                      const kernels::Kernels* kernels = nullptr);
 
-// f(S(), G()) for the types of a problem's arrays and of its gradients.
-template <class F>
-auto with_gradient_types(DType dtype, bool in_f32, const F& f) {
-  return with_dtype(dtype, [&](auto zero) {
-    using S = decltype(zero);
-    if constexpr (is_half_storage<S>) {
-      if (in_f32) return f(zero, float());
-    }
-    return f(zero, zero);
-  });
-}
-
 }  // namespace ioattn::api

@@ -23,18 +23,6 @@ index_t stride_or(index_t given, index_t count, index_t inner) {
   return product.overflow() ? INT64_MAX : product.value();
 }
 
-Status check_dtype(const ioattn_dtype& dtype) {
-  const int number = number_of(dtype);
-  if (number >= IOATTN_F32 && number <= IOATTN_F16) return Status::ok();
-  return invalid("dtype is neither IOATTN_F32, IOATTN_F64, IOATTN_BF16 nor IOATTN_F16");
-}
-
-DType dtype_of_number(const ioattn_dtype& dtype) {
-  static_assert(int(DType::f32) == IOATTN_F32 && int(DType::f64) == IOATTN_F64 &&
-                int(DType::bf16) == IOATTN_BF16 && int(DType::f16) == IOATTN_F16);
-  return static_cast<DType>(number_of(dtype));
-}
-
 Status problem_of(const ioattn_sdpa_problem* p, SdpaProblem* problem) {
   constexpr int64_t farthest = int64_t(1) << 59;
   if (p == nullptr) return invalid("problem is null");

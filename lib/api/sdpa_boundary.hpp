@@ -31,8 +31,6 @@ TensorView<T> vectors(T* data, index_t batch, index_t heads, index_t n, const in
 }
 
 // Of the arrays of SDPA.
-Status check_dtype(const ioattn_dtype& dtype);
-DType dtype_of_number(const ioattn_dtype& dtype);
 
 Status problem_of(const ioattn_sdpa_problem* p, SdpaProblem* problem);
 

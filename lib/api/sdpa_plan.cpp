@@ -1,9 +1,9 @@
 #include "api/sdpa_plan.hpp"
 
+#include "api/array_types.hpp"
 #include "api/lent_memory.hpp"
 #include "api/parsed_plan.hpp"
 #include "api/sdpa_search.hpp"
-#include "api/sdpa_types.hpp"
 
 namespace ioattn::api {
 

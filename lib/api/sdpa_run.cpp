@@ -1,9 +1,9 @@
 #include <limits>
 
+#include "api/array_types.hpp"
 #include "api/layer_checks.hpp"
 #include "api/lent_memory.hpp"
 #include "api/sdpa_run.hpp"
-#include "api/sdpa_types.hpp"
 #include "schedules/sdpa.hpp"
 
 namespace ioattn::api {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "api/array_types.hpp"
 #include "api/sdpa_run.hpp"
-#include "api/sdpa_types.hpp"
 #include "parallel/parallel.hpp"
 
 namespace ioattn::api {

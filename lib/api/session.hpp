@@ -68,6 +68,18 @@ Status plan_pass(Pass pass, const LayerProblem& problem, const RunOptions& optio
                  plan::Plan* plan, plan::PlanRequest* request = nullptr,
                  plan::Candidate* chosen = nullptr);
 
+// f(S(), G()) for the types of a problem's arrays and of its gradients.
+template <class F>
+auto with_gradient_types(DType dtype, bool in_f32, const F& f) {
+  return with_dtype(dtype, [&](auto zero) {
+    using S = decltype(zero);
+    if constexpr (is_half_storage<S>) {
+      if (in_f32) return f(zero, float());
+    }
+    return f(zero, zero);
+  });
+}
+
 template <class T>
 LayerProblem problem_of(const LayerInputs<T>& inputs) {
   return {shape_of(inputs), dtype_of<T>::value, 0, inputs.batch, inputs.scale};

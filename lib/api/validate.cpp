@@ -102,7 +102,7 @@ Status validate_weights(index_t d, index_t dk) {
                        dk < 0 ? "a size is negative" : "the work does not fit in 64 bits");
 }
 
-Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask) {
+Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask, DType dtype) {
   if (mask.hides() && !takes_masks(plan.schedule)) {
     return Status::error(StatusCode::unsupported, "%s takes no mask", name_of(plan.schedule));
   }
@@ -115,6 +115,10 @@ Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask) {
   if (std::find(known.begin(), known.end(), variant) == known.end()) {
     return Status::error(StatusCode::unsupported, "there is no %s pass of %s", name_of(pass),
                          to_text(variant).c_str());
+  }
+  if (is_half(dtype) && !takes_halves(plan.schedule)) {
+    return Status::error(StatusCode::unsupported, "%s takes no operands in 16 bits",
+                         name_of(plan.schedule));
   }
   bool positive = true, huge = false;
   for (const SizeField& field : size_fields()) {
@@ -141,7 +145,7 @@ Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask) {
 }
 
 Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie tie,
-                     const Mask& mask) {
+                     const Mask& mask, DType dtype) {
   const GradientBlocks& blocks = plan.blocks;
   if (set.dA && tie == Tie::none) {
     return Status::error(StatusCode::invalid_argument,
@@ -150,7 +154,7 @@ Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie
   const GradientSteps steps = steps_of(set, tie, blocks.rows.form);
   plan::Plan pass = {plan.level, blocks.schedule, blocks.rows,
                      plan.isa,   plan.tile_rows,  plan.tile_cols};
-  Status status = validate_plan(Pass::backward, pass, mask);
+  Status status = validate_plan(Pass::backward, pass, mask, dtype);
   if (!status.is_ok() || steps.alone) return status;
   if (!leaves_u(blocks.schedule) || blocks.rows.products != Products::stored) {
     return Status::error(StatusCode::unsupported,
@@ -169,7 +173,7 @@ Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie
   if (steps.keys) {
     pass.schedule = Schedule::col_stream;
     pass.blocks = blocks.keys;
-    status = validate_plan(Pass::backward_keys, pass, mask);
+    status = validate_plan(Pass::backward_keys, pass, mask, dtype);
     if (!status.is_ok()) return status;
   }
   const auto lacks = [](bool runs, const ProductBlocks& tile) {

@@ -48,11 +48,11 @@ Status validate_weights(index_t d, index_t dk);
 // Block sizes may exceed the problem's, but begin + size must not overflow.
 constexpr index_t largest_block = index_t(1) << 40;
 
-// The plan's schedule exists for the pass, takes the mask if there is one, and its blocks are
-// positive where the schedule uses them.
-Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask);
+// The plan's schedule exists for the pass, takes the mask if there is one and operands of the
+// dtype, and its blocks are positive where the schedule uses them.
+Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask, DType dtype);
 // The same for every phase that the gradients take.
 Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie tie,
-                     const Mask& mask);
+                     const Mask& mask, DType dtype);
 
 }  // namespace ioattn::api

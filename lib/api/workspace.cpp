@@ -1,6 +1,7 @@
 #include "api/layer.hpp"
 #include "api/layer_checks.hpp"
 #include "api/lent_memory.hpp"
+#include "api/session.hpp"
 #include "schedules/layer_gradients.hpp"
 #include "schedules/schedules.hpp"
 
@@ -11,7 +12,7 @@ bool is_empty(const LayerShape& shape, bool forward) {
   return shape.n == 0 || shape.d == 0 || (!forward && shape.dv == 0) || seen_keys(shape).is_empty();
 }
 
-template <class T, class Task>
+template <class S, class Task>
 void fill(const LayerProblem& problem, const kernels::Kernels& kernels, int threads,
           schedules::CallerMemory* memory, Task* task) {
   const auto [n, m, d, e, tie, mask] = problem.shape;
@@ -19,43 +20,50 @@ void fill(const LayerProblem& problem, const kernels::Kernels& kernels, int thre
   task->in = {{nullptr, n, d, d}, {nullptr, m, d, d}, {nullptr, m, d, d},
               {nullptr, d, d, d}, {nullptr, d, e, e}, mask,
               problem.scale,      problem.batch};
-  task->kernels = &kernels.table<T>();
+  task->kernels = &kernels.table<S>();
   task->threads = std::max(threads, 1);
   task->memory = memory;
 }
 
-template <class T>
+template <class S>
 Status of_forward(const LayerProblem& problem, const plan::Plan& plan,
                   const kernels::Kernels& kernels, int threads, index_t* bytes) {
   schedules::CallerMemory memory;
-  schedules::ForwardTask<T> task;
-  fill<T>(problem, kernels, threads, &memory, &task);
+  schedules::ForwardTask<S> task;
+  fill<S>(problem, kernels, threads, &memory, &task);
   task.blocks = plan.blocks;
   return workspace_told(schedules::run_forward(plan.schedule, task), memory, bytes);
 }
 
-template <class T>
+// G: of the gradients.
+template <class S, class G>
 Status of_gradients(const LayerProblem& problem, const plan::GradientPlan& plan,
                     const GradientSet& set, const kernels::Kernels& kernels, int threads,
                     index_t* bytes) {
   const auto [n, m, d, e, tie, mask] = problem.shape;
   schedules::CallerMemory memory;
-  schedules::GradientTask<T> task;
-  fill<T>(problem, kernels, threads, &memory, &task);
+  schedules::GradientTask<S> task;
+  fill<S>(problem, kernels, threads, &memory, &task);
   task.blocks = plan.blocks;
   // A null output would be one that is not wanted.
-  T wanted{};
+  G wanted{};
   const auto output = [&](bool is_wanted, index_t rows, index_t cols) {
-    return MatrixView<T>{is_wanted ? &wanted : nullptr, rows, cols, cols};
+    return MatrixView<G>{is_wanted ? &wanted : nullptr, rows, cols, cols};
   };
-  task.out.dx = output(set.dX, d, d);
-  task.out.dy = output(set.dY, d, e);
-  task.out.da1 = output(set.dA1, n, d);
-  task.out.da2 = output(set.dA2, m, d);
-  task.out.da3 = output(set.dA3, m, d);
-  task.out.da = output(set.dA, m, d);
-  task.out.dw_q = output(set.dW_Q, d, set.dk);
-  task.out.dw_k = output(set.dW_K, d, set.dk);
+  LayerGradients<G, S> out;
+  out.dx = output(set.dX, d, d);
+  out.dy = output(set.dY, d, e);
+  out.da1 = output(set.dA1, n, d);
+  out.da2 = output(set.dA2, m, d);
+  out.da3 = output(set.dA3, m, d);
+  out.da = output(set.dA, m, d);
+  out.dw_q = output(set.dW_Q, d, set.dk);
+  out.dw_k = output(set.dW_K, d, set.dk);
+  if constexpr (std::is_same_v<G, Compute<S>>) {
+    task.out = out;
+  } else {
+    task.rounded = out;
+  }
   return workspace_told(schedules::layer_gradients(task), memory, bytes);
 }
 
@@ -68,9 +76,9 @@ Status workspace_of(const LayerProblem& problem, const plan::Plan& forward, int 
   const kernels::Kernels* kernels = nullptr;
   const Status found = kernels_of(forward.isa, &kernels);
   if (!found.is_ok()) return found;
-  return problem.dtype == DType::f32
-             ? of_forward<float>(problem, forward, *kernels, threads, bytes)
-             : of_forward<double>(problem, forward, *kernels, threads, bytes);
+  return with_dtype(problem.dtype, [&](auto zero) {
+    return of_forward<decltype(zero)>(problem, forward, *kernels, threads, bytes);
+  });
 }
 
 Status workspace_of(const LayerProblem& problem, const plan::GradientPlan& plan,
@@ -80,9 +88,10 @@ Status workspace_of(const LayerProblem& problem, const plan::GradientPlan& plan,
   const kernels::Kernels* kernels = nullptr;
   const Status found = kernels_of(plan.isa, &kernels);
   if (!found.is_ok()) return found;
-  return problem.dtype == DType::f32
-             ? of_gradients<float>(problem, plan, set, *kernels, threads, bytes)
-             : of_gradients<double>(problem, plan, set, *kernels, threads, bytes);
+  return with_gradient_types(problem.dtype, set.in_f32, [&](auto zero, auto gradient) {
+    return of_gradients<decltype(zero), decltype(gradient)>(problem, plan, set, *kernels, threads,
+                                                            bytes);
+  });
 }
 
 }  // namespace ioattn::api

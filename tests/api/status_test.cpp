@@ -298,11 +298,6 @@ TEST(Status, UnknownValues) {
     raw_set_dtype(&refusal.call.problem, dtype);
     refusal.expect_both(IOATTN_INVALID_ARGUMENT, {"dtype"});
   }
-  for (const ioattn_dtype dtype : {IOATTN_BF16, IOATTN_F16}) {
-    Refusal refusal;
-    refusal.call.problem.dtype = dtype;
-    refusal.expect_both(IOATTN_UNSUPPORTED, {"16 bits"});
-  }
   const std::function<void(ioattn_options*)> wrong[] = {
       [](ioattn_options* o) { o->threads = -1; },
       [](ioattn_options* o) { o->cache_level = 4; },

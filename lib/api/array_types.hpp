@@ -1,6 +1,6 @@
 #pragma once
 
-// The types that SDPA is instantiated for: of its arrays, and of those and its gradients.
+// The types that calls are instantiated for: of its arrays, and of those and its gradients.
 #define IOATTN_FOR_ARRAY_TYPES(INSTANTIATE) \
   INSTANTIATE(float);                       \
   INSTANTIATE(double);                      \

@@ -1,0 +1,381 @@
+// The layer problem in 16 bits through the C functions: bits, plans, refusals, edges.
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "api/layer_half_call.hpp"
+#include "ioattn/ioattn.hpp"
+#include "kernels/guarded_pages.hpp"
+
+namespace ioattn_test {
+namespace {
+
+constexpr LayerHalfSizes usual = {70, 90, 24, 16, 5, 2};
+
+template <class S>
+class LayerHalfCalls : public testing::Test {};
+using Types = testing::Types<ioattn_bf16, ioattn_f16>;
+TYPED_TEST_SUITE(LayerHalfCalls, Types);
+
+TYPED_TEST(LayerHalfCalls, BitsAreThoseOfOneThread) {
+  using S = TypeParam;
+  LayerHalfCall<S> one(usual);
+  const ioattn_options single = threads_option(1);
+  ASSERT_EQ(one.forward(&single), IOATTN_OK) << ioattn_last_error();
+  ASSERT_EQ(one.backward(&single), IOATTN_OK) << ioattn_last_error();
+  for (const int threads : {2, 3, 5}) {
+    LayerHalfCall<S> call(usual);
+    const ioattn_options options = threads_option(threads);
+    ASSERT_EQ(call.forward(&options), IOATTN_OK);
+    ASSERT_EQ(call.backward(&options), IOATTN_OK);
+    EXPECT_TRUE(call.same_results(one)) << threads;
+  }
+  // O and LSE are computed first where they are not given.
+  LayerHalfCall<S> alone(usual);
+  ASSERT_EQ(ioattn_layer_backward(&alone.problem, nullptr, alone.d_o.data(), 0, nullptr, 0, nullptr,
+                                  &alone.gradients),
+            IOATTN_OK);
+  for (std::size_t k = 0; k < alone.out.size(); ++k)
+    EXPECT_TRUE(same_numbers(alone.out[k], one.out[k])) << gradient_names[k];
+}
+
+ioattn_layer_shape shape_of(const ioattn_layer_problem& p) {
+  ioattn_layer_shape shape = {};
+  shape.struct_size = sizeof shape;
+  shape.n = p.n;
+  shape.m = p.m;
+  shape.d = p.d;
+  shape.dv = p.dv;
+  shape.dtype = p.dtype;
+  shape.scale = p.scale;
+  shape.batch = p.batch;
+  return shape;
+}
+
+std::string text_of(const ioattn_plan* plan, decltype(&ioattn_plan_text) function) {
+  std::size_t needed = 0;
+  EXPECT_EQ(function(plan, nullptr, 0, &needed), IOATTN_OK);
+  std::string text(needed, '\0');
+  EXPECT_EQ(function(plan, text.data(), text.size(), nullptr), IOATTN_OK);
+  text.pop_back();
+  return text;
+}
+
+TYPED_TEST(LayerHalfCalls, PlansGiveTheSameBits) {
+  using S = TypeParam;
+  LayerHalfCall<S> direct(usual), planned(usual);
+  ASSERT_EQ(direct.forward(), IOATTN_OK);
+  ASSERT_EQ(direct.backward(), IOATTN_OK);
+  const ioattn_layer_shape shape = shape_of(planned.problem);
+  for (const ioattn_pass pass : {IOATTN_FORWARD, IOATTN_BACKWARD}) {
+    ioattn_plan *created = nullptr, *parsed = nullptr;
+    ASSERT_EQ(ioattn_layer_plan_create(pass, &shape, &planned.gradients, nullptr, &created),
+              IOATTN_OK)
+        << ioattn_last_error();
+    const std::string text = text_of(created, ioattn_plan_text);
+    const std::string described = text_of(created, ioattn_plan_describe);
+    EXPECT_EQ(described.find("\"in_f32\":false") != std::string::npos, pass == IOATTN_BACKWARD);
+    ASSERT_EQ(
+        ioattn_layer_plan_parse(pass, &shape, &planned.gradients, nullptr, text.c_str(), &parsed),
+        IOATTN_OK)
+        << ioattn_last_error();
+    EXPECT_EQ(text_of(parsed, ioattn_plan_text), text);
+    std::size_t bytes = 0;
+    ASSERT_EQ(ioattn_plan_workspace_size(parsed, &bytes), IOATTN_OK);
+    // Behind the workspace nothing is written.
+    std::vector<unsigned char> workspace(bytes + 64, 0x5a);
+    const auto run = [&](std::size_t size) {
+      return pass == IOATTN_FORWARD
+                 ? ioattn_layer_execute_forward(parsed, &planned.problem, planned.o.data(), 0,
+                                                planned.lse.data(), workspace.data(), size)
+                 : ioattn_layer_execute_backward(parsed, &planned.problem, planned.d_o.data(), 0,
+                                                 planned.o.data(), 0, planned.lse.data(),
+                                                 &planned.gradients, workspace.data(), size);
+    };
+    EXPECT_EQ(run(bytes - 1), IOATTN_INVALID_ARGUMENT);
+    ASSERT_EQ(run(bytes), IOATTN_OK) << ioattn_last_error();
+    for (std::size_t i = bytes; i < workspace.size(); ++i) ASSERT_EQ(workspace[i], 0x5a);
+    ioattn_plan_destroy(created);
+    ioattn_plan_destroy(parsed);
+  }
+  EXPECT_TRUE(planned.same_results(direct));
+}
+
+TYPED_TEST(LayerHalfCalls, PlansAreForTheirTypes) {
+  using S = TypeParam;
+  using Other = std::conditional_t<std::is_same_v<S, ioattn_f16>, ioattn_bf16, ioattn_f16>;
+  LayerHalfCall<S, float> call(usual);
+  LayerHalfCall<S> rounded(usual);
+  LayerHalfCall<Other, float> other(usual);
+  const ioattn_layer_shape shape = shape_of(call.problem);
+  ioattn_plan* plan = nullptr;
+  ASSERT_EQ(ioattn_layer_plan_create(IOATTN_BACKWARD, &shape, &call.gradients, nullptr, &plan),
+            IOATTN_OK);
+  const auto execute = [&](auto* c) {
+    return ioattn_layer_execute_backward(plan, &c->problem, c->d_o.data(), 0, c->o.data(), 0,
+                                         c->lse.data(), &c->gradients, nullptr, 0);
+  };
+  EXPECT_EQ(execute(&other), IOATTN_INVALID_ARGUMENT);
+  EXPECT_TRUE(other.untouched());
+  EXPECT_EQ(execute(&rounded), IOATTN_INVALID_ARGUMENT);
+  EXPECT_TRUE(rounded.untouched());
+  ASSERT_EQ(call.forward(), IOATTN_OK);
+  EXPECT_EQ(execute(&call), IOATTN_OK) << ioattn_last_error();
+  ioattn_plan_destroy(plan);
+}
+
+// Every schedule by name: the passes over rows compute, all others refuse and touch nothing.
+TYPED_TEST(LayerHalfCalls, OtherSchedulesRefuse) {
+  using S = TypeParam;
+  const std::string forward[] = {"row_stream"};
+  const std::string backward[] = {"row_stream", "q_stored", "half_dim"};
+  LayerHalfCall<S> reference(usual);
+  ASSERT_EQ(reference.forward(), IOATTN_OK);
+  for (const char* schedule :
+       {"naive", "paper_small", "paper_large", "row_stream", "stationary", "q_stored", "half_dim",
+        "weight_resident", "score_stored", "resident", "col_stream", "tile_fused"}) {
+    SCOPED_TRACE(schedule);
+    ioattn_options options = threads_option(1);
+    options.schedule = schedule;
+    LayerHalfCall<S> call(usual);
+    const bool runs = std::count(std::begin(forward), std::end(forward), schedule) > 0;
+    EXPECT_EQ(call.forward(&options), runs ? IOATTN_OK : IOATTN_UNSUPPORTED);
+    EXPECT_EQ(call.untouched(), !runs);
+    const bool runs_back = std::count(std::begin(backward), std::end(backward), schedule) > 0;
+    for (const bool dx_alone : {true, false}) {
+      LayerHalfCall<S> back(usual);
+      if (dx_alone) back.want_dx_alone();
+      EXPECT_EQ(ioattn_layer_backward(&back.problem, &options, back.d_o.data(), 0,
+                                      reference.o.data(), 0, reference.lse.data(), &back.gradients),
+                runs_back ? IOATTN_OK : IOATTN_UNSUPPORTED)
+          << ioattn_last_error();
+      EXPECT_EQ(back.untouched(), !runs_back);
+    }
+  }
+}
+
+// Plans of f32 that 16 bits have no schedule for.
+TYPED_TEST(LayerHalfCalls, PlansOfOtherSchedulesRefuse) {
+  LayerHalfCall<float> full(usual);
+  const ioattn_layer_shape of_float = shape_of(full.problem);
+  LayerHalfCall<TypeParam> half(usual);
+  const ioattn_layer_shape of_half = shape_of(half.problem);
+  for (const ioattn_pass pass : {IOATTN_FORWARD, IOATTN_BACKWARD}) {
+    ioattn_options options = threads_option(1);
+    options.schedule = "paper_small";
+    ioattn_plan* plan = nullptr;
+    ASSERT_EQ(ioattn_layer_plan_create(pass, &of_float, nullptr, &options, &plan), IOATTN_OK);
+    const std::string text = text_of(plan, ioattn_plan_text);
+    ioattn_plan_destroy(plan);
+    plan = nullptr;
+    EXPECT_EQ(ioattn_layer_plan_parse(pass, &of_half, nullptr, nullptr, text.c_str(), &plan),
+              IOATTN_UNSUPPORTED);
+    EXPECT_NE(std::string(ioattn_last_error()).find("16 bits"), std::string::npos);
+    EXPECT_EQ(plan, nullptr);
+  }
+}
+
+TYPED_TEST(LayerHalfCalls, MIsOfWordsOf16Bits) {
+  using S = TypeParam;
+  LayerHalfCall<S> call(usual);
+  ioattn_options options = threads_option(1);
+  options.fast_memory_words = 16;
+  EXPECT_EQ(call.forward(&options), IOATTN_FAST_MEMORY_TOO_SMALL);
+  EXPECT_EQ(call.backward(&options), IOATTN_FAST_MEMORY_TOO_SMALL);
+  EXPECT_TRUE(call.untouched());
+  const std::string message = ioattn_last_error(), key = "the least is ";
+  options.fast_memory_words = std::stoll(message.substr(message.find(key) + key.size()));
+  ASSERT_EQ(call.forward(), IOATTN_OK);
+  EXPECT_EQ(call.backward(&options), IOATTN_OK) << ioattn_last_error();
+  options.memory_limit = 1;
+  EXPECT_EQ(call.backward(&options), IOATTN_MEMORY_LIMIT);
+}
+
+TEST(LayerHalf, InF32IsForSixteenBits) {
+  LayerHalfCall<float> call(usual);
+  call.gradients.in_f32 = 1;  // without a meaning
+  ASSERT_EQ(call.forward(), IOATTN_OK);
+  EXPECT_EQ(call.backward(), IOATTN_OK);
+  call.problem.dtype = IOATTN_F64;
+  EXPECT_EQ(call.backward(), IOATTN_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(ioattn_last_error()).find("in_f32"), std::string::npos);
+}
+
+TYPED_TEST(LayerHalfCalls, NothingIsASizeToo) {
+  using S = TypeParam;
+  for (const LayerHalfSizes& sizes :
+       {LayerHalfSizes{0, 5, 4, 3}, LayerHalfSizes{5, 0, 4, 3}, LayerHalfSizes{5, 6, 0, 3},
+        LayerHalfSizes{5, 6, 4, 0}, LayerHalfSizes{5, 6, 4, 3, 0}}) {
+    LayerHalfCall<S> call(sizes);
+    LayerHalfCall<S, float> wide(sizes);
+    ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
+    ASSERT_EQ(call.backward(), IOATTN_OK) << ioattn_last_error();
+    ASSERT_EQ(wide.forward(), IOATTN_OK);
+    ASSERT_EQ(wide.backward(), IOATTN_OK) << ioattn_last_error();
+    const bool empty = sizes.n * sizes.m * sizes.d * sizes.dv == 0;
+    for (std::size_t k = 0; k < call.out.size() && empty; ++k) {
+      for (const S value : call.out[k]) EXPECT_EQ(value.bits, 0) << gradient_names[k];
+      for (const float value : wide.out[k]) EXPECT_EQ(value, 0) << gradient_names[k];
+    }
+    for (const S value : call.o) EXPECT_EQ(value.bits == 0, sizes.m == 0 || sizes.d == 0);
+    for (const float value : call.lse) {
+      if (sizes.m == 0) {
+        EXPECT_EQ(value, -HUGE_VALF);
+      } else {
+        EXPECT_TRUE(std::isfinite(value));
+      }
+    }
+  }
+}
+
+// NaN in a query makes its rows NaN, hidden keys show nowhere.
+TYPED_TEST(LayerHalfCalls, NaNsStayWhereTheyBelong) {
+  using S = TypeParam;
+  const LayerHalfSizes sizes = {20, 20, 8, 6};
+  LayerHalfCall<S> clean(sizes), call(sizes);
+  for (LayerHalfCall<S>* each : {&clean, &call}) each->problem.mask = IOATTN_MASK_CAUSAL_TOP_LEFT;
+  for (std::size_t l = 0; l < 8; ++l) {
+    call.a1[2 * 8 + l] = element<S>(std::nanf(""));  // query 2
+    call.a2[15 * 8 + l] = element<S>(HUGE_VALF);     // key 15, of queries 15 on
+    call.a3[15 * 8 + l] = element<S>(std::nanf(""));
+  }
+  ASSERT_EQ(clean.forward(), IOATTN_OK);
+  ASSERT_EQ(call.forward(), IOATTN_OK);
+  for (std::size_t i = 0; i < 20; ++i) {
+    for (std::size_t l = 0; l < 6; ++l) {
+      const float x = number(call.o[i * 6 + l]);
+      if (i == 2 || i >= 15) {
+        EXPECT_TRUE(std::isnan(x)) << i;
+      } else {
+        EXPECT_EQ(x, number(clean.o[i * 6 + l])) << i;
+      }
+    }
+  }
+}
+
+// Every array flush against pages that fault.
+TYPED_TEST(LayerHalfCalls, TouchesNothingBesideItsArrays) {
+  using S = TypeParam;
+  const FaultsAreTold faults;
+  for (const LayerHalfSizes& sizes :
+       {LayerHalfSizes{1, 1, 1, 1, 1}, LayerHalfSizes{7, 9, 5, 3, 2},
+        LayerHalfSizes{33, 20, 17, 11, 3, 2}, LayerHalfSizes{40, 70, 34, 40, 9}}) {
+    for (const std::int64_t M : {0, 20000, 4000}) {  // fused, stored; one pass or more
+      ioattn_options options = threads_option(2);
+      options.fast_memory_words = M;
+      LayerHalfCall<S> plain(sizes);
+      ASSERT_EQ(plain.forward(&options), IOATTN_OK) << ioattn_last_error();
+      ASSERT_EQ(plain.backward(&options), IOATTN_OK) << ioattn_last_error();
+      LayerHalfCall<S> alone(sizes);
+      ASSERT_EQ(alone.forward(&options), IOATTN_OK);
+      for (const Side side : sides) {
+        running = {"layer", {sizes.n, sizes.m, sizes.d, sizes.dv, M, int(side)}};
+        LayerHalfCall<S> call(sizes);
+        std::vector<std::unique_ptr<GuardedPages>> pages;
+        const auto moved = [&](const auto& values) {
+          pages.push_back(std::make_unique<GuardedPages>(std::size_t(1) << 16));
+          return pages.back()->place(values.data(), std::int64_t(values.size()), side);
+        };
+        ioattn_layer_problem& p = call.problem;
+        p.a1 = moved(call.a1);
+        p.a2 = moved(call.a2);
+        p.a3 = moved(call.a3);
+        p.x = moved(call.x);
+        p.y = moved(call.y);
+        ioattn_layer_gradients& g = call.gradients;
+        g.w_q = moved(call.w_q);
+        g.w_k = moved(call.w_k);
+        void** const places[] = {&g.dx, &g.dy, &g.da1, &g.da2, &g.da3, &g.dw_q, &g.dw_k};
+        for (std::size_t k = 0; k < call.out.size(); ++k) *places[k] = moved(call.out[k]);
+        S *const d_o = moved(call.d_o), *const o = moved(call.o);
+        float* const lse = moved(call.lse);
+        ASSERT_EQ(ioattn_layer_forward(&p, &options, o, 0, lse), IOATTN_OK);
+        ASSERT_EQ(ioattn_layer_backward(&p, &options, d_o, 0, o, 0, lse, &g), IOATTN_OK);
+        const auto take_back = [](const auto* from, auto* to) {
+          std::copy(from, from + to->size(), to->begin());
+        };
+        take_back(o, &call.o);
+        take_back(lse, &call.lse);
+        for (std::size_t k = 0; k < call.out.size(); ++k)
+          take_back(static_cast<const S*>(*places[k]), &call.out[k]);
+        EXPECT_TRUE(call.same_results(plain));
+        // dX alone stores no product.
+        call.want_dx_alone();
+        alone.want_dx_alone();
+        ASSERT_EQ(alone.backward(&options), IOATTN_OK);
+        ASSERT_EQ(ioattn_layer_backward(&p, &options, d_o, 0, o, 0, lse, &g), IOATTN_OK);
+        take_back(static_cast<const S*>(g.dx), &call.out[0]);
+        EXPECT_TRUE(same_numbers(call.out[0], alone.out[0]));
+      }
+    }
+  }
+}
+
+TEST(LayerHalf, GradientsBeyondF16AreInfinite) {
+  const LayerHalfSizes sizes = {200, 100, 8, 8};
+  LayerHalfCall<ioattn_f16> call(sizes, 3);
+  LayerHalfCall<ioattn_f16, float> wide(sizes, 3);
+  const auto enlarge = [](std::vector<ioattn_f16>* values) {
+    for (ioattn_f16& x : *values) x = element<ioattn_f16>(10000 * number(x));
+  };
+  enlarge(&call.d_o);
+  enlarge(&wide.d_o);
+  ASSERT_EQ(call.forward(), IOATTN_OK);
+  ASSERT_EQ(call.backward(), IOATTN_OK);
+  ASSERT_EQ(wide.forward(), IOATTN_OK);
+  ASSERT_EQ(wide.backward(), IOATTN_OK);
+  int infinite = 0;
+  for (std::size_t k = 0; k < call.out.size(); ++k) {
+    for (std::size_t i = 0; i < call.out[k].size(); ++i) {
+      const float x = number(call.out[k][i]), exact = wide.out[k][i];
+      EXPECT_EQ(std::isinf(x), std::abs(exact) >= 65520) << gradient_names[k] << " " << exact;
+      EXPECT_TRUE(std::isfinite(exact));
+      infinite += std::isinf(x);
+    }
+  }
+  EXPECT_GT(infinite, 0);
+}
+
+TYPED_TEST(LayerHalfCalls, FromCpp) {
+  using S = TypeParam;
+  const LayerHalfSizes sizes = {30, 20, 8, 6};
+  LayerHalfCall<S> c(sizes), cpp(sizes);
+  LayerHalfCall<S, float> wide(sizes), cpp_wide(sizes);
+  ASSERT_EQ(c.forward(), IOATTN_OK);
+  ASSERT_EQ(c.backward(), IOATTN_OK);
+  ASSERT_EQ(wide.forward(), IOATTN_OK);
+  ASSERT_EQ(wide.backward(), IOATTN_OK);
+  const auto run = [&](auto* call, auto gradient) {
+    using G = decltype(gradient);
+    ioattn::Layer<S> layer;
+    layer.a1 = {call->a1.data(), 30, 8};
+    layer.a2 = {call->a2.data(), 20, 8};
+    layer.a3 = {call->a3.data(), 20, 8};
+    layer.x = {call->x.data(), 8, 8};
+    layer.y = {call->y.data(), 8, 6};
+    layer.scale = call->problem.scale;
+    ioattn::forward<S>(layer, {call->o.data(), 30, 6}, call->lse.data());
+    ioattn::Gradients<G, S> out;
+    out.dx = {call->out[0].data(), 8, 8};
+    out.dy = {call->out[1].data(), 8, 6};
+    out.da1 = {call->out[2].data(), 30, 8};
+    out.da2 = {call->out[3].data(), 20, 8};
+    out.da3 = {call->out[4].data(), 20, 8};
+    out.dw_q = {call->out[5].data(), 8, 3};
+    out.dw_k = {call->out[6].data(), 8, 3};
+    out.w_q = {call->w_q.data(), 8, 3};
+    out.w_k = {call->w_k.data(), 8, 3};
+    ioattn::Plan<S>::backward(layer, out)
+        .execute_backward(layer, {call->d_o.data(), 30, 6}, {call->o.data(), 30, 6},
+                          call->lse.data(), out);
+  };
+  run(&cpp, S{});
+  run(&cpp_wide, float());
+  EXPECT_TRUE(cpp.same_results(c));
+  EXPECT_TRUE(cpp_wide.same_results(wide));
+}
+
+}  // namespace
+}  // namespace ioattn_test
