@@ -21,8 +21,8 @@ struct Wanted {
   bool o = true, lse = true;
   GradientSet gradients = {.dX = true};
   bool forward() const { return o || lse; }
-  bool backward() const { return gradients != GradientSet{}; }
-  bool dx_alone() const { return gradients == GradientSet{.dX = true}; }
+  bool backward() const { return gradients != GradientSet{.in_f32 = gradients.in_f32}; }
+  bool dx_alone() const { return gradients == GradientSet{.dX = true, .in_f32 = gradients.in_f32}; }
 };
 
 struct GradOptions {
@@ -32,6 +32,7 @@ struct GradOptions {
   std::string out;
   Wanted wanted;
   std::optional<DType> dtype;
+  bool gradients_in_f32 = false;
   index_t threads = 0;
   api::RunOptions run;
   bool json = false;
@@ -70,15 +71,15 @@ struct Outcome {
 };
 
 // Files of a batch have one dimension more than those of a layer.
-template <class T>
+template <class S, class G>
 void write_results(const GradOptions& options, std::optional<index_t> batch,
-                   const ForwardResult<T>& forward, const std::vector<NamedMatrix<T>>& gradients) {
-  const auto write = [&](const char* name, const T* data, bool is_per_entry,
+                   const ForwardResult<S>& forward, const std::vector<NamedMatrix<G>>& gradients) {
+  const auto write = [&](const char* name, const auto* data, bool is_per_entry,
                          std::vector<index_t> shape) {
     if (is_per_entry && batch) shape.insert(shape.begin(), *batch);
-    write_npy<T>(options.out + "/" + name + ".npy", data, shape);
+    write_npy(options.out + "/" + name + ".npy", data, shape);
   };
-  const MatrixView<const T>& o = forward.o;
+  const MatrixView<const S>& o = forward.o;
   if (options.wanted.o) write("O", o.data, true, {o.rows, o.cols});
   if (options.wanted.lse) write("LSE", forward.lse, true, {o.rows});
   for (const auto& [name, first, is_per_entry] : gradients) {
@@ -86,21 +87,22 @@ void write_results(const GradOptions& options, std::optional<index_t> batch,
   }
 }
 
-template <class T>
+template <class S, class G>
 Outcome run(const GradOptions& options) {
-  const LayerFiles<T> files = read_layer<T>(options.paths);
+  const LayerFiles<S> files = read_layer<S>(options.paths);
   if (!files.not_finite.empty()) {
     std::fprintf(stderr, "ioattn: warning: NaN or Inf in %s\n",
                  fmt::format("{}", fmt::join(files.not_finite, ", ")).c_str());
   }
-  LayerInputs<T> inputs = files.inputs();
+  LayerInputs<S> inputs = files.inputs();
   inputs.scale = options.scale;
   inputs.mask = options.mask.of(inputs.a1.rows, inputs.a2.rows);
-  const MatrixView<const T> d_o = files.first_entry(files.d_o);
+  const MatrixView<const S> d_o = files.first_entry(files.d_o);
   const LayerProblem problem = api::problem_of(inputs);
 
   // Plan both passes before anything runs: the backward pass first, which needs more.
   Wanted wanted = options.wanted;
+  wanted.gradients.in_f32 = !std::is_same_v<S, G>;
   const bool dx_alone = wanted.dx_alone();
   PlannedPass backward, forward;
   PlannedGradients gradients;
@@ -121,12 +123,12 @@ Outcome run(const GradOptions& options) {
   Outcome outcome;
   outcome.problem = problem;
   outcome.threads = api::granted_threads(options.run.threads);
-  outcome.peak_flops = peak_flops(problem.dtype, outcome.threads);
+  outcome.peak_flops = peak_flops(dtype_of<Compute<S>>::value, outcome.threads);
 
   const RunMode mode = {outcome.threads, true};
-  ForwardResult<T> results;
-  std::vector<T> dx;
-  GradientResults<T> more;
+  ForwardResult<S> results;
+  std::vector<G> dx;
+  GradientResults<G> more;
   if (needs_forward) {
     PassReport report = run_forward(inputs, forward, mode, &results);
     if (wanted.forward()) outcome.passes.push_back(std::move(report));
@@ -137,7 +139,7 @@ Outcome run(const GradOptions& options) {
     const index_t d = problem.shape.d;
     more.matrices = {{"dX", {dx.data(), d, d, d}, false}};
   } else if (wanted.backward()) {
-    const GradientInputs<T> given = {inputs,          d_o, results.o, results.lse, files.w_q.view(),
+    const GradientInputs<S> given = {inputs,          d_o, results.o, results.lse, files.w_q.view(),
                                      files.w_k.view()};
     outcome.passes.insert(outcome.passes.begin(), run_gradients(given, gradients, mode, &more));
   }
@@ -192,8 +194,14 @@ void run_grad(GradOptions options) {
   if (gradients.dW_Q && options.paths.w_k.empty()) throw UsageError("--W_K is required for dW_Q");
   if (gradients.dW_K && options.paths.w_q.empty()) throw UsageError("--W_Q is required for dW_K");
   options.run.threads = static_cast<int>(options.threads);
-  const DType dtype = options.dtype ? *options.dtype : read_npy_header(options.paths.a1).dtype;
-  const Outcome outcome = dtype == DType::f32 ? run<float>(options) : run<double>(options);
+  const DType dtype = dtype_for(options.dtype, options.paths.a1);
+  if (options.gradients_in_f32 && dtype == DType::f64) {
+    throw UsageError("--f32-gradients are of f32, bf16 or f16");
+  }
+  const Outcome outcome =
+      api::with_gradient_types(dtype, options.gradients_in_f32, [&](auto element, auto gradient) {
+        return run<decltype(element), decltype(gradient)>(options);
+      });
   if (options.json) {
     print_outcome_json(outcome);
   } else {
@@ -230,7 +238,8 @@ void add_grad_command(CLI::App* app) {
   add_objective(command, &options->run.objective);
   add_integer(command, "--M", &options->run.M, 1, largest_words,
               "words of fast memory, exact (default: this machine's L2)");
-  add_dtype(command, &options->dtype)->description("f32 or f64 (default: that of A1)");
+  add_dtype(command, &options->dtype)->description("f32, f64, bf16 or f16 (default: that of A1)");
+  add_f32_gradients(command, &options->gradients_in_f32);
   add_integer(command, "--threads", &options->threads, 1, 1 << 16,
               "at most so many (default: all that this process may use)");
   add_json(command, &options->json);

@@ -221,11 +221,7 @@ void print_outcome(const SdpaOptions& options, const Outcome& outcome) {
 void run_sdpa(SdpaOptions options) {
   if (options.scale == 0.0) throw UsageError("--scale 0 would make all scores equal");
   options.run.threads = static_cast<int>(options.threads);
-  const NpyHeader header = read_npy_header(options.q);
-  if (header.is_raw && !options.dtype) {
-    throw UsageError(options.q + ": dtype '<u2' may be bf16: say so by --dtype bf16");
-  }
-  const DType dtype = options.dtype.value_or(header.dtype);
+  const DType dtype = dtype_for(options.dtype, options.q);
   if (options.gradients_in_f32 && dtype == DType::f64) {
     throw UsageError("--f32-gradients are of f32, bf16 or f16");
   }
@@ -268,10 +264,8 @@ void add_sdpa_command(CLI::App* app) {
   add_objective(command, &options->run.objective);
   add_integer(command, "--M", &options->run.M, 1, largest_words,
               "words of fast memory, exact (default: this machine's L2)");
-  add_dtype(command, &options->dtype, DTypes::sdpa)
-      ->description("f32, f64, bf16 or f16 (default: that of Q)");
-  command->add_flag("--f32-gradients", options->gradients_in_f32,
-                    "gradients of bf16 or f16 are written in f32, not rounded");
+  add_dtype(command, &options->dtype)->description("f32, f64, bf16 or f16 (default: that of Q)");
+  add_f32_gradients(command, &options->gradients_in_f32);
   add_integer(command, "--threads", &options->threads, 1, 1 << 16,
               "at most so many (default: all that this process may use)");
   add_json(command, &options->json);

@@ -109,8 +109,8 @@ std::vector<double> reference_output(const LayerFiles<double>& files, int thread
   const PlannedPass forward = plan_pass_or_auto(Pass::forward, problem_of(files), options);
   ForwardResult<double> results;
   run_forward(files.inputs(), forward, {threads, true}, &results);
-  results.words.resize(static_cast<std::size_t>(results.o.rows * results.o.cols));
-  return results.words;
+  results.values.o.resize(static_cast<std::size_t>(results.o.rows * results.o.cols));
+  return results.values.o;
 }
 
 template std::vector<DemoRow> run_demo_rows(const DemoCase<float>&, Pass, index_t, bool, RunMode);

@@ -7,6 +7,7 @@
 #include "api/session.hpp"
 #include "api/validate.hpp"
 #include "tune/command_error.hpp"
+#include "tune/measure.hpp"
 #include "tune/npy.hpp"
 
 namespace ioattn::tune {
@@ -54,7 +55,7 @@ void check(const char* name, const std::string& path, const Extent& found, const
 template <class T>
 void note_not_finite(const char* name, const Matrix<T>& matrix, std::vector<std::string>* names) {
   for (const T value : matrix.data) {
-    if (!std::isfinite(value)) {
+    if (!std::isfinite(as_number(value))) {
       names->push_back(name);
       return;
     }
@@ -128,6 +129,8 @@ LayerFiles<T> read_layer(const LayerPaths& paths) {
 }
 
 template LayerFiles<float> read_layer<float>(const LayerPaths&);
+template LayerFiles<bf16> read_layer<bf16>(const LayerPaths&);
+template LayerFiles<f16> read_layer<f16>(const LayerPaths&);
 template LayerFiles<double> read_layer<double>(const LayerPaths&);
 
 }  // namespace ioattn::tune

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/half.hpp"
 #include "kernels/registry.hpp"
 #include "machine/machine.hpp"
 #include "tune/command_error.hpp"
@@ -20,13 +21,41 @@ inline bool is_empty(const LayerShape& shape) {
   return shape.n == 0 || shape.d == 0 || shape.dv == 0 || seen_keys(shape).is_empty();
 }
 
+template <class S>
+Compute<S> as_number(S x) {
+  if constexpr (is_half_storage<S>) {
+    return to_float(x);
+  } else {
+    return x;
+  }
+}
+
 // Equal bits; a NaN equals any NaN.
-template <class T>
-bool same_bits(const std::vector<T>& p, const std::vector<T>& q) {
-  return p.size() == q.size() && std::equal(p.begin(), p.end(), q.begin(), [](T x, T y) {
+template <class S>
+bool same_bits(const std::vector<S>& p, const std::vector<S>& q) {
+  return p.size() == q.size() && std::equal(p.begin(), p.end(), q.begin(), [](S a, S b) {
+           const auto x = as_number(a), y = as_number(b);
            const bool is_same = x == y && std::signbit(x) == std::signbit(y);
            return is_same || (std::isnan(x) && std::isnan(y));
          });
+}
+template <class S>
+bool same_bits(const ForwardValues<S>& p, const ForwardValues<S>& q) {
+  return same_bits(p.o, q.o) && same_bits(p.lse, q.lse);
+}
+
+// As many, all NaN.
+template <class S>
+std::vector<S> poisoned(const std::vector<S>& like) {
+  if constexpr (is_half_storage<S>) {
+    return std::vector<S>(like.size(), from_float<S>(std::numeric_limits<float>::quiet_NaN()));
+  } else {
+    return std::vector<S>(like.size(), std::numeric_limits<S>::quiet_NaN());
+  }
+}
+template <class S>
+ForwardValues<S> poisoned(const ForwardValues<S>& like) {
+  return {poisoned(like.o), poisoned(like.lse)};
 }
 
 // Runs shorter than this together are repeated, up to a few times.
@@ -74,11 +103,11 @@ inline void check_count(const instruments::IoCounter& counter, const theory::IoC
   }
 }
 
-// run(observer, words) fills `words`; the timed runs first, then the counted one. Throws RunError
-// if they differ in a bit or the count from the formula.
-template <class T, class Run>
+// run(observer, words) fills `words`, of one type or ForwardValues; the timed runs first, then the
+// counted one. Throws RunError if they differ in a bit or the count from the formula.
+template <class Words, class Run>
 PassReport measure_runs(const PlannedPass& planned, const theory::IoCost& formula, RunMode how,
-                        std::vector<T>* words, const Run& run) {
+                        Words* words, const Run& run) {
   PassReport report;
   report.planned = planned;
   report.threads = how.threads;
@@ -90,7 +119,7 @@ PassReport measure_runs(const PlannedPass& planned, const theory::IoCost& formul
   }
 
   instruments::IoCounter counter;
-  std::vector<T> counted(words->size(), std::numeric_limits<T>::quiet_NaN());
+  Words counted = poisoned(*words);
   const auto start = std::chrono::steady_clock::now();
   ++report.runs;
   require(run(&counter, &counted));

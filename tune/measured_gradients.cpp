@@ -1,5 +1,6 @@
 #include "tune/measured_gradients.hpp"
 
+#include "api/array_types.hpp"
 #include "api/layer.hpp"
 #include "theory/gradients_bounds.hpp"
 #include "tune/measure.hpp"
@@ -13,9 +14,9 @@ constexpr NamedGradient names[] = {
     {"dA3", &GradientSet::dA3, true},    {"dA", &GradientSet::dA, true},
     {"dW_Q", &GradientSet::dW_Q, false}, {"dW_K", &GradientSet::dW_K, false}};
 
-// The matrices of a set in one array, which has room for all.
-template <class T>
-LayerGradients<T> lay_out(const LayerProblem& problem, const GradientSet& set, T* words) {
+// The matrices of a set in one array, which has room for all. S: of the weights.
+template <class S, class T>
+LayerGradients<T, S> lay_out(const LayerProblem& problem, const GradientSet& set, T* words) {
   const auto [n, m, d, e, tie, mask] = problem.shape;
   const auto next = [&words](bool wanted, index_t rows, index_t cols, index_t entries = 1) {
     if (!wanted) return MatrixView<T>{};
@@ -23,7 +24,7 @@ LayerGradients<T> lay_out(const LayerProblem& problem, const GradientSet& set, T
     words += entries * rows * cols;
     return view;
   };
-  LayerGradients<T> out;
+  LayerGradients<T, S> out;
   out.dx = next(set.dX, d, d);
   out.dy = next(set.dY, d, e);
   out.da1 = next(set.dA1, n, d, problem.batch);
@@ -67,27 +68,27 @@ PlannedGradients plan_gradients(const LayerProblem& problem, const GradientSet& 
   return result;
 }
 
-template <class T>
-PassReport run_gradients(const GradientInputs<T>& inputs, const PlannedGradients& planned,
-                         RunMode how, GradientResults<T>* results) {
+template <class S, class G>
+PassReport run_gradients(const GradientInputs<S>& inputs, const PlannedGradients& planned,
+                         RunMode how, GradientResults<G>* results) {
   const LayerProblem& problem = planned.pass.problem;
   const LayerShape& shape = problem.shape;
   const GradientSet& set = planned.set;
   const theory::IoCost formula =
-      is_empty(shape)
-          ? theory::IoCost()
-          : theory::gradients_cost(shape, set, planned.plan.blocks, theory::batch_of(problem))
-                .total();
+      is_empty(shape) ? theory::IoCost()
+                      : theory::gradients_cost(shape, set, planned.plan.blocks,
+                                               theory::batch_of(problem), problem.dtype)
+                            .total();
   // One word more, so that no array is null.
-  results->words.assign(static_cast<std::size_t>(words_of(problem, set) + 1), T(0));
+  results->words.assign(static_cast<std::size_t>(words_of(problem, set) + 1), G{});
   PassReport report = measure_runs(
-      planned.pass, formula, how, &results->words, [&](Observer* observer, std::vector<T>* words) {
-        LayerGradients<T> out = lay_out(problem, set, words->data());
+      planned.pass, formula, how, &results->words, [&](Observer* observer, std::vector<G>* words) {
+        LayerGradients<G, S> out = lay_out<S>(problem, set, words->data());
         out.w_q = inputs.w_q;
         out.w_k = inputs.w_k;
-        words->back() = 0;
-        return api::layer_gradients<T>(inputs.layer, inputs.d_o, inputs.o, inputs.lse, planned.plan,
-                                       how.threads, observer, out);
+        words->back() = G{};
+        return api::layer_gradients<S, G>(inputs.layer, inputs.d_o, inputs.o, inputs.lse,
+                                          planned.plan, how.threads, observer, out);
       });
   report.plan_text = to_text(planned.plan, set, shape.tie);
   const double fma = is_empty(shape) ? 0
@@ -102,8 +103,8 @@ PassReport run_gradients(const GradientInputs<T>& inputs, const PlannedGradients
       },
       &report);
 
-  const LayerGradients<T> out = lay_out(problem, set, results->words.data());
-  const MatrixView<T> views[] = {out.dx,  out.dy, out.da1,  out.da2,
+  const LayerGradients<G, S> out = lay_out<S>(problem, set, results->words.data());
+  const MatrixView<G> views[] = {out.dx,  out.dy, out.da1,  out.da2,
                                  out.da3, out.da, out.dw_q, out.dw_k};
   for (std::size_t i = 0; i < std::size(names); ++i) {
     if (!(set.*names[i].wanted)) continue;
@@ -112,9 +113,10 @@ PassReport run_gradients(const GradientInputs<T>& inputs, const PlannedGradients
   return report;
 }
 
-template PassReport run_gradients(const GradientInputs<float>&, const PlannedGradients&, RunMode,
-                                  GradientResults<float>*);
-template PassReport run_gradients(const GradientInputs<double>&, const PlannedGradients&, RunMode,
-                                  GradientResults<double>*);
+#define IOATTN_INSTANTIATE(S, G)                                                                \
+  template PassReport run_gradients(const GradientInputs<S>&, const PlannedGradients&, RunMode, \
+                                    GradientResults<G>*)
+IOATTN_FOR_GRADIENT_TYPES(IOATTN_INSTANTIATE);
+#undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::tune

@@ -24,12 +24,12 @@ struct PlannedGradients {
 PlannedGradients plan_gradients(const LayerProblem& problem, const GradientSet& set,
                                 const api::RunOptions& options);
 
-template <class T>
+template <class S>
 struct GradientInputs {
-  LayerInputs<T> layer;
-  MatrixView<const T> d_o, o;
-  const T* lse = nullptr;
-  MatrixView<const T> w_q, w_k;
+  LayerInputs<S> layer;
+  MatrixView<const S> d_o, o;
+  const Compute<S>* lse = nullptr;
+  MatrixView<const S> w_q, w_k;
 };
 
 template <class T>
@@ -46,9 +46,9 @@ struct GradientResults {
   std::vector<NamedMatrix<T>> matrices;
 };
 
-// Throws RunError as run_backward does.
-template <class T>
-PassReport run_gradients(const GradientInputs<T>& inputs, const PlannedGradients& planned,
-                         RunMode how, GradientResults<T>* results);
+// Throws RunError as run_backward does. G: as the set says, S or Compute<S>.
+template <class S, class G>
+PassReport run_gradients(const GradientInputs<S>& inputs, const PlannedGradients& planned,
+                         RunMode how, GradientResults<G>* results);
 
 }  // namespace ioattn::tune

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/array_types.hpp"
 #include "api/layer.hpp"
 #include "theory/gradients_cost.hpp"
 #include "tune/command_error.hpp"
@@ -11,13 +12,14 @@ namespace ioattn::tune {
 namespace {
 
 // A pass: runs as `measure_runs` says, and what theory says about it.
-template <class T, class Run>
-PassReport measure(const PlannedPass& planned, const LayerShape& bounded, RunMode how,
-                   std::vector<T>* words, const Run& run) {
+template <class Words, class Run>
+PassReport measure(const PlannedPass& planned, const LayerShape& bounded, RunMode how, bool in_f32,
+                   Words* words, const Run& run) {
   const bool empty = is_empty(planned.problem.shape);
-  const theory::IoCost formula =
-      empty ? theory::IoCost()
-            : cost_of(planned.pass, planned.problem, planned.plan.schedule, planned.plan.blocks);
+  const theory::IoCost formula = empty
+                                     ? theory::IoCost()
+                                     : cost_of(planned.pass, planned.problem, planned.plan.schedule,
+                                               planned.plan.blocks, in_f32);
   PassReport report = measure_runs(planned, formula, how, words, run);
   report.plan_text = to_text(planned.plan);
   report.gflops = report.seconds > 0 ? nominal_flops(planned) / report.seconds / 1e9 : 0;
@@ -101,15 +103,16 @@ double nominal_flops(const PlannedPass& planned) {
 }
 
 theory::IoCost cost_of(Pass pass, const LayerProblem& problem, Schedule schedule,
-                       const Blocks& blocks) {
+                       const Blocks& blocks, bool in_f32) {
   const theory::Batch batch = theory::batch_of(problem);
   if (pass == Pass::forward) {
-    return theory::forward_cost(schedule, problem.shape, blocks, batch).total();
+    return theory::forward_cost(schedule, problem.shape, blocks, batch, problem.dtype).total();
   }
   GradientBlocks alone;
   alone.schedule = schedule;
   alone.rows = blocks;
-  return theory::gradients_cost(problem.shape, {.dX = true}, alone, batch).total();
+  const GradientSet set = {.dX = true, .in_f32 = in_f32};
+  return theory::gradients_cost(problem.shape, set, alone, batch, problem.dtype).total();
 }
 
 index_t overflow_words(const PlannedPass& planned) {
@@ -156,45 +159,52 @@ Json io_json(const PassReport& report) {
   return json;
 }
 
-template <class T>
-PassReport run_forward(const LayerInputs<T>& inputs, const PlannedPass& planned, RunMode how,
-                       ForwardResult<T>* result) {
+template <class S>
+PassReport run_forward(const LayerInputs<S>& inputs, const PlannedPass& planned, RunMode how,
+                       ForwardResult<S>* result) {
   const LayerShape& shape = planned.problem.shape;
-  const index_t rows = planned.problem.batch * shape.n, o_words = rows * shape.dv;
-  result->words.assign(static_cast<std::size_t>(o_words + rows), T(0));
+  const index_t rows = planned.problem.batch * shape.n;
+  // One more, so that no array is null.
+  result->values.o.assign(static_cast<std::size_t>(rows * shape.dv + 1), S{});
+  result->values.lse.assign(static_cast<std::size_t>(rows + 1), 0);
   PassReport report =
-      measure(planned, bounded_shape(inputs, shape), how, &result->words,
-              [&](Observer* observer, std::vector<T>* words) {
-                const MatrixView<T> o = {words->data(), shape.n, shape.dv, shape.dv};
-                return api::layer_forward<T>(inputs, planned.plan, how.threads, observer, o,
-                                             words->data() + o_words);
+      measure(planned, bounded_shape(inputs, shape), how, false, &result->values,
+              [&](Observer* observer, ForwardValues<S>* values) {
+                const MatrixView<S> o = {values->o.data(), shape.n, shape.dv, shape.dv};
+                values->o.back() = S{};
+                values->lse.back() = 0;
+                return api::layer_forward<S>(inputs, planned.plan, how.threads, observer, o,
+                                             values->lse.data());
               });
-  result->o = {result->words.data(), shape.n, shape.dv, shape.dv};
-  result->lse = result->words.data() + o_words;
+  result->o = {result->values.o.data(), shape.n, shape.dv, shape.dv};
+  result->lse = result->values.lse.data();
   return report;
 }
 
-template <class T>
-PassReport run_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o,
-                        MatrixView<const T> o, const T* lse, const PlannedPass& planned,
-                        RunMode how, std::vector<T>* dx) {
+template <class S, class G>
+PassReport run_backward(const LayerInputs<S>& inputs, MatrixView<const S> d_o,
+                        MatrixView<const S> o, const Compute<S>* lse, const PlannedPass& planned,
+                        RunMode how, std::vector<G>* dx) {
   const index_t d = planned.problem.shape.d;
-  dx->assign(static_cast<std::size_t>(d * d), T(0));
-  return measure(planned, bounded_shape(inputs, planned.problem.shape), how, dx,
-                 [&](Observer* observer, std::vector<T>* words) {
-                   return api::layer_backward<T>(inputs, d_o, o, lse, planned.plan, how.threads,
-                                                 observer, {words->data(), d, d, d});
+  dx->assign(static_cast<std::size_t>(d * d), G{});
+  return measure(planned, bounded_shape(inputs, planned.problem.shape), how, !std::is_same_v<S, G>,
+                 dx, [&](Observer* observer, std::vector<G>* words) {
+                   return api::layer_backward<S, G>(inputs, d_o, o, lse, planned.plan, how.threads,
+                                                    observer, {words->data(), d, d, d});
                  });
 }
 
-#define IOATTN_INSTANTIATE(T)                                                                  \
-  template PassReport run_forward(const LayerInputs<T>&, const PlannedPass&, RunMode,          \
-                                  ForwardResult<T>*);                                          \
-  template PassReport run_backward(const LayerInputs<T>&, MatrixView<const T>,                 \
-                                   MatrixView<const T>, const T*, const PlannedPass&, RunMode, \
-                                   std::vector<T>*)
-IOATTN_INSTANTIATE(float);
-IOATTN_INSTANTIATE(double);
+#define IOATTN_INSTANTIATE(S)                                                         \
+  template PassReport run_forward(const LayerInputs<S>&, const PlannedPass&, RunMode, \
+                                  ForwardResult<S>*)
+IOATTN_FOR_ARRAY_TYPES(IOATTN_INSTANTIATE);
+#undef IOATTN_INSTANTIATE
+
+#define IOATTN_INSTANTIATE(S, G)                                                               \
+  template PassReport run_backward(const LayerInputs<S>&, MatrixView<const S>,                 \
+                                   MatrixView<const S>, const Compute<S>*, const PlannedPass&, \
+                                   RunMode, std::vector<G>*)
+IOATTN_FOR_GRADIENT_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::tune

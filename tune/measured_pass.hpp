@@ -48,7 +48,7 @@ double nominal_flops(const PlannedPass& planned);
 
 // What theory says of a pass that makes dX alone, or O and LSE: of the whole batch.
 theory::IoCost cost_of(Pass pass, const LayerProblem& problem, Schedule schedule,
-                       const Blocks& blocks);
+                       const Blocks& blocks, bool in_f32 = false);
 
 // Words by which the run (or, for naive, the algorithm as printed, which keeps everything resident)
 // exceeds M.
@@ -95,21 +95,27 @@ LayerShape bounded_shape(const LayerInputs<T>& inputs, const LayerShape& shape) 
   return bounded;
 }
 
-template <class T>
+// Of all entries.
+template <class S>
+struct ForwardValues {
+  std::vector<S> o;
+  std::vector<Compute<S>> lse;
+};
+template <class S>
 struct ForwardResult {
-  std::vector<T> words;   // O, then LSE, of all entries
-  MatrixView<const T> o;  // of the first entry, the others follow
-  const T* lse = nullptr;
+  ForwardValues<S> values;
+  MatrixView<const S> o;  // of the first entry, the others follow
+  const Compute<S>* lse = nullptr;
 };
 
 // Each throws RunError if the results of the timed and the counted run differ in a bit, or the
-// count differs from the formula.
-template <class T>
-PassReport run_forward(const LayerInputs<T>& inputs, const PlannedPass& planned, RunMode how,
-                       ForwardResult<T>* result);
-template <class T>
-PassReport run_backward(const LayerInputs<T>& inputs, MatrixView<const T> d_o,
-                        MatrixView<const T> o, const T* lse, const PlannedPass& planned,
-                        RunMode how, std::vector<T>* dx);
+// count differs from the formula. G: S or, in f32, Compute<S>.
+template <class S>
+PassReport run_forward(const LayerInputs<S>& inputs, const PlannedPass& planned, RunMode how,
+                       ForwardResult<S>* result);
+template <class S, class G>
+PassReport run_backward(const LayerInputs<S>& inputs, MatrixView<const S> d_o,
+                        MatrixView<const S> o, const Compute<S>* lse, const PlannedPass& planned,
+                        RunMode how, std::vector<G>* dx);
 
 }  // namespace ioattn::tune

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/half.hpp"
 #include "theory/sdpa_bounds.hpp"
 #include "tune/measure.hpp"
 
@@ -11,19 +10,6 @@ namespace {
 
 std::size_t words(index_t heads, index_t rows, index_t cols) {
   return static_cast<std::size_t>(heads * rows * cols);
-}
-
-template <class T>
-bool same(const std::vector<T>& a, const std::vector<T>& b) {
-  if constexpr (is_half_storage<T>) {
-    const auto number = [](T x) { return to_float(x); };
-    std::vector<float> x(a.size()), y(b.size());
-    std::transform(a.begin(), a.end(), x.begin(), number);
-    std::transform(b.begin(), b.end(), y.begin(), number);
-    return same_bits(x, y);
-  } else {
-    return same_bits(a, b);
-  }
 }
 
 // run(observer, outputs) fills some of the outputs; the timed runs first, then the counted one.
@@ -46,9 +32,10 @@ SdpaReport measure(Pass pass, const SdpaProblem& problem, const plan::SdpaPlan& 
   instruments::IoCounter counter;
   ++report.runs;
   require(run(&counter, &counted));
-  const bool all_same = same(outputs->o, counted.o) && same(outputs->lse, counted.lse) &&
-                        same(outputs->dq, counted.dq) && same(outputs->dk, counted.dk) &&
-                        same(outputs->dv, counted.dv) && same(outputs->d_bias, counted.d_bias);
+  const bool all_same = same_bits(outputs->o, counted.o) && same_bits(outputs->lse, counted.lse) &&
+                        same_bits(outputs->dq, counted.dq) && same_bits(outputs->dk, counted.dk) &&
+                        same_bits(outputs->dv, counted.dv) &&
+                        same_bits(outputs->d_bias, counted.d_bias);
   if (!all_same) {
     throw RunError(std::string("internal error: the ") + name_of(pass) +
                    " pass gave other bits when it was counted");

@@ -9,6 +9,7 @@
 #include <xtensor/xnpy.hpp>
 
 #include "tune/command_error.hpp"
+#include "tune/npy_tensor.hpp"
 
 namespace ioattn::tune {
 namespace {
@@ -103,7 +104,8 @@ NpyHeader read_npy_header(const std::string& path) {
 
 template <class T>
 Matrix<T> read_npy(const std::string& path, std::optional<index_t>* batch) {
-  return with_path(path, [&] {
+  bool by_xtensor = false;  // which knows no numbers in 16 bits
+  Matrix<T> matrix = with_path(path, [&]() -> Matrix<T> {
     OpenFile file = open_file(path);
     const NpyHeader header = header_of(&file);
     const std::size_t rank = header.shape.size();
@@ -113,14 +115,22 @@ Matrix<T> read_npy(const std::string& path, std::optional<index_t>* batch) {
     }
     if (rank == 3 && header.shape[0] == 0) throw UsageError("a batch without matrices");
     if (batch != nullptr) *batch = rank == 3 ? std::optional(header.shape[0]) : std::nullopt;
-    if (is_half(header.dtype)) {
-      throw UsageError(std::string("an array in ") + name_of(header.dtype) +
-                       ", which SDPA alone takes; '<f4' or '<f8' needed");
+    if constexpr (!is_half_storage<T>) {
+      by_xtensor = !is_half(header.dtype);
+      if (by_xtensor) {
+        std::istringstream stream = normalised(&file, header);
+        return header.dtype == DType::f32 ? converted<T, float>(std::move(stream), header.shape)
+                                          : converted<T, double>(std::move(stream), header.shape);
+      }
     }
-    std::istringstream stream = normalised(&file, header);
-    return header.dtype == DType::f32 ? converted<T, float>(std::move(stream), header.shape)
-                                      : converted<T, double>(std::move(stream), header.shape);
+    return {};
   });
+  if (by_xtensor) return matrix;
+  Tensor<T> tensor = read_npy_tensor<T>(path);
+  matrix.rows = tensor.heads * tensor.rows;
+  matrix.cols = tensor.cols;
+  matrix.data = std::move(tensor.data);
+  return matrix;
 }
 
 void make_directory(const std::string& path) {
@@ -186,6 +196,8 @@ void write_npy(const std::string& path, const T* data, const std::vector<index_t
 
 template Matrix<float> read_npy<float>(const std::string&, std::optional<index_t>*);
 template Matrix<double> read_npy<double>(const std::string&, std::optional<index_t>*);
+template Matrix<bf16> read_npy<bf16>(const std::string&, std::optional<index_t>*);
+template Matrix<f16> read_npy<f16>(const std::string&, std::optional<index_t>*);
 template void write_npy<float>(const std::string&, const float*, const std::vector<index_t>&);
 template void write_npy<double>(const std::string&, const double*, const std::vector<index_t>&);
 template void write_npy<bf16>(const std::string&, const bf16*, const std::vector<index_t>&);

@@ -30,7 +30,7 @@ NpyHeader parse_npy_header(std::string_view bytes, std::uint64_t file_size);
 // The header of a file. Throws UsageError, beginning with the path.
 NpyHeader read_npy_header(const std::string& path);
 
-// A matrix of dimension 2 in f32 or f64, converted to T: f32 is widened, f64 is rounded to nearest.
+// A matrix of dimension 2, converted to T: to nearest, f64 by way of f32 where T has 16 bits.
 // With `batch` an array of dimension 3 may stand for matrices whose rows follow each other: *batch
 // is their number, empty for a matrix. Throws UsageError, beginning with the path.
 template <class T>

@@ -5,6 +5,7 @@
 
 #include "api/validate.hpp"
 #include "tune/command_error.hpp"
+#include "tune/npy.hpp"
 
 namespace ioattn::tune {
 namespace {
@@ -73,16 +74,27 @@ CLI::Option* add_tie(CLI::App* app, Tie* tie) {
       ->type_name("TIE");
 }
 
-CLI::Option* add_dtype(CLI::App* app, std::optional<DType>* dtype, DTypes which) {
-  const char* names = which == DTypes::layer ? "f32 or f64" : "f32, f64, bf16 or f16";
+CLI::Option* add_dtype(CLI::App* app, std::optional<DType>* dtype) {
+  const char* names = "f32, f64, bf16 or f16";
   const auto parse = [=](const std::string& text) {
     DType parsed{};
-    if (!parse_dtype(text, &parsed) || (which == DTypes::layer && is_half(parsed))) {
-      wrong("--dtype", "\"" + text + "\" is not " + names);
-    }
+    if (!parse_dtype(text, &parsed)) wrong("--dtype", "\"" + text + "\" is not " + names);
     *dtype = parsed;
   };
   return app->add_option_function<std::string>("--dtype", parse, names)->type_name("DTYPE");
+}
+
+void add_f32_gradients(CLI::App* app, bool* in_f32) {
+  app->add_flag("--f32-gradients", *in_f32,
+                "gradients of bf16 or f16 are written in f32, not rounded");
+}
+
+DType dtype_for(std::optional<DType> asked, const std::string& path) {
+  const NpyHeader header = read_npy_header(path);
+  if (header.is_raw && !asked) {
+    throw UsageError(path + ": dtype '<u2' may be bf16: say so by --dtype bf16");
+  }
+  return asked.value_or(header.dtype);
 }
 
 CLI::Option* add_pass(CLI::App* app, Pass* pass) {

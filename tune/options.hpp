@@ -21,9 +21,11 @@ CLI::Option* add_integer(CLI::App* app, const std::string& name, index_t* value,
 // One of the values that `parse` knows.
 CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule);
 CLI::Option* add_tie(CLI::App* app, Tie* tie);
-// Of a layer problem f32 or f64, of SDPA one of 16 bits too.
-enum class DTypes : std::uint8_t { layer, sdpa };
-CLI::Option* add_dtype(CLI::App* app, std::optional<DType>* dtype, DTypes which = DTypes::layer);
+CLI::Option* add_dtype(CLI::App* app, std::optional<DType>* dtype);
+// --f32-gradients
+void add_f32_gradients(CLI::App* app, bool* in_f32);
+// The one asked for or that of a file, which has to be sure of it.
+DType dtype_for(std::optional<DType> asked, const std::string& path);
 CLI::Option* add_pass(CLI::App* app, Pass* pass);
 // --objective: time, words@L1 or words@L2.
 CLI::Option* add_objective(CLI::App* app, api::Objective* objective);

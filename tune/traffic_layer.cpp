@@ -5,6 +5,7 @@
 #include "tune/measure.hpp"
 #include "tune/measured_pass.hpp"
 #include "tune/npy.hpp"
+#include "tune/options.hpp"
 #include "tune/traffic_case.hpp"
 
 namespace ioattn::tune {
@@ -72,7 +73,7 @@ class LayerTraffic final : public TrafficCase {
                problem.batch};
     const index_t rows = problem_.batch * n;
     o_ = AlignedWords<T>(rows * e);
-    lse_ = AlignedWords<T>(rows);
+    lse_ = AlignedWords<Compute<T>>(rows);
     if (pass != Pass::backward) return;
     dx_ = AlignedWords<T>(d * d);
     api::RunOptions any;
@@ -128,7 +129,8 @@ class LayerTraffic final : public TrafficCase {
   LayerProblem problem_;
   LayerWords<T> words_;
   LayerInputs<T> inputs_;
-  AlignedWords<T> o_, lse_, dx_;
+  AlignedWords<T> o_, dx_;
+  AlignedWords<Compute<T>> lse_;
   PlannedPass planned_;
 };
 
@@ -147,16 +149,16 @@ std::unique_ptr<TrafficCase> from_files(Pass pass, const LayerPaths& paths) {
 }  // namespace
 
 std::unique_ptr<TrafficCase> layer_case(Pass pass, const LayerProblem& problem) {
-  if (problem.dtype == DType::f32) {
-    return std::make_unique<LayerTraffic<float>>(pass, problem, arbitrary_layer<float>(problem));
-  }
-  return std::make_unique<LayerTraffic<double>>(pass, problem, arbitrary_layer<double>(problem));
+  return with_dtype(problem.dtype, [&](auto zero) -> std::unique_ptr<TrafficCase> {
+    using T = decltype(zero);
+    return std::make_unique<LayerTraffic<T>>(pass, problem, arbitrary_layer<T>(problem));
+  });
 }
 
 std::unique_ptr<TrafficCase> layer_case(Pass pass, const LayerPaths& paths,
                                         std::optional<DType> dtype) {
-  const DType taken = dtype ? *dtype : read_npy_header(paths.a1).dtype;
-  return taken == DType::f32 ? from_files<float>(pass, paths) : from_files<double>(pass, paths);
+  return with_dtype(dtype_for(dtype, paths.a1),
+                    [&](auto zero) { return from_files<decltype(zero)>(pass, paths); });
 }
 
 }  // namespace ioattn::tune

@@ -126,7 +126,7 @@ class GradExitCode : public testing::Test {
 TEST_F(GradExitCode, WrongOptionsAreTwo) {
   const WrongLine lines[] = {
       {{"--schedule", "fastest"}, "no schedule is called \"fastest\""},
-      {{"--dtype", "f16"}, "f32 or f64"},
+      {{"--dtype", "f8"}, "f32, f64, bf16 or f16"},
       {{"--outputs", "O,dZ"}, "O, LSE, dX, dY"},
       {{"--outputs", "O,O"}, "O, LSE, dX"},
       {{"--outputs", ""}, "O, LSE, dX"},

@@ -38,6 +38,25 @@ TEST(NpyHalf, ReadsWhatNumPyWrote) {
   EXPECT_EQ(floats(tune::read_npy_tensor<bf16>(path)), expected);
 }
 
+TEST(NpyHalf, ReadsMatricesAndBatches) {
+  const std::string path = ioattn_test::data_path("npy/half.npy");
+  const tune::Matrix<float> wide = tune::read_npy<float>(path);
+  const tune::Matrix<f16> same = tune::read_npy<f16>(path);
+  EXPECT_EQ(wide.data, floats(tune::read_npy_tensor<f16>(path)));
+  EXPECT_EQ(same.rows, 3);
+  EXPECT_EQ(same.cols, 5);
+  EXPECT_EQ(same.data.size(), 15u);
+  const TemporaryDirectory directory;
+  std::optional<index_t> batch;
+  const std::string stack = directory / "b.npy";
+  tune::write_npy<f16>(stack, same.data.data(), {5, 1, 3});
+  const tune::Matrix<bf16> rows = tune::read_npy<bf16>(stack, &batch);
+  EXPECT_EQ(batch, 5);
+  EXPECT_EQ(rows.rows, 5);
+  EXPECT_EQ(rows.cols, 3);
+  EXPECT_THROW((void)tune::read_npy<bf16>(stack), tune::UsageError);
+}
+
 TEST(NpyHalf, ReadsBf16UnderEitherName) {
   const TemporaryDirectory directory;
   const std::string path = directory / "a.npy", data("\x80\x3f\x20\xc1", 4);
