@@ -83,8 +83,7 @@ class Paths {
         }
         continue;
       }
-      const bool ends_here = used_[at(v)] && next_[at(v)] == no_node;
-      if (is_target_[at(v)] && !ends_here) {
+      if (is_target_[at(v)]) {
         take(step, from);
         return true;
       }

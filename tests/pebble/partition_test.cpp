@@ -145,6 +145,8 @@ TEST(Partition, EveryConditionIsHeld) {
   const NodeSet rest(all.begin(), all.end() - 1);
   EXPECT_EQ(check_partition(graph, {rest}, 4).violation,
             to_text(graph.node(graph.size() - 1)) + " is in 0 sets");
+  EXPECT_EQ(check_partition(graph, {all, {0}}, 4).violation,
+            to_text(graph.node(0)) + " is in 2 sets");
   // One input that all others are made of: its dominator is one node, its minimum set is large.
   Cdag star;
   std::vector<node_t> nodes = {star.add({Value::A1, Role::input}, {})};
@@ -152,6 +154,23 @@ TEST(Partition, EveryConditionIsHeld) {
     nodes.push_back(star.add({Value::S, Role::function, i}, std::vector{nodes[0]}));
   EXPECT_EQ(check_partition(star, {nodes}, 4).violation,
             "set 0: a minimum set of 5 nodes, more than S = 4");
+}
+
+// With parts that may depend on each other in a circle three would do.
+TEST(Partition, LeastPartsHaveNoCircles) {
+  Cdag graph;
+  const auto add = [&](std::vector<node_t> parents) {
+    const Role role = parents.empty() ? Role::input : Role::function;
+    return graph.add({Value::S, role, graph.size()}, parents);
+  };
+  const node_t a = add({}), b = add({}), c = add({});
+  const node_t of_b = add({b}), of_all = add({a, b, c});
+  const node_t next = add({a, b, c, of_all});
+  add({b, c, of_all});
+  add({of_b, next});
+  index_t parts = 0;
+  ASSERT_TRUE(least_parts(graph, 2, 100000, &parts).is_ok());
+  EXPECT_EQ(parts, 4);
 }
 
 TEST(Partition, LeastPartsAreExact) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "theory/gradients_bounds.hpp"
+#include "theory/recomputation_bound.hpp"
 #include "theory/sdpa_bounds.hpp"
 
 namespace ioattn::theory {
@@ -63,6 +64,13 @@ TEST(CoreBounds, SmallCacheConstantsOfSdpa) {
     EXPECT_GE(bounds.g3, of_length) << of.name;
     EXPECT_LE(bounds.g3, 1.005 * of_length) << of.name;
   }
+  // dv < d: q takes dv operands from either side.
+  SdpaShape narrow = square(n, d);
+  narrow.dv = d / 2;
+  const double of_narrow = std::sqrt(2.0) * 2.5 * pairs * double(d) * 0.75 / std::sqrt(15000.0);
+  const double found = sdpa_backward_bounds(narrow, sets[0].set, 15000).g3;
+  EXPECT_GE(found, of_narrow - 4 * 15000);
+  EXPECT_LE(found, 1.12 * of_narrow);
   // The words that are the outputs' alone come on top, once for each word of a bias.
   SdpaShape biased = square(n, d);
   biased.bias_batch = biased.bias_heads = 1;
@@ -227,6 +235,31 @@ TEST(CoreBounds, SetsOfGradientsByWhatTheyNeed) {
   EXPECT_EQ(at({.dA3 = true}).compulsory, (n + m) * d + n * d + 2 * d * d + m * d);
   EXPECT_EQ(at({.dX = true, .dA1 = true, .dA2 = true}).compulsory, dx.compulsory + n * d + m * d);
   EXPECT_EQ(at({.dX = true, .dW_Q = true, .dk = 8}).compulsory, dx.compulsory + 2 * d * 8);
+}
+
+// G3 of sets that count fewer products than dX: of E and q alone, and of E and products with f.
+TEST(CoreBounds, SmallCachesOfSetsOfGradients) {
+  const index_t n = 100000, d = 80, M = 6000;
+  const double pairs = double(n) * double(n), scores = pairs * double(d);
+  LayerShape shape = {n, n, d, d, Tie::none};
+  const auto at = [&](const GradientSet& set) { return gradients_bounds(shape, set, M).g3; };
+  const auto expected = [&](double births, Weighing (*weigh)(double)) {
+    return recomputation_bound({scores, scores, double(d), births, Operands::computed}, weigh, M);
+  };
+  EXPECT_EQ(at({.dW_Q = true, .dk = 8}), expected(0, weigh_backward));
+  EXPECT_EQ(at({.dA3 = true}), expected(double(n * d), weigh_forward));
+  EXPECT_GT(at({.dA3 = true}), 0);
+  shape.tie = Tie::kv;
+  EXPECT_EQ(at({.dW_Q = true, .dk = 8}), expected(0, weigh_backward));
+  EXPECT_EQ(at({.dA3 = true}), expected(double(n * d), weigh_forward_tied));
+  // Nothing is claimed for a core whose keys and values are one memory.
+  CoreProblem core;
+  core.pairs = pairs, core.rows = core.columns = double(n);
+  core.d = core.e = double(d);
+  core.dQ = true;
+  EXPECT_GT(core_bounds(core, M).g3, 0);
+  core.tied = true;
+  EXPECT_EQ(core_bounds(core, M).g3, 0);
 }
 
 TEST(CoreBounds, ClassesOfSets) {
