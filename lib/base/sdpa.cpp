@@ -13,6 +13,7 @@ bool parse_field(std::string_view field, SdpaProblem* problem, char* kind) {
   SdpaShape& shape = problem->shape;
   *kind = field.empty() ? '\0' : field.front();
   if (parse_dtype(field, &problem->dtype)) {
+    *kind = 'f';
     return true;
   }
   if (is_mask(field)) {

@@ -79,7 +79,7 @@ TEST(Problem, SaysWhatIsWrong) {
       {"n-5", "negative"},
       {"n+5", "sign"},
       {"n 5", "space"},
-      {"f16", "no such dtype"},
+      {"f128", "no such dtype"},
       {"pad", "no digits"},
       {"pad-1", "negative"},
       {"m9223372036854775808", "does not fit in 64 bits"},

@@ -59,7 +59,7 @@ TEST(SdpaProblem, TextsAreReadBack) {
     for (index_t SdpaShape::*size : {&SdpaShape::n, &SdpaShape::m, &SdpaShape::d, &SdpaShape::dv})
       shape.*size = random.logarithmic(1, 1000);
     if (trial % 2 == 0) shape.mask = random.mask(shape.n, shape.m);
-    if (trial % 3 == 0) problem.dtype = DType::f64;
+    problem.dtype = static_cast<DType>(trial % 4);
     if (trial % 5 == 0) problem.scale = 1.0 / double(random.uniform(1, 99));
     EXPECT_TRUE(parsed(to_text(problem)) == problem) << to_text(problem);
   }
