@@ -6,5 +6,6 @@ namespace ioattn::bench {
 bool add_layer_benchmarks();
 void add_sdpa_benchmarks();
 void add_simulator_benchmarks();
+void add_wisdom_benchmarks();
 
 }  // namespace ioattn::bench

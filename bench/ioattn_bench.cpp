@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   if (!ioattn::bench::add_layer_benchmarks()) return 1;
   ioattn::bench::add_sdpa_benchmarks();
   ioattn::bench::add_simulator_benchmarks();
+  ioattn::bench::add_wisdom_benchmarks();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return 0;

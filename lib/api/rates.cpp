@@ -148,6 +148,7 @@ void learn_rates(const kernels::Kernels& kernels, const RateMeter& meter, const 
     rates.inner_word_seconds = inner_byte * static_cast<double>(inner);
     rates.threads = meter.threads;
     rates.date = date;
+    if (!check(rates).is_ok()) continue;
     wisdom->keep_rates(environment_of(kernels.tile(dtype).isa), name_of(dtype), rates);
   }
 }

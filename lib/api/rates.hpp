@@ -21,7 +21,7 @@ struct RateMeter {
 // no memory for the streams.
 RateMeter meter_of(const kernels::Kernels& kernels, int threads);
 
-// Keeps the rates of every type, of the environments of their kernels.
+// Keeps the rates of every type, of the environments of their kernels; none that no CPU has.
 void learn_rates(const kernels::Kernels& kernels, const RateMeter& meter, const std::string& date,
                  wisdom::Wisdom* wisdom);
 

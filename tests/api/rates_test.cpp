@@ -71,9 +71,12 @@ TEST_F(RatesTest, AreOfEveryTypeAndItsKernels) {
   EXPECT_DOUBLE_EQ(of_pairs.multiply_adds, 64e9);
   EXPECT_DOUBLE_EQ(of_pairs.inner_word_seconds, 2 / 32e9);
   EXPECT_EQ(rates(pairs.tile(DType::f64).isa, "f64"), f64);
-  // Without memory for streams nothing is learned.
+  // Without memory for streams nothing is learned, nor from a clock that stands still.
   wisdom::Wisdom nothing;
   api::learn_rates(scalar, {}, date, &nothing);
+  api::RateMeter still = meter_of_test();
+  still.multiply_add = [](DType) { return 0; };
+  api::learn_rates(scalar, still, date, &nothing);
   EXPECT_TRUE(nothing.known().empty());
 }
 
