@@ -42,6 +42,7 @@ Status check_execution(const ioattn_plan* plan, Pass pass, const ioattn_layer_pr
   Status status = find_plan(plan, pass, planned);
   if (status.is_ok()) status = check_problem(problem);
   if (!status.is_ok()) return status;
+  // find_plan() was fine, so there is one: NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage)
   const DType dtype = (*planned)->goal().problem.dtype;
   if (dtype_of_number(problem->dtype) != dtype) {
     return Status::error(StatusCode::invalid_argument, "the plan is for %s", name_of(dtype));
