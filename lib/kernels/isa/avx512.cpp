@@ -11,12 +11,13 @@
 namespace ioattn::kernels {
 namespace {
 constexpr KernelTable<float> f32 =
-    TileKernels<XsimdVector<float>, 12, 2>::table<X86Conversion>(Isa::avx512);
-constexpr KernelTable<double> f64 = TileKernels<XsimdVector<double>, 12, 2>::table(Isa::avx512);
+    TileKernels<XsimdVector<float>, avx512_rows, 2>::table<X86Conversion>(Isa::avx512);
+constexpr KernelTable<double> f64 =
+    TileKernels<XsimdVector<double>, avx512_rows, 2>::table(Isa::avx512);
 constexpr KernelTable<float> of_bf16 =
-    f32.with_pairs({Isa::avx512_bf16, bf16_pairs_rows, f32.tile.cols}, &avx512_bf16_pairs);
+    f32.with_pairs({Isa::avx512_bf16, avx512_rows, f32.tile.cols}, &avx512_bf16_pairs);
 constexpr KernelTable<float> of_tiles =
-    f32.with_pairs({Isa::avx512_amx, bf16_pairs_rows, f32.tile.cols}, &avx512_amx_pairs);
+    f32.with_pairs({Isa::avx512_amx, avx512_rows, f32.tile.cols}, &avx512_amx_pairs);
 }  // namespace
 
 const Kernels avx512_kernels = {Isa::avx512, &f32, &f64, &f32};

@@ -13,6 +13,6 @@
 namespace ioattn::kernels {
 
 const PairKernels avx512_amx_pairs =
-    TileProduct<X86Tiles, XsimdVector<float>, Bf16Terms>::table(X86Bf16Pairs<bf16_pairs_rows>::table);
+    TileProduct<X86Tiles, XsimdVector<float>, Bf16Terms>::table(X86Bf16Pairs<avx512_rows>::table);
 
 }  // namespace ioattn::kernels

@@ -7,6 +7,6 @@
 
 namespace ioattn::kernels {
 
-const PairKernels avx512_bf16_pairs = X86Bf16Pairs<bf16_pairs_rows>::table;
+const PairKernels avx512_bf16_pairs = X86Bf16Pairs<avx512_rows>::table;
 
 }  // namespace ioattn::kernels
