@@ -46,7 +46,7 @@ std::string text_of_wisdom() {
 // The C function: all that a program waits for.
 void import(benchmark::State& state) {
   const std::string text = text_of_wisdom();
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     if (ioattn_wisdom_import_text(text.c_str()) != IOATTN_OK) {
       state.SkipWithError(ioattn_last_error());
       break;
@@ -69,7 +69,7 @@ void look_up(benchmark::State& state, bool is_cached) {
   plan::SdpaRequest request;
   const Status status = api::sdpa_request(problem, {}, &request);
   if (!status.is_ok()) state.SkipWithError(status.message());
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     if (is_cached) {
       const Status planned = api::plan_sdpa(problem, {}, &plan);
       if (!planned.is_ok()) state.SkipWithError(planned.message());

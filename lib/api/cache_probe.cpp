@@ -96,8 +96,9 @@ std::vector<index_t> probe_sizes(index_t first, index_t last) {
   const index_t begin = std::clamp(first / 8, least, most);
   const index_t end = std::clamp(4 * last, begin, most);
   std::vector<index_t> sizes;
-  for (double size = static_cast<double>(begin); size <= static_cast<double>(end) * 1.01;
-       size *= std::pow(2, 0.25)) {
+  for (int quarter = 0;; ++quarter) {
+    const double size = static_cast<double>(begin) * std::exp2(0.25 * quarter);
+    if (size > static_cast<double>(end) * 1.01) break;
     sizes.push_back(
         round_down(static_cast<index_t>(std::lround(size)), search::PointerRing::line_bytes));
   }

@@ -30,7 +30,7 @@ template <class T, class W>
 double product_seconds(void (*product)(const kernels::Product<T, W>&), const TileShape& tile,
                        int threads) {
   constexpr index_t depth = 256, panels = 4;
-  const index_t rows = 16 * tile.rows, cols = panels * tile.cols;
+  const index_t rows = index_t{16} * tile.rows, cols = panels * tile.cols;
   std::vector<std::vector<W>> operands;
   std::vector<std::vector<T>> results;
   for (int worker = 0; worker < threads; ++worker) {
@@ -66,7 +66,7 @@ class Streams {
       : table_(*kernels.f32),
         threads_(threads),
         largest_(rows_of(bytes_past_L3() / threads)),
-        memory_(static_cast<std::size_t>(threads * 2 * largest_ * cols) * sizeof(float)),
+        memory_(static_cast<std::size_t>(index_t{2} * threads * largest_ * cols) * sizeof(float)),
         sums_(static_cast<std::size_t>(threads * largest_)) {
     if (memory_.data() != nullptr) std::fill_n(words(), threads * 2 * largest_ * cols, 0.5f);
   }

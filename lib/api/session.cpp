@@ -48,6 +48,7 @@ Status selected_kernels(const kernels::Kernels** kernels) {
   const char* const wanted = std::getenv("IOATTN_ISA");
   const Status status = kernels::select_kernels(machine.isa, wanted, kernels);
   const bool lacks_tiles = status.code() == StatusCode::unsupported && !machine.no_tiles.empty() &&
+                           wanted != nullptr &&
                            std::string_view(wanted) == name_of(Isa::avx512_amx);
   if (!lacks_tiles) return status;
   return Status::error(status.code(), "%s (%s)", status.message(), machine.no_tiles.c_str());
