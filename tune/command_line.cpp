@@ -36,6 +36,7 @@ int parse_and_run(int argc, const char* const* argv) {
   add_wisdom_command(&app);
   add_demo_command(&app);
   add_measure_command(&app);
+  add_watched_command(&app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

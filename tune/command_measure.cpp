@@ -70,7 +70,7 @@ void prove_events(const MeasureOptions& options, CounterSetup* setup) {
 
 void run_measure(const MeasureOptions& options) {
   const bool of_problem = !options.problem.empty() || options.shape.shape.n > 0 ||
-                          !options.paths.a1.empty() || options.perf;
+                          !options.paths.a1.empty() || options.perf || options.cachegrind;
   if (of_problem + options.proof + options.show_events + !options.command.empty() > 1) {
     throw UsageError("a problem, -- COMMAND, --proof and --show-events are measured one at a time");
   }

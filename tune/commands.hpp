@@ -17,6 +17,7 @@ void add_tune_command(CLI::App* app);
 void add_wisdom_command(CLI::App* app);
 void add_demo_command(CLI::App* app);
 void add_measure_command(CLI::App* app);
+void add_watched_command(CLI::App* app);  // not in the help: `measure` runs it under Valgrind
 
 // Parses, runs, and returns the exit code: 0 done, 1 failed while doing, 2 wrong command line or
 // input. Results go to stdout; an error is one line on stderr.

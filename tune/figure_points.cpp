@@ -104,7 +104,7 @@ std::vector<PointSeries> SimulatedPoints::series(const LayerShape& shape,
       if (line.key != "lru" || !line.is_available()) continue;
       Schedule schedule = Schedule::row_stream;
       parse_schedule(traffic.plan.schedule.c_str(), &schedule);
-      lru.points.push_back({words, schedule, static_cast<index_t>(line.in + line.out)});
+      lru.points.push_back({words, schedule, static_cast<index_t>(line.moved())});
     }
   }
   return {lru};

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "tune/counter_report.hpp"
+#include "tune/eviction.hpp"
 #include "tune/table.hpp"
 
 namespace ioattn::tune {
@@ -16,22 +17,6 @@ using instruments::Validity;
 
 constexpr double counted_seconds = 0.1;
 constexpr int most_runs = 1000;
-
-// Other lines take the places of those that a run left in the caches.
-class Eviction {
- public:
-  explicit Eviction(index_t capacity_bytes)
-      : bytes_(static_cast<std::size_t>(times_capacity * capacity_bytes)) {}
-  void operator()() {
-    constexpr std::size_t line = 64;
-    for (std::size_t i = 0; i < bytes_.size(); i += line) ++bytes_[i];
-    asm volatile("" ::"r"(bytes_.data()) : "memory");
-  }
-
- private:
-  static constexpr index_t times_capacity = 4;  // enough for a cache that is not quite LRU
-  std::vector<unsigned char> bytes_;
-};
 
 double words_of(const QuantityValue& quantity, double lines, DType dtype) {
   return lines * line_bytes_of(quantity.level) / static_cast<double>(size_of(dtype));
@@ -130,6 +115,28 @@ Json hardware_json(const HardwareTraffic& hardware, const Traffic& traffic, DTyp
     json[quantity->kind == CacheTraffic::fills ? "fills" : "write_backs"] = item;
   }
   return json;
+}
+
+std::optional<Marker> hardware_marker(const HardwareTraffic& hardware, const Traffic& traffic,
+                                      DType dtype) {
+  Marker marker;
+  std::string counted;
+  marker.M = static_cast<double>(traffic.plan.M);
+  for (const QuantityValue* quantity : {&hardware.fills, &hardware.write_backs}) {
+    if (!quantity->lines) continue;
+    marker.words += words_of(*quantity, *quantity->lines, dtype);
+    const char* const kind = quantity->kind == CacheTraffic::fills ? "fills" : "write-backs";
+    if (!counted.empty()) counted += " + ";
+    counted += kind;
+    if (quantity->validity != Validity::exact) {
+      counted += fmt::format(" ({})", name_of(quantity->validity));
+    }
+  }
+  if (counted.empty()) return std::nullopt;
+  const bool is_half = !hardware.fills.lines || !hardware.write_backs.lines;
+  marker.title =
+      fmt::format("hardware, {}{}, {}", counted, is_half ? " only" : "", traffic.plan.level);
+  return marker;
 }
 
 }  // namespace ioattn::tune

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <optional>
+
 #include "tune/counter_setup.hpp"
-#include "tune/traffic_report.hpp"
+#include "tune/traffic_html.hpp"
 
 namespace ioattn::tune {
 
@@ -20,5 +22,8 @@ HardwareTraffic count_hardware(int level, index_t capacity_bytes, TrafficCase* p
 // Beside what the schedule reads, writes and creates.
 std::string hardware_text(const HardwareTraffic& hardware, const Traffic& traffic, DType dtype);
 Json hardware_json(const HardwareTraffic& hardware, const Traffic& traffic, DType dtype);
+// What was counted: fills and write-backs, or one of them, which its title says. None without.
+std::optional<Marker> hardware_marker(const HardwareTraffic& hardware, const Traffic& traffic,
+                                      DType dtype);
 
 }  // namespace ioattn::tune

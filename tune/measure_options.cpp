@@ -103,6 +103,11 @@ void MeasureOptions::add(CLI::App* app) {
   add_integer(app, "--memory-limit", &run.memory_limit_bytes, 0, largest_words,
               "bytes of scratch memory for intermediates (default: O(n d), never n x m)");
   app->add_flag("--perf", perf, "count with the hardware's counters too");
+  app->add_flag(
+      "--cachegrind", cachegrind,
+      "what Valgrind's Cachegrind counts of the program itself, in caches like L1 and L2; "
+      "on x86-64 plans and kernels are of AVX2 then, which Valgrind has, unless "
+      "IOATTN_ISA says otherwise");
   app->add_flag("--proof", proof,
                 "count kernels of known traffic: are the events of this CPU to be trusted?");
   app->add_flag("--show-events", show_events,

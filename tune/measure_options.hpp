@@ -31,7 +31,7 @@ struct MeasureOptions {
   CounterOptions counters;
   std::vector<std::string> command;
   std::string output;
-  bool perf = false, proof = false, show_events = false;
+  bool perf = false, cachegrind = false, proof = false, show_events = false;
   bool json = false;
   std::string html;
 

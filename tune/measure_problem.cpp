@@ -5,8 +5,8 @@
 #include <cmath>
 #include <memory>
 
-#include "base/problem_text.hpp"
 #include "instruments/created_memory.hpp"
+#include "tune/cachegrind_traffic.hpp"
 #include "tune/command_error.hpp"
 #include "tune/hardware_traffic.hpp"
 #include "tune/measure.hpp"
@@ -27,11 +27,8 @@ std::unique_ptr<TrafficCase> case_of(const MeasureOptions& options) {
     return layer_case(options.pass, options.paths, options.dtype);
   }
   if (options.problem.rfind("sdpa:", 0) == 0) {
-    SdpaProblem problem;
-    std::string error;
-    if (!parse_problem(options.problem, &problem, &error)) throw UsageError(error);
     if (options.run.schedule) throw UsageError("SDPA takes no --schedule");
-    return sdpa_case(options.pass, problem);
+    return text_case(options.pass, options.problem);
   }
   return layer_case(options.pass, layer_problem(options.problem, options.shape, options.dtype));
 }
@@ -66,9 +63,16 @@ Traffic measure_at(const machine::CacheLevel& cache, index_t M, index_t capacity
 
 ProblemMeasured measure_problem(const MeasureOptions& options, CounterSetup* setup) {
   if (!options.html.empty()) require_gnuplot();
+  if (options.cachegrind) {
+    if (!options.sweep.empty()) {
+      throw UsageError("--cachegrind watches the plans of cache levels, without --sweep-M");
+    }
+    choose_isa_of_valgrind();
+  }
   const std::unique_ptr<TrafficCase> problem = case_of(options);
   TrafficReport report;
   std::vector<HardwareTraffic> hardware;
+  std::vector<CachegrindTraffic> watched;
   report.problem = problem->problem_text();
   report.pass = problem->pass();
   report.dtype = problem->dtype();
@@ -81,6 +85,11 @@ ProblemMeasured measure_problem(const MeasureOptions& options, CounterSetup* set
       report.levels.back().plan.level = fmt::format("L{}", level);
       if (options.perf) {
         hardware.push_back(count_hardware(level, cache.size_bytes, problem.get(), setup));
+      }
+      if (options.cachegrind) {
+        Traffic& traffic = report.levels.back();
+        watched.push_back(watch(*problem, traffic.plan.text));
+        traffic.lines.push_back(line_of(watched.back(), level));
       }
     }
   }
@@ -97,15 +106,23 @@ ProblemMeasured measure_problem(const MeasureOptions& options, CounterSetup* set
                                         options, problem.get()));
     }
   }
-  if (!options.html.empty()) write_html(report, options.html);
   Json json = to_json(report);
   std::string text = to_text(report);
+  std::vector<Marker> markers;
   for (std::size_t i = 0; i < hardware.size(); ++i) {
     const Traffic& traffic = report.levels[i];
     if (i == 0) text += "hardware, events of " + setup->file().cpu + "\n";
     text += hardware_text(hardware[i], traffic, report.dtype);
     json["levels"][i]["hardware"] = hardware_json(hardware[i], traffic, report.dtype);
+    if (const auto marker = hardware_marker(hardware[i], traffic, report.dtype)) {
+      markers.push_back(*marker);
+    }
   }
+  for (std::size_t i = 0; i < watched.size(); ++i) {
+    text += cachegrind_text(watched[i], report.levels[i].plan);
+    json["levels"][i]["cachegrind"] = cachegrind_json(watched[i]);
+  }
+  if (!options.html.empty()) write_html(report, markers, text, options.html);
   return {text, json};
 }
 

@@ -37,6 +37,8 @@ class TrafficCase {
 
   // What runs from now on. Throws UsageError if nothing fits.
   virtual TrafficPlan plan(const api::RunOptions& options) = 0;
+  // The same, of the text of a plan. Throws UsageError.
+  virtual void take_plan(const std::string& text) = 0;
   // `kernels` in place of those of the plan, or null. Throws RunError.
   void run(Observer* observer, const kernels::Kernels* kernels) { run_on(1, observer, kernels); }
   virtual void run_on(int threads, Observer* observer, const kernels::Kernels* kernels) = 0;
@@ -50,5 +52,7 @@ std::unique_ptr<TrafficCase> layer_case(Pass pass, const LayerPaths& paths,
                                         std::optional<DType> dtype);
 // Of SDPA: O and LSE, or dQ, dK and dV.
 std::unique_ptr<TrafficCase> sdpa_case(Pass pass, const SdpaProblem& problem);
+// Of either, as text. Throws UsageError.
+std::unique_ptr<TrafficCase> text_case(Pass pass, const std::string& problem);
 
 }  // namespace ioattn::tune

@@ -59,7 +59,7 @@ void add_lru(const Traffic& t, const TrafficReport& report, Curves* curves) {
   curves->end();
 }
 
-std::string script_of(const TrafficReport& report) {
+std::string script_of(const TrafficReport& report, const std::vector<Marker>& markers) {
   Curves curves;
   if (!report.sweep.empty()) {
     add_curve(
@@ -76,7 +76,7 @@ std::string script_of(const TrafficReport& report) {
           report, report.sweep.front().lines[i].name, "linespoints",
           [i](const Traffic& t) {
             const TrafficLine& line = t.lines[i];
-            return line.is_available() ? line.in + line.out : 0;
+            return line.is_available() ? line.moved() : 0;
           },
           &curves);
     }
@@ -88,12 +88,18 @@ std::string script_of(const TrafficReport& report) {
     curves.end();
     for (const TrafficLine& line : t.lines) {
       if (!line.is_available()) continue;
-      curves.begin(line.name + ", " + t.plan.level, "points");
-      curves.add(real(t.plan.M), line.in + line.out);
+      curves.begin(fmt::format("{}{}, {}", line.name, line.out ? "" : ", fills only", t.plan.level),
+                   "points");
+      curves.add(real(t.plan.M), line.moved());
       curves.end();
     }
   }
-  return "set logscale xy\nset format '10^{%T}'\nset grid\nset key outside right\n"
+  for (const Marker& marker : markers) {
+    curves.begin(marker.title, "points pointsize 1.5");
+    curves.add(marker.M, marker.words);
+    curves.end();
+  }
+  return "set logscale xy\nset format '10^{%T}'\nset grid\nset key outside right noenhanced\n"
          "set xlabel 'M: words of fast memory that the plan was made for'\n"
          "set ylabel 'words moved'\n" +
          curves.script();
@@ -117,15 +123,16 @@ std::string escaped(const std::string& text) {
 
 void require_gnuplot() { drawn_svg(""); }
 
-void write_html(const TrafficReport& report, const std::string& path) {
-  const std::string svg = drawn_svg(script_of(report));
+void write_html(const TrafficReport& report, const std::vector<Marker>& markers,
+                const std::string& text, const std::string& path) {
+  const std::string svg = drawn_svg(script_of(report, markers));
   const std::size_t begin = svg.find("<svg");
   if (begin == std::string::npos) throw RunError("gnuplot drew no plot");
   const std::string title = escaped("ioattn measure: " + report.problem);
   write_text(path, fmt::format("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                                "<title>{}</title></head>\n<body>\n<h1>{}</h1>\n{}\n<pre>\n{}"
                                "</pre>\n</body></html>\n",
-                               title, title, svg.substr(begin), escaped(to_text(report))));
+                               title, title, svg.substr(begin), escaped(text)));
 }
 
 }  // namespace ioattn::tune

@@ -9,7 +9,15 @@ namespace ioattn::tune {
 // Throws RunError unless gnuplot, which draws the plot, can be run.
 void require_gnuplot();
 
-// One file that needs no other: the tables, and the words moved against M. Throws RunError.
-void write_html(const TrafficReport& report, const std::string& path);
+// What was measured elsewhere than in the report's lines, at one M.
+struct Marker {
+  std::string title;
+  double M = 0, words = 0;
+};
+
+// One file that needs no other: the words moved against M, and the text of the report. Throws
+// RunError.
+void write_html(const TrafficReport& report, const std::vector<Marker>& markers,
+                const std::string& text, const std::string& path);
 
 }  // namespace ioattn::tune

@@ -103,6 +103,11 @@ class LayerTraffic final : public TrafficCase {
     return result;
   }
 
+  void take_plan(const std::string& text) override {
+    std::string error;
+    if (!plan::parse_plan(text, &planned_.plan, &error)) throw UsageError(error);
+  }
+
   void run_on(int threads, Observer* observer, const kernels::Kernels* kernels) override {
     if (pass_ == Pass::forward) {
       run_forward(threads, observer, kernels);

@@ -31,13 +31,18 @@ void add_rows(const Traffic& t, Table* table) {
   table->add(counted);
   for (const TrafficLine& line : t.lines) {
     if (!line.is_available()) {
-      table->add({line.name, line.reason});
+      table->add({line.name, "unavailable: " + line.reason});
       continue;
     }
-    std::vector<std::string> row = {line.name, grouped(line.in), grouped(line.out)};
-    add_ratio(t, line.in + line.out, &row);
+    std::vector<std::string> row = {line.name, grouped(line.in)};
+    if (line.out) {
+      row.push_back(grouped(*line.out));
+      add_ratio(t, line.moved(), &row);
+    } else {
+      row.insert(row.end(), {"not counted", "", "", ""});
+    }
     row.push_back(ratio_text(line.in / expected_in(t)));
-    row.push_back(ratio_text(line.out / expected_out(t)));
+    row.push_back(line.out ? ratio_text(*line.out / expected_out(t)) : "");
     table->add(row);
   }
 }
@@ -46,7 +51,7 @@ void add_rows(const Traffic& t, Table* table) {
 std::string threads_text(const Traffic& t) {
   if (t.threads.empty()) return "";
   std::vector<std::string> header = {"thread", "accesses"};
-  for (const TrafficLine& line : t.lines) {
+  for (const TrafficLine& line : t.threads.front().lines) {
     header.push_back(line.name + " in");
     header.push_back("out");
   }
@@ -55,7 +60,7 @@ std::string threads_text(const Traffic& t) {
     std::vector<std::string> row = {std::to_string(i), grouped(t.threads[i].accesses)};
     for (const TrafficLine& line : t.threads[i].lines) {
       row.push_back(line.is_available() ? grouped(line.in) : "-");
-      row.push_back(line.is_available() ? grouped(line.out) : "-");
+      row.push_back(line.is_available() && line.out ? grouped(*line.out) : "-");
     }
     table.add(row);
   }
@@ -68,7 +73,8 @@ Json threads_json(const Traffic& t) {
     Json json;
     json["accesses"] = one.accesses;
     for (const TrafficLine& line : one.lines) {
-      if (line.is_available()) json[line.key] = {{"in", line.in}, {"out", line.out}};
+      if (line.is_available())
+        json[line.key] = {{"in", line.in}, {"out", line.out ? Json(*line.out) : Json()}};
     }
     list.push_back(json);
   }
@@ -100,9 +106,9 @@ Json traffic_json(const Traffic& t) {
       continue;
     }
     item["in"] = line.in;
-    item["out"] = line.out;
+    item["out"] = line.out ? Json(*line.out) : Json();
     item["in_ratio"] = line.in / expected_in(t);
-    item["out_ratio"] = line.out / expected_out(t);
+    item["out_ratio"] = line.out ? Json(*line.out / expected_out(t)) : Json();
   }
   return json;
 }
@@ -140,7 +146,7 @@ std::string to_text(const TrafficReport& report) {
     std::vector<std::string> row = {grouped(t.plan.M), t.plan.schedule, grouped(t.plan.bound.words),
                                     grouped(t.plan.formula.words()), grouped(t.count.words())};
     for (const TrafficLine& line : t.lines) {
-      row.push_back(line.is_available() ? grouped(line.in + line.out) : "-");
+      row.push_back(line.is_available() ? grouped(line.moved()) : "-");
     }
     table.add(row);
   }

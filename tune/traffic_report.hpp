@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,11 @@ struct TrafficLine {
   std::string name;    // "LRU", "OPT", ...
   std::string key;     // its name in JSON
   std::string reason;  // why there are no numbers; "" if there are
-  double in = 0, out = 0;
+  double in = 0;
+  std::optional<double> out = 0;  // nullopt: nobody counted what was written back
 
   bool is_available() const { return reason.empty(); }
+  double moved() const { return in + out.value_or(0); }  // that is known
 };
 
 // A pass with the plan of one M.

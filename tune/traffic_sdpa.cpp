@@ -60,6 +60,14 @@ class SdpaTraffic final : public TrafficCase {
     return result;
   }
 
+  void take_plan(const std::string& text) override {
+    std::string error;
+    const bool is_plan = pass_ == Pass::forward
+                             ? plan::parse_sdpa_plan(text, &plan_, &error)
+                             : plan::parse_sdpa_plan(text, all_gradients, &plan_, &error);
+    if (!is_plan) throw UsageError(error);
+  }
+
   void run_on(int threads, Observer* observer, const kernels::Kernels* kernels) override {
     if (pass_ == Pass::forward) {
       run_forward(threads, observer, kernels);

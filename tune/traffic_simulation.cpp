@@ -164,12 +164,14 @@ void simulate(const SimulatedCache& cache, const TraceLimits& limits, std::uint6
   const std::size_t count = of_threads.front().lines.size();
   for (std::size_t i = 0; i < count; ++i) {
     TrafficLine sum = of_threads.front().lines[i];
-    sum.in = sum.out = 0;
+    double in = 0, out = 0;
     for (const Traffic::OfThread& one : of_threads) {
       if (!one.lines[i].is_available()) sum.reason = one.lines[i].reason;
-      sum.in += one.lines[i].in;
-      sum.out += one.lines[i].out;
+      in += one.lines[i].in;
+      out += *one.lines[i].out;
     }
+    sum.in = in;
+    sum.out = out;
     traffic->lines.push_back(sum);
   }
   if (threads > 1) traffic->threads = std::move(of_threads);

@@ -179,6 +179,25 @@ TEST(MeasureCommand, WritesOneFileWithAPlot) {
   EXPECT_TRUE(is_one_error_line(nowhere.err)) << nowhere.err;
 }
 
+// Counted or not: the page has what the report has.
+TEST(MeasureCommand, WritesTheCountersIntoThePage) {
+  if (run_ioattn({"--version"}, {}, "command -v gnuplot >/dev/null || exit 99").exit_code == 99) {
+    GTEST_SKIP() << "no gnuplot";
+  }
+  const TemporaryDirectory directory;
+  const std::string path = directory / "measure.html";
+  const Json levels = done(small + Arguments{"--perf", "--html", path})["levels"];
+  const std::string html = read_file(path);
+  EXPECT_TRUE(contains(html, "\nhardware, events of ")) << html;
+  for (const Json& level : levels) {
+    const Json& hardware = level["hardware"];
+    const bool counted =
+        !hardware["fills"]["lines"].is_null() || !hardware["write_backs"]["lines"].is_null();
+    const std::string svg = html.substr(0, html.find("</svg>"));
+    EXPECT_EQ(contains(svg, "hardware, "), counted) << level;
+  }
+}
+
 TEST(MeasureCommand, SaysThatThereIsNoGnuplot) {
   const RunResult result =
       run_ioattn(small + Arguments{"--html", "x.html"}, {{"PATH", "/nowhere"}});

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <string>
 
+#include "instruments/cachegrind.hpp"
+
 namespace ioattn_test {
 namespace {
 
@@ -31,23 +33,6 @@ struct Geometry {
   int first_bytes, first_ways, second_bytes, second_ways;
 };
 
-// Misses for data, "D1  misses: 3,355 (...)".
-double misses(const std::string& text, const std::string& level) {
-  const std::size_t at = text.find(level), colon = text.find("misses:", at);
-  if (at == std::string::npos || colon == std::string::npos) return NAN;
-  double number = 0;
-  bool begun = false;
-  for (std::size_t i = colon + 7; i < text.size(); ++i) {
-    if (text[i] >= '0' && text[i] <= '9') {
-      number = 10 * number + (text[i] - '0');
-      begun = true;
-    } else if (begun && text[i] != ',') {
-      break;
-    }
-  }
-  return begun ? number : NAN;
-}
-
 std::string case_command(const std::string& of, int shift, int repetitions) {
   return std::string(IOATTN_OBSERVED_CASE) + " " + of + " " + std::to_string(shift) + " " +
          std::to_string(repetitions);
@@ -64,14 +49,16 @@ bool simulated(const std::string& of, int shift, int repetitions, const Geometry
 
 bool observed(const std::string& of, int shift, int repetitions, const Geometry& g, Lines* lines,
               std::string* text) {
-  const bool ended =
-      output_of("valgrind --tool=cachegrind --cache-sim=yes --cachegrind-out-file=/dev/null --D1=" +
-                    std::to_string(g.first_bytes) + "," + std::to_string(g.first_ways) +
-                    ",64 --LL=" + std::to_string(g.second_bytes) + "," +
-                    std::to_string(g.second_ways) + ",64 " + case_command(of, shift, repetitions),
-                text);
-  *lines = {misses(*text, "D1 "), misses(*text, "LLd ")};
-  return ended;
+  std::string command;
+  for (const std::string& word : ioattn::instruments::cachegrind_command(
+           {g.first_bytes, g.first_ways, 64}, {g.second_bytes, g.second_ways, 64})) {
+    command += word + " ";
+  }
+  if (!output_of(command + case_command(of, shift, repetitions), text)) return false;
+  const auto misses = ioattn::instruments::data_misses(*text);
+  if (!misses) return false;
+  *lines = {static_cast<double>(misses->first), static_cast<double>(misses->last)};
+  return true;
 }
 
 struct Case {

@@ -3,9 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstdlib>
+#include <filesystem>
 
 #include "instruments/created_memory.hpp"
+#include "tune/command_error.hpp"
+#include "tune/counter_report.hpp"
+#include "tune/hardware_traffic.hpp"
+#include "tune/text_file.hpp"
 #include "tune/traffic_simulation.hpp"
 
 namespace ioattn_test {
@@ -87,17 +94,17 @@ TEST_P(TrafficOfPlans, IsWhatTheyCount) {
   ASSERT_EQ(lru.reason, "");
   RecordProperty("plan", traffic.plan.text);
   const double in = lru.in / tune::expected_in(traffic);
-  const double out = lru.out / tune::expected_out(traffic);
+  const double out = *lru.out / tune::expected_out(traffic);
   std::printf("%-28s %-8s %7lld %5.3f %5.3f  %s\n", c.problem, name_of(c.pass),
               static_cast<long long>(c.capacity_bytes), in, out, traffic.plan.text.c_str());
   EXPECT_FALSE(!(in <= c.most_in)) << in << " " << traffic.plan.text;
   EXPECT_FALSE(!(out <= c.most_out)) << out << " " << traffic.plan.text;
   // No cache moves less than every operand once, and none of this size less than OPT.
   const tune::TrafficLine& opt = line_of(traffic, "opt");
-  EXPECT_GE(lru.in + lru.out, traffic.plan.compulsory);
+  EXPECT_GE(lru.moved(), traffic.plan.compulsory);
   if (opt.is_available()) {
     EXPECT_LE(opt.in, lru.in);
-    EXPECT_GE(opt.in + opt.out, traffic.plan.compulsory);
+    EXPECT_GE(opt.moved(), traffic.plan.compulsory);
   }
 }
 
@@ -209,10 +216,10 @@ TEST(Traffic, OfThreadsIsThatOfOneDivided) {
     for (const Traffic::OfThread& thread : three.threads) {
       EXPECT_LT(thread.lines[i].in, three.lines[i].in + 1);
       in += thread.lines[i].in;
-      out += thread.lines[i].out;
+      out += thread.lines[i].out.value();
     }
     EXPECT_EQ(in, three.lines[i].in);
-    EXPECT_EQ(out, three.lines[i].out);
+    EXPECT_EQ(out, three.lines[i].out.value());
   }
   // Three caches hold no less than one.
   EXPECT_FALSE(three.lru.empty());
@@ -238,6 +245,51 @@ TEST(Traffic, OfALongTraceIsNotTold) {
   for (const tune::TrafficLine& line : traffic.lines) {
     EXPECT_EQ(line.reason, "the trace has more than 1,000 accesses, the limit") << line.name;
   }
+}
+
+// Fills and write-backs as counted, in words, at the M of the plan.
+TEST(Traffic, MarksWhatTheHardwareCounted) {
+  Traffic traffic;
+  traffic.plan.level = "L2";
+  traffic.plan.M = 1000;
+  tune::HardwareTraffic hardware;
+  hardware.fills.level = hardware.write_backs.level = 2;
+  hardware.write_backs.kind = instruments::CacheTraffic::write_backs;
+  EXPECT_FALSE(hardware_marker(hardware, traffic, DType::f32).has_value());
+
+  const double words_per_line = tune::line_bytes_of(2) / 4.0;
+  hardware.fills.lines = 500;
+  hardware.fills.validity = instruments::Validity::exact;
+  auto marker = hardware_marker(hardware, traffic, DType::f32);
+  ASSERT_TRUE(marker.has_value());
+  EXPECT_EQ(marker->title, "hardware, fills only, L2");
+  EXPECT_EQ(marker->M, 1000);
+  EXPECT_EQ(marker->words, 500 * words_per_line);
+
+  hardware.write_backs.lines = 70;
+  hardware.write_backs.validity = instruments::Validity::multiplexed;
+  marker = hardware_marker(hardware, traffic, DType::f32);
+  ASSERT_TRUE(marker.has_value());
+  EXPECT_EQ(marker->title, "hardware, fills + write-backs (multiplexed), L2");
+  EXPECT_EQ(marker->words, 570 * words_per_line);
+}
+
+TEST(Traffic, DrawsMarkersAndTheTextOfTheReport) {
+  try {
+    tune::require_gnuplot();
+  } catch (const tune::RunError& error) {
+    GTEST_SKIP() << error.what();
+  }
+  const std::string path = testing::TempDir() + "ioattn_markers_" + std::to_string(getpid());
+  tune::TrafficReport report;
+  report.levels.emplace_back();
+  report.levels[0].plan.M = 10;
+  report.levels[0].count.reads = 100;
+  tune::write_html(report, {{"a_marker@L2", 20, 3000}}, "the text & more", path);
+  const std::string html = tune::read_text(path);
+  std::filesystem::remove(path);
+  EXPECT_NE(html.find("a_marker@L2"), std::string::npos) << html;
+  EXPECT_NE(html.find("<pre>\nthe text &amp; more</pre>"), std::string::npos) << html;
 }
 
 }  // namespace
