@@ -68,14 +68,15 @@ class Streams {
         largest_(rows_of(bytes_past_L3() / threads)),
         memory_(static_cast<std::size_t>(index_t{2} * threads * largest_ * cols) * sizeof(float)),
         sums_(static_cast<std::size_t>(threads * largest_)) {
-    if (memory_.data() != nullptr) std::fill_n(words(), threads * 2 * largest_ * cols, 0.5f);
+    if (memory_.data() != nullptr)
+      std::fill_n(words(), index_t{2} * threads * largest_ * cols, 0.5f);
   }
   bool has_memory() const { return memory_.data() != nullptr; }
 
   double seconds_of_byte(bool from_L3) {
     const index_t rows = from_L3 ? std::min(rows_of(bytes_in_L3()), largest_) : largest_;
     const double seconds = seconds_of_threads(threads_, {.seconds = stream_time}, [&](int worker) {
-      const float* first = words() + worker * 2 * largest_ * cols;
+      const float* first = words() + index_t{2} * worker * largest_ * cols;
       float* sums = sums_.data() + worker * largest_;
       table_.row_dot(rows, cols, first, cols, first + rows * cols, cols, sums);
     });
@@ -93,7 +94,8 @@ class Streams {
   // Of all threads: too much for any cache to keep.
   index_t bytes_past_L3() const {
     const machine::CacheLevel* L3 = machine::this_machine().cache(3);
-    const index_t bytes = std::max(16 * threads_ * bytes_of_L2(), L3 ? 2 * L3->size_bytes : 0);
+    const index_t bytes =
+        std::max(index_t{16} * threads_ * bytes_of_L2(), L3 ? 2 * L3->size_bytes : 0);
     return std::min(bytes, most_bytes);
   }
   // Of each thread: too much for L2, and what the planner would keep in L3; without one from
