@@ -84,7 +84,8 @@ TEST_P(Cachegrind, MissesAsOftenAsTheSimulator) {
     }
     ASSERT_TRUE(observed(of, shift, i + 1, sizes, &theirs[i], &text)) << text;
   }
-  const auto compare = [&](const char* level, double simulator, double cachegrind) {
+  const auto compare = [&, of = of, shift = shift, within = within](
+                           const char* level, double simulator, double cachegrind) {
     std::printf("%s +%d, %s: %.0f, Cachegrind %.0f: %+.2f%%\n", of, shift, level, simulator,
                 cachegrind, 100 * (simulator / cachegrind - 1));
     EXPECT_GT(cachegrind, 1000) << level;
