@@ -3,6 +3,7 @@
 #include "base/mask.hpp"
 #include "kernels/kernel_table.hpp"
 #include "schedules/task.hpp"
+#include "schedules/words.hpp"
 
 // Score tiles that a mask cuts through. What a mask hides takes no part in any sum: a product with
 // a weight of 0 would let a NaN of a hidden key through.
@@ -44,9 +45,32 @@ void hide_in_col_pairs(const Mask& mask, const Range& queries, const Range& keys
 // C[row] += the sum over the visible terms of A[row][term] B[term], where `mask` says which terms a
 // row sees and rows and terms say where the product lies in the whole matrices. Rows are taken in
 // groups that depend on their indices alone, so a row's result does not depend on the others. A
-// full product is taken as it is. Pairs of which one term is hidden are taken apart; A's is 0.
-template <class T, class W>
-void masked_product(const kernels::KernelTable<T>& kernels, const kernels::Product<T, W>& product,
+// full product is taken as it is.
+template <class T>
+void masked_product(const kernels::KernelTable<T>& kernels, const kernels::Product<T>& product,
                     const Mask& mask, const Range& rows, const Range& terms);
+
+// The same of pairs, where A has 0 for what is hidden. Terms that one row of a group sees are taken
+// by all of it: 0 times what is finite. If there is anything else among them, `panels`, which are
+// B, lose it, and rows that see it get it from the terms as they are stored.
+void masked_product(const kernels::KernelTable<float>& kernels,
+                    const kernels::Product<float, kernels::bf16x2>& product, const Mask& mask,
+                    const Range& rows, const Range& terms, kernels::bf16x2* panels,
+                    const MatrixView<const bf16>& stored);
+
+// Whichever they are: B's panels are columns `cols` of some rows of a matrix.
+template <class S, class W>
+void masked_product(const kernels::KernelTable<Compute<S>>& kernels,
+                    const kernels::Product<Compute<S>, W>& product, const Mask& mask,
+                    const Range& rows, const Range& terms, W* panels,
+                    const MatrixView<const S>& matrix, const Range& cols) {
+  if constexpr (are_pairs<W>) {
+    const MatrixView<const S> stored = {matrix.at(terms.begin, cols.begin), terms.size(),
+                                        cols.size(), matrix.stride};
+    masked_product(kernels, product, mask, rows, terms, panels, stored);
+  } else {
+    masked_product(kernels, product, mask, rows, terms);
+  }
+}
 
 }  // namespace ioattn::schedules

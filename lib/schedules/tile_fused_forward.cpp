@@ -175,7 +175,7 @@ void TileFusedForward<S, W>::add_values(const Work& work, const Range& keys, boo
     } else {
       work.trace.create(part_of(sums_name, rows, k));
     }
-    masked_product(kernels_, p, mask_, rows, keys);
+    masked_product(kernels_, p, mask_, rows, keys, panels, values, k);
     if (is_last) {
       finish_rows(work, k);
       work.trace.write_rounded_and_remove(part_of(sums_name, rows, k));

@@ -212,7 +212,7 @@ void TileFused<S, W>::Tile::add_to_queries() const {
     p.a_depth = 1;
     add_product(p, part_of(run.operands.d_queries_name, rows, k),
                 run.operands.accumulate_queries || pass.mask_.hides() || keys.begin > 0, pass.mask_,
-                rows, keys);
+                rows, keys, run.operands.keys, k);
     trace.remove(part_of(Operand::A2, keys, k));
   }
   if (gate != nullptr) gate->pass(run.turn);
@@ -227,7 +227,7 @@ void TileFused<S, W>::Tile::add_to_key_sums(const MatrixView<const S>& terms, co
   p.rows = keys.size();
   p.a_row = 1;
   p.a_depth = pass.tile_stride_;
-  add_product(p, part_of(name, keys, k), begun, pass.seen_by_, keys, rows);
+  add_product(p, part_of(name, keys, k), begun, pass.seen_by_, keys, rows, terms, k);
 }
 
 template <class S, class W>
@@ -248,14 +248,15 @@ auto TileFused<S, W>::Tile::sum_of(const Range& terms, const Range& k, T* sums,
 template <class S, class W>
 void TileFused<S, W>::Tile::add_product(kernels::Product<T, W> p, const Block& sums,
                                         bool accumulate, const Mask& mask, const Range& of_rows,
-                                        const Range& terms) const {
+                                        const Range& terms, const MatrixView<const S>& matrix,
+                                        const Range& cols) const {
   p.accumulate = accumulate;
   if (accumulate) {
     trace.read(sums);
   } else {
     trace.create(sums);
   }
-  masked_product(run.kernels, p, mask, of_rows, terms);
+  masked_product(run.kernels, p, mask, of_rows, terms, panels, matrix, cols);
   trace.write_and_remove(sums);
 }
 

@@ -61,7 +61,8 @@ struct TileFused<S, W>::Tile {
   // A product of the tile and packed columns of `terms`, a sum over these.
   kernels::Product<T, W> sum_of(const Range& terms, const Range& k, T* sums, index_t stride) const;
   void add_product(kernels::Product<T, W> p, const Block& sums, bool accumulate, const Mask& mask,
-                   const Range& of_rows, const Range& terms) const;
+                   const Range& of_rows, const Range& terms, const MatrixView<const S>& matrix,
+                   const Range& cols) const;
   // tile[query][key] (+)= the copied columns k of rows of queries times those of the keys, which
   // are read straight into panels.
   kernels::Product<T, W> score(Operand name, const MatrixView<const S>& of_keys, const Range& k,
