@@ -222,8 +222,11 @@ struct X86Bf16Pairs {
       // Rows that have seen only -inf: shifted by 0, so that exp(-inf - shift) is 0 and not NaN.
       const __mmask16 has_seen = _mm512_cmp_ps_mask(least, after, _CMP_LT_OQ);
       shift[v] = _mm512_maskz_mul_ps(has_seen, after, _mm512_set1_ps(log2_of_e));
-      const __m512 factor =
-          power_of_2(_mm512_fmsub_ps(before, _mm512_set1_ps(log2_of_e), shift[v]));
+      // Exactly 1 where the maximum stays: rows take no notice of keys that a mask hides.
+      const __mmask16 stays = _mm512_mask_cmp_ps_mask(has_seen, before, after, _CMP_EQ_OQ);
+      const __m512 factor = _mm512_mask_mov_ps(
+          power_of_2(_mm512_fmsub_ps(before, _mm512_set1_ps(log2_of_e), shift[v])), stays,
+          _mm512_set1_ps(1));
       total[v] = _mm512_mul_ps(load(row_sum + i, v), factor);
       store(row_max + i, v, after);
       if (rescale != nullptr) store(rescale + i, v, factor);
