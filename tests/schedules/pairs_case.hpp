@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "kernels/trapped_tiles.hpp"
+#include "schedules/half_case.hpp"
+#include "schedules/odd_tile.hpp"
+#include "schedules/random_sdpa.hpp"
+#include "schedules/tables.hpp"
+
+// Problems of SDPA in bf16 by products of pairs of terms.
+namespace ioattn_test {
+
+inline std::vector<const ioattn::kernels::KernelTable<float>*> tables_of_pairs() {
+  std::vector<const ioattn::kernels::KernelTable<float>*> tables = {&odd_tile_of_pairs()};
+  for (const auto* table : tables_under_test<ioattn::bf16>())
+    if (table->pairs_of_bf16 != nullptr) tables.push_back(table);
+  for (const ioattn::Isa isa : {ioattn::Isa::emulated_bf16, ioattn::Isa::emulated_amx})
+    tables.push_back(ioattn::kernels::find_kernels(isa)->of_bf16);
+  // Alone where they are what is tested: `./run check amx`.
+  if (trap_tiles() || ioattn::machine::this_machine().isa.has(ioattn::Isa::avx512_amx))
+    tables = {ioattn::kernels::find_kernels(ioattn::Isa::avx512_amx)->of_bf16};
+  return tables;
+}
+
+// Instructions that trap take a hundred times longer.
+inline int step() { return trap_tiles() ? 7 : 1; }
+
+struct Trial {
+  ioattn::SdpaShape shape;
+  ioattn::SdpaSet set;
+  ioattn::SdpaBlocks blocks;
+  const ioattn::kernels::KernelTable<float>* table;
+};
+
+inline Trial random_trial(RandomProblem* random, int number) {
+  static const auto tables = tables_of_pairs();
+  const bool large = number % 8 == 7;
+  Trial trial;
+  trial.shape = random_shape(random, large ? 150 : 40, large ? 70 : 20);
+  trial.set = random_set(random);
+  add_random_bias(random, &trial.shape, &trial.set);
+  trial.set.accumulate = false;
+  trial.blocks = any_blocks(random);
+  trial.blocks.rows.r = 0;
+  trial.blocks.by_keys = ioattn::Schedule::tile_fused;
+  trial.blocks.keys.one_pass = !trial.set.dBias;
+  trial.table = tables[std::size_t(random->uniform(0, ioattn::index_t(tables.size()) - 1))];
+  return trial;
+}
+
+// Backward passes need blocks of rows.
+inline ioattn::SdpaBlocks of_backward(ioattn::SdpaBlocks blocks) {
+  blocks.rows.r = std::max(blocks.rows.rho, ioattn::index_t(1));
+  return blocks;
+}
+
+template <class A>
+bool same_bytes(const std::vector<A>& a, const std::vector<A>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(A)) == 0);
+}
+
+}  // namespace ioattn_test
