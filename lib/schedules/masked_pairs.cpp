@@ -124,6 +124,7 @@ class MaskedPairs {
     const Mask seen_by = mask_.transposed();
     for (index_t q = 0; q < stored.rows; ++q) {
       const bf16* values = stored.row(q);
+      tell_words_read(values, ceil_div(stored.cols, 2));
       if (std::all_of(values, values + stored.cols, is_finite)) continue;
       const Interval seeing =
           intersect(seen_by.of_row(terms_.begin + q, rows_.end), interval_of(rows_));
@@ -132,6 +133,10 @@ class MaskedPairs {
   }
 
  private:
+  void tell_words_read(const void* first, index_t count) const {
+    tell_read(kernels_, static_cast<const float*>(first), count);
+  }
+
   // Counted from the first of all terms.
   Interval within(const Interval& seen) const {
     const Interval some = intersect(seen, interval_of(terms_));
@@ -163,7 +168,7 @@ class MaskedPairs {
   std::uint32_t carries_of(const Interval& pairs) const {
     std::uint32_t found = 0;
     for_each_panel(pairs, [&](const bf16x2* words, index_t count) {
-      tell_read(kernels_, reinterpret_cast<const float*>(words), count);
+      tell_words_read(words, count);
       for (index_t j = 0; j < count; ++j) found |= (words[j].bits & exponents) + ones;
     });
     return found;
@@ -171,8 +176,9 @@ class MaskedPairs {
 
   // C[i] += A[i][q] B[q], of what is not finite. The kernel counts denormals as 0.
   void add_term(index_t i, index_t q, const bf16* values) const {
-    const std::uint32_t pair = whole_.a[i * whole_.a_row + q / 2 * whole_.a_depth].bits;
-    const bf16 weight = {std::uint16_t(q % 2 == 0 ? pair : pair >> 16)};
+    const bf16x2* pair = whole_.a + i * whole_.a_row + q / 2 * whole_.a_depth;
+    tell_words_read(pair, 1);
+    const bf16 weight = {std::uint16_t(q % 2 == 0 ? pair->bits : pair->bits >> 16)};
     const index_t nr = kernels_.tile.cols;
     for (index_t k = 0; k < whole_.cols; ++k) {
       if (is_finite(values[k])) continue;
