@@ -28,7 +28,7 @@ constexpr kernels::bf16x2 one_half<kernels::bf16x2> = {0x3f003f00};
 // A product as schedules have them: a block of rows by a few panels, sums of a whole block, in L2.
 template <class T, class W>
 double product_seconds(void (*product)(const kernels::Product<T, W>&), const TileShape& tile,
-                       int threads) {
+                       int threads, const kernels::PairKernels* pairs = nullptr) {
   constexpr index_t depth = 256, panels = 4;
   const index_t rows = index_t{16} * tile.rows, cols = panels * tile.cols;
   std::vector<std::vector<W>> operands;
@@ -38,6 +38,7 @@ double product_seconds(void (*product)(const kernels::Product<T, W>&), const Til
     results.emplace_back(static_cast<std::size_t>(rows * cols), T(0));
   }
   const double seconds = seconds_of_threads(threads, {.seconds = product_time}, [&](int worker) {
+    const kernels::PairRegion region(pairs);
     const W* a = operands[static_cast<std::size_t>(worker)].data();
     kernels::Product<T, W> p;
     p.rows = rows;
@@ -127,7 +128,8 @@ RateMeter meter_of(const kernels::Kernels& kernels, int threads) {
     }
     const kernels::KernelTable<float>& of_bf16 = *kernels.of_bf16;
     if (dtype == DType::bf16 && has_pairs(kernels)) {
-      return product_seconds(of_bf16.pairs_of_bf16->product, of_bf16.tile, threads);
+      const kernels::PairKernels* pairs = of_bf16.pairs_of_bf16;
+      return product_seconds(pairs->product, of_bf16.tile, threads, pairs);
     }
     return product_seconds(kernels.f32->product, kernels.f32->tile, threads);
   };

@@ -174,8 +174,12 @@ TEST_F(RatesTest, AreKnownOnceAllAreGood) {
 }
 
 TEST_F(RatesTest, AreMeasuredOfEveryKernel) {
-  for (const kernels::Kernels* kernels : kernels::all_kernels()) {
-    if (!machine::this_machine().isa.has(kernels->isa)) continue;
+  std::vector<const kernels::Kernels*> all = {&named(Isa::emulated_bf16),
+                                              &named(Isa::emulated_amx)};
+  for (const kernels::Kernels* kernels : kernels::all_kernels())
+    if (machine::this_machine().isa.has(kernels->isa)) all.push_back(kernels);
+  for (const kernels::Kernels* kernels : all) {
+    SCOPED_TRACE(name_of(kernels->isa));
     const api::RateMeter meter = api::meter_of(*kernels, 2);
     ASSERT_TRUE(meter.byte && meter.multiply_add);
     EXPECT_GT(meter.multiply_add(DType::f32), 0);
