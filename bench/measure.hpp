@@ -13,14 +13,13 @@ namespace ioattn::bench {
 inline double flops_of(index_t fma) { return 2 * static_cast<double>(fma); }
 
 // Calls `run`, of so many flops, once per iteration and reports its rate beside the peak measured
-// between the calls, whatever IOATTN_ISA makes the calls run on, unless it asks for tiles.
+// between the calls, whatever IOATTN_ISA makes the calls run on; of tiles unless it leaves them
+// out.
 template <class Run>
 void measure(benchmark::State& state, DType dtype, int threads, double flops, const Run& run) {
   constexpr double peak_seconds = 0.02;
   const kernels::Kernels* kernels = nullptr;
-  const IsaSet isa = machine::this_machine().isa;
-  const char* const tiles = isa.has(Isa::avx512_amx) ? name_of(Isa::avx512_amx) : nullptr;
-  Status status = kernels::select_kernels(isa, tiles, &kernels);
+  Status status = kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels);
   double seconds = 0, next_peak = 0, peak = 0;
   for (auto _ : state) {
     // Not between all of a thousand short calls: at most a fifth of their time.

@@ -62,12 +62,11 @@ ForwardValues<S> poisoned(const ForwardValues<S>& like) {
 inline constexpr double timing_budget_seconds = 0.3;
 inline constexpr std::size_t timing_repeats = 7;
 
-// Of so many threads, whatever IOATTN_ISA makes the passes run on, unless it asks for tiles.
+// Of so many threads, whatever IOATTN_ISA makes the passes run on; of tiles unless it leaves them
+// out.
 inline double peak_flops(DType dtype, int threads) {
   const kernels::Kernels* kernels = nullptr;
-  const IsaSet isa = machine::this_machine().isa;
-  const char* const tiles = isa.has(Isa::avx512_amx) ? name_of(Isa::avx512_amx) : nullptr;
-  require(kernels::select_kernels(isa, tiles, &kernels));
+  require(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels));
   return kernels::measure_fma_peak(*kernels, dtype, 0.1) * threads;
 }
 

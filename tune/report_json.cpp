@@ -41,6 +41,7 @@ Json machine_json(const machine::Machine& machine) {
     const Isa isa = static_cast<Isa>(i);
     if (!is_emulated(isa) && machine.isa.has(isa)) json["isa"].push_back(name_of(isa));
   }
+  json["no_tiles"] = machine.no_tiles.empty() ? Json() : Json(machine.no_tiles);
   json["caches"] = Json::array();
   for (const machine::CacheLevel& cache : machine.caches) {
     json["caches"].push_back(cache_json(cache));

@@ -16,6 +16,8 @@ std::string machine_text(const machine::Machine& machine, const kernels::Kernels
   text += fmt::format("threads: {} ({} CPUs allowed, by {}; CPU quota: {}), kernels: {}\n",
                       machine.usable_threads, machine.allowed_cpus, name_of(machine.cpus_source),
                       quota, name_of(selected.isa));
+  text += fmt::format("AMX tiles: {}\n", machine.no_tiles.empty() ? "granted by the kernel"
+                                                                  : "none, " + machine.no_tiles);
   Table table({"level", "size", "line", "ways", "CPUs sharing", "share", "fraction",
                "M 16-bit (words)", "M f32 (words)", "M f64 (words)", "source"});
   for (const machine::CacheLevel& cache : machine.caches) {

@@ -11,9 +11,12 @@ namespace ioattn::api {
 
 inline Status kernels_of(Isa isa, const kernels::Kernels** kernels) {
   *kernels = kernels::find_kernels(isa);
-  if (*kernels == nullptr || !machine::this_machine().isa.has(isa)) {
-    return Status::error(StatusCode::unsupported, "the plan's ISA %s is not available here",
-                         name_of(isa));
+  const machine::Machine& machine = machine::this_machine();
+  if (*kernels == nullptr || !machine.isa.has(isa)) {
+    const bool tiles = isa == Isa::avx512_amx && *kernels != nullptr;
+    return Status::error(StatusCode::unsupported, "the plan's ISA %s is not available here%s%s%s",
+                         name_of(isa), tiles ? " (" : "", tiles ? machine.no_tiles.c_str() : "",
+                         tiles ? ")" : "");
   }
   return Status::ok();
 }

@@ -13,7 +13,7 @@ enum class Isa : std::uint8_t {
   neon,           // Advanced SIMD of AArch64
   avx512_bf16,    // avx512 and products of pairs of bf16 terms
   emulated_bf16,  // the same products in scalar code, for tests: only on request
-  avx512_amx,     // avx512_bf16 and products of tiles of pairs, AMX-BF16: only on request
+  avx512_amx,     // avx512_bf16 and products of tiles of pairs, AMX-BF16, if the kernel grants them
   emulated_amx,   // the same products in scalar code, for tests: only on request
 };
 constexpr int isa_count = 8;

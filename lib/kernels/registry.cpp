@@ -10,9 +10,7 @@ namespace {
 
 constexpr const Kernels* built[] = {
 #if defined(IOATTN_X86_KERNELS)
-    &avx512_bf16_kernels,
-    &avx512_kernels,
-    &avx2_kernels,
+    &avx512_amx_kernels, &avx512_bf16_kernels, &avx512_kernels, &avx2_kernels,
 #elif defined(IOATTN_ARM_KERNELS)
     &neon_kernels,
 #endif
@@ -20,9 +18,6 @@ constexpr const Kernels* built[] = {
 };
 // For whoever names them.
 constexpr const Kernels* on_request[] = {
-#if defined(IOATTN_X86_KERNELS)
-    &avx512_amx_kernels,  // never run on a CPU that has tiles, so never measured
-#endif
     &emulated_bf16_kernels,
     &emulated_amx_kernels,
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 
 #include "machine/cgroup.hpp"
 #include "machine/cpu_list.hpp"
@@ -61,12 +60,9 @@ void find_threads(const DetectOptions& options, Machine* machine) {
   }
 }
 
-// A process that never multiplies tiles is not changed by asking for them.
-void find_tiles(Machine* machine) {
-  const char* const wanted = std::getenv("IOATTN_ISA");
-  if (wanted == nullptr || std::strcmp(wanted, name_of(Isa::avx512_amx)) != 0) return;
-  machine->no_tiles = machine->isa.has(Isa::avx512_bf16) ? request_tiles(this_tile_system())
-                                                         : "this CPU has no AVX512-BF16";
+void find_tiles(const DetectOptions& options, Machine* machine) {
+  const char* const wanted = options.use_environment ? std::getenv("IOATTN_ISA") : nullptr;
+  machine->no_tiles = request_tiles(this_tile_system(), machine->isa, wanted);
   if (machine->no_tiles.empty()) machine->isa.add(Isa::avx512_amx);
 }
 
@@ -100,7 +96,7 @@ Machine detect(const DetectOptions& options) {
   machine.stepping = processor.stepping;
   machine.virtual_machine = processor.virtual_machine;
   machine.isa = processor.isa;
-  if (options.use_environment) find_tiles(&machine);
+  find_tiles(options, &machine);
   const CpuList cpus = find_cpus(options, &machine);
   find_caches(options, cpus, &machine);
   find_threads(options, &machine);

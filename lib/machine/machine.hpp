@@ -39,8 +39,8 @@ struct Machine {
   int usable_threads = 1;                 // min(allowed_cpus, ceil(cpu_quota)), at least 1
   bool virtual_machine = false;           // a hypervisor runs this CPU: its L3 is not to be trusted
   IsaSet isa;
-  std::string no_tiles = "not asked for from the start";  // why isa lacks avx512_amx, or ""
-  std::vector<std::string> notes;  // one sentence per thing the user should know
+  std::string no_tiles = "not asked for";  // why isa lacks avx512_amx, or ""
+  std::vector<std::string> notes;          // one sentence per thing the user should know
 
   const CacheLevel* cache(int level) const;  // nullptr if there is none
 };
@@ -57,8 +57,9 @@ struct DetectOptions {
 // Never fails: what cannot be found is assumed (32 KiB L1, 512 KiB L2) and says so. Throws nothing
 // but std::bad_alloc and prints nothing itself. IOATTN_L1/L2/L3 are decimal bytes from 64 to 2^40;
 // k, K, m or M after the digits scales by 2^10 or 2^20. A variable sets the size and one thread's
-// share; one that is malformed is ignored with a note, an empty one is unset. The kernel is asked
-// for tiles, and `isa` has avx512_amx if it grants them, if IOATTN_ISA is avx512_amx.
+// share; one that is malformed is ignored with a note, an empty one is unset. Unless
+// IOATTN_ISA names another instruction set, the kernel is asked for the tiles of a CPU with AMX, and
+// `isa` has avx512_amx if it grants them.
 Machine detect(const DetectOptions& options = {});
 
 // Whether hwloc was compiled in (CMake option IOATTN_HWLOC).

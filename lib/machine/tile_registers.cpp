@@ -1,6 +1,7 @@
 #include "machine/tile_registers.hpp"
 
 #include <cerrno>
+#include <cstring>
 #include <system_error>
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -19,7 +20,14 @@ constexpr int arch_get_xcomp_perm = 0x1022, arch_req_xcomp_perm = 0x1023;
 
 constexpr std::uint64_t bit(int number) { return std::uint64_t{1} << number; }
 
-std::string text_of(int error) { return std::generic_category().message(error); }
+std::string text_of(int error) {
+  if (error == ENOSPC) return "a signal stack is too small for them";
+  return std::generic_category().message(error);
+}
+
+bool names_another(const char* wanted) {
+  return wanted != nullptr && *wanted != '\0' && std::strcmp(wanted, name_of(Isa::avx512_amx)) != 0;
+}
 
 #ifdef IOATTN_X86_LINUX
 int ask_kernel(int code, std::uint64_t argument) {
@@ -47,10 +55,12 @@ TileSystem this_tile_system() {
   return system;
 }
 
-std::string request_tiles(const TileSystem& system) {
+std::string request_tiles(const TileSystem& system, IsaSet cpu, const char* wanted) {
   if (!system.has_instructions) return "this CPU has no AMX-BF16";
+  if (!cpu.has(Isa::avx512_bf16)) return "this CPU has no AVX512-BF16";
   constexpr std::uint64_t states = bit(configuration_state) | bit(data_state);
   if ((system.saved_states & states) != states) return "the kernel does not save tiles";
+  if (names_another(wanted)) return "IOATTN_ISA named another instruction set at the first call";
   const int refused = system.arch_prctl(arch_req_xcomp_perm, data_state);
   if (refused != 0) return "the kernel refuses tiles to this process: " + text_of(refused);
   // To believe a sandbox that answers everything would end in an illegal instruction.

@@ -1,13 +1,10 @@
 // fork() after threads were used: OpenMP runtimes keep a pool of threads, of which a child has
 // none.
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <functional>
 #include <thread>
 
+#include "api/child.hpp"
 #include "api/layer.hpp"
 #include "api/layer_call.hpp"
 #include "reference/sanitizer.hpp"
@@ -16,8 +13,6 @@ namespace ioattn_test {
 namespace {
 
 using namespace ioattn;
-
-constexpr unsigned watchdog_seconds = 10;
 
 // dX with as many threads as asked, however few CPUs there are.
 std::vector<float> gradient(int threads) {
@@ -46,21 +41,6 @@ std::vector<float> gradient(int threads) {
 std::vector<float> expected() {
   static const std::vector<float> dx = gradient(1);
   return dx;
-}
-
-// Runs the body in a child. A child that hangs is killed by its alarm.
-void expect_child_succeeds(const std::function<bool()>& body) {
-  const pid_t child = fork();
-  ASSERT_NE(child, -1);
-  if (child == 0) {
-    alarm(watchdog_seconds);
-    _exit(body() && !testing::Test::HasFailure() ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_FALSE(WIFSIGNALED(status)) << "killed by signal " << WTERMSIG(status)
-                                    << (WTERMSIG(status) == SIGALRM ? ": it hung" : "");
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 bool is_right(int threads) { return same_bits(gradient(threads), expected()); }

@@ -21,18 +21,22 @@ class HalfTest : public IsaVariable {
  protected:
   void SetUp() override {
     IsaVariable::SetUp();
+    ioattn_isa(0, &first_look_);  // asks for tiles, before IOATTN_ISA names another set
     const ioattn::IsaSet cpu = ioattn::machine::this_machine().isa;
-    // If the CPU has no products of pairs, or was not asked for its tiles.
+    // If the CPU has no products of pairs, or this process no tiles.
     ioattn::Isa isa = Type::tiles ? ioattn::Isa::emulated_amx : ioattn::Isa::emulated_bf16;
-    if (Type::tiles && cpu.has(ioattn::Isa::avx512_amx)) isa = ioattn::Isa::avx512_amx;
     for (const ioattn::kernels::Kernels* each : ioattn::kernels::all_kernels()) {
-      if (Type::tiles) break;
-      if (!cpu.has(each->isa) || ioattn::multiplies_pairs(each->isa) != Type::pairs) continue;
+      const bool tiles = each->isa == ioattn::Isa::avx512_amx;
+      const bool pairs = ioattn::multiplies_pairs(each->isa);
+      if (!cpu.has(each->isa) || tiles != Type::tiles || pairs != Type::pairs) continue;
       isa = each->isa;
       break;
     }
     setenv("IOATTN_ISA", ioattn::name_of(isa), 1);
   }
+
+ private:
+  std::int32_t first_look_ = 0;
 };
 
 }  // namespace ioattn_test

@@ -2,6 +2,7 @@
 // bits whatever the threads; what is wrong with it is told and harms nothing.
 
 #include <atomic>
+#include <cstdlib>
 #include <thread>
 
 #include "api/wisdom_case.hpp"
@@ -148,6 +149,44 @@ TEST_F(WisdomTest, IsImportedAsAWholeOrRefused) {
   EXPECT_EQ(text_of_wisdom(ioattn_wisdom_export_text), good);
   import(to_text(wisdom::Wisdom()));
   EXPECT_EQ(text_of_wisdom(ioattn_wisdom_export_text), good);
+}
+
+// 16-bit numbers are multiplied in several ways, all of which one machine may have.
+TEST_F(WisdomTest, IsOfTheInstructionSetThatCallsUse) {
+  const char* const kept = std::getenv("IOATTN_ISA");
+  const std::string before = kept == nullptr ? "" : kept;
+  problem.dtype = DType::bf16;
+  const auto use = [&](Isa isa) {
+    setenv("IOATTN_ISA", name_of(isa), 1);
+    EXPECT_TRUE(api::sdpa_request(problem, {}, &request).is_ok());
+    EXPECT_EQ(request.tile.isa, isa);
+  };
+  use(Isa::emulated_bf16);
+  const std::string pairs = to_text(another(forward_set));
+  wisdom::Wisdom made;
+  made.keep(api::environment_of(Isa::emulated_bf16),
+            api::class_of(problem.shape, problem.dtype, forward_set), record(pairs));
+  made.keep_rates(api::environment_of(Isa::emulated_bf16), "bf16",
+                  {1e10, 24 / 1e10, 6 / 1e10, 2, "2026-01-01T00:00:00Z", ""});
+  import(to_text(made));
+  EXPECT_EQ(quick_plan(), pairs);
+  use(Isa::emulated_bf16);
+  EXPECT_DOUBLE_EQ(request.price.per_word, 24);
+  use(Isa::emulated_amx);
+  EXPECT_EQ(request.price, plan::Price());
+  const std::string tiles = quick_plan();
+  EXPECT_NE(tiles.find("reg:emulated_amx("), std::string::npos) << tiles;
+  EXPECT_TRUE(explained()["records"].empty());
+  EXPECT_TRUE(explained()["rates"].empty());
+  // Nor is a plan that was put where theirs are.
+  import(document(pairs));
+  EXPECT_EQ(quick_plan(), tiles);
+  EXPECT_EQ(explained()["records"][0]["code"], "other_kernel");
+  if (before.empty()) {
+    unsetenv("IOATTN_ISA");
+  } else {
+    setenv("IOATTN_ISA", before.c_str(), 1);
+  }
 }
 
 TEST_F(WisdomTest, AloneIsAskedFor) {

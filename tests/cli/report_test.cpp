@@ -60,6 +60,23 @@ TEST(MachineCommand, ObeysTheIsaOverride) {
   EXPECT_TRUE(contains(done({"machine"}, environment).out, "kernels: scalar"));
 }
 
+// Granted, and then used, or none, and why.
+TEST(MachineCommand, TellsOfTiles) {
+  const Json json = done({"machine", "--json"}).json();
+  const std::string text = done({"machine"}).out;
+  if (json["no_tiles"].is_null()) {
+    EXPECT_EQ(json["selected_isa"], "avx512_amx");
+    EXPECT_TRUE(contains(text, "AMX tiles: granted by the kernel\n")) << text;
+  } else {
+    EXPECT_NE(json["selected_isa"], "avx512_amx");
+    EXPECT_TRUE(contains(text, "AMX tiles: none, " + json["no_tiles"].get<std::string>() + "\n"))
+        << text;
+  }
+  const Environment scalar = {{"IOATTN_ISA", "scalar"}};
+  EXPECT_FALSE(done({"machine", "--json"}, scalar).json()["no_tiles"].is_null());
+  EXPECT_TRUE(contains(done({"machine"}, scalar).out, "AMX tiles: none, "));
+}
+
 struct BoundsCase {
   const char* n;
   const char* m;

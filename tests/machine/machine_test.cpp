@@ -136,7 +136,7 @@ TEST(ProcessorTest, AgreesWithTheKernel) {
   EXPECT_EQ(processor.stepping, kernel.stepping);
   EXPECT_EQ(processor.model, kernel.model);
   EXPECT_FALSE(processor.isa.has(Isa::neon));
-  EXPECT_FALSE(processor.isa.has(Isa::avx512_amx));  // unless it is asked for
+  EXPECT_FALSE(processor.isa.has(Isa::avx512_amx));  // which is the kernel's to grant
 }
 #elif defined(__aarch64__)
 TEST(ProcessorTest, HasNeonAndNothingOfX86) {
