@@ -246,7 +246,8 @@ int run_all(int argc, char** argv) {
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::AddCustomContext("cpu", machine::this_machine().model);
   for (const kernels::Kernels* kernels : kernels::all_kernels()) {
-    if (!machine::this_machine().isa.has(kernels->isa)) continue;
+    const bool are_of_a_lesser_one = kernels->f32->tile.isa != kernels->isa;
+    if (are_of_a_lesser_one || !machine::this_machine().isa.has(kernels->isa)) continue;
     add_kernels<float>(*kernels->f32, name_of(kernels->isa));
     add_kernels<double>(*kernels->f64, name_of(kernels->isa));
   }
