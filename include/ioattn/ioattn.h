@@ -494,15 +494,15 @@ IOATTN_API ioattn_status ioattn_sdpa_execute_backward(const ioattn_plan* plan,
 IOATTN_API const char* ioattn_version(void);
 
 /** Names of the ISAs that kernels were built for, best first; null from index `count` on.
- * *available (may be null) says whether this CPU has it, and of "avx512_amx" whether the kernel lets
- * this process use its tiles. */
+ * *available (may be null) says whether this CPU has it, and of "avx512_amx" whether the kernel
+ * lets this process use its tiles. */
 IOATTN_API const char* ioattn_isa(int32_t index, int32_t* available);
 
 /** The ISA that calls use: the best available one, or that of the environment variable IOATTN_ISA.
  * Of a CPU with AMX the first call asks the kernel for its tiles (arch_prctl()), for the whole
  * process, unless IOATTN_ISA names another ISA then. Once they are granted, sigaltstack() takes no
- * stack of less than sysconf(_SC_MINSIGSTKSZ); where a thread has one, they are refused and the next
- * ISA is the best. */
+ * stack of less than sysconf(_SC_MINSIGSTKSZ); where a thread has one, they are refused and the
+ * next ISA is the best. */
 IOATTN_API ioattn_status ioattn_selected_isa(const char** name);
 
 /** One cache level, as one thread of this process sees it. */

@@ -58,8 +58,8 @@ struct DetectOptions {
 // but std::bad_alloc and prints nothing itself. IOATTN_L1/L2/L3 are decimal bytes from 64 to 2^40;
 // k, K, m or M after the digits scales by 2^10 or 2^20. A variable sets the size and one thread's
 // share; one that is malformed is ignored with a note, an empty one is unset. Unless
-// IOATTN_ISA names another instruction set, the kernel is asked for the tiles of a CPU with AMX, and
-// `isa` has avx512_amx if it grants them.
+// IOATTN_ISA names another instruction set, the kernel is asked for the tiles of a CPU with AMX,
+// and `isa` has avx512_amx if it grants them.
 Machine detect(const DetectOptions& options = {});
 
 // Whether hwloc was compiled in (CMake option IOATTN_HWLOC).
