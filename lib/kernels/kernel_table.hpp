@@ -79,6 +79,15 @@ struct PairGradient {
   index_t by_cols_stride = 0;
 };
 
+// Where weights of rows of scores go, whose maxima are known.
+struct PairWeights {
+  float scale = 1;  // of the scores, > 0
+  const float* row_max = nullptr;
+  float* row_sum = nullptr;
+  bf16x2* dst = nullptr;  // [i][k] = {weight[i][2k], weight[i][2k + 1]}
+  index_t dst_stride = 0;
+};
+
 // For an ISA that multiplies pairs of 16-bit terms and adds both products to a sum in f32. A last
 // odd term is paired with 0. Denormals count as 0; roundings are to nearest even.
 struct PairKernels {
@@ -101,10 +110,21 @@ struct PairKernels {
   // beyond `queries`.
   void (*softmax_update)(const ScoreTile<float>& tile, float scale, float* row_max, float* row_sum,
                          float* rescale, bf16x2* dst, index_t dst_stride);
+  // The same of a tile of rows of keys, one a query (ScoreTile's other way round):
+  // dst[i][k] = {weight[i][2k], weight[i][2k + 1]}. Nothing is touched beyond `keys`, but the
+  // second weight of a last odd one is 0. A maximum stays until weights would exceed 2^8: what they
+  // refer to need not be the largest score.
+  void (*softmax_rows)(const ScoreTile<float>& tile, float scale, float* row_max, float* row_sum,
+                       float* rescale, bf16x2* dst, index_t dst_stride);
 
   // As KernelTable::fma_loop; a pair is two multiply-adds.
   float (*fma_loop)(index_t iterations);
   index_t fma_per_iteration;
+
+  // What product, of at most 32 rows and with C for the tile, and softmax_rows do, where no maximum
+  // has to change and none is -inf: true, C is not touched and there is nothing to rescale. Else
+  // false, and nothing but dst has been touched. Null: there is no such kernel.
+  bool (*weights)(const Product<float, bf16x2>& scores, const PairWeights& weights) = nullptr;
 
   // Set up and give back registers that product and fma_loop need on the calling thread; null if
   // there are none. PairRegion calls them.

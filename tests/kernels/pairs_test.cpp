@@ -273,6 +273,26 @@ TEST_P(PairsTest, GradientIsRoundedBothWays) {
   }
 }
 
+// The caller's environment is as it was: denormals are numbers there.
+TEST_P(PairsTest, GradientTakesDenormalsForZero) {
+  const index_t cols = 40;
+  const std::vector<float> f(2 * cols, 0x1p-120f), q(2 * cols, 0x1p-8f), delta(2, 0.f);
+  std::vector<bf16x2> by_rows(cols, {7});
+  kernels::PairGradient g;
+  g.rows = 2;
+  g.cols = cols;
+  g.f = f.data();
+  g.q = q.data();
+  g.stride = cols;
+  g.delta = delta.data();
+  g.by_rows = by_rows.data();
+  g.by_rows_stride = cols;
+  pairs().gradient(g);
+  for (const bf16x2& pair : by_rows) EXPECT_EQ(pair.bits, 0u);
+  volatile float half = 0.5f, least = 0x1p-126f;
+  EXPECT_GT(half * least, 0);
+}
+
 // Against doubles; a query that sees nothing but -inf, and one whose scores have a NaN.
 TEST_P(PairsTest, SoftmaxUpdateScalesAndRounds) {
   for (int trial = 0; trial < 200 && !HasFailure(); ++trial) {

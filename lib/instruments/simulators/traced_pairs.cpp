@@ -119,6 +119,37 @@ void softmax_update(const kernels::ScoreTile<float>& tile, float scale, float* r
   inner->softmax_update(tile, scale, row_max, row_sum, rescale, dst, dst_stride);
 }
 
+void softmax_rows(const kernels::ScoreTile<float>& tile, float scale, float* row_max,
+                  float* row_sum, float* rescale, bf16x2* dst, index_t dst_stride) {
+  for (index_t i = 0; i < tile.queries; i += side) {
+    const index_t count = std::min(side, tile.queries - i);
+    for (index_t k = i; k < i + count; ++k) read(tile.data + k * tile.stride, tile.keys);
+    write(row_max + i, count);
+    if (rescale != nullptr) write(rescale + i, count);
+    for (index_t k = i; k < i + count; ++k) {
+      read(tile.data + k * tile.stride, tile.keys);
+      write(dst + k * dst_stride, ceil_div(tile.keys, 2));
+    }
+    write(row_sum + i, count);
+  }
+  inner->softmax_rows(tile, scale, row_max, row_sum, rescale, dst, dst_stride);
+}
+
+bool weights(const Product& p, const kernels::PairWeights& weights) {
+  for (index_t col = 0; col < p.cols; col += tile_of_inner.cols) {
+    const index_t panel = col / tile_of_inner.cols;
+    for (index_t i = 0; i < p.rows; ++i) read(p.a + i * p.a_row, p.depth);
+    for (index_t q = 0; q < p.depth; ++q)
+      read(p.b + panel * p.b_panel + q * p.b_row, tile_of_inner.cols);
+    const index_t width = std::min<index_t>(tile_of_inner.cols, p.cols - col);
+    for (index_t i = 0; i < p.rows; ++i)
+      write(weights.dst + i * weights.dst_stride + col / 2, ceil_div(width, 2));
+  }
+  read(weights.row_max, p.rows);
+  write(weights.row_sum, p.rows);
+  return inner->weights(p, weights);
+}
+
 }  // namespace
 
 PairKernels traced_pairs(const PairKernels& traced, const TileShape& tile,
@@ -133,6 +164,8 @@ PairKernels traced_pairs(const PairKernels& traced, const TileShape& tile,
   result.round = round;
   result.gradient = gradient;
   result.softmax_update = softmax_update;
+  result.softmax_rows = softmax_rows;
+  if (traced.weights != nullptr) result.weights = weights;
   return result;
 }
 

@@ -110,6 +110,51 @@ struct EmulatedPairs {
     }
   }
 
+  static IOATTN_KERNEL void softmax_rows(const ScoreTile<float>& tile, float scale, float* row_max,
+                                         float* row_sum, float* rescale, bf16x2* dst,
+                                         index_t dst_stride) {
+    for (index_t i = 0; i < tile.queries; ++i) {
+      const float* scores = tile.data + i * tile.stride;
+      bool grows = false;
+      float largest = -__builtin_inff();
+      for (index_t j = 0; j < tile.keys; ++j) {
+        const float score = scale * scores[j];
+        grows |= exceeds(score, row_max[i]);
+        largest = largest > score ? largest : score;
+      }
+      const float new_max = grows ? largest : row_max[i];
+      const float shift = new_max > -__builtin_inff() ? new_max : 0;
+      const float factor = weight(row_max[i] - shift);
+      float total = 0;
+      weigh(scores, tile.keys, scale, shift, &total, dst + i * dst_stride);
+      row_max[i] = new_max;
+      row_sum[i] = row_sum[i] * factor + total;
+      if (rescale != nullptr) rescale[i] = factor;
+    }
+  }
+
+  // What TileWeights makes of a row.
+  static constexpr index_t lanes = 1;
+  static IOATTN_INLINE float binary(float x) { return x; }
+  static IOATTN_INLINE bool exceeds(float score, float row_max) {
+    return score - row_max > 5.5451775f;  // 2^8
+  }
+  static IOATTN_INLINE void weigh(const float* scores, index_t count, float scale, float shift,
+                                  float* part, bf16x2* to) {
+    for (index_t j = 0; j < count; j += 2) {
+      const float first = weight(scale * scores[j] - shift);
+      const float second = j + 1 < count ? weight(scale * scores[j + 1] - shift) : 0;
+      to[j / 2] = pair_of(rounded(first), rounded(second));
+      *part += first + second;
+    }
+  }
+  static IOATTN_INLINE bool add_parts(const float* parts, index_t rows, float* row_sum) {
+    for (index_t i = 0; i < rows; ++i)
+      if (!(parts[i] < 255)) return false;
+    for (index_t i = 0; i < rows; ++i) row_sum[i] += parts[i];
+    return true;
+  }
+
   static IOATTN_KERNEL float fma_loop(index_t iterations) {
     float sum[8] = {};
     const bf16x2 x = pair_of(rounded(0.5f), rounded(0.25f));
@@ -127,6 +172,7 @@ struct EmulatedPairs {
       round,
       gradient,
       softmax_update,
+      softmax_rows,
       fma_loop,
       16};
 };

@@ -12,14 +12,15 @@ namespace {
 
 // Two by two tiles of C at a time: numbers 0 to 3, beside two of A, 4 and 5, and two of B. Rows of
 // pairs are A's layout in a tile as they stand and a panel of pairs is B's; columns of A are
-// transposed. What is smaller than a tile takes the place of zeros in one. V and Terms finish the
-// sums, while the tiles make the next ones.
+// transposed. What is smaller than a tile takes the place of zeros in one. Plain sums start from C,
+// in the tiles; where there is more to do, V and Terms finish the sums, while the tiles make the
+// next ones.
 template <class Tiles, class V, class Terms>
 struct TileProduct {
   static constexpr index_t side = Tiles::side, nr = 2 * side;
 
   static constexpr PairKernels table(PairKernels pairs) {
-    pairs.product = product;
+    pairs.product = all_strips;
     pairs.fma_loop = fma_loop;
     pairs.fma_per_iteration = 4 * side * side * 2 * side;
     pairs.acquire = acquire;
@@ -27,7 +28,7 @@ struct TileProduct {
     return pairs;
   }
 
- private:
+ protected:
   using Word = bf16x2;
   using Product = kernels::Product<float, Word>;
   using Finish = ProductKernel<V, 1, static_cast<int>(nr) / V::lanes, Terms>;
@@ -72,7 +73,7 @@ struct TileProduct {
     Word a[most_terms * nr];
     Word b[side * nr];  // the last terms of a panel
     float sums[nr * nr];
-    float more[nr * nr];  // sums of later blocks of terms
+    float edge[nr * nr];  // of C where it ends within a tile
   };
 
   static IOATTN_INLINE void copy_tiles(const Product& p, const Word* from, index_t rows,
@@ -119,44 +120,133 @@ struct TileProduct {
     }
   }
 
+  // The tiles of C: zeros if it is null.
   template <int row_tiles>
-  static IOATTN_INLINE void multiply(const Strip& a, const Word* b, index_t b_row, Word* last_b,
-                                     float* sums, Pending* pending) {
-    const index_t whole = a.depth / side, left = a.depth % side;
-    const index_t rows_a_step = whole > 0 ? (pending->rows + whole - 1) / whole : 0;
-    Tiles::template zero<0>();
-    Tiles::template zero<1>();
+  static IOATTN_INLINE void begin(const float* c, index_t c_row) {
+    if (c == nullptr) {
+      Tiles::template zero<0>();
+      Tiles::template zero<1>();
+      if constexpr (row_tiles == 2) {
+        Tiles::template zero<2>();
+        Tiles::template zero<3>();
+      }
+      return;
+    }
+    Tiles::template load<0>(c, c_row);
+    Tiles::template load<1>(c + side, c_row);
     if constexpr (row_tiles == 2) {
-      Tiles::template zero<2>();
-      Tiles::template zero<3>();
+      Tiles::template load<2>(c + side * c_row, c_row);
+      Tiles::template load<3>(c + side * c_row + side, c_row);
     }
-    for (index_t s = 0; s < whole; ++s) {
-      add_step<row_tiles>(a.whole + s * a.step, a.row, b + s * side * b_row, b_row);
-      pending->finish(rows_a_step);
-    }
-    if (left > 0) {
-      for (index_t q = 0; q < left; ++q)
-        std::memcpy(last_b + q * nr, b + (whole * side + q) * b_row, nr * sizeof(Word));
-      std::memset(last_b + left * nr, 0, static_cast<std::size_t>(side - left) * nr * sizeof(Word));
-      add_step<row_tiles>(a.last, side, last_b, nr);
-    }
-    pending->finish();
-    Tiles::template store<0>(sums, nr);
-    Tiles::template store<1>(sums + side, nr);
+  }
+  template <int row_tiles>
+  static IOATTN_INLINE void end(float* c, index_t c_row) {
+    Tiles::template store<0>(c, c_row);
+    Tiles::template store<1>(c + side, c_row);
     if constexpr (row_tiles == 2) {
-      Tiles::template store<2>(sums + side * nr, nr);
-      Tiles::template store<3>(sums + side * nr + side, nr);
+      Tiles::template store<2>(c + side * c_row, c_row);
+      Tiles::template store<3>(c + side * c_row + side, c_row);
     }
   }
 
-  static IOATTN_INLINE void multiply_strip(const Strip& a, const Word* b, index_t b_row,
-                                           Word* last_b, float* sums, Pending* pending) {
-    if (a.rows > side) {
-      multiply<2>(a, b, b_row, last_b, sums, pending);
+  // Work for vectors that waits, a Pending or the like, is done between the steps.
+  template <int row_tiles, class Waiting>
+  static IOATTN_INLINE void add_terms(const Strip& a, const Word* b, index_t b_row, Word* last_b,
+                                      Waiting* pending) {
+    const index_t whole = a.depth / side, left = a.depth % side;
+    const Word* at_a = a.whole;
+    const Word* at_b = b;
+    if (pending->rows == 0) {
+      for (index_t s = 0; s < whole; ++s, at_a += a.step, at_b += side * b_row)
+        add_step<row_tiles>(at_a, a.row, at_b, b_row);
     } else {
-      multiply<1>(a, b, b_row, last_b, sums, pending);
+      const index_t rows_a_step = whole > 0 ? (pending->rows + whole - 1) / whole : 0;
+      for (index_t s = 0; s < whole; ++s, at_a += a.step, at_b += side * b_row) {
+        add_step<row_tiles>(at_a, a.row, at_b, b_row);
+        pending->finish(rows_a_step);
+      }
+    }
+    if (left == 0) return;
+    for (index_t q = 0; q < left; ++q)
+      std::memcpy(last_b + q * nr, b + (whole * side + q) * b_row, nr * sizeof(Word));
+    std::memset(last_b + left * nr, 0, static_cast<std::size_t>(side - left) * nr * sizeof(Word));
+    add_step<row_tiles>(a.last, side, last_b, nr);
+  }
+
+  template <int row_tiles, class Waiting>
+  static IOATTN_INLINE void add_all_terms(const Product& p, index_t row, const Word* b,
+                                          Strip* strip, Scratch* scratch, Waiting* pending) {
+    add_terms<row_tiles>(*strip, b, p.b_row, scratch->b, pending);
+    for (index_t q = most_terms; q < p.depth; q += most_terms) {
+      *strip = strip_of(p, row, q, scratch->a);
+      add_terms<row_tiles>(*strip, b + q * p.b_row, p.b_row, scratch->b, pending);
     }
   }
+
+  // A strip of rows times a panel of columns, into C or, if that waits for its end, to sums.
+  struct Part {
+    const Product& p;
+    Panel panel;
+    index_t row;
+    Scratch* scratch;
+    Pending* pending;
+
+    template <int row_tiles>
+    IOATTN_INLINE void multiply(Strip* strip) const {
+      if (p.epilogue == Epilogue::none && p.scale == 1) {
+        add_to_c<row_tiles>(strip);
+        return;
+      }
+      begin<row_tiles>(nullptr, 0);
+      add_all<row_tiles>(strip);
+      pending->finish();
+      end<row_tiles>(scratch->sums, nr);
+      *pending = {&p, panel, row, strip->rows, scratch->sums};
+    }
+
+   private:
+    template <int row_tiles>
+    IOATTN_INLINE void add_all(Strip* strip) const {
+      add_all_terms<row_tiles>(p, row, panel.b, strip, scratch, pending);
+    }
+
+    template <int row_tiles>
+    IOATTN_INLINE void add_to_c(Strip* strip) const {
+      float* const whole = panel.c + row * p.c_row;
+      const index_t rows = strip->rows;
+      if (rows % side == 0 && panel.columns == nr) {
+        if (p.accumulate && p.row_scale != nullptr) scale_rows(whole, p.c_row, rows);
+        begin<row_tiles>(p.accumulate ? whole : nullptr, p.c_row);
+        add_all<row_tiles>(strip);
+        end<row_tiles>(whole, p.c_row);
+        return;
+      }
+      float* const edge = scratch->edge;
+      if (p.accumulate) {
+        for (index_t i = 0; i < rows; ++i)
+          std::memcpy(edge + i * nr, whole + i * p.c_row, row_bytes());
+        if (p.row_scale != nullptr) scale_rows(edge, nr, rows);
+      }
+      begin<row_tiles>(p.accumulate ? edge : nullptr, nr);
+      add_all<row_tiles>(strip);
+      end<row_tiles>(edge, nr);
+      for (index_t i = 0; i < rows; ++i)
+        std::memcpy(whole + i * p.c_row, edge + i * nr, row_bytes());
+    }
+
+    IOATTN_INLINE std::size_t row_bytes() const {
+      return static_cast<std::size_t>(panel.columns) * sizeof(float);
+    }
+    // Most factors of an online softmax are 1.
+    IOATTN_INLINE void scale_rows(float* c, index_t c_row, index_t rows) const {
+      for (index_t i = 0; i < rows; ++i) {
+        const float factor = p.row_scale[row + i];
+        if (factor == 1) continue;
+        for (index_t j = 0; j < nr; j += V::lanes)
+          (V::load(c + i * c_row + j) * V::splat(factor)).store(c + i * c_row + j);
+      }
+    }
+  };
 
   static IOATTN_KERNEL void all_strips(const Product& product) {
     const Product p = product;
@@ -169,26 +259,17 @@ struct TileProduct {
         const Panel panel = {p.b + col / nr * p.b_panel, p.c + col / nr * p.c_panel,
                              p.lane + (p.lane != nullptr ? col : 0),
                              left >= nr || p.padded ? nr : left};
-        float* const sums = scratch.sums;  // the last ones are finished when these are stored
         if (col > 0 && p.depth > most_terms) strip = strip_of(p, row, 0, scratch.a);
-        multiply_strip(strip, panel.b, p.b_row, scratch.b, sums, &pending);
-        for (index_t q = most_terms; q < p.depth; q += most_terms) {
-          strip = strip_of(p, row, q, scratch.a);
-          multiply_strip(strip, panel.b + q * p.b_row, p.b_row, scratch.b, scratch.more, &pending);
-          for (index_t i = 0; i < strip.rows * nr; i += V::lanes)
-            (V::load(sums + i) + V::load(scratch.more + i)).store(sums + i);
+        const Part part = {p, panel, row, &scratch, &pending};
+        if (strip.rows > side) {
+          part.template multiply<2>(&strip);
+        } else {
+          part.template multiply<1>(&strip);
         }
-        pending.product = &p;
-        pending.panel = panel;
-        pending.row = row;
-        pending.rows = strip.rows;
-        pending.sums = sums;
       }
     }
     pending.finish();
   }
-
-  static void product(const Product& p) { by_terms(p, most_terms, all_strips); }
 
   static IOATTN_KERNEL void acquire() { Tiles::configure(); }
   static IOATTN_KERNEL void release() { Tiles::release(); }

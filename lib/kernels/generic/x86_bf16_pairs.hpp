@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "kernels/generic/product_kernel.hpp"
+#include "kernels/generic/x86_bf16_softmax.hpp"
 #include "kernels/generic/xsimd_transpose.hpp"
 #include "kernels/generic/xsimd_vector.hpp"
 
@@ -10,20 +11,6 @@
 // last element. See scalar_vector.hpp about the anonymous namespace.
 namespace ioattn::kernels {
 namespace {
-
-// 2^t = 2^n 2^r with n = round(t), |r| <= 1/2, within 2e-7; 0 below 2^-126. What is made of it has
-// 8 bits, or is a sum of such.
-IOATTN_INLINE __m512 power_of_2(__m512 t) {
-  const __m512 n = _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const __m512 r = _mm512_sub_ps(t, n);
-  __m512 p = _mm512_set1_ps(1.32764725e-3f);
-  for (const float c : {9.67554189e-3f, 5.55071309e-2f, 2.40221202e-1f, 6.93146944e-1f, 1.f})
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(c));
-  // NaN is not less.
-  const __mmask16 is_normal = _mm512_cmp_ps_mask(t, _mm512_set1_ps(-126), _CMP_NLT_UQ);
-  return _mm512_maskz_scalef_ps(is_normal, p, n);
-}
-inline constexpr float log2_of_e = 1.44269504f;
 
 struct Bf16Terms {
   using Word = bf16x2;
@@ -41,26 +28,8 @@ struct Bf16Terms {
 };
 
 template <int max_rows>
-struct X86Bf16Pairs {
-  static constexpr index_t lanes = 16, nr = 2 * lanes;
-
-  // The lower `count` of 32 bits, none if it is negative.
-  static IOATTN_INLINE __mmask32 first_of_32(index_t count) {
-    return count >= 32 ? ~__mmask32(0) : count <= 0 ? 0 : (__mmask32(1) << count) - 1;
-  }
-  static IOATTN_INLINE __mmask16 first_of_16(index_t count) {
-    return static_cast<__mmask16>(first_of_32(count));
-  }
-  // {low, high} of pairs, from what cvtne2ps_pbh and loads leave in halves of a vector.
-  static IOATTN_INLINE __m512i interleaved(__m512i halves) {
-    const __m512i order =
-        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
-                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    return _mm512_permutexvar_epi16(order, halves);
-  }
-  static IOATTN_INLINE __m512i narrow(__m512 low, __m512 high) {
-    return (__m512i)_mm512_cvtne2ps_pbh(high, low);
-  }
+struct X86Bf16Pairs : X86Bf16Softmax {
+  static constexpr index_t nr = 2 * lanes;
 
   // Terms are adjacent: squares of 16 lanes and 16 pairs are transposed in registers.
   static IOATTN_INLINE void pack_adjacent_terms(const bf16* src, index_t lane_stride, index_t width,
@@ -183,7 +152,26 @@ struct X86Bf16Pairs {
         _mm512_mask_storeu_epi32(to + g.by_cols_stride, pairs, narrow(p[1][0], p[1][1]));
     }
   }
+  // Denormals, which a product takes for 0, may take a hundred times as long as other numbers.
+  class NoDenormals {
+   public:
+    NoDenormals() : saved_(_mm_getcsr()) { set(saved_ | flush_results | take_for_zero); }
+    ~NoDenormals() { set(saved_); }
+    NoDenormals(const NoDenormals&) = delete;
+    NoDenormals& operator=(const NoDenormals&) = delete;
+
+   private:
+    static constexpr unsigned flush_results = 0x8000, take_for_zero = 0x0040;
+    static void set(unsigned csr) {
+      __asm__ volatile("" ::: "memory");
+      _mm_setcsr(csr);
+      __asm__ volatile("" ::: "memory");
+    }
+    unsigned saved_;
+  };
+
   static IOATTN_KERNEL void gradient(const PairGradient& gradient) {
+    const NoDenormals none;
     const PairGradient g = gradient;
     for (index_t i = 0; i < g.rows; i += 2) {
       const bool has_second = i + 1 < g.rows;
@@ -194,76 +182,6 @@ struct X86Bf16Pairs {
         gradient_of<true>(g, i, j, delta);
       for (; j < g.cols; j += 2 * lanes) gradient_of<false>(g, i, j, delta);
     }
-  }
-
-  // Queries [i, i + 16 columns): sums run down the keys, so several columns hide their latency.
-  template <int columns>
-  static IOATTN_INLINE void update(const ScoreTile<float>& tile, float scale, float* row_max,
-                                   float* row_sum, float* rescale, bf16x2* dst, index_t dst_stride,
-                                   index_t i, __mmask16 exist) {
-    const __m512 least = _mm512_set1_ps(-__builtin_inff());
-    const __m512 binary_scale = _mm512_set1_ps(scale * log2_of_e);
-    const auto load = [&](const float* p, int v) {
-      return _mm512_maskz_loadu_ps(exist, p + v * lanes);
-    };
-    const auto store = [&](float* p, int v, __m512 x) {
-      _mm512_mask_storeu_ps(p + v * lanes, exist, x);
-    };
-    __m512 largest[columns], shift[columns], total[columns];
-    const float* scores = tile.data + i;
-    for (int v = 0; v < columns; ++v) largest[v] = least;
-    for (index_t j = 0; j < tile.keys; ++j)
-#pragma GCC unroll 4
-      for (int v = 0; v < columns; ++v)
-        largest[v] = _mm512_max_ps(largest[v], load(scores + j * tile.stride, v));
-    for (int v = 0; v < columns; ++v) {
-      const __m512 before = load(row_max + i, v);
-      const __m512 after = _mm512_max_ps(before, _mm512_mul_ps(largest[v], _mm512_set1_ps(scale)));
-      // Rows that have seen only -inf: shifted by 0, so that exp(-inf - shift) is 0 and not NaN.
-      const __mmask16 has_seen = _mm512_cmp_ps_mask(least, after, _CMP_LT_OQ);
-      shift[v] = _mm512_maskz_mul_ps(has_seen, after, _mm512_set1_ps(log2_of_e));
-      // Exactly 1 where the maximum stays: rows take no notice of keys that a mask hides.
-      const __mmask16 stays = _mm512_mask_cmp_ps_mask(has_seen, before, after, _CMP_EQ_OQ);
-      const __m512 factor = _mm512_mask_mov_ps(
-          power_of_2(_mm512_fmsub_ps(before, _mm512_set1_ps(log2_of_e), shift[v])), stays,
-          _mm512_set1_ps(1));
-      total[v] = _mm512_mul_ps(load(row_sum + i, v), factor);
-      store(row_max + i, v, after);
-      if (rescale != nullptr) store(rescale + i, v, factor);
-    }
-    for (index_t first = 0; first < tile.keys; first += terms_per_accumulator) {
-      const index_t left = tile.keys - first;
-      const index_t last = first + (left < terms_per_accumulator ? left : terms_per_accumulator);
-      __m512 part[columns];
-      for (int v = 0; v < columns; ++v) part[v] = _mm512_setzero_ps();
-      for (index_t j = first; j < last; j += 2) {
-        const float* row = scores + j * tile.stride;
-#pragma GCC unroll 4
-        for (int v = 0; v < columns; ++v) {
-          const __m512 one = power_of_2(_mm512_fmsub_ps(load(row, v), binary_scale, shift[v]));
-          __m512 two = _mm512_setzero_ps();
-          if (j + 1 < last) {
-            two = power_of_2(_mm512_fmsub_ps(load(row + tile.stride, v), binary_scale, shift[v]));
-          }
-          _mm512_mask_storeu_epi32(dst + j / 2 * dst_stride + i + v * lanes, exist,
-                                   interleaved(narrow(one, two)));
-          part[v] = _mm512_add_ps(part[v], _mm512_add_ps(one, two));
-        }
-      }
-      for (int v = 0; v < columns; ++v) total[v] = _mm512_add_ps(total[v], part[v]);
-    }
-    for (int v = 0; v < columns; ++v) store(row_sum + i, v, total[v]);
-  }
-  static IOATTN_KERNEL void softmax_update(const ScoreTile<float>& tile, float scale,
-                                           float* row_max, float* row_sum, float* rescale,
-                                           bf16x2* dst, index_t dst_stride) {
-    const ScoreTile<float> x = tile;
-    index_t i = 0;
-    for (; i + 4 * lanes <= x.queries; i += 4 * lanes)
-      update<4>(x, scale, row_max, row_sum, rescale, dst, dst_stride, i, first_of_16(lanes));
-    for (; i < x.queries; i += lanes)
-      update<1>(x, scale, row_max, row_sum, rescale, dst, dst_stride, i,
-                first_of_16(x.queries - i));
   }
 
   static IOATTN_KERNEL float fma_loop(index_t iterations) {
@@ -291,6 +209,7 @@ struct X86Bf16Pairs {
       round,
       gradient,
       softmax_update,
+      softmax_rows,
       fma_loop,
       index_t(max_rows) * nr * 2};
 };

@@ -5,14 +5,18 @@
 #error "compile this file with the flags in lib/kernels/CMakeLists.txt"
 #endif
 
-#include "kernels/generic/tile_product.hpp"
+#include "kernels/generic/tile_weights.hpp"
 #include "kernels/generic/x86_bf16_pairs.hpp"
 #include "kernels/generic/x86_tiles.hpp"
 #include "kernels/isa/tables.hpp"
 
 namespace ioattn::kernels {
 
+namespace {
+using Pairs = X86Bf16Pairs<avx512_rows>;
+}
+
 const PairKernels avx512_amx_pairs =
-    TileProduct<X86Tiles, XsimdVector<float>, Bf16Terms>::table(X86Bf16Pairs<avx512_rows>::table);
+    TileWeights<X86Tiles, XsimdVector<float>, Bf16Terms, Pairs>::table(Pairs::table);
 
 }  // namespace ioattn::kernels

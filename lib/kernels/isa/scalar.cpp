@@ -2,7 +2,7 @@
 #include "kernels/generic/emulated_tiles.hpp"
 #include "kernels/generic/scalar_vector.hpp"
 #include "kernels/generic/tile_kernels.hpp"
-#include "kernels/generic/tile_product.hpp"
+#include "kernels/generic/tile_weights.hpp"
 #include "kernels/isa/tables.hpp"
 
 namespace ioattn::kernels {
@@ -13,12 +13,15 @@ constexpr PairKernels pairs = EmulatedPairs<4, 4>::table;
 constexpr KernelTable<float> of_bf16 = f32.with_pairs({Isa::emulated_bf16, 4, 4}, &pairs);
 
 // As many columns as two tiles.
-using Tiles = TileProduct<EmulatedTiles, ScalarVector<float>, EmulatedTerms>;
+constexpr int wide = 2 * EmulatedTiles::side;
+using WidePairs = EmulatedPairs<4, wide>;
 constexpr KernelTable<float> wide_f32 =
-    TileKernels<ScalarVector<float>, 4, Tiles::nr>::table(Isa::scalar);
-constexpr PairKernels pairs_of_tiles = Tiles::table(EmulatedPairs<4, Tiles::nr>::table);
+    TileKernels<ScalarVector<float>, 4, wide>::table(Isa::scalar);
+constexpr PairKernels pairs_of_tiles =
+    TileWeights<EmulatedTiles, ScalarVector<float>, EmulatedTerms, WidePairs>::table(
+        WidePairs::table);
 constexpr KernelTable<float> of_tiles =
-    wide_f32.with_pairs({Isa::emulated_amx, 4, Tiles::nr}, &pairs_of_tiles);
+    wide_f32.with_pairs({Isa::emulated_amx, 4, wide}, &pairs_of_tiles);
 }  // namespace
 
 const Kernels scalar_kernels = {Isa::scalar, &f32, &f64, &f32};

@@ -1,0 +1,93 @@
+#pragma once
+
+#include "kernels/generic/tile_product.hpp"
+
+// Softmax weights straight from the tiles that make the scores. See scalar_vector.hpp about the
+// anonymous namespace.
+namespace ioattn::kernels {
+namespace {
+
+// Scores of 32 queries and 32 keys become weights in L1, while the tiles make the next ones: that
+// is possible as long as no row's maximum, which all of its weights refer to, has to grow. `Pairs`
+// makes weights of a row: X86Bf16Pairs or EmulatedPairs.
+template <class Tiles, class V, class Terms, class Pairs>
+struct TileWeights : TileProduct<Tiles, V, Terms> {
+  static constexpr PairKernels table(PairKernels pairs) {
+    pairs = Base::table(pairs);
+    pairs.weights = weights;
+    return pairs;
+  }
+
+ private:
+  using Base = TileProduct<Tiles, V, Terms>;
+  using Base::nr;
+  using Base::side;
+  using typename Base::Product;
+  using typename Base::Scratch;
+  using typename Base::Strip;
+
+  // Of a strip of queries.
+  struct alignas(64) Rows {
+    float shift[nr];
+    float part[nr * Pairs::lanes];  // of the sum of weights
+  };
+
+  // Scores [rows][nr] that wait to become weights.
+  struct Pending {
+    Rows* of;
+    float binary_scale;
+    index_t stride;
+    float* sums = nullptr;
+    index_t row = 0, rows = 0, columns = 0;
+    bf16x2* to = nullptr;
+
+    IOATTN_INLINE void finish(index_t some) {
+      const index_t end = row + (rows < some ? rows : some);
+      for (; row < end; ++row, --rows, to += stride)
+        Pairs::weigh(sums + row * nr, columns, binary_scale, of->shift[row],
+                     of->part + row * Pairs::lanes, to);
+    }
+    IOATTN_INLINE void finish() { finish(rows); }
+  };
+
+  // While the tiles make one panel of scores, those before the last become weights: what a tile has
+  // just stored is long in coming.
+  template <int row_tiles>
+  static IOATTN_INLINE bool weigh_strip(const Product& p, const PairWeights& weights, Strip* strip,
+                                        Scratch* scratch) {
+    Rows rows;
+    for (index_t i = 0; i < strip->rows; ++i) rows.shift[i] = Pairs::binary(weights.row_max[i]);
+    for (float& part : rows.part) part = 0;
+    Pending waiting = {&rows, Pairs::binary(weights.scale), weights.dst_stride};
+    Pending stored = waiting;
+    for (index_t col = 0; col < p.cols; col += nr) {
+      if (col > 0 && p.depth > Base::most_terms) *strip = Base::strip_of(p, 0, 0, scratch->a);
+      Base::template begin<row_tiles>(nullptr, 0);
+      Base::template add_all_terms<row_tiles>(p, 0, p.b + col / nr * p.b_panel, strip, scratch,
+                                              &waiting);
+      waiting.finish();
+      waiting = stored;
+      stored.sums = col / nr % 2 == 0 ? scratch->sums : scratch->edge;
+      Base::template end<row_tiles>(stored.sums, nr);
+      stored.rows = strip->rows;
+      stored.columns = p.cols - col < nr ? p.cols - col : nr;
+      stored.to = weights.dst + col / 2;
+    }
+    waiting.finish();
+    stored.finish();
+    return Pairs::add_parts(rows.part, strip->rows, weights.row_sum);
+  }
+
+  static IOATTN_KERNEL bool weights(const Product& product, const PairWeights& weights) {
+    const Product p = product;
+    for (index_t i = 0; i < p.rows; ++i)
+      if (!(weights.row_max[i] > -__builtin_inff())) return false;  // has seen nothing yet
+    Scratch scratch;
+    Strip strip = Base::strip_of(p, 0, 0, scratch.a);
+    return strip.rows > side ? weigh_strip<2>(p, weights, &strip, &scratch)
+                             : weigh_strip<1>(p, weights, &strip, &scratch);
+  }
+};
+
+}  // namespace
+}  // namespace ioattn::kernels

@@ -1,0 +1,248 @@
+#pragma once
+
+#include <immintrin.h>
+
+#include "kernels/generic/inlining.hpp"
+#include "kernels/generic/xsimd_transpose.hpp"
+#include "kernels/kernel_table.hpp"
+
+// The online softmax whose weights are rounded to bf16, by AVX-512 and AVX512-BF16. See
+// scalar_vector.hpp about the anonymous namespace.
+namespace ioattn::kernels {
+namespace {
+
+// 2^t = 2^floor(t) 2^r, 0 <= r < 1, within 2e-7; 0 below 2^-126, which would be slow. What is made
+// of it has 8 bits, or is a sum of such.
+IOATTN_INLINE __m512 power_of_2(__m512 t) {
+  const __m512 r = _mm512_reduce_ps(t, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+  __m512 p = _mm512_set1_ps(1.86713028e-3f);
+  for (const float c : {9.01702978e-3f, 5.57999127e-2f, 2.40164444e-1f, 6.93151295e-1f, 1.f})
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(c));
+  // NaN is not less.
+  const __mmask16 is_normal = _mm512_cmp_ps_mask(t, _mm512_set1_ps(-126), _CMP_NLT_UQ);
+  return _mm512_maskz_scalef_ps(is_normal, p, t);
+}
+inline constexpr float log2_of_e = 1.44269504f;
+
+struct X86Bf16Softmax {
+  static constexpr index_t lanes = 16;
+
+  // The lower `count` of 32 bits, none if it is negative.
+  static IOATTN_INLINE __mmask32 first_of_32(index_t count) {
+    return count >= 32 ? ~__mmask32(0) : count <= 0 ? 0 : (__mmask32(1) << count) - 1;
+  }
+  static IOATTN_INLINE __mmask16 first_of_16(index_t count) {
+    return static_cast<__mmask16>(first_of_32(count));
+  }
+  // {low, high} of pairs, from what cvtne2ps_pbh and loads leave in halves of a vector.
+  static IOATTN_INLINE __m512i interleaved(__m512i halves) {
+    const __m512i order =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return _mm512_permutexvar_epi16(order, halves);
+  }
+  static IOATTN_INLINE __m512i narrow(__m512 low, __m512 high) {
+    return (__m512i)_mm512_cvtne2ps_pbh(high, low);
+  }
+
+  // exp(before - after), exactly 1 where the maximum stays: rows take no notice of keys that a mask
+  // hides.
+  static IOATTN_INLINE __m512 rescaling(__m512 before, __m512 after, __mmask16 has_seen) {
+    const __m512 exponent = _mm512_mul_ps(_mm512_sub_ps(before, after), _mm512_set1_ps(log2_of_e));
+    return _mm512_maskz_mov_ps(has_seen, power_of_2(exponent));
+  }
+
+  // Queries [i, i + 16 columns): sums run down the keys, so several columns hide their latency.
+  template <int columns>
+  static IOATTN_INLINE void update(const ScoreTile<float>& tile, float scale, float* row_max,
+                                   float* row_sum, float* rescale, bf16x2* dst, index_t dst_stride,
+                                   index_t i, __mmask16 exist) {
+    const __m512 least = _mm512_set1_ps(-__builtin_inff());
+    const __m512 binary_scale = _mm512_set1_ps(scale * log2_of_e);
+    const auto load = [&](const float* p, int v) {
+      return _mm512_maskz_loadu_ps(exist, p + v * lanes);
+    };
+    const auto store = [&](float* p, int v, __m512 x) {
+      _mm512_mask_storeu_ps(p + v * lanes, exist, x);
+    };
+    __m512 largest[columns], shift[columns], total[columns];
+    const float* scores = tile.data + i;
+    for (int v = 0; v < columns; ++v) largest[v] = least;
+    for (index_t j = 0; j < tile.keys; ++j)
+#pragma GCC unroll 4
+      for (int v = 0; v < columns; ++v)
+        largest[v] = _mm512_max_ps(largest[v], load(scores + j * tile.stride, v));
+    for (int v = 0; v < columns; ++v) {
+      const __m512 before = load(row_max + i, v);
+      const __m512 after = _mm512_max_ps(before, _mm512_mul_ps(largest[v], _mm512_set1_ps(scale)));
+      // Rows that have seen only -inf: shifted by 0, so that exp(-inf - shift) is 0 and not NaN.
+      const __mmask16 has_seen = _mm512_cmp_ps_mask(least, after, _CMP_LT_OQ);
+      shift[v] = _mm512_maskz_mul_ps(has_seen, after, _mm512_set1_ps(log2_of_e));
+      const __m512 factor = rescaling(before, after, has_seen);
+      total[v] = _mm512_mul_ps(load(row_sum + i, v), factor);
+      store(row_max + i, v, after);
+      if (rescale != nullptr) store(rescale + i, v, factor);
+    }
+    for (index_t first = 0; first < tile.keys; first += terms_per_accumulator) {
+      const index_t left = tile.keys - first;
+      const index_t last = first + (left < terms_per_accumulator ? left : terms_per_accumulator);
+      __m512 part[columns];
+      for (int v = 0; v < columns; ++v) part[v] = _mm512_setzero_ps();
+      for (index_t j = first; j < last; j += 2) {
+        const float* row = scores + j * tile.stride;
+#pragma GCC unroll 4
+        for (int v = 0; v < columns; ++v) {
+          const __m512 one = power_of_2(_mm512_fmsub_ps(load(row, v), binary_scale, shift[v]));
+          __m512 two = _mm512_setzero_ps();
+          if (j + 1 < last) {
+            two = power_of_2(_mm512_fmsub_ps(load(row + tile.stride, v), binary_scale, shift[v]));
+          }
+          _mm512_mask_storeu_epi32(dst + j / 2 * dst_stride + i + v * lanes, exist,
+                                   interleaved(narrow(one, two)));
+          part[v] = _mm512_add_ps(part[v], _mm512_add_ps(one, two));
+        }
+      }
+      for (int v = 0; v < columns; ++v) total[v] = _mm512_add_ps(total[v], part[v]);
+    }
+    for (int v = 0; v < columns; ++v) store(row_sum + i, v, total[v]);
+  }
+  static IOATTN_KERNEL void softmax_update(const ScoreTile<float>& tile, float scale,
+                                           float* row_max, float* row_sum, float* rescale,
+                                           bf16x2* dst, index_t dst_stride) {
+    const ScoreTile<float> x = tile;
+    index_t i = 0;
+    for (; i + 4 * lanes <= x.queries; i += 4 * lanes)
+      update<4>(x, scale, row_max, row_sum, rescale, dst, dst_stride, i, first_of_16(lanes));
+    for (; i < x.queries; i += lanes)
+      update<1>(x, scale, row_max, row_sum, rescale, dst, dst_stride, i,
+                first_of_16(x.queries - i));
+  }
+
+  // The lanes of each vector reduced to one: vector i to lane i.
+  template <class Reduce>
+  static IOATTN_INLINE __m512 reduced(__m512 (&x)[lanes], const Reduce& reduce) {
+    transpose(x);
+#pragma GCC unroll 4
+    for (index_t width = lanes / 2; width > 0; width /= 2)
+#pragma GCC unroll 8
+      for (index_t k = 0; k < width; ++k) x[k] = reduce(x[k], x[k + width]);
+    return x[0];
+  }
+
+  // Whether a weight, 2^exponent, would be too large.
+  static IOATTN_INLINE __mmask16 exceeds(__m512 exponent) {
+    return _mm512_cmp_ps_mask(exponent, _mm512_set1_ps(8), _CMP_GT_OQ);
+  }
+  // Weights of 32 scores, or of some, added to the parts of their sum.
+  static IOATTN_INLINE void weigh_whole(const float* scores, __m512 binary_scale, __m512 shift,
+                                        __m512* part, bf16x2* to) {
+    const __m512 x = power_of_2(_mm512_fmsub_ps(_mm512_loadu_ps(scores), binary_scale, shift));
+    const __m512 y =
+        power_of_2(_mm512_fmsub_ps(_mm512_loadu_ps(scores + lanes), binary_scale, shift));
+    *part = _mm512_add_ps(*part, _mm512_add_ps(x, y));
+    _mm512_storeu_si512(to, narrow(x, y));
+  }
+  static IOATTN_INLINE void weigh_some(const float* scores, index_t count, __m512 binary_scale,
+                                       __m512 shift, __m512* part, bf16x2* to) {
+    const auto weight = [&](__mmask16 exist, const float* first) {
+      const __m512 score = _mm512_maskz_loadu_ps(exist, first);
+      return _mm512_maskz_mov_ps(exist, power_of_2(_mm512_fmsub_ps(score, binary_scale, shift)));
+    };
+    const __m512 x = weight(first_of_16(count), scores);
+    const __m512 y = weight(first_of_16(count - lanes), scores + lanes);
+    *part = _mm512_add_ps(*part, _mm512_add_ps(x, y));
+    _mm512_mask_storeu_epi32(to, first_of_16((count + 1) / 2), narrow(x, y));
+  }
+
+  // What TileWeights makes of a row.
+  static IOATTN_INLINE float binary(float x) { return x * log2_of_e; }
+  static IOATTN_INLINE void weigh(const float* scores, index_t count, float binary_scale,
+                                  float shift, float* part, bf16x2* to) {
+    const __m512 scale = _mm512_set1_ps(binary_scale), shifts = _mm512_set1_ps(shift);
+    __m512 sum = _mm512_load_ps(part);
+    if (count == 2 * lanes) {
+      weigh_whole(scores, scale, shifts, &sum, to);
+    } else {
+      weigh_some(scores, count, scale, shifts, &sum, to);
+    }
+    _mm512_store_ps(part, sum);
+  }
+  // False, and nothing is added, if a weight may be too large: none is if no part is.
+  static IOATTN_INLINE bool add_parts(const float* parts, index_t rows, float* row_sum) {
+    __mmask16 small = 0xffff;
+    for (index_t i = 0; i < rows; ++i)
+      small &=
+          _mm512_cmp_ps_mask(_mm512_load_ps(parts + i * lanes), _mm512_set1_ps(256), _CMP_LT_OQ);
+    if (small != 0xffff) return false;
+    for (index_t i = 0; i < rows; i += lanes) {
+      __m512 of_row[lanes];
+#pragma GCC unroll 16
+      for (index_t k = 0; k < lanes; ++k) of_row[k] = _mm512_load_ps(parts + (i + k) * lanes);
+      const __m512 total = reduced(of_row, [](__m512 x, __m512 y) { return _mm512_add_ps(x, y); });
+      const __mmask16 exist = first_of_16(rows - i);
+      const __m512 sum = _mm512_add_ps(_mm512_maskz_loadu_ps(exist, row_sum + i), total);
+      _mm512_mask_storeu_ps(row_sum + i, exist, sum);
+    }
+    return true;
+  }
+
+  // Queries [i, i + rows), at most 16, their scores in rows.
+  static IOATTN_INLINE void update_rows(const ScoreTile<float>& tile, float scale, float* row_max,
+                                        float* row_sum, float* rescale, bf16x2* dst,
+                                        index_t dst_stride, index_t i, index_t rows) {
+    const __m512 least = _mm512_set1_ps(-__builtin_inff());
+    const __m512 binary_scale = _mm512_set1_ps(scale * log2_of_e);
+    const index_t whole = tile.keys / (2 * lanes) * 2 * lanes, left = tile.keys - whole;
+    const __mmask16 first_left = first_of_16(left), second_left = first_of_16(left - lanes);
+    const __mmask16 exist = first_of_16(rows);
+    const __m512 log2 = _mm512_set1_ps(log2_of_e);
+    __m512 of_row[lanes];
+    for (auto& each : of_row) each = least;
+    for (index_t k = 0; k < rows; ++k) {
+      const float* row = tile.data + (i + k) * tile.stride;
+      __m512 one = _mm512_mask_loadu_ps(least, first_left, row + whole);
+      __m512 two = _mm512_mask_loadu_ps(least, second_left, row + whole + lanes);
+      for (index_t j = 0; j < whole; j += 2 * lanes) {
+        one = _mm512_max_ps(one, _mm512_loadu_ps(row + j));
+        two = _mm512_max_ps(two, _mm512_loadu_ps(row + j + lanes));
+      }
+      of_row[k] = _mm512_max_ps(one, two);
+    }
+    const __m512 largest = reduced(of_row, [](__m512 x, __m512 y) { return _mm512_max_ps(x, y); });
+    const __m512 before = _mm512_maskz_loadu_ps(exist, row_max + i);
+    const __mmask16 grows =
+        exceeds(_mm512_fmsub_ps(largest, binary_scale, _mm512_mul_ps(before, log2)));
+    const __m512 after = _mm512_mask_mul_ps(before, grows, largest, _mm512_set1_ps(scale));
+    // As in update().
+    const __mmask16 has_seen = _mm512_cmp_ps_mask(least, after, _CMP_LT_OQ);
+    alignas(64) float shifts[lanes];
+    _mm512_store_ps(shifts, _mm512_maskz_mul_ps(has_seen, after, log2));
+    const __m512 factor = rescaling(before, after, has_seen);
+    _mm512_mask_storeu_ps(row_max + i, exist, after);
+    if (rescale != nullptr) _mm512_mask_storeu_ps(rescale + i, exist, factor);
+
+    for (auto& each : of_row) each = _mm512_setzero_ps();
+    for (index_t k = 0; k < rows; ++k) {
+      const float* row = tile.data + (i + k) * tile.stride;
+      bf16x2* to = dst + (i + k) * dst_stride;
+      const __m512 shift = _mm512_set1_ps(shifts[k]);
+      for (index_t j = 0; j < whole; j += 2 * lanes)
+        weigh_whole(row + j, binary_scale, shift, &of_row[k], to + j / 2);
+      if (left > 0) weigh_some(row + whole, left, binary_scale, shift, &of_row[k], to + whole / 2);
+    }
+    const __m512 total = reduced(of_row, [](__m512 x, __m512 y) { return _mm512_add_ps(x, y); });
+    const __m512 sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(exist, row_sum + i), factor, total);
+    _mm512_mask_storeu_ps(row_sum + i, exist, sum);
+  }
+  static IOATTN_KERNEL void softmax_rows(const ScoreTile<float>& tile, float scale, float* row_max,
+                                         float* row_sum, float* rescale, bf16x2* dst,
+                                         index_t dst_stride) {
+    const ScoreTile<float> x = tile;
+    for (index_t i = 0; i < x.queries; i += lanes)
+      update_rows(x, scale, row_max, row_sum, rescale, dst, dst_stride, i,
+                  x.queries - i < lanes ? x.queries - i : lanes);
+  }
+};
+
+}  // namespace
+}  // namespace ioattn::kernels

@@ -1,0 +1,207 @@
+// The online softmax of rows of scores by pairs, and weights straight from the tiles that make the
+// scores: the same bits.
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "base/half.hpp"
+#include "kernels/pair_implementations.hpp"
+
+namespace ioattn_test {
+namespace {
+
+using namespace ioattn;
+using kernels::bf16x2;
+using kernels::PairWeights;
+using Pairs = kernels::Product<float, bf16x2>;
+
+class PairRowsTest : public PairImplementationTest {
+ protected:
+  index_t uniform(index_t low, index_t high) {
+    return std::uniform_int_distribution<index_t>(low, high)(random_);
+  }
+  float normal(float deviation) { return std::normal_distribution<float>(0, deviation)(random_); }
+  bf16x2 random_pair(float deviation) {
+    const auto half = [&] { return std::uint32_t{from_float<bf16>(normal(deviation)).bits}; };
+    return {half() | half() << 16};
+  }
+
+  std::mt19937 random_{5};
+};
+class TileWeightsTest : public PairRowsTest {};
+
+constexpr std::uint32_t untouched = 7;
+
+float weight_of(const std::vector<bf16x2>& weights, index_t stride, index_t i, index_t j) {
+  const std::uint32_t pair = weights[std::size_t(i * stride + j / 2)].bits;
+  return to_float(bf16{std::uint16_t(j % 2 == 0 ? pair : pair >> 16)});
+}
+
+// Against doubles, relative to the maxima that it reports. Row 0 sees -inf alone.
+TEST_P(PairRowsTest, SoftmaxOfRowsScalesAndRounds) {
+  int kept = 0, grown = 0;
+  for (int trial = 0; trial < 200 && !HasFailure(); ++trial) {
+    const index_t keys = uniform(1, trial % 20 == 0 ? 600 : 90), queries = uniform(1, 40);
+    const index_t stride = keys + uniform(0, 3), dst_stride = ceil_div(keys, 2) + uniform(0, 3);
+    const float scale = 0.3f;
+    std::vector<float> tile(std::size_t(queries * stride));
+    std::vector<float> row_max(std::size_t(queries), -INFINITY), row_sum(row_max.size(), 0.f),
+        rescale(row_max.size(), 7.f);
+    std::vector<bf16x2> weights(std::size_t(queries * dst_stride));
+    std::vector<double> exact_sum(row_max.size(), 0.);
+    for (int part = 0; part < 3; ++part) {
+      const float level = trial % 3 == 0 ? 60.f * float(part) : 0.f;
+      for (float& x : tile) x = normal(5) + level;
+      for (index_t j = 0; j < keys; ++j) tile[std::size_t(j)] = -INFINITY;
+      for (bf16x2& pair : weights) pair = {untouched};
+      const std::vector<float> before = row_max;
+      pairs().softmax_rows({tile.data(), stride, keys, queries}, scale, row_max.data(),
+                           row_sum.data(), rescale.data(), weights.data(), dst_stride);
+      for (index_t i = 0; i < queries; ++i) {
+        const auto at = std::size_t(i);
+        const auto score = [&](index_t j) {
+          return double(scale) * double(tile[std::size_t(i * stride + j)]);
+        };
+        double largest = -HUGE_VAL;
+        for (index_t j = 0; j < keys; ++j) largest = std::max(largest, score(j));
+        if (largest > double(before[at]) + std::log(256.) + 1e-4) {
+          ASSERT_NEAR(double(row_max[at]), largest, 1e-6 * std::fabs(largest));
+          ++grown;
+        } else if (largest < double(before[at]) + std::log(256.) - 1e-4) {
+          ASSERT_EQ(row_max[at], before[at]);
+          ++kept;
+        }
+        const double shift = std::isinf(row_max[at]) ? 0 : double(row_max[at]);
+        const double factor = std::exp(double(before[at]) - shift);
+        ASSERT_NEAR(double(rescale[at]), factor, 2e-6 * factor);
+        if (i > 0 && row_max[at] == before[at]) {
+          ASSERT_EQ(rescale[at], 1);
+        }
+        exact_sum[at] *= factor;
+        for (index_t j = 0; j < keys; ++j) {
+          const double expected = std::exp(score(j) - shift);
+          const double out = double(weight_of(weights, dst_stride, i, j));
+          ASSERT_NEAR(out, expected, 1.001 / 256 * expected + 1e-37) << i << " " << j;
+          exact_sum[at] += expected;
+        }
+        if (keys % 2 != 0) {
+          ASSERT_EQ(weight_of(weights, dst_stride, i, keys), 0);
+        }
+        for (index_t k = ceil_div(keys, 2); k < dst_stride; ++k)
+          ASSERT_EQ(weights[std::size_t(i * dst_stride + k)].bits, untouched);
+        ASSERT_NEAR(double(row_sum[at]), exact_sum[at], 3e-6 * exact_sum[at]);
+      }
+      ASSERT_EQ(row_max[0], -INFINITY);
+    }
+    tile[0] = NAN;
+    pairs().softmax_rows({tile.data(), stride, keys, queries}, scale, row_max.data(),
+                         row_sum.data(), nullptr, weights.data(), dst_stride);
+    EXPECT_TRUE(std::isnan(row_sum[0]));
+    if (queries > 1) {
+      EXPECT_FALSE(std::isnan(row_sum[1]));
+    }
+  }
+  EXPECT_GT(kept, 1000);
+  EXPECT_GT(grown, 1000);
+}
+
+// What softmax_rows makes of the product.
+TEST_P(TileWeightsTest, AreThoseOfTheProduct) {
+  ASSERT_NE(pairs().weights, nullptr);
+  int made = 0, refused = 0;
+  for (int trial = 0; trial < 60 && !HasFailure(); ++trial) {
+    const index_t rows = uniform(1, 32), keys = uniform(1, 150), depth = uniform(1, 80);
+    const index_t stride = round_up(keys, nr()), dst_stride = ceil_div(keys, 2) + 3;
+    const index_t panels = ceil_div(keys, nr());
+    std::vector<bf16x2> a(std::size_t(rows * depth)), b(std::size_t(panels * depth * nr()));
+    for (bf16x2& pair : a) pair = random_pair(1);
+    std::vector<float> tile(std::size_t(rows * stride));
+    Pairs p;
+    p.rows = rows;
+    p.cols = keys;
+    p.depth = depth;
+    p.a = a.data();
+    p.a_row = depth;
+    p.a_depth = 1;
+    p.b = b.data();
+    p.b_panel = depth * nr();
+    p.b_row = nr();
+    p.c = tile.data();
+    p.c_panel = nr();
+    p.c_row = stride;
+    p.padded = true;
+    struct State {
+      std::vector<float> max, sum;
+      std::vector<bf16x2> weights;
+    };
+    State state = {std::vector<float>(std::size_t(rows), -INFINITY),
+                   std::vector<float>(std::size_t(rows), 0.f),
+                   std::vector<bf16x2>(std::size_t(rows * dst_stride), {untouched})};
+    const float scale = 0.2f;
+    for (int part = 0; part < 4; ++part) {
+      const bool is_large = uniform(0, 3) == 0;
+      for (bf16x2& pair : b) pair = random_pair(is_large ? 9 : 1);
+      State straight = state;
+      std::vector<float> rescale(std::size_t(rows), 7.f);
+      pairs().product(p);
+      pairs().softmax_rows({tile.data(), stride, keys, rows}, scale, state.max.data(),
+                           state.sum.data(), rescale.data(), state.weights.data(), dst_stride);
+      const State before = straight;
+      const std::vector<float> scores = tile;
+      const bool done = pairs().weights(p, {scale, straight.max.data(), straight.sum.data(),
+                                            straight.weights.data(), dst_stride});
+      EXPECT_EQ(0, std::memcmp(scores.data(), tile.data(), tile.size() * sizeof(float)));
+      EXPECT_EQ(before.max, straight.max);
+      const bool grows = before.max != state.max;
+      if (grows) {
+        EXPECT_FALSE(done);
+      }
+      if (done) {
+        ++made;
+        EXPECT_EQ(state.sum, straight.sum);
+        for (std::size_t k = 0; k < state.weights.size(); ++k)
+          ASSERT_EQ(state.weights[k].bits, straight.weights[k].bits) << k;
+      } else {
+        refused += part > 0;
+        EXPECT_EQ(before.sum, straight.sum);
+        for (index_t i = 0; i < rows; ++i)
+          for (index_t k = ceil_div(keys, 2); k < dst_stride; ++k)
+            ASSERT_EQ(straight.weights[std::size_t(i * dst_stride + k)].bits, untouched);
+      }
+      if (part > 0 && !grows && !is_large && keys < 40) {
+        EXPECT_TRUE(done);  // or it would be of no use
+      }
+    }
+  }
+  EXPECT_GT(made, 40);
+  EXPECT_GT(refused, 10);
+}
+
+TEST_P(TileWeightsTest, RefuseWhatIsNoNumber) {
+  const bf16x2 one = {0x3f803f80};
+  std::vector<bf16x2> a(16, one), b(std::size_t(16 * nr()), one), weights(16);
+  b[3] = {0x7fc03f80};
+  float row_max = 0, row_sum = 1;
+  Pairs p;
+  p.rows = 1;
+  p.cols = nr();
+  p.depth = 16;
+  p.a = a.data();
+  p.a_row = 16;
+  p.a_depth = 1;
+  p.b = b.data();
+  p.b_panel = 16 * nr();
+  p.b_row = nr();
+  EXPECT_FALSE(pairs().weights(p, {0.01f, &row_max, &row_sum, weights.data(), 16}));
+  EXPECT_EQ(row_sum, 1);
+  b[3] = one;
+  EXPECT_TRUE(pairs().weights(p, {0.01f, &row_max, &row_sum, weights.data(), 16}));
+  EXPECT_NEAR(double(row_sum), 1 + double(nr()) * std::exp(0.32), 1e-3);
+}
+
+IOATTN_FOR_EACH_PAIR_IMPLEMENTATION(PairRowsTest, pair_implementations());
+IOATTN_FOR_EACH_PAIR_IMPLEMENTATION(TileWeightsTest, tile_implementations());
+
+}  // namespace
+}  // namespace ioattn_test
