@@ -1,6 +1,18 @@
 #include "api/price.hpp"
 
+#include "plan/pair_speed.hpp"
+
 namespace ioattn::api {
+namespace {
+
+// Estimates count multiply-adds of pairs by vectors, whoever makes them.
+double vector_adds_per_tile_add(const std::string& isa_name) {
+  Isa isa{};
+  if (!parse_isa(isa_name.c_str(), &isa)) return 1;
+  return plan::word_speed(isa) / plan::product_speed(isa);
+}
+
+}  // namespace
 
 KnownPrice price_from(const wisdom::Wisdom& wisdom, const wisdom::Environment& environment,
                       DType dtype) {
@@ -13,8 +25,9 @@ KnownPrice price_from(const wisdom::Wisdom& wisdom, const wisdom::Environment& e
   }
   known.wisdom = check(*rates);
   if (known.wisdom.is_ok()) {
-    known.price = plan::measured_price(rates->word_seconds * rates->multiply_adds,
-                                       rates->inner_word_seconds * rates->multiply_adds);
+    const double multiply_adds = rates->multiply_adds * vector_adds_per_tile_add(environment.isa);
+    known.price = plan::measured_price(rates->word_seconds * multiply_adds,
+                                       rates->inner_word_seconds * multiply_adds);
   }
   return known;
 }

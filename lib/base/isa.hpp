@@ -25,6 +25,10 @@ constexpr bool is_emulated(Isa isa) {
 constexpr bool multiplies_pairs(Isa isa) {
   return isa == Isa::avx512_bf16 || isa == Isa::avx512_amx || is_emulated(isa);
 }
+// By tiles of them.
+constexpr bool multiplies_tiles(Isa isa) {
+  return isa == Isa::avx512_amx || isa == Isa::emulated_amx;
+}
 const char* name_of(Isa isa);
 bool parse_isa(const char* name, Isa* isa);
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "plan/block_search.hpp"
+#include "plan/pair_speed.hpp"
 #include "plan/product_blocks.hpp"
 #include "theory/block_costs.hpp"
 #include "theory/sdpa_half_cost.hpp"
@@ -13,10 +14,6 @@ namespace {
 
 // The kernels' sums have blocks of fewer terms: a longer depth is no faster.
 constexpr index_t longest_w = 256;
-// Multiply-adds that take as long as one word of a stream into its panel, transposed or not: every
-// word that is read takes that way.
-constexpr double fma_per_packed_word = 8;
-
 Blocks blocks_of(KeyPassKind kind, index_t c, index_t rho, index_t w) {
   Blocks blocks;
   blocks.form = Form::h;
@@ -33,12 +30,6 @@ index_t round_up_to_power(index_t n) {
   return power;
 }
 
-// Of sums whose terms may be paired: twice as many pass in the same time.
-index_t words_of(index_t terms, const TileShape& tile) {
-  return multiplies_pairs(tile.isa) ? ceil_div(terms, 2) : terms;
-}
-double speed(const TileShape& tile) { return multiplies_pairs(tile.isa) ? 2 : 1; }
-
 // Where words decide, a quarter of the side of a square of M words. Narrower blocks leave a little
 // more to the tiles, but rows that lie a power of two apart meet in few of a cache's sets, the
 // fewer the narrower: at n = 1024, d = 512 blocks of a line miss an L2 of 16 ways half as often
@@ -47,6 +38,15 @@ index_t least_width(index_t M) {
   index_t w = 1;
   while (64 * w * w <= M) w *= 2;
   return w;
+}
+
+// Sides of a score tile whose products are by tiles of AMX: strips and panels of so many terms, 16
+// KiB each, share L1.
+constexpr index_t longest_side_of_tiles = 256;
+// And a memory of which such scores, f, q and a rounded one, take half: they are read so fast that
+// more of them, to stream past less often, would cost more than that.
+index_t half_for_scores(const LayerShape& shape, const Blocks& blocks) {
+  return 5 * std::min(blocks.c, shape.m) * std::min(blocks.rho, shape.n);
 }
 
 double product(index_t x, index_t y) { return static_cast<double>(x) * static_cast<double>(y); }
@@ -68,17 +68,17 @@ double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
   const index_t over_queries = (kind.of_keys() ? d : 0) + (kind.of_values() ? e : 0);
   const index_t over_keys = kind.queries ? d : 0;
   const theory::IoCost cost = theory::tile_fused(shape, blocks, kind);
-  const auto efficient = [&](index_t depth) { return efficiency(words_of(depth, tile)); };
-  const double time =
+  const auto efficient = [&](index_t depth) { return word_efficiency(tile.isa, depth); };
+  const double words =
       memory.price.per_word * static_cast<double>(cost.words()) +
       fma_per_packed_word * static_cast<double>(cost.reads) +
-      memory.price.per_inner_word * inner_words_of_tiles(shape, blocks, kind, memory, tile) +
-      product(shape.n, shape.m) *
-          (static_cast<double>(scored) * wasted_lanes(c, tile) / efficient(w) +
-           (static_cast<double>(over_keys) / efficient(c) +
-            static_cast<double>(over_queries) / efficient(rho)) *
-               wasted_lanes(w, tile));
-  return time / speed(tile);
+      memory.price.per_inner_word * inner_words_of_tiles(shape, blocks, kind, memory, tile);
+  const double products = product(shape.n, shape.m) *
+                          (static_cast<double>(scored) * wasted_lanes(c, tile) / efficient(w) +
+                           (static_cast<double>(over_keys) / efficient(c) +
+                            static_cast<double>(over_queries) / efficient(rho)) *
+                               wasted_lanes(w, tile));
+  return words / word_speed(tile.isa) + products / product_speed(tile.isa);
 }
 
 double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
@@ -87,14 +87,15 @@ double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
   const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
   const index_t w = std::min(blocks.w, std::max(d, e));
   const theory::IoCost cost = theory::tile_fused_forward(shape, blocks);
-  const auto efficient = [&](index_t depth) { return efficiency(words_of(depth, tile)); };
-  const double time =
+  const auto efficient = [&](index_t depth) { return word_efficiency(tile.isa, depth); };
+  const double words =
       memory.price.per_word * static_cast<double>(cost.words()) +
       fma_per_packed_word * static_cast<double>(cost.reads) +
-      memory.price.per_inner_word * inner_words_of_tiles(shape, blocks, memory, tile) +
+      memory.price.per_inner_word * inner_words_of_tiles(shape, blocks, memory, tile);
+  const double products =
       product(shape.n, shape.m) * (static_cast<double>(d) * wasted_lanes(rho, tile) / efficient(w) +
                                    static_cast<double>(e) * wasted_lanes(w, tile) / efficient(c));
-  return time / speed(tile);
+  return words / word_speed(tile.isa) + products / product_speed(tile.isa);
 }
 
 namespace {
@@ -129,8 +130,10 @@ Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_bl
       const index_t most = largest(
           longest(within.price), [&](index_t c) { return footprint(with(c, rho, w)) <= within.M; });
       if (most < least_c) return;
-      consider(with(ceil_div(shape.m, ceil_div(shape.m, most)), rho, w));
       const index_t panel = tile.cols;
+      const index_t even = ceil_div(shape.m, ceil_div(shape.m, most));
+      const bool is_whole = multiplies_tiles(tile.isa) && round_up(even, panel) <= most;
+      consider(with(is_whole ? round_up(even, panel) : even, rho, w));
       if (most < shape.m && most > panel) consider(with(round_down(most, panel), rho, w));
       // Of an outer cache fewer may be faster.
       if (!within.is_outer()) return;
@@ -141,7 +144,10 @@ Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_bl
     const index_t longest_words = multiplies_pairs(tile.isa) ? 2 * longest_w : longest_w;
     for (index_t w = longest_words; w >= std::min(least_w, std::max(shape.d, shape.dv)); w /= 2) {
       if (w > 1 && w / 2 >= std::max(shape.d, shape.dv)) continue;
-      for (index_t rho = round_up_to_power(shape.n); rho >= least_rho; rho /= 2) {
+      const index_t longest_rho = multiplies_tiles(tile.isa) && !within.price.of_words()
+                                      ? std::min(shape.n, longest_side_of_tiles)
+                                      : shape.n;
+      for (index_t rho = round_up_to_power(longest_rho); rho >= least_rho; rho /= 2) {
         consider_keys(rho, w);
         if (rho >= 4 && 3 * rho / 4 >= least_rho) consider_keys(3 * rho / 4, w);
       }
@@ -156,13 +162,18 @@ Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_bl
 
 Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMemory& memory,
                          const TileShape& tile) {
+  const bool is_fast_by_tiles = multiplies_tiles(tile.isa) && !memory.price.of_words();
   return search_tiles(
       shape, Lanes::keys, blocks_of(kind, 1, 1, 1),
-      [&](const Price& price) { return longest_key_block(shape.m, kind, price); }, memory, tile,
+      [&](const Price& price) {
+        const index_t most = longest_key_block(shape.m, kind, price);
+        return is_fast_by_tiles ? std::min(most, longest_side_of_tiles) : most;
+      },
+      memory, tile,
       [&](const Blocks& blocks) {
-        return multiplies_pairs(tile.isa)
-                   ? ceil_div(theory::pair_tiles_footprint(shape, blocks, kind, 2), 2)
-                   : theory::tile_fused(shape, blocks, kind).footprint;
+        if (!multiplies_pairs(tile.isa)) return theory::tile_fused(shape, blocks, kind).footprint;
+        const index_t words = ceil_div(theory::pair_tiles_footprint(shape, blocks, kind, 2), 2);
+        return is_fast_by_tiles ? std::max(words, half_for_scores(shape, blocks)) : words;
       },
       [&](const Blocks& blocks, const FastMemory& within) {
         return tile_fused_time(shape, blocks, kind, within, tile);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/blocking_col_stream.hpp"
+#include "plan/blocking_pair_rows.hpp"
 #include "plan/blocking_rows.hpp"
 #include "plan/blocking_tile_fused.hpp"
 #include "theory/sdpa_cost.hpp"
@@ -77,7 +78,9 @@ bool choose_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* pl
   Trial best;
   if (!request.outer_only) best = choose(FastMemory(request.M / words, 0, request.price));
   plan->level = request.level;
-  if (request.outer_M > request.M && !request.price.of_words()) {
+  // Tiles of AMX would wait for an outer cache.
+  if (request.outer_M > request.M && !request.price.of_words() &&
+      !multiplies_tiles(request.tile.isa)) {
     const FastMemory memory = {request.outer_M / words, request.M / words, request.price};
     const Trial outer = choose(memory);
     if (outer.cost > 0 && (best.cost == 0 || weighed(outer.cost, memory) < best.cost)) {
@@ -147,16 +150,17 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* 
   const Variant variant = row_variant(Pass::forward);
   const Status fits = check_memory(request, Pass::forward, least_fast_memory(variant, head));
   if (!fits.is_ok()) return fits;
+  const bool by_pairs = multiplies_pairs(request.tile.isa);
   const auto choose = [&](const FastMemory& memory) {
     Trial best;
     if (request.takes(SdpaForm::rows)) {
-      best.blocks.rows = choose_row_blocks(variant, head, memory, request.tile);
-      add_phase(
-          memory,
-          [&](const FastMemory& in) {
-            return row_pass_time(variant, head, best.blocks.rows, in, request.tile);
-          },
-          &best);
+      best.blocks.rows = by_pairs ? choose_pair_rows(head, memory, request.tile)
+                                  : choose_row_blocks(variant, head, memory, request.tile);
+      const auto time = [&](const FastMemory& in) {
+        return by_pairs ? pair_rows_time(head, best.blocks.rows, in, request.tile)
+                        : row_pass_time(variant, head, best.blocks.rows, in, request.tile);
+      };
+      if (best.blocks.rows.r > 0) add_phase(memory, time, &best);
     }
     if (!request.takes(SdpaForm::tiles)) return best;
     const Blocks tiles = choose_tile_fused_forward(head, memory, request.tile);

@@ -196,19 +196,20 @@ class MaskedPairs {
 
 }  // namespace
 
-void masked_product(const kernels::KernelTable<float>& kernels,
+bool masked_product(const kernels::KernelTable<float>& kernels,
                     const kernels::Product<float, bf16x2>& product, const Mask& mask,
                     const Range& rows, const Range& terms, bf16x2* panels,
                     const MatrixView<const bf16>& stored) {
   if (is_full(mask, interval_of(rows), interval_of(terms))) {
     kernels.pairs_of_bf16->product(product);
-    return;
+    return false;
   }
   const MaskedPairs pairs(kernels, product, mask, rows, terms);
   const bool is_clean = pairs.hides_finite_terms();
   if (!is_clean) pairs.clean(panels);
   pairs.multiply_groups();
   if (!is_clean) pairs.add_others(stored);
+  return !is_clean;
 }
 
 }  // namespace ioattn::schedules

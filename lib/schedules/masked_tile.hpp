@@ -52,8 +52,8 @@ void masked_product(const kernels::KernelTable<T>& kernels, const kernels::Produ
 
 // The same of pairs, where A has 0 for what is hidden. Terms that one row of a group sees are taken
 // by all of it: 0 times what is finite. If there is anything else among them, `panels`, which are
-// B, lose it, and rows that see it get it from the terms as they are stored.
-void masked_product(const kernels::KernelTable<float>& kernels,
+// B, lose it, and rows that see it get it from the terms as they are stored: true.
+bool masked_product(const kernels::KernelTable<float>& kernels,
                     const kernels::Product<float, kernels::bf16x2>& product, const Mask& mask,
                     const Range& rows, const Range& terms, kernels::bf16x2* panels,
                     const MatrixView<const bf16>& stored);

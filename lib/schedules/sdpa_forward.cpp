@@ -1,4 +1,5 @@
 #include "schedules/forward_pass.hpp"
+#include "schedules/pair_forward.hpp"
 #include "schedules/sdpa.hpp"
 #include "schedules/sdpa_heads.hpp"
 #include "schedules/tile_fused_forward.hpp"
@@ -54,6 +55,12 @@ Status sdpa_forward(const SdpaForwardTask<S>& task) {
     }
     const TileFusedForward<S> pass(shape.head(), task.blocks, *task.kernels, workers, &layout);
     return run_forward_pass(task, shape, pass, layout);
+  }
+  if constexpr (std::is_same_v<S, bf16>) {
+    if (multiplies_pairs<S>(*task.kernels)) {
+      const PairForward pass(shape.head(), task.blocks, *task.kernels, workers, &layout);
+      return run_forward_pass(task, shape, pass, layout, true);
+    }
   }
   const row_stream::ForwardPass<S> pass(shape.head(), task.blocks, *task.kernels, workers, &layout,
                                         row_stream::ValueRows::copied);

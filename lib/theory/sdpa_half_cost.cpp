@@ -98,6 +98,13 @@ index_t pair_tiles_forward_footprint(const LayerShape& head, const Blocks& block
   return 4 * rho + 2 * rho * c + std::max((rho + c) * w_d, rho * c + 2 * rho + (c + 2 * rho) * w_e);
 }
 
+// Rows of queries, their sums and maxima; keys and values; the scores and the rounded weights.
+index_t pair_rows_forward_footprint(const LayerShape& head, const Blocks& blocks) {
+  const index_t r = std::min(blocks.r, head.n), c = std::min(blocks.c, head.m);
+  const index_t rho = std::min(blocks.rho, r);
+  return r * (head.d + 2 * head.dv + 4) + c * (head.d + head.dv) + rho * (3 * c + 2);
+}
+
 IoCost half_forward_cost(const LayerShape& head, const Blocks& blocks, bool lse, bool pairs) {
   const bool by_tiles = forward_schedule(blocks) == Schedule::tile_fused;
   const index_t o = head.n * head.dv;
@@ -107,10 +114,10 @@ IoCost half_forward_cost(const LayerShape& head, const Blocks& blocks, bool lse,
   if (by_tiles) cost.reads += sums - o;
   cost.writes = 2 * (sums - o) + o + (lse ? 2 * head.n : 0);
   cost = resident_in_f32(cost);
-  if (by_tiles && pairs) {
-    cost.created += forward_tile_sums(head, blocks).pairs;
-    cost.footprint = pair_tiles_forward_footprint(head, blocks);
-  }
+  if (!pairs) return cost;
+  cost.created += by_tiles ? forward_tile_sums(head, blocks).pairs : row_tile_words(head, blocks);
+  cost.footprint = by_tiles ? pair_tiles_forward_footprint(head, blocks)
+                            : pair_rows_forward_footprint(head, blocks);
   return cost;
 }
 

@@ -25,5 +25,7 @@ IoCost half_key_pass_cost(const SdpaShape& shape, const SdpaSet& set, const Sdpa
 index_t pair_tiles_footprint(const LayerShape& head, const Blocks& blocks, KeyPassKind kind,
                              index_t rounded_together);
 index_t pair_tiles_forward_footprint(const LayerShape& head, const Blocks& blocks);
+// The same of row_stream.
+index_t pair_rows_forward_footprint(const LayerShape& head, const Blocks& blocks);
 
 }  // namespace ioattn::theory

@@ -112,6 +112,19 @@ TEST_F(RatesTest, AreThePriceOfEstimates) {
   EXPECT_EQ(price(), plan::Price());
 }
 
+TEST(Price, CountsMultiplyAddsOfVectors) {
+  for (const auto& [isa, per_word] :
+       {std::pair{Isa::emulated_bf16, 40.}, {Isa::emulated_amx, 10.}}) {
+    const wisdom::Environment environment = api::environment_of(isa);
+    wisdom::Wisdom wisdom;
+    wisdom.keep_rates(environment, "bf16", {1e10, 40 / 1e10, 10 / 1e10, 2, date, ""});
+    const api::KnownPrice known = api::price_from(wisdom, environment, DType::bf16);
+    ASSERT_TRUE(known.wisdom.is_ok());
+    EXPECT_DOUBLE_EQ(known.price.per_word, per_word) << name_of(isa);
+    EXPECT_DOUBLE_EQ(known.price.per_inner_word, per_word / 4) << name_of(isa);
+  }
+}
+
 TEST_F(RatesTest, ChangePlansAndTheirCache) {
   api::RunOptions reproducible;
   reproducible.reproducible = true;

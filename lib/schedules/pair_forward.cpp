@@ -1,0 +1,237 @@
+#include "schedules/pair_forward.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "schedules/memory_moves.hpp"
+#include "schedules/score_bias.hpp"
+#include "schedules/storage.hpp"
+
+namespace ioattn::schedules {
+
+PairForward::PairForward(const LayerShape& shape, const Blocks& blocks,
+                         const kernels::KernelTable<float>& kernels, const Workers& workers,
+                         WorkspaceLayout* layout)
+    : kernels_(kernels),
+      n_(shape.n),
+      m_(shape.m),
+      d_(shape.d),
+      e_(shape.dv),
+      nr_(kernels.tile.cols),
+      mask_(shape.mask),
+      r_(row_stream::rows_per_block(shape, blocks, workers.per_head)),
+      c_(std::min(blocks.c, m_)),
+      rho_(std::min(blocks.rho, r_)),
+      query_stride_(padded_stride(words_of<Word>(d_), nr_)),
+      sum_stride_(padded_stride(e_, nr_)),
+      tile_stride_(padded_stride(c_, nr_)),
+      pair_stride_(padded_stride(words_of<Word>(c_), nr_)) {
+  worker_.queries = worker_layout_.add<Word>(r_ * query_stride_);
+  worker_.keys = worker_layout_.add<Word>(round_up(c_, nr_) * words_of<Word>(d_));
+  worker_.values = worker_layout_.add<Word>(words_of<Word>(c_) * round_up(e_, nr_));
+  worker_.tile = worker_layout_.add<float>(rho_ * tile_stride_);
+  worker_.pairs = worker_layout_.add<Word>(rho_ * pair_stride_);
+  worker_.sums = worker_layout_.add<float>(r_ * sum_stride_);
+  worker_.row_max = worker_layout_.add<float>(r_);
+  worker_.row_sum = worker_layout_.add<float>(r_);
+  worker_.rescale = worker_layout_.add<float>(rho_);
+  const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
+  workers_ = layout->add<std::byte>(bytes.value());
+}
+
+void PairForward::run_block(const Trace& trace, const row_stream::ForwardOperands<bf16>& operands,
+                            index_t block, int worker, void* workspace) const {
+  const Work work = {trace, operands, workers_.in(workspace) + worker * worker_layout_.bytes(),
+                     Range(block * r_, n_, r_)};
+  start(work);
+  const Interval seen = mask_.of_any(interval_of(work.rows), m_);
+  for (Range keys = blocks_within(seen, c_); keys; keys.next()) stream_keys(work, keys);
+  finish(work);
+}
+
+void PairForward::start(const Work& work) const {
+  const Range& rows = work.rows;
+  const MatrixView<const bf16>& queries = work.operands.queries;
+  work.trace.read(rows_of(Operand::S, rows, d_));
+  load_terms(kernels_, queries.at(rows.begin, 0), queries.stride, rows.size(), d_, 1.f,
+             worker_.queries.in(work.local), query_stride_);
+  work.trace.create(rows_of(Operand::O, rows, e_));
+  work.trace.create(rows_of(Operand::row_max, rows, 1));
+  work.trace.create(rows_of(Operand::row_sum, rows, 1));
+  fill_words(kernels_, worker_.row_max.in(work.local), rows.size(),
+             -std::numeric_limits<float>::infinity());
+  fill_words(kernels_, worker_.row_sum.in(work.local), rows.size(), 0.f);
+  if (mask_.hides()) {
+    fill_words(kernels_, worker_.sums.in(work.local), rows.size() * sum_stride_, 0.f);
+  }
+}
+
+void PairForward::stream_keys(const Work& work, const Range& keys) const {
+  const row_stream::ForwardOperands<bf16>& in = work.operands;
+  work.trace.read(rows_of(Operand::A2, keys, d_));
+  work.trace.read(rows_of(Operand::h, keys, e_));
+  // Panels lie as in a whole block, whose sums do not depend on which of its keys others see: a few
+  // keys before those that these queries see may be packed too.
+  const index_t block = round_down(keys.begin, c_);
+  const index_t first = block + round_down(keys.begin - block, nr_);
+  const Packed packed = {first, keys.end - first};
+  load_word_panels(kernels_, in.keys.at(first, 0), in.keys.stride, 1, packed.count, d_,
+                   worker_.keys.in(work.local));
+  load_values(work, packed);
+  for (Range strip(work.rows.size(), rho_); strip; strip.next()) {
+    const Interval queries = {work.rows.begin + strip.begin, work.rows.begin + strip.end};
+    const Interval seen = intersect(mask_.of_any(queries, m_), interval_of(keys));
+    if (seen.is_empty()) continue;
+    add_keys(work, strip, Range(seen.begin, seen.end, seen.size()), packed);
+  }
+  work.trace.remove(rows_of(Operand::A2, keys, d_));
+  work.trace.remove(rows_of(Operand::h, keys, e_));
+}
+
+void PairForward::load_values(const Work& work, const Packed& packed) const {
+  if (e_ == 0) return;
+  const MatrixView<const bf16>& values = work.operands.values;
+  load_word_panels(kernels_, values.at(packed.first, 0), 1, values.stride, e_, packed.count,
+                   worker_.values.in(work.local));
+}
+
+void PairForward::add_keys(const Work& work, const Range& strip, const Range& seen,
+                           const Packed& packed) const {
+  const index_t first = work.rows.begin + strip.begin;
+  const Range queries(first, first + strip.size(), strip.size());
+  const Block tile = part_of(Operand::scores, queries, seen);
+  const Block paired = part_of(Operand::p_pairs, queries, seen);
+  const Block factors = rows_of(Operand::rescale, queries, 1);
+  const index_t begin = packed.first + round_down(seen.begin - packed.first, nr_);
+  // Whole pairs of values: the other half of a last one is hidden.
+  const index_t end = std::min(begin + round_up(seen.end - begin, 2), packed.first + packed.count);
+  const Range computed(begin, end, end - begin);
+  if (work.operands.bias.data != nullptr) {
+    const index_t skipped = seen.begin - begin;
+    load_bias_rows(kernels_, work.trace, work.operands.bias, queries, seen,
+                   round_up(computed.size(), nr_) - skipped, worker_.tile.in(work.local) + skipped,
+                   tile_stride_);
+  }
+  work.trace.create(tile);
+  work.trace.create(factors);
+  work.trace.create(paired);
+  const bool rescales = make_weights(work, strip, queries, computed, packed);
+  add_values(work, strip, queries, computed, packed, rescales);
+  work.trace.remove(paired);
+  work.trace.remove(factors);
+  work.trace.remove(tile);
+}
+
+// The online softmax of the scores; whether sums are to be rescaled.
+bool PairForward::make_weights(const Work& work, const Range& strip, const Range& queries,
+                               const Range& computed, const Packed& packed) const {
+  const kernels::PairKernels& pairs = *kernels_.pairs_of_bf16;
+  float* row_max = worker_.row_max.in(work.local) + strip.begin;
+  float* row_sum = worker_.row_sum.in(work.local) + strip.begin;
+  Word* rounded = worker_.pairs.in(work.local);
+  const bool late = scales_late(work.operands);
+  const float scale = late ? work.operands.scale : 1;
+  const kernels::Product<float, Word> scores = scores_of(work, strip, computed, packed);
+  const bool full = is_full(mask_, interval_of(queries), interval_of(computed));
+  if (pairs.weights != nullptr && late && full && strip.size() <= nr_ &&
+      pairs.weights(scores, {scale, row_max, row_sum, rounded, pair_stride_})) {
+    return false;
+  }
+  multiply(kernels_, scores);
+  if (!full) {
+    hide(kernels_, mask_.transposed(), computed, queries, -std::numeric_limits<float>::infinity(),
+         scores.c, tile_stride_);
+  }
+  pairs.softmax_rows({scores.c, tile_stride_, computed.size(), strip.size()}, scale, row_max,
+                     row_sum, worker_.rescale.in(work.local), rounded, pair_stride_);
+  return true;
+}
+
+// tile[query][key] = Q K^T, scaled unless that waits
+kernels::Product<float, kernels::bf16x2> PairForward::scores_of(const Work& work,
+                                                                const Range& strip,
+                                                                const Range& computed,
+                                                                const Packed& packed) const {
+  const row_stream::ForwardOperands<bf16>& in = work.operands;
+  kernels::Product<float, Word> p;
+  p.rows = strip.size();
+  p.cols = computed.size();
+  p.depth = words_of<Word>(d_);
+  p.a = worker_.queries.in(work.local) + strip.begin * query_stride_;
+  p.a_row = query_stride_;
+  p.a_depth = 1;
+  p.b = worker_.keys.in(work.local) + (computed.begin - packed.first) * p.depth;
+  p.b_panel = p.depth * nr_;
+  p.b_row = nr_;
+  p.c = worker_.tile.in(work.local);
+  p.c_panel = nr_;
+  p.c_row = tile_stride_;
+  p.accumulate = in.bias.data != nullptr;
+  p.padded = true;
+  if (!scales_late(in)) p.scale = in.scale;
+  return p;
+}
+
+// O = rescale O + f V
+void PairForward::add_values(const Work& work, const Range& strip, const Range& queries,
+                             const Range& computed, const Packed& packed, bool rescales) const {
+  kernels::Product<float, Word> p;
+  p.rows = strip.size();
+  p.cols = e_;
+  p.depth = words_of<Word>(computed.size());
+  p.a = worker_.pairs.in(work.local);
+  p.a_row = pair_stride_;
+  p.a_depth = 1;
+  p.b_panel = words_of<Word>(packed.count) * nr_;
+  p.b_row = nr_;
+  p.c = worker_.sums.in(work.local) + strip.begin * sum_stride_;
+  p.c_panel = nr_;
+  p.c_row = sum_stride_;
+  p.accumulate = mask_.hides() || computed.begin > 0;
+  p.row_scale = p.accumulate && rescales ? worker_.rescale.in(work.local) : nullptr;
+  p.padded = true;
+  Word* panels =
+      worker_.values.in(work.local) + words_of<Word>(computed.begin - packed.first) * nr_;
+  p.b = panels;
+  if (e_ == 0) return;
+  const MatrixView<const bf16>& values = work.operands.values;
+  const MatrixView<const bf16> stored = {values.at(computed.begin, 0), computed.size(), e_,
+                                         values.stride};
+  if (masked_product(kernels_, p, mask_, queries, computed, panels, stored)) {
+    load_values(work, packed);  // other strips may see what was taken out
+  }
+}
+
+// Divides by the sums and writes O, rounded, and LSE.
+void PairForward::finish(const Work& work) const {
+  const Range& rows = work.rows;
+  float* sums = worker_.sums.in(work.local);
+  const float* row_max = worker_.row_max.in(work.local);
+  const float* row_sum = worker_.row_sum.in(work.local);
+  float* lse = work.operands.lse;
+  work.trace.remove(rows_of(Operand::S, rows, d_));
+  for (index_t i = 0; i < rows.size(); ++i) {
+    // A row that sees no key, or scores of -inf alone: O = 0, LSE = -inf.
+    const float inverse = row_sum[i] == 0 ? 0 : 1 / row_sum[i];
+    tell_read(kernels_, row_sum + i, 1);
+    tell_written(kernels_, sums + i * sum_stride_, e_);
+    for (index_t k = 0; k < e_; ++k) sums[i * sum_stride_ + k] *= inverse;
+    if (lse == nullptr) continue;
+    tell_read(kernels_, row_max + i, 1);
+    tell_written(kernels_, lse + rows.begin + i, 1);
+    lse[rows.begin + i] = row_max[i] + std::log(row_sum[i]);
+  }
+  // LSE takes the place of the running sum.
+  work.trace.remove(rows_of(Operand::row_max, rows, 1));
+  if (lse != nullptr) work.trace.write(rows_of(Operand::row_sum, rows, 1));
+  work.trace.remove(rows_of(Operand::row_sum, rows, 1));
+  const MatrixView<bf16>& o = work.operands.result;
+  if (e_ > 0) {
+    store_rows(kernels_, sums, sum_stride_, rows.size(), e_, 1.f, false, o.row(rows.begin),
+               o.stride);
+  }
+  work.trace.write_rounded_and_remove(rows_of(Operand::O, rows, e_));
+}
+
+}  // namespace ioattn::schedules

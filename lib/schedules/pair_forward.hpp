@@ -1,0 +1,74 @@
+#pragma once
+
+#include "schedules/forward_pass.hpp"
+#include "schedules/masked_tile.hpp"
+#include "schedules/words.hpp"
+
+namespace ioattn::schedules {
+
+// row_stream's forward pass of SDPA, of pairs of terms: rows of queries and their sums stay, keys
+// and values stream past them in panels, and a strip of rho queries at a time has its scores, their
+// softmax and its part of the sums. Score tiles have rows of keys: rounded, they are rows of pairs
+// as they stand. Threads own blocks of queries. Cost: theory::half_forward_cost.
+class PairForward {
+ public:
+  PairForward(const LayerShape& shape, const Blocks& blocks,
+              const kernels::KernelTable<float>& kernels, const Workers& workers,
+              WorkspaceLayout* layout);
+
+  index_t block_count() const { return ceil_div(n_, r_); }
+  void begin(int, void*) const {}
+  void run_block(const Trace& trace, const row_stream::ForwardOperands<bf16>& operands,
+                 index_t block, int worker, void* workspace) const;
+
+ private:
+  using Word = kernels::bf16x2;
+
+  // A block of queries in the hands of a worker.
+  struct Work {
+    const Trace& trace;
+    const row_stream::ForwardOperands<bf16>& operands;
+    void* local;
+    Range rows;
+  };
+  // Keys in panels, which begin at `first`.
+  struct Packed {
+    index_t first, count;
+  };
+
+  // Whether the scores wait for the softmax to be scaled.
+  static bool scales_late(const row_stream::ForwardOperands<bf16>& in) {
+    return in.scale > 0 && in.bias.data == nullptr;
+  }
+  void start(const Work& work) const;
+  void stream_keys(const Work& work, const Range& keys) const;
+  void load_values(const Work& work, const Packed& packed) const;
+  void add_keys(const Work& work, const Range& strip, const Range& seen,
+                const Packed& packed) const;
+  bool make_weights(const Work& work, const Range& strip, const Range& queries,
+                    const Range& computed, const Packed& packed) const;
+  kernels::Product<float, Word> scores_of(const Work& work, const Range& strip,
+                                          const Range& computed, const Packed& packed) const;
+  void add_values(const Work& work, const Range& strip, const Range& queries, const Range& computed,
+                  const Packed& packed, bool rescales) const;
+  void finish(const Work& work) const;
+
+  const kernels::KernelTable<float>& kernels_;
+  index_t n_, m_, d_, e_, nr_;
+  Mask mask_;
+  index_t r_, c_, rho_;
+  index_t query_stride_, sum_stride_, tile_stride_, pair_stride_;
+
+  WorkspaceLayout worker_layout_;
+  Slot<std::byte> workers_;
+  struct {
+    Slot<Word> queries;       // [r][d]
+    Slot<Word> keys, values;  // panels [d][c], [c][dv]
+    Slot<float> tile;         // [rho][c]
+    Slot<Word> pairs;         // the same, rounded
+    Slot<float> sums;         // [r][dv]
+    Slot<float> row_max, row_sum, rescale;
+  } worker_;
+};
+
+}  // namespace ioattn::schedules
