@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "cli/support/command.hpp"
 #include "cli/support/layer_case.hpp"
 #include "cli/support/temporary_directory.hpp"
@@ -161,7 +163,7 @@ TEST(MeasureCommand, TakesSdpaAndFiles) {
 }
 
 TEST(MeasureCommand, WritesOneFileWithAPlot) {
-  if (run_ioattn({"--version"}, {}, "command -v gnuplot >/dev/null || exit 99").exit_code == 99) {
+  if (std::system("command -v gnuplot >/dev/null 2>&1") != 0) {
     GTEST_SKIP() << "no gnuplot";
   }
   const TemporaryDirectory directory;
@@ -181,7 +183,7 @@ TEST(MeasureCommand, WritesOneFileWithAPlot) {
 
 // Counted or not: the page has what the report has.
 TEST(MeasureCommand, WritesTheCountersIntoThePage) {
-  if (run_ioattn({"--version"}, {}, "command -v gnuplot >/dev/null || exit 99").exit_code == 99) {
+  if (std::system("command -v gnuplot >/dev/null 2>&1") != 0) {
     GTEST_SKIP() << "no gnuplot";
   }
   const TemporaryDirectory directory;
