@@ -18,6 +18,11 @@ namespace ioattn_test {
 template <class S>
 using Internal = std::conditional_t<std::is_same_v<S, ioattn_bf16>, ioattn::bf16, ioattn::f16>;
 
+template <class S>
+inline constexpr ioattn_dtype dtype_of = std::is_same_v<S, float>         ? IOATTN_F32
+                                         : std::is_same_v<S, ioattn_bf16> ? IOATTN_BF16
+                                                                          : IOATTN_F16;
+
 inline float number(float x) { return x; }
 inline float number(ioattn_bf16 x) { return ioattn::to_float(ioattn::bf16{x.bits}); }
 inline float number(ioattn_f16 x) { return ioattn::to_float(ioattn::f16{x.bits}); }
@@ -76,9 +81,7 @@ struct HalfCall {
     problem.m = s.m;
     problem.d = s.d;
     problem.dv = s.dv;
-    problem.dtype = std::is_same_v<S, float>         ? IOATTN_F32
-                    : std::is_same_v<S, ioattn_bf16> ? IOATTN_BF16
-                                                     : IOATTN_F16;
+    problem.dtype = dtype_of<S>;
     gradients.struct_size = sizeof gradients;
     gradients.in_f32 = !std::is_same_v<S, G>;
     point();

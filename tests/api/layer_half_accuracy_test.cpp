@@ -1,6 +1,7 @@
 // The layer problem in 16 bits against float64 on the rounded inputs: results are those of f32,
 // rounded once.
 
+#include "api/half_errors.hpp"
 #include "api/layer_half_call.hpp"
 
 namespace ioattn_test {
@@ -16,26 +17,6 @@ Matrix matrix(const std::vector<S>& values, std::int64_t rows, std::int64_t cols
   return m;
 }
 
-double distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double difference = 0, size = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    size += b[i] * b[i];
-  }
-  return std::sqrt(difference / size);
-}
-
-// Relative L2 errors: so many times those of the exact results, rounded.
-template <class S>
-void expect_rounded(const char* name, const std::vector<S>& out, const std::vector<double>& exact) {
-  constexpr double times = 1.05;
-  std::vector<double> rounded;
-  for (const double x : exact) rounded.push_back(double(number(element<S>(float(x)))));
-  const double ours = distance(numbers(out), exact), least = distance(rounded, exact);
-  EXPECT_GT(ours, 0) << name;
-  EXPECT_LE(ours, times * least) << name;
-}
-
 template <class S>
 class LayerHalfAccuracy : public testing::Test {};
 using Types = testing::Types<ioattn_bf16, ioattn_f16>;
@@ -43,6 +24,7 @@ TYPED_TEST_SUITE(LayerHalfAccuracy, Types);
 
 TYPED_TEST(LayerHalfAccuracy, IsThatOfRoundingOnce) {
   using S = TypeParam;
+  const double times = 1.05;
   unsigned seed = 0;
   for (const LayerHalfSizes& sizes :
        {LayerHalfSizes{64, 96, 16, 24}, LayerHalfSizes{150, 129, 40, 40, 16, 1, true},
@@ -65,7 +47,7 @@ TYPED_TEST(LayerHalfAccuracy, IsThatOfRoundingOnce) {
     in.dO = matrix(call.d_o, n, dv);
     in.scale = call.problem.scale;
     ref::Forward<double> forward = ref::forward(in);
-    expect_rounded("O", call.o, forward.O.values);
+    expect_rounded("O", times, call.o, forward.O.values);
     EXPECT_LE(distance(numbers(call.lse), forward.L.values), 1e-6);
     // Gradients from the O that the backward pass is given.
     forward.O = matrix(call.o, n, dv);
@@ -76,7 +58,7 @@ TYPED_TEST(LayerHalfAccuracy, IsThatOfRoundingOnce) {
     const Matrix* const all[] = {&exact.dX,  &exact.dY,         &exact.dA1,       &exact.dA2,
                                  &exact.dA3, &exact_weights[0], &exact_weights[1]};
     for (std::size_t k = 0; k < std::size(all); ++k) {
-      expect_rounded(gradient_names[k], call.out[k], all[k]->values);
+      expect_rounded(gradient_names[k], times, call.out[k], all[k]->values);
       EXPECT_LE(distance(numbers(wide.out[k]), all[k]->values), 4e-6) << gradient_names[k];
     }
   }

@@ -43,9 +43,7 @@ struct LayerHalfCall {
     problem.dv = s.dv;
     problem.batch = s.batch;
     problem.scale = 1 / std::sqrt(double(std::max<std::int64_t>(s.d, 1)));
-    problem.dtype = std::is_same_v<S, float>         ? IOATTN_F32
-                    : std::is_same_v<S, ioattn_bf16> ? IOATTN_BF16
-                                                     : IOATTN_F16;
+    problem.dtype = dtype_of<S>;
     problem.a1 = a1.data();
     problem.a2 = a2.data();
     problem.a3 = s.tied ? a2.data() : a3.data();

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "api/half_arithmetic.hpp"
+#include "api/half_errors.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -54,26 +55,6 @@ struct Exact {
     }
   }
 };
-
-double distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double difference = 0, size = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    size += b[i] * b[i];
-  }
-  return std::sqrt(difference / size);
-}
-
-// Relative L2 errors: so many times those of the exact results, rounded.
-template <class S>
-void expect_rounded(const char* name, double times, const std::vector<S>& out,
-                    const std::vector<double>& exact) {
-  std::vector<double> rounded;
-  for (const double x : exact) rounded.push_back(double(number(element<S>(float(x)))));
-  const double ours = distance(numbers(out), exact), least = distance(rounded, exact);
-  EXPECT_GT(ours, 0);
-  EXPECT_LE(ours, times * least) << name;
-}
 
 template <class Type>
 class HalfAccuracy : public HalfTest<Type> {};

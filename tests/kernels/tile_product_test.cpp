@@ -22,6 +22,7 @@ using kernels::EmulatedTiles;
 using Pairs = kernels::Product<float, bf16x2>;
 
 constexpr index_t side = EmulatedTiles::side;
+using Tile = std::uint32_t[side][side];
 
 class Random {
  public:
@@ -53,7 +54,7 @@ TEST(Tiles, MultiplyAsTheManualSays) {
   Random random;
   int special = 0, zeros = 0;
   for (int trial = 0; trial < 400; ++trial) {
-    std::uint32_t a[side][side], b[side][side], c[side][side];
+    Tile a, b, c;
     const index_t kind = trial % 4;
     for (index_t i = 0; i < side; ++i)
       for (index_t j = 0; j < side; ++j) {
@@ -85,13 +86,8 @@ TEST(Tiles, MultiplyAsTheManualSays) {
   EXPECT_GT(zeros, 1000);
 }
 
-// The two sums, of first and of second terms, meet at the end.
-TEST(Tiles, AddFirstAndSecondTermsApart) {
-  std::uint32_t a[side][side] = {}, b[side][side] = {};
-  const std::uint32_t one = 0x3f80, large = 0x4c00;  // 2^25
-  a[0][0] = one | large << 16;
-  a[0][1] = one | (large | 0x8000) << 16;
-  for (index_t q = 0; q < 2; ++q) b[q][0] = one | one << 16;
+// The first element of A B.
+float first_product(const Tile& a, const Tile& b) {
   float sums[side][side];
   EmulatedTiles::configure();
   EmulatedTiles::zero<0>();
@@ -100,7 +96,17 @@ TEST(Tiles, AddFirstAndSecondTermsApart) {
   EmulatedTiles::multiply_add<0, 1, 2>();
   EmulatedTiles::store<0>(sums[0], side);
   EmulatedTiles::release();
-  EXPECT_EQ(sums[0][0], 2.f);  // 0 if all were added one after the other
+  return sums[0][0];
+}
+
+// The two sums, of first and of second terms, meet at the end.
+TEST(Tiles, AddFirstAndSecondTermsApart) {
+  Tile a = {}, b = {};
+  const std::uint32_t one = 0x3f80, large = 0x4c00;  // 2^25
+  a[0][0] = one | large << 16;
+  a[0][1] = one | (large | 0x8000) << 16;
+  for (index_t q = 0; q < 2; ++q) b[q][0] = one | one << 16;
+  EXPECT_EQ(first_product(a, b), 2.f);  // 0 if all were added one after the other
 }
 
 // What rounds to the least normal number is kept, what stays less is 0.
@@ -109,20 +115,12 @@ TEST(Tiles, RoundBeforeTheyFlush) {
   EXPECT_EQ(oracle_fma(0x1p-75f, -0x1.8p-76f, 0x1p-126f), 0.f);
   // 2^-126 + x y
   const auto made = [](std::uint32_t x, std::uint32_t y) {
-    std::uint32_t a[side][side] = {}, b[side][side] = {};
+    Tile a = {}, b = {};
     a[0][0] = 0x3f80;
     b[0][0] = 0x0080;
     a[0][1] = x;
     b[1][0] = y;
-    float sums[side][side];
-    EmulatedTiles::configure();
-    EmulatedTiles::zero<0>();
-    EmulatedTiles::load<1>(a, side);
-    EmulatedTiles::load<2>(b, side);
-    EmulatedTiles::multiply_add<0, 1, 2>();
-    EmulatedTiles::store<0>(sums[0], side);
-    EmulatedTiles::release();
-    return sums[0][0];
+    return first_product(a, b);
   };
   const std::uint32_t x = 0x1a00;         // 2^-75
   EXPECT_EQ(made(x, 0x9980), 0x1p-126f);  // less 2^-151

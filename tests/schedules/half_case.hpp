@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <vector>
 
@@ -58,6 +59,20 @@ class GapTensor {
   ioattn::index_t batch_, heads_, rows_, cols_;
   std::vector<S> values_;
 };
+
+template <class A>
+bool same_bytes(const std::vector<A>& a, const std::vector<A>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(A)) == 0);
+}
+
+// The f32 numbers, rounded; NaN where nothing was written.
+template <class S>
+std::vector<S> rounded(const GapTensor<float>& from) {
+  std::vector<S> to;
+  for (const float x : from.values()) to.push_back(ioattn::from_float<S>(x));
+  return to;
+}
 
 // Operands of type S and results of type G.
 template <class S, class G = S>

@@ -1,8 +1,6 @@
 // SDPA in 16 bits is SDPA in f32 of the same numbers, whose results are rounded once: bit for bit,
 // for every set of gradients, mask, group and bias, and every number of threads.
 
-#include <cstring>
-
 #include "schedules/half_case.hpp"
 #include "schedules/random_sdpa.hpp"
 #include "schedules/tables.hpp"
@@ -19,19 +17,6 @@ class Half : public testing::Test {};
 using Types = testing::Types<bf16, f16>;
 TYPED_TEST_SUITE(Half, Types);
 
-template <class A>
-bool same_bytes(const std::vector<A>& a, const std::vector<A>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(A)) == 0);
-}
-
-// The f32 numbers, rounded; NaN where nothing was written.
-template <class S>
-std::vector<S> rounded(const GapTensor<float>& from) {
-  std::vector<S> to;
-  for (const float x : from.values()) to.push_back(from_float<S>(x));
-  return to;
-}
 // What was there before, and the f32 numbers, rounded together.
 template <class S>
 std::vector<S> added(const GapTensor<S>& before, const GapTensor<float>& sums) {

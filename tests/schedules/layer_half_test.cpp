@@ -1,8 +1,6 @@
 // The layer problem in 16 bits is that in f32 of the same numbers, whose results are rounded once:
 // bit for bit, for every set of gradients, tie, mask, scale and batch, and every number of threads.
 
-#include <cstring>
-
 #include "schedules/layer_half_case.hpp"
 #include "schedules/random_gradients.hpp"
 #include "schedules/tables.hpp"
@@ -18,20 +16,6 @@ template <class S>
 class LayerHalf : public testing::Test {};
 using Types = testing::Types<bf16, f16>;
 TYPED_TEST_SUITE(LayerHalf, Types);
-
-template <class A>
-bool same_bytes(const std::vector<A>& a, const std::vector<A>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(A)) == 0);
-}
-
-// The f32 numbers, rounded; NaN where nothing was written.
-template <class S>
-std::vector<S> rounded(const GapTensor<float>& from) {
-  std::vector<S> to;
-  for (const float x : from.values()) to.push_back(from_float<S>(x));
-  return to;
-}
 
 // Every third has a scale, every other a mask, every fourth a batch.
 LayerProblem random_layer(RandomProblem* random, int number) {

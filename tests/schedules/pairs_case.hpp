@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -58,12 +57,6 @@ inline Trial random_trial(RandomProblem* random, int number) {
 inline ioattn::SdpaBlocks of_backward(ioattn::SdpaBlocks blocks) {
   blocks.rows.r = std::max(blocks.rows.rho, ioattn::index_t(1));
   return blocks;
-}
-
-template <class A>
-bool same_bytes(const std::vector<A>& a, const std::vector<A>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(A)) == 0);
 }
 
 }  // namespace ioattn_test
