@@ -1,7 +1,6 @@
 #include "instruments/cachegrind.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <sstream>
 
 namespace ioattn::instruments {
@@ -34,8 +33,8 @@ std::optional<index_t> misses(const std::string& printed, const std::string& lev
 CachegrindCache cachegrind_cache(index_t bytes, int ways, int line_bytes) {
   const index_t lines = std::max<index_t>(bytes / line_bytes, 1);
   const index_t wanted = std::min<index_t>(ways > 0 ? ways : usual_ways, lines);
-  const auto sets =
-      static_cast<index_t>(std::bit_floor(static_cast<std::uint64_t>(lines / wanted)));
+  index_t sets = 1;
+  while (2 * sets <= lines / wanted) sets *= 2;
   const index_t taken = lines / sets;
   return {sets * taken * line_bytes, static_cast<int>(taken), line_bytes};
 }
