@@ -72,8 +72,10 @@ double recomputation_bound(const Recomputed& work, const Weighing& weighing, dou
   // Lengths that shrink with M or do not depend on it, and 4 M: so the bound cannot rise with M.
   attempt(4 * M);
   attempt(std::floor(longest));
-  for (double events = std::floor(16 * square); events >= 1; events = std::floor(0.9 * events)) {
+  double events = std::floor(16 * square);
+  while (events >= 1) {
     attempt(events);
+    events = std::floor(0.9 * events);
   }
   return best;
 }
