@@ -42,7 +42,8 @@ std::vector<char*> pointers_to(std::vector<std::string>* texts) {
 std::vector<std::string> environment_with(
     const std::vector<std::pair<std::string, std::string>>& variables) {
   std::vector<std::string> all;
-  for (const auto& [name, value] : variables) all.push_back(name + "=" + value);
+  all.reserve(variables.size());
+  for (const auto& [name, value] : variables) all.emplace_back(name).append("=").append(value);
   for (char** one = environ; *one != nullptr; ++one) {
     const std::string text = *one;
     const bool is_replaced =
