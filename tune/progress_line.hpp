@@ -12,7 +12,7 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  void show(const std::string& text);
+  void show(const std::string& text) const;
 
  private:
   bool is_shown_;
