@@ -46,7 +46,9 @@ KnownPrice known_price(const RunOptions& options, Isa isa, DType dtype) {
 Status selected_kernels(const kernels::Kernels** kernels) {
   const machine::Machine& machine = machine::this_machine();
   const char* const wanted = std::getenv("IOATTN_ISA");
-  const Status status = kernels::select_kernels(machine.isa, wanted, kernels);
+  const bool named = wanted != nullptr && *wanted != '\0';
+  const Status status =
+      kernels::select_kernels(named ? machine.isa : machine::fast_isa(machine), wanted, kernels);
   const bool lacks_tiles = status.code() == StatusCode::unsupported && !machine.no_tiles.empty() &&
                            wanted != nullptr &&
                            std::string_view(wanted) == name_of(Isa::avx512_amx);

@@ -45,6 +45,7 @@ class IsaSet {
  public:
   constexpr IsaSet() = default;
   constexpr void add(Isa isa) { bits_ |= bit(isa); }
+  constexpr void remove(Isa isa) { bits_ &= ~bit(isa); }
   constexpr bool has(Isa isa) const { return (bits_ & bit(isa)) != 0; }
   bool operator==(const IsaSet&) const = default;
 

@@ -68,6 +68,12 @@ void find_tiles(const DetectOptions& options, Machine* machine) {
 
 }  // namespace
 
+IsaSet fast_isa(const Machine& machine) {
+  IsaSet fast = machine.isa;
+  if (machine.vendor == "GenuineIntel") fast.remove(Isa::avx512_bf16);
+  return fast;
+}
+
 const char* name_of(Source source) {
   switch (source) {
     case Source::unknown: return "unknown";

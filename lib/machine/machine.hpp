@@ -62,6 +62,10 @@ struct DetectOptions {
 // and `isa` has avx512_amx if it grants them.
 Machine detect(const DetectOptions& options = {});
 
+// What to choose from where nobody names an instruction set. Intel's CPUs multiply pairs of bf16 by
+// AVX512-BF16 at half the rate of f32 (Xeon with AMX: 120 and 256 Gflop/s), so not that there.
+IsaSet fast_isa(const Machine& machine);
+
 // Whether hwloc was compiled in (CMake option IOATTN_HWLOC).
 bool built_with_hwloc();
 

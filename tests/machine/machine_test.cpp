@@ -45,6 +45,18 @@ TEST(FastMemoryTest, RoundsDownAndNeverOverflows) {
   EXPECT_EQ(fast_memory(cache_of(2, INT64_MAX), DType::f32).words, 3 * (index_t{1} << 59) - 1);
 }
 
+TEST(FastIsaTest, LeavesOutWhatIsSlow) {
+  Machine machine;
+  for (const Isa isa : {Isa::avx2, Isa::avx512, Isa::avx512_bf16}) machine.isa.add(isa);
+  machine.vendor = "AuthenticAMD";
+  EXPECT_EQ(fast_isa(machine), machine.isa);
+  machine.vendor = "GenuineIntel";
+  EXPECT_FALSE(fast_isa(machine).has(Isa::avx512_bf16));
+  EXPECT_TRUE(fast_isa(machine).has(Isa::avx512));
+  machine.isa.add(Isa::avx512_amx);
+  EXPECT_TRUE(fast_isa(machine).has(Isa::avx512_amx));
+}
+
 TEST(SourceTest, EveryOneHasItsName) {
   EXPECT_STREQ(name_of(Source::unknown), "unknown");
   EXPECT_STREQ(name_of(Source::override_variable), "override");
