@@ -29,7 +29,7 @@ struct TileWeights : TileProduct<Tiles, V, Terms> {
   // Of a strip of queries.
   struct alignas(64) Rows {
     float shift[nr];
-    float part[nr * Pairs::lanes];  // of the sum of weights
+    float part[nr * Pairs::part_lanes];  // of the sum of weights
   };
 
   // Scores [rows][nr] that wait to become weights.
@@ -45,7 +45,7 @@ struct TileWeights : TileProduct<Tiles, V, Terms> {
       const index_t end = row + (rows < some ? rows : some);
       for (; row < end; ++row, --rows, to += stride)
         Pairs::weigh(sums + row * nr, columns, binary_scale, of->shift[row],
-                     of->part + row * Pairs::lanes, to);
+                     of->part + row * Pairs::part_lanes, to);
     }
     IOATTN_INLINE void finish() { finish(rows); }
   };

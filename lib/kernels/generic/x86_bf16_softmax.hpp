@@ -25,7 +25,7 @@ IOATTN_INLINE __m512 power_of_2(__m512 t) {
 inline constexpr float log2_of_e = 1.44269504f;
 
 struct X86Bf16Softmax {
-  static constexpr index_t lanes = 16;
+  static constexpr index_t lanes = 16, part_lanes = lanes;
 
   // The lower `count` of 32 bits, none if it is negative.
   static IOATTN_INLINE __mmask32 first_of_32(index_t count) {
