@@ -59,8 +59,8 @@ void TileFused<S, W>::Tile::make_weights() const {
   Range k(pass.d_, pass.w_);
   do {  // also where d is 0
     trace.read(part_of(Operand::S, rows, k));
-    copy_rows(queries, k, run.operands.scale);
-    kernels::Product<T, W> p = score(Operand::A2, run.operands.keys, k, f);
+    const Terms s = terms_of(queries, k, run.operands.scale);
+    kernels::Product<T, W> p = score(Operand::A2, run.operands.keys, k, s, f);
     if (are_pairs<W>) p.scale = run.operands.scale;
     p.accumulate = p.accumulate || has_bias();
     if (k.end == pass.d_) {
@@ -92,8 +92,8 @@ void TileFused<S, W>::Tile::make_gradients() const {
     const Block second = part_of(Operand::dO_panels, rows, k);
     trace.read(streamed);
     if (makes_p) {
-      copy_rows(d_o, k, T(1));
-      multiply(run.kernels, score(Operand::h, run.operands.values, k, q));
+      const Terms terms = terms_of(d_o, k, T(1));
+      multiply(run.kernels, score(Operand::h, run.operands.values, k, terms, q));
       trace.remove(part_of(Operand::h, keys, k));
       if (of_values) trace.create(second);
     }
@@ -262,7 +262,7 @@ void TileFused<S, W>::Tile::add_product(kernels::Product<T, W> p, const Block& s
 
 template <class S, class W>
 auto TileFused<S, W>::Tile::score(Operand name, const MatrixView<const S>& of_keys, const Range& k,
-                                  T* tile) const -> kernels::Product<T, W> {
+                                  const Terms& terms, T* tile) const -> kernels::Product<T, W> {
   trace.read(part_of(name, keys, k));
   load_word_panels(run.kernels, of_keys.at(keys.begin, k.begin), of_keys.stride, 1, keys.size(),
                    k.size(), panels);
@@ -270,8 +270,8 @@ auto TileFused<S, W>::Tile::score(Operand name, const MatrixView<const S>& of_ke
   p.rows = rows.size();
   p.cols = keys.size();
   p.depth = words_of<W>(k.size());
-  p.a = copy;
-  p.a_row = pass.row_stride_;
+  p.a = terms.data;
+  p.a_row = terms.row;
   p.a_depth = 1;
   p.b = panels;
   p.b_panel = p.depth * pass.nr_;
@@ -285,10 +285,15 @@ auto TileFused<S, W>::Tile::score(Operand name, const MatrixView<const S>& of_ke
 }
 
 template <class S, class W>
-void TileFused<S, W>::Tile::copy_rows(const MatrixView<const S>& from, const Range& k,
-                                      T scale) const {
-  load_terms(run.kernels, from.at(rows.begin, k.begin), from.stride, rows.size(), k.size(), scale,
-             copy, pass.row_stride_);
+auto TileFused<S, W>::Tile::terms_of(const MatrixView<const S>& from, const Range& k, T scale) const
+    -> Terms {
+  const S* first = from.at(rows.begin, k.begin);
+  if constexpr (are_pairs<W>) {
+    if (are_words<W>(first, from.stride, k.size()))
+      return {reinterpret_cast<const W*>(first), words_of<W>(from.stride)};
+  }
+  load_terms(run.kernels, first, from.stride, rows.size(), k.size(), scale, copy, pass.row_stride_);
+  return {copy, pass.row_stride_};
 }
 
 template <class S, class W>

@@ -34,6 +34,13 @@ struct TileFused<S, W>::Tile {
   T *f, *q;
   W *pairs, *copy, *panels;
 
+  // Columns k of the queries' rows, in one piece: rows a power of 2 apart would compete for the
+  // same cache lines.
+  struct Terms {
+    const W* data;
+    index_t row;
+  };
+
   Tile(const Run& of, index_t query_head, const Range& queries_of, bool has_terms);
 
   bool has_bias() const { return bias.data != nullptr; }
@@ -66,9 +73,8 @@ struct TileFused<S, W>::Tile {
   // tile[query][key] (+)= the copied columns k of rows of queries times those of the keys, which
   // are read straight into panels.
   kernels::Product<T, W> score(Operand name, const MatrixView<const S>& of_keys, const Range& k,
-                               T* tile) const;
-  // In one piece: rows a power of 2 apart would compete for the same cache lines.
-  void copy_rows(const MatrixView<const S>& from, const Range& k, T scale) const;
+                               const Terms& terms, T* tile) const;
+  Terms terms_of(const MatrixView<const S>& from, const Range& k, T scale) const;
   // Columns k of some rows as lanes.
   void pack_columns(const MatrixView<const S>& from, const Range& some, const Range& k) const;
 };

@@ -23,6 +23,15 @@ constexpr index_t words_of(index_t terms) {
   return are_pairs<W> ? ceil_div(terms, 2) : terms;
 }
 
+// Whether rows of so many terms, `stride` apart, can be multiplied as words where they lie, and are
+// no slower there: pages apart, they would share a few sets of L1.
+template <class W, class S>
+bool are_words(const S* first, index_t stride, index_t cols) {
+  constexpr index_t page = 4096 / sizeof(S);
+  return stride % 2 == 0 && cols % 2 == 0 && stride < 2 * cols && stride % page != 0 &&
+         reinterpret_cast<std::uintptr_t>(first) % alignof(W) == 0;
+}
+
 template <class T, class W>
 void multiply(const kernels::KernelTable<T>& kernels, const kernels::Product<T, W>& product) {
   if constexpr (are_pairs<W>) {
