@@ -13,7 +13,6 @@ namespace {
 
 using namespace ioattn;
 using kernels::bf16x2;
-using kernels::PairWeights;
 using Pairs = kernels::Product<float, bf16x2>;
 
 class PairRowsTest : public PairImplementationTest {
