@@ -35,7 +35,8 @@ double missing(index_t size, const Level& level, End end) {
 std::vector<CurvePoint> curve(const std::vector<Level>& levels, double last, End end = End::sudden,
                               index_t largest = 4 * MiB) {
   std::vector<CurvePoint> points;
-  for (double size = 4096; size <= static_cast<double>(largest) * 1.01; size *= std::pow(2, 0.25)) {
+  double size = 4096;
+  while (size <= static_cast<double>(largest) * 1.01) {
     const auto bytes = static_cast<index_t>(size);
     double seconds = last;
     for (std::size_t i = levels.size(); i-- > 0;) {
@@ -43,6 +44,7 @@ std::vector<CurvePoint> curve(const std::vector<Level>& levels, double last, End
       seconds = misses * seconds + (1 - misses) * levels[i].seconds;
     }
     points.push_back({bytes, seconds});
+    size *= std::pow(2, 0.25);
   }
   return points;
 }
