@@ -5,7 +5,6 @@
 
 namespace ioattn_test {
 
-using ioattn::Form;
 using ioattn::LayerShape;
 using ioattn::Tie;
 
