@@ -17,8 +17,8 @@ TEST(PointerRing, VisitsEveryLineOnce) {
   for (const index_t lines : {1, 2, 63, 64, 65, 1000, 4096}) {
     struct alignas(PointerRing::line_bytes) Line {
       Line* next = nullptr;
-      std::byte rest[PointerRing::line_bytes - sizeof(Line*)] = {};
     };
+    static_assert(sizeof(Line) == PointerRing::line_bytes);
     std::vector<Line> memory(static_cast<std::size_t>(lines) + 1);
     PointerRing ring(memory.data(), lines * PointerRing::line_bytes);
     EXPECT_EQ(ring.length(), lines);
