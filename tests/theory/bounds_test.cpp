@@ -213,10 +213,11 @@ TEST(Bounds, SmallCachePebbleBound) {
   // dv < d: q takes dv operands from either side, so M is held against dv^2.
   EXPECT_EQ(bound_g3(Pass::backward, {n, m, d, d / 2, Tie::none}, d * d / 4 + 1), 0);
   EXPECT_GT(bound_g3(Pass::backward, {n, m, d, d / 2, Tie::none}, d * d / 4), 0);
-  expect_above(bound_g3(Pass::backward, {n, m, d, d / 2, Tie::none}, M / 4), w / 2,
-               std::sqrt(2.0) * 2.5 * w, double(M / 4), double(n * d));
-  expect_above(bound_g3(Pass::forward, {n, m, d, d / 2, Tie::none}, M / 4), w,
-               std::sqrt(2.0) * 1.5 * w, double(M / 4), double(n * d));
+  const index_t quarter = M / 4;
+  expect_above(bound_g3(Pass::backward, {n, m, d, d / 2, Tie::none}, quarter), w / 2,
+               std::sqrt(2.0) * 2.5 * w, double(quarter), double(n * d));
+  expect_above(bound_g3(Pass::forward, {n, m, d, d / 2, Tie::none}, quarter), w,
+               std::sqrt(2.0) * 1.5 * w, double(quarter), double(n * d));
   // dv > d: q takes d, but forward dv sums of O may be born.
   EXPECT_DOUBLE_EQ(bound_g3(Pass::backward, {n, m, d, 2 * d, Tie::none}, M),
                    at(Pass::backward, Tie::none, M));
