@@ -52,7 +52,7 @@ Blocks choose_pair_rows(const LayerShape& shape, const FastMemory& memory, const
              memory.M;
     });
     index_t r = most >= shape.n ? shape.n : round_down(most, rho);
-    if (r < 1) return false;
+    if (r < 1) return;
     r = std::min(shape.n, round_up(ceil_div(shape.n, ceil_div(shape.n, r)), rho));
     const Blocks blocks = blocks_of(r, c, rho);
     const double time = pair_rows_time(shape, blocks, memory, tile);
@@ -60,7 +60,6 @@ Blocks choose_pair_rows(const LayerShape& shape, const FastMemory& memory, const
       least = time;
       best = blocks;
     }
-    return true;
   };
   const index_t longest = std::min(longest_c, round_up(shape.m, lanes));
   for (index_t c = longest; c >= lanes; c = c > 2 * lanes ? round_up(c / 2, lanes) : c - lanes)

@@ -14,6 +14,7 @@ namespace {
 
 // The kernels' sums have blocks of fewer terms: a longer depth is no faster.
 constexpr index_t longest_w = 256;
+
 Blocks blocks_of(KeyPassKind kind, index_t c, index_t rho, index_t w) {
   Blocks blocks;
   blocks.form = Form::h;
@@ -43,6 +44,9 @@ index_t least_width(index_t M) {
 // Sides of a score tile whose products are by tiles of AMX: strips and panels of so many terms, 16
 // KiB each, share L1.
 constexpr index_t longest_side_of_tiles = 256;
+bool keeps_sides_short(const TileShape& tile, const Price& price) {
+  return multiplies_tiles(tile.isa) && !price.of_words();
+}
 // And a memory of which such scores, f, q and a rounded one, take half: they are read so fast that
 // more of them, to stream past less often, would cost more than that.
 index_t half_for_scores(const LayerShape& shape, const Blocks& blocks) {
@@ -144,7 +148,7 @@ Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_bl
     const index_t longest_words = multiplies_pairs(tile.isa) ? 2 * longest_w : longest_w;
     for (index_t w = longest_words; w >= std::min(least_w, std::max(shape.d, shape.dv)); w /= 2) {
       if (w > 1 && w / 2 >= std::max(shape.d, shape.dv)) continue;
-      const index_t longest_rho = multiplies_tiles(tile.isa) && !within.price.of_words()
+      const index_t longest_rho = keeps_sides_short(tile, within.price)
                                       ? std::min(shape.n, longest_side_of_tiles)
                                       : shape.n;
       for (index_t rho = round_up_to_power(longest_rho); rho >= least_rho; rho /= 2) {
@@ -162,18 +166,18 @@ Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_bl
 
 Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMemory& memory,
                          const TileShape& tile) {
-  const bool is_fast_by_tiles = multiplies_tiles(tile.isa) && !memory.price.of_words();
+  const bool is_short = keeps_sides_short(tile, memory.price);
   return search_tiles(
       shape, Lanes::keys, blocks_of(kind, 1, 1, 1),
       [&](const Price& price) {
         const index_t most = longest_key_block(shape.m, kind, price);
-        return is_fast_by_tiles ? std::min(most, longest_side_of_tiles) : most;
+        return is_short ? std::min(most, longest_side_of_tiles) : most;
       },
       memory, tile,
       [&](const Blocks& blocks) {
         if (!multiplies_pairs(tile.isa)) return theory::tile_fused(shape, blocks, kind).footprint;
         const index_t words = ceil_div(theory::pair_tiles_footprint(shape, blocks, kind, 2), 2);
-        return is_fast_by_tiles ? std::max(words, half_for_scores(shape, blocks)) : words;
+        return is_short ? std::max(words, half_for_scores(shape, blocks)) : words;
       },
       [&](const Blocks& blocks, const FastMemory& within) {
         return tile_fused_time(shape, blocks, kind, within, tile);

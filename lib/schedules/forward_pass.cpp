@@ -1,13 +1,13 @@
 #include "schedules/forward_pass.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "parallel/parallel.hpp"
 #include "schedules/masked_tile.hpp"
 #include "schedules/memory_moves.hpp"
 #include "schedules/score_bias.hpp"
+#include "schedules/softmax_end.hpp"
 
 namespace ioattn::schedules::row_stream {
 namespace {
@@ -222,15 +222,10 @@ void ForwardPass<S, P>::finish(const Work& work) const {
   trace.remove(rows_of(Operand::S, rows, d_));
   for (index_t i = 0; i < rows.size(); ++i) {
     const index_t lane = layout_.lane_offset(i - i % layout_.rho) + i % layout_.rho;
-    // A row that sees no key, or scores of -inf alone: O = 0, LSE = -inf.
-    const T inverse = row_sum[lane] == T(0) ? T(0) : T(1) / row_sum[lane];
-    tell_read(kernels_, row_sum + lane, 1);
-    tell_written(kernels_, sum + i * sum_stride_, width_);
-    for (index_t k = 0; k < width_; ++k) sum[i * sum_stride_ + k] *= inverse;
-    if (lse == nullptr) continue;
-    tell_read(kernels_, row_max + lane, 1);
-    tell_written(kernels_, lse + rows.begin + i, 1);
-    lse[rows.begin + i] = row_max[lane] + std::log(row_sum[lane]);
+    divide_by_sum(kernels_, row_sum + lane, sum + i * sum_stride_, width_);
+    if (lse != nullptr) {
+      write_lse(kernels_, row_max + lane, row_sum + lane, lse + rows.begin + i);
+    }
   }
   // LSE takes the place of the running sum.
   trace.remove(rows_of(Operand::row_max, rows, 1));

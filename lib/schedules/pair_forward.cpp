@@ -1,11 +1,11 @@
 #include "schedules/pair_forward.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "schedules/memory_moves.hpp"
 #include "schedules/score_bias.hpp"
+#include "schedules/softmax_end.hpp"
 #include "schedules/storage.hpp"
 
 namespace ioattn::schedules {
@@ -212,15 +212,8 @@ void PairForward::finish(const Work& work) const {
   float* lse = work.operands.lse;
   work.trace.remove(rows_of(Operand::S, rows, d_));
   for (index_t i = 0; i < rows.size(); ++i) {
-    // A row that sees no key, or scores of -inf alone: O = 0, LSE = -inf.
-    const float inverse = row_sum[i] == 0 ? 0 : 1 / row_sum[i];
-    tell_read(kernels_, row_sum + i, 1);
-    tell_written(kernels_, sums + i * sum_stride_, e_);
-    for (index_t k = 0; k < e_; ++k) sums[i * sum_stride_ + k] *= inverse;
-    if (lse == nullptr) continue;
-    tell_read(kernels_, row_max + i, 1);
-    tell_written(kernels_, lse + rows.begin + i, 1);
-    lse[rows.begin + i] = row_max[i] + std::log(row_sum[i]);
+    divide_by_sum(kernels_, row_sum + i, sums + i * sum_stride_, e_);
+    if (lse != nullptr) write_lse(kernels_, row_max + i, row_sum + i, lse + rows.begin + i);
   }
   // LSE takes the place of the running sum.
   work.trace.remove(rows_of(Operand::row_max, rows, 1));

@@ -6,6 +6,7 @@
 
 #include "schedules/memory_moves.hpp"
 #include "schedules/score_bias.hpp"
+#include "schedules/softmax_end.hpp"
 #include "schedules/storage.hpp"
 
 namespace ioattn::schedules {
@@ -227,14 +228,8 @@ template <class S, class W>
 void TileFusedForward<S, W>::finish_rows(const Work& work, const Range& cols) const {
   const T* row_sum = worker_.row_sum.in(work.local);
   const MatrixView<T> sums = sums_of(work);
-  for (index_t i = 0; i < work.rows.size(); ++i) {
-    // A row that sees no key, or scores of -inf alone: O = 0, LSE = -inf.
-    const T inverse = row_sum[i] == T(0) ? T(0) : T(1) / row_sum[i];
-    T* row = sums.at(i, cols.begin);
-    tell_read(kernels_, row_sum + i, 1);
-    tell_written(kernels_, row, cols.size());
-    for (index_t l = 0; l < cols.size(); ++l) row[l] *= inverse;
-  }
+  for (index_t i = 0; i < work.rows.size(); ++i)
+    divide_by_sum(kernels_, row_sum + i, sums.at(i, cols.begin), cols.size());
   if constexpr (is_half_storage<S>) {
     const MatrixView<S>& o = work.operands.result;
     store_rows(kernels_, sums.at(0, cols.begin), sums.stride, sums.rows, cols.size(), T(1), false,

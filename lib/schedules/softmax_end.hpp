@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cmath>
+
+#include "schedules/memory_moves.hpp"
+
+// What a row's online softmax ends with.
+namespace ioattn::schedules {
+
+// A row that sees no key, or scores of -inf alone: O = 0, LSE = -inf.
+template <class T>
+void divide_by_sum(const kernels::KernelTable<T>& kernels, const T* row_sum, T* row,
+                   index_t width) {
+  const T inverse = *row_sum == T(0) ? T(0) : T(1) / *row_sum;
+  tell_read(kernels, row_sum, 1);
+  tell_written(kernels, row, width);
+  for (index_t k = 0; k < width; ++k) row[k] *= inverse;
+}
+template <class T>
+void write_lse(const kernels::KernelTable<T>& kernels, const T* row_max, const T* row_sum, T* lse) {
+  tell_read(kernels, row_max, 1);
+  tell_written(kernels, lse, 1);
+  *lse = *row_max + std::log(*row_sum);
+}
+
+}  // namespace ioattn::schedules
