@@ -21,6 +21,27 @@ struct PairImplementation {
 std::vector<PairImplementation> pair_implementations();
 std::vector<PairImplementation> tile_implementations();
 
+// Dense rows of A times panels of B, in rows of whole panels.
+inline ioattn::kernels::Product<float, ioattn::kernels::bf16x2> dense_product(
+    ioattn::index_t rows, ioattn::index_t cols, ioattn::index_t depth,
+    const ioattn::kernels::bf16x2* a, const ioattn::kernels::bf16x2* b, float* c,
+    ioattn::index_t nr) {
+  ioattn::kernels::Product<float, ioattn::kernels::bf16x2> p;
+  p.rows = rows;
+  p.cols = cols;
+  p.depth = depth;
+  p.a = a;
+  p.a_row = depth;
+  p.a_depth = 1;
+  p.b = b;
+  p.b_panel = depth * nr;
+  p.b_row = nr;
+  p.c = c;
+  p.c_panel = nr;
+  p.c_row = ioattn::round_up(cols, nr);
+  return p;
+}
+
 // Runs once per implementation; each test is a region of its kernels.
 class PairImplementationTest : public testing::TestWithParam<PairImplementation> {
  protected:

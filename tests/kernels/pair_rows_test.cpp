@@ -116,19 +116,7 @@ TEST_P(TileWeightsTest, AreThoseOfTheProduct) {
     std::vector<bf16x2> a(std::size_t(rows * depth)), b(std::size_t(panels * depth * nr()));
     for (bf16x2& pair : a) pair = random_pair(1);
     std::vector<float> tile(std::size_t(rows * stride));
-    Pairs p;
-    p.rows = rows;
-    p.cols = keys;
-    p.depth = depth;
-    p.a = a.data();
-    p.a_row = depth;
-    p.a_depth = 1;
-    p.b = b.data();
-    p.b_panel = depth * nr();
-    p.b_row = nr();
-    p.c = tile.data();
-    p.c_panel = nr();
-    p.c_row = stride;
+    Pairs p = dense_product(rows, keys, depth, a.data(), b.data(), tile.data(), nr());
     p.padded = true;
     struct State {
       std::vector<float> max, sum;
@@ -182,16 +170,7 @@ TEST_P(TileWeightsTest, RefuseWhatIsNoNumber) {
   std::vector<bf16x2> a(16, one), b(std::size_t(16 * nr()), one), weights(16);
   b[3] = {0x7fc03f80};
   float row_max = 0, row_sum = 1;
-  Pairs p;
-  p.rows = 1;
-  p.cols = nr();
-  p.depth = 16;
-  p.a = a.data();
-  p.a_row = 16;
-  p.a_depth = 1;
-  p.b = b.data();
-  p.b_panel = 16 * nr();
-  p.b_row = nr();
+  const Pairs p = dense_product(1, nr(), 16, a.data(), b.data(), nullptr, nr());
   EXPECT_FALSE(pairs().weights(p, {0.01f, &row_max, &row_sum, weights.data(), 16}));
   EXPECT_EQ(row_sum, 1);
   b[3] = one;

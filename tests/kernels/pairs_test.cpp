@@ -90,19 +90,7 @@ TEST_P(PairsTest, EpiloguesSeeTheScaledSums) {
   for (auto* operand : {&a, &b})
     for (bf16x2& x : *operand) x = {integer().bits | std::uint32_t(integer().bits) << 16};
   std::vector<float> scores(std::size_t(rows * 3 * nr())), shift(rows, 2.5f);
-  Pairs p;
-  p.rows = rows;
-  p.cols = cols;
-  p.depth = depth;
-  p.a = a.data();
-  p.a_row = depth;
-  p.a_depth = 1;
-  p.b = b.data();
-  p.b_panel = depth * nr();
-  p.b_row = nr();
-  p.c = scores.data();
-  p.c_panel = nr();
-  p.c_row = 3 * nr();
+  Pairs p = dense_product(rows, cols, depth, a.data(), b.data(), scores.data(), nr());
   p.scale = 1.f / 64;
   pairs().product(p);
   std::vector<float> weights = scores;
