@@ -9,10 +9,11 @@ namespace {
 using ioattn::kernels::KernelTable;
 using ioattn::kernels::ScalarVector;
 using ioattn::kernels::TileKernels;
+// Two panels at a time in tiles of two rows.
 constexpr KernelTable<float> f32 =
-    TileKernels<ScalarVector<float>, 3, 5>::table(ioattn::Isa::scalar);
+    TileKernels<ScalarVector<float>, 3, 5, 2>::table(ioattn::Isa::scalar);
 constexpr KernelTable<double> f64 =
-    TileKernels<ScalarVector<double>, 3, 5>::table(ioattn::Isa::scalar);
+    TileKernels<ScalarVector<double>, 3, 5, 2>::table(ioattn::Isa::scalar);
 constexpr ioattn::kernels::PairKernels pairs = ioattn::kernels::EmulatedPairs<3, 5>::table;
 constexpr KernelTable<float> of_pairs =
     f32.with_pairs({ioattn::Isa::emulated_bf16, f32.tile.rows, f32.tile.cols}, &pairs);

@@ -1,24 +1,10 @@
 #pragma once
 
-#include "kernels/generic/exponential.hpp"
-#include "kernels/generic/inlining.hpp"
-#include "kernels/kernel_table.hpp"
+#include "kernels/generic/register_tiles.hpp"
 
 // The product over a vector type V. See scalar_vector.hpp about the anonymous namespace.
 namespace ioattn::kernels {
 namespace {
-
-// The terms of a product one by one, as V::value_type.
-template <class V>
-struct SingleTerms {
-  using Word = typename V::value_type;
-  using Vector = V;
-  static constexpr bool can_scale = false;
-  static IOATTN_INLINE V splat(Word x) { return V::splat(x); }
-  static IOATTN_INLINE V load(const Word* p) { return V::load(p); }
-  static IOATTN_INLINE V multiply_add(V a, V b, V sum) { return V::fma(a, b, sum); }
-  static IOATTN_INLINE V exp(V x) { return exponential(x); }
-};
 
 // Calls part(p) for C += A B by equal blocks of at most so many terms; an epilogue waits for the
 // whole sum, which is then made elsewhere.
@@ -41,180 +27,24 @@ IOATTN_INLINE void by_terms(const Product& p, index_t most, const Part& part) {
   }
 }
 
-template <class V, int max_rows, int vectors, class Terms = SingleTerms<V>>
+// In register tiles of max_rows rows and one panel. With wide_rows, panels are taken two by two, in
+// tiles of so many rows that take fewer loads: 6 x 64 floats 10 for 24 multiply-adds, 8 x 32 for
+// 16. The operations that make an element and their order are the same.
+template <class V, int max_rows, int vectors, class Terms = SingleTerms<V>, int wide_rows = 0>
 struct ProductKernel {
   using T = typename V::value_type;
   using Word = typename Terms::Word;
   using Product = kernels::Product<T, Word>;
+  using Tiles = RegisterTiles<V, vectors, Terms>;
+  using Finish = typename Tiles::Finish;
+  using Strip = typename Tiles::Strip;
   static constexpr int nr = vectors * V::lanes;
-
-  // What becomes of the accumulators of a whole tile. Whatever else a Product asks for is done to
-  // its plain sums, with the same operations in the same order; exp is among it, because its
-  // constants would take the registers of the accumulators.
-  enum class Finish {
-    store,      // C = AB
-    add,        // C += AB
-    scale_add,  // C = row_scale C + AB
-    gradient_lane,
-    gradient_row,
-  };
 
   // Terms of a sum in registers. Where rows of A are adjacent each term has a cache line of its own
   // beside one of B: 256 of both would be all of a small L1.
   template <bool a_unit_row>
   static constexpr index_t terms_at_once =
       a_unit_row ? terms_per_accumulator / 2 : terms_per_accumulator;
-
-  // Tiles one below the other in one panel of columns, at most terms_at_once terms.
-  struct Strip {
-    const Word* a;
-    index_t a_row, a_depth;
-    const Word* b;
-    index_t b_row;
-    index_t depth;
-    T* c;
-    index_t c_row;
-    const T* lane;
-    const T* row;
-    const T* row_scale;
-    T scale;
-  };
-
-  template <int rows>
-  struct Accumulators {
-    V value[rows][vectors];
-  };
-
-  template <int rows, bool a_unit_row>
-  static IOATTN_INLINE void add_term(const Word* a, index_t a_stride, const Word* b,
-                                     Accumulators<rows>& acc) {
-    typename Terms::Vector lane[vectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) lane[v] = Terms::load(b + v * V::lanes);
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i) {
-      const auto scalar = Terms::splat(a_unit_row ? a[i] : a[i * a_stride]);
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v)
-        acc.value[i][v] = Terms::multiply_add(scalar, lane[v], acc.value[i][v]);
-    }
-  }
-
-  // `a_unit_row`: rows of A are adjacent (a_row = 1), else its terms are. Unrolled by hand: g++
-  // would put the terms that are left before the loop and spill accumulators there.
-  template <int rows, bool a_unit_row>
-  static IOATTN_INLINE void multiply(const Word* a, index_t a_stride, const Word* b, index_t b_row,
-                                     index_t depth, Accumulators<rows>& acc) {
-    constexpr int unroll = 2;
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) acc.value[i][v] = V::splat(T(0));
-    const index_t a_step = a_unit_row ? a_stride : 1;
-    for (; depth >= unroll; depth -= unroll) {
-#pragma GCC unroll 2
-      for (int u = 0; u < unroll; ++u) {
-        add_term<rows, a_unit_row>(a, a_stride, b, acc);
-        a += a_step;
-        b += b_row;
-        __asm__ volatile("" ::: "memory");  // keeps the loads of a term together
-      }
-    }
-#pragma GCC unroll 1
-    for (; depth > 0; --depth) {
-      add_term<rows, a_unit_row>(a, a_stride, b, acc);
-      a += a_step;
-      b += b_row;
-    }
-  }
-
-  template <int rows>
-  static IOATTN_INLINE void scale_sums(V scale, Accumulators<rows>& acc) {
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) acc.value[i][v] = acc.value[i][v] * scale;
-  }
-
-  template <Finish finish>
-  static IOATTN_INLINE V finished(V sum, const T* c, V scale, V shift) {
-    switch (finish) {
-      case Finish::store: return sum;
-      case Finish::add: return V::load(c) + sum;
-      case Finish::scale_add: return V::fma(V::load(c), scale, sum);
-      case Finish::gradient_lane:
-      case Finish::gradient_row: return V::load(c) * (sum - shift);
-    }
-  }
-
-  template <int rows, bool a_unit_row, Finish finish>
-  static IOATTN_KERNEL void tiles(const Strip& strip, index_t count) {
-    constexpr bool by_lane = finish == Finish::gradient_lane;
-    constexpr bool by_row = finish == Finish::gradient_row;
-    const Strip s = strip;
-    const Word* a = s.a;
-    T* c = s.c;
-    for (index_t row = 0; row < count * rows; row += rows) {
-#pragma GCC unroll 16
-      for (int i = 0; i < rows; ++i) __builtin_prefetch(c + i * s.c_row, 1);
-      Accumulators<rows> acc;
-      multiply<rows, a_unit_row>(a, a_unit_row ? s.a_depth : s.a_row, s.b, s.b_row, s.depth, acc);
-      if (Terms::can_scale && s.scale != T(1)) scale_sums<rows>(V::splat(s.scale), acc);
-#pragma GCC unroll 16
-      for (int i = 0; i < rows; ++i) {
-        const V scale = V::splat(finish == Finish::scale_add ? s.row_scale[row + i] : T(1));
-        const V row_shift = V::splat(by_row ? s.row[row + i] : T(0));
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) {
-          T* target = c + i * s.c_row + v * V::lanes;
-          const V shift = by_lane ? V::load(s.lane + v * V::lanes) : row_shift;
-          finished<finish>(acc.value[i][v], target, scale, shift).store(target);
-        }
-      }
-      a += rows * s.a_row;
-      c += rows * s.c_row;
-    }
-  }
-
-  // One tile of `left` rows, at most `rows`.
-  template <int rows, bool a_unit_row, Finish finish>
-  static void last_tile(const Strip& strip, index_t left) {
-    if constexpr (rows > 0) {
-      if (left == rows) {
-        tiles<rows, a_unit_row, finish>(strip, 1);
-      } else {
-        last_tile<rows - 1, a_unit_row, finish>(strip, left);
-      }
-    }
-  }
-
-  static void advance(Strip* strip, index_t rows) {
-    strip->a += rows * strip->a_row;
-    strip->c += rows * strip->c_row;
-    if (strip->row != nullptr) strip->row += rows;
-    if (strip->row_scale != nullptr) strip->row_scale += rows;
-  }
-
-  // A tile of fewer rows has too few sums to hide their latency.
-  static constexpr int least_rows = 4;
-
-  template <bool a_unit_row, Finish finish>
-  static void all_rows(const Strip& all, index_t rows) {
-    Strip strip = all;
-    index_t whole = rows / max_rows;
-    index_t left = rows - whole * max_rows;
-    const bool shared = whole > 0 && left > 0 && left < least_rows;
-    if (shared) --whole;
-    if (whole > 0) tiles<max_rows, a_unit_row, finish>(strip, whole);
-    advance(&strip, whole * max_rows);
-    if (shared) {  // the last whole tile and what is left, in two
-      const index_t half = (max_rows + left + 1) / 2;
-      last_tile<max_rows, a_unit_row, finish>(strip, half);
-      advance(&strip, half);
-      left = max_rows + left - half;
-    }
-    last_tile<max_rows, a_unit_row, finish>(strip, left);
-  }
 
   // One panel of the columns of a product.
   struct Panel {
@@ -298,15 +128,23 @@ struct ProductKernel {
     }
   }
 
-  // Rows whose sums are kept in L1 while blocks of terms are added to them.
-  static constexpr index_t rows_of_sums = index_t(16) * max_rows;
+  template <int panels, bool a_unit_row, Finish finish>
+  static void all_rows(const Strip& strip, index_t rows) {
+    constexpr int most = panels == 1 ? max_rows : wide_rows;
+    Tiles::template all_rows<most, panels, a_unit_row, finish>(strip, rows);
+  }
 
-  // A panel by way of its sums: for whatever has no Finish of its own.
-  template <bool a_unit_row>
-  static void by_sums(const Product& p, const Panel& panel) {
-    alignas(64) T sums[rows_of_sums * nr];
-    for (index_t row = 0; row < p.rows; row += rows_of_sums) {
-      const index_t count = p.rows - row < rows_of_sums ? p.rows - row : rows_of_sums;
+  // Rows whose sums are kept in L1 while blocks of terms are added to them.
+  template <int panels>
+  static constexpr index_t rows_of_sums = index_t(16) * max_rows / panels;
+
+  // Panels by way of their sums: for whatever has no Finish of its own.
+  template <int panels, bool a_unit_row>
+  static void by_sums(const Product& p, const Panel (&panel)[panels]) {
+    constexpr index_t most_rows = rows_of_sums<panels>, panel_of_sums = most_rows * nr;
+    alignas(64) T sums[panels * panel_of_sums];
+    for (index_t row = 0; row < p.rows; row += most_rows) {
+      const index_t count = p.rows - row < most_rows ? p.rows - row : most_rows;
       constexpr index_t most = terms_at_once<a_unit_row>;
       for (index_t q = 0; q == 0 || q < p.depth; q += most) {
         const index_t left = p.depth - q;
@@ -314,58 +152,79 @@ struct ProductKernel {
         strip.a = p.a + row * p.a_row + q * p.a_depth;
         strip.a_row = p.a_row;
         strip.a_depth = p.a_depth;
-        strip.b = panel.b + q * p.b_row;
+        strip.b = panel[0].b + q * p.b_row;
+        strip.b_panel = p.b_panel;
         strip.b_row = p.b_row;
         strip.depth = left < most ? left : most;
         strip.c = sums;
+        strip.c_panel = panel_of_sums;
         strip.c_row = nr;
         strip.scale = p.scale;
         if (q == 0) {
-          all_rows<a_unit_row, Finish::store>(strip, count);
+          all_rows<panels, a_unit_row, Finish::store>(strip, count);
         } else {
-          all_rows<a_unit_row, Finish::add>(strip, count);
+          all_rows<panels, a_unit_row, Finish::add>(strip, count);
         }
       }
-      finish_sums(p, panel, row, count, sums);
+      for (int k = 0; k < panels; ++k)
+        finish_sums(p, panel[k], row, count, sums + k * panel_of_sums);
     }
   }
 
   using Rows = void (*)(const Strip&, index_t);
 
-  // What finishes the rows of a whole panel; nullptr if they go by way of their sums.
-  template <bool a_unit_row>
+  // What finishes the rows of whole panels; nullptr if they go by way of their sums.
+  template <int panels, bool a_unit_row>
   static Rows rows_for(const Product& p) {
     if (p.depth > terms_at_once<a_unit_row>) return nullptr;
     if (p.accumulate) {
       if (p.epilogue != Epilogue::none) return nullptr;
-      return p.row_scale != nullptr ? all_rows<a_unit_row, Finish::scale_add>
-                                    : all_rows<a_unit_row, Finish::add>;
+      return p.row_scale != nullptr ? all_rows<panels, a_unit_row, Finish::scale_add>
+                                    : all_rows<panels, a_unit_row, Finish::add>;
     }
-    if (p.epilogue == Epilogue::none) return all_rows<a_unit_row, Finish::store>;
+    if (p.epilogue == Epilogue::none) return all_rows<panels, a_unit_row, Finish::store>;
     if constexpr (!a_unit_row) {  // score products have rows of queries or keys
       if (p.epilogue == Epilogue::gradient) {
-        return p.row != nullptr ? all_rows<false, Finish::gradient_row>
-                                : all_rows<false, Finish::gradient_lane>;
+        return p.row != nullptr ? all_rows<panels, false, Finish::gradient_row>
+                                : all_rows<panels, false, Finish::gradient_lane>;
       }
     }
     return nullptr;
   }
 
+  static Panel panel_at(const Product& p, index_t col) {
+    const index_t left = p.cols - col;
+    return {p.b + col / nr * p.b_panel, p.c + col / nr * p.c_panel,
+            p.lane + (p.lane != nullptr ? col : 0), left >= nr || p.padded ? nr : left};
+  }
+
+  template <int panels, bool a_unit_row>
+  static void some_panels(const Product& p, const Panel (&panel)[panels], Rows rows) {
+    const Panel& first = panel[0];
+    if (rows != nullptr && first.columns == nr) {
+      rows({p.a, p.a_row, p.a_depth, first.b, p.b_panel, p.b_row, p.depth, first.c, p.c_panel,
+            p.c_row, first.lane, p.row, p.row_scale, p.scale},
+           p.rows);
+    } else {
+      by_sums<panels, a_unit_row>(p, panel);
+    }
+  }
+
   template <bool a_unit_row>
   static void all_panels(const Product& p) {
-    const Rows rows = rows_for<a_unit_row>(p);
-    for (index_t col = 0; col < p.cols; col += nr) {
-      const index_t left = p.cols - col;
-      const Panel panel = {p.b + col / nr * p.b_panel, p.c + col / nr * p.c_panel,
-                           p.lane + (p.lane != nullptr ? col : 0),
-                           left >= nr || p.padded ? nr : left};
-      if (rows != nullptr && panel.columns == nr) {
-        const Strip strip = {p.a,     p.a_row, p.a_depth,  panel.b, p.b_row,     p.depth,
-                             panel.c, p.c_row, panel.lane, p.row,   p.row_scale, p.scale};
-        rows(strip, p.rows);
-      } else {
-        by_sums<a_unit_row>(p, panel);
+    index_t col = 0;
+    if constexpr (wide_rows > 0) {
+      const Rows rows = rows_for<2, a_unit_row>(p);
+      for (; col + nr < p.cols; col += 2 * nr) {
+        const Panel panels[] = {panel_at(p, col), panel_at(p, col + nr)};
+        if (panels[1].columns < nr) break;
+        some_panels<2, a_unit_row>(p, panels, rows);
       }
+    }
+    const Rows rows = rows_for<1, a_unit_row>(p);
+    for (; col < p.cols; col += nr) {
+      const Panel panels[] = {panel_at(p, col)};
+      some_panels<1, a_unit_row>(p, panels, rows);
     }
   }
 

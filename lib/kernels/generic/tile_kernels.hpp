@@ -12,14 +12,14 @@
 namespace ioattn::kernels {
 namespace {
 
-template <class V, int max_rows, int vectors>
+template <class V, int max_rows, int vectors, int wide_rows = 0>
 struct TileKernels {
   using T = typename V::value_type;
-  using Products = ProductKernel<V, max_rows, vectors>;
+  using Products = ProductKernel<V, max_rows, vectors, SingleTerms<V>, wide_rows>;
   static constexpr int nr = vectors * V::lanes;
 
   static IOATTN_KERNEL T fma_loop(index_t iterations) {
-    typename Products::template Accumulators<max_rows> acc;
+    typename Products::Tiles::template Accumulators<max_rows> acc;
     for (int i = 0; i < max_rows; ++i)
       for (int v = 0; v < vectors; ++v)
         acc.value[i][v] = V::splat(T(1) + static_cast<T>(i * vectors + v));

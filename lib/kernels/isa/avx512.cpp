@@ -11,9 +11,10 @@
 namespace ioattn::kernels {
 namespace {
 constexpr KernelTable<float> f32 =
-    TileKernels<XsimdVector<float>, avx512_rows, 2>::table<X86Conversion>(Isa::avx512);
+    TileKernels<XsimdVector<float>, avx512_rows, 2, avx512_wide_rows>::table<X86Conversion>(
+        Isa::avx512);
 constexpr KernelTable<double> f64 =
-    TileKernels<XsimdVector<double>, avx512_rows, 2>::table(Isa::avx512);
+    TileKernels<XsimdVector<double>, avx512_rows, 2, avx512_wide_rows>::table(Isa::avx512);
 constexpr KernelTable<float> of_bf16 =
     f32.with_pairs({Isa::avx512_bf16, avx512_rows, f32.tile.cols}, &avx512_bf16_pairs);
 constexpr KernelTable<float> of_tiles =

@@ -16,6 +16,8 @@ extern const Kernels emulated_amx_kernels;
 
 // Of a register tile: with two vectors each, 16 sums. Twelve are no faster on Zen 4.
 inline constexpr int avx512_rows = 8;
+// And by two panels: Intel's CPUs make fewer multiply-adds the more loads there are beside them.
+inline constexpr int avx512_wide_rows = 6;
 extern const PairKernels avx512_bf16_pairs;
 extern const PairKernels avx512_amx_pairs;
 

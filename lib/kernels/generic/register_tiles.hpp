@@ -1,0 +1,208 @@
+#pragma once
+
+#include "kernels/generic/exponential.hpp"
+#include "kernels/generic/inlining.hpp"
+#include "kernels/kernel_table.hpp"
+
+// Register tiles of a product, over a vector type V. See scalar_vector.hpp about the anonymous
+// namespace.
+namespace ioattn::kernels {
+namespace {
+
+// The terms of a product one by one, as V::value_type.
+template <class V>
+struct SingleTerms {
+  using Word = typename V::value_type;
+  using Vector = V;
+  static constexpr bool can_scale = false;
+  static IOATTN_INLINE V splat(Word x) { return V::splat(x); }
+  static IOATTN_INLINE V load(const Word* p) { return V::load(p); }
+  static IOATTN_INLINE V multiply_add(V a, V b, V sum) { return V::fma(a, b, sum); }
+  static IOATTN_INLINE V exp(V x) { return exponential(x); }
+};
+
+// Tiles of sums in registers: rows by one panel of columns, `vectors` of V wide, or by two.
+template <class V, int vectors, class Terms>
+struct RegisterTiles {
+  using T = typename V::value_type;
+  using Word = typename Terms::Word;
+
+  // What becomes of the accumulators of a whole tile. Whatever else a Product asks for is done to
+  // its plain sums, with the same operations in the same order; exp is among it, because its
+  // constants would take the registers of the accumulators.
+  enum class Finish {
+    store,      // C = AB
+    add,        // C += AB
+    scale_add,  // C = row_scale C + AB
+    gradient_lane,
+    gradient_row,
+  };
+
+  // Tiles one below the other, of the columns of one or two panels.
+  struct Strip {
+    const Word* a;
+    index_t a_row, a_depth;
+    const Word* b;
+    index_t b_panel, b_row;
+    index_t depth;
+    T* c;
+    index_t c_panel, c_row;
+    const T* lane;
+    const T* row;
+    const T* row_scale;
+    T scale;
+  };
+
+  template <int rows, int panels = 1>
+  struct Accumulators {
+    V value[rows][panels * vectors];
+  };
+
+  // Of vector v of a tile, in B or C.
+  static constexpr index_t offset_of(int v, index_t panel) {
+    return v / vectors * panel + v % vectors * V::lanes;
+  }
+
+  // `a_unit_row`: rows of A are adjacent (a_row = 1), else its terms are.
+  template <int rows, int panels, bool a_unit_row>
+  static IOATTN_INLINE void add_term(const Word* a, index_t a_stride, const Word* b,
+                                     index_t b_panel, Accumulators<rows, panels>& acc) {
+    typename Terms::Vector lane[panels * vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < panels * vectors; ++v) lane[v] = Terms::load(b + offset_of(v, b_panel));
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+      const auto scalar = Terms::splat(a_unit_row ? a[i] : a[i * a_stride]);
+#pragma GCC unroll 4
+      for (int v = 0; v < panels * vectors; ++v)
+        acc.value[i][v] = Terms::multiply_add(scalar, lane[v], acc.value[i][v]);
+    }
+  }
+
+  // Unrolled by hand: g++ would put the terms that are left before the loop and spill accumulators
+  // there.
+  template <int rows, int panels, bool a_unit_row>
+  static IOATTN_INLINE void multiply(const Strip& s, const Word* a,
+                                     Accumulators<rows, panels>& acc) {
+    constexpr int unroll = 2;
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+      for (int v = 0; v < panels * vectors; ++v) acc.value[i][v] = V::splat(T(0));
+    const index_t a_stride = a_unit_row ? s.a_depth : s.a_row;
+    const index_t a_step = a_unit_row ? a_stride : 1;
+    const index_t b_panel = s.b_panel, b_row = s.b_row;
+    const Word* b = s.b;
+    index_t depth = s.depth;
+    for (; depth >= unroll; depth -= unroll) {
+#pragma GCC unroll 2
+      for (int u = 0; u < unroll; ++u) {
+        add_term<rows, panels, a_unit_row>(a, a_stride, b, b_panel, acc);
+        a += a_step;
+        b += b_row;
+        __asm__ volatile("" ::: "memory");  // keeps the loads of a term together
+      }
+    }
+#pragma GCC unroll 1
+    for (; depth > 0; --depth) {
+      add_term<rows, panels, a_unit_row>(a, a_stride, b, b_panel, acc);
+      a += a_step;
+      b += b_row;
+    }
+  }
+
+  template <int rows, int panels>
+  static IOATTN_INLINE void scale_sums(V scale, Accumulators<rows, panels>& acc) {
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+      for (int v = 0; v < panels * vectors; ++v) acc.value[i][v] = acc.value[i][v] * scale;
+  }
+
+  template <Finish finish>
+  static IOATTN_INLINE V finished(V sum, const T* c, V scale, V shift) {
+    switch (finish) {
+      case Finish::store: return sum;
+      case Finish::add: return V::load(c) + sum;
+      case Finish::scale_add: return V::fma(V::load(c), scale, sum);
+      case Finish::gradient_lane:
+      case Finish::gradient_row: return V::load(c) * (sum - shift);
+    }
+  }
+
+  template <int rows, int panels, bool a_unit_row, Finish finish>
+  static IOATTN_KERNEL void tiles(const Strip& strip, index_t count) {
+    constexpr bool by_lane = finish == Finish::gradient_lane;
+    constexpr bool by_row = finish == Finish::gradient_row;
+    const Strip s = strip;
+    const Word* a = s.a;
+    T* c = s.c;
+    for (index_t row = 0; row < count * rows; row += rows) {
+#pragma GCC unroll 16
+      for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 2
+        for (int k = 0; k < panels; ++k) __builtin_prefetch(c + i * s.c_row + k * s.c_panel, 1);
+      Accumulators<rows, panels> acc;
+      multiply<rows, panels, a_unit_row>(s, a, acc);
+      if (Terms::can_scale && s.scale != T(1)) scale_sums(V::splat(s.scale), acc);
+#pragma GCC unroll 16
+      for (int i = 0; i < rows; ++i) {
+        const V scale = V::splat(finish == Finish::scale_add ? s.row_scale[row + i] : T(1));
+        const V row_shift = V::splat(by_row ? s.row[row + i] : T(0));
+#pragma GCC unroll 4
+        for (int v = 0; v < panels * vectors; ++v) {
+          T* target = c + i * s.c_row + offset_of(v, s.c_panel);
+          const V shift = by_lane ? V::load(s.lane + v * V::lanes) : row_shift;
+          finished<finish>(acc.value[i][v], target, scale, shift).store(target);
+        }
+      }
+      a += rows * s.a_row;
+      c += rows * s.c_row;
+    }
+  }
+
+  // One tile of `left` rows, at most `rows`.
+  template <int rows, int panels, bool a_unit_row, Finish finish>
+  static void last_tile(const Strip& strip, index_t left) {
+    if constexpr (rows > 0) {
+      if (left == rows) {
+        tiles<rows, panels, a_unit_row, finish>(strip, 1);
+      } else {
+        last_tile<rows - 1, panels, a_unit_row, finish>(strip, left);
+      }
+    }
+  }
+
+  static void advance(Strip* strip, index_t rows) {
+    strip->a += rows * strip->a_row;
+    strip->c += rows * strip->c_row;
+    if (strip->row != nullptr) strip->row += rows;
+    if (strip->row_scale != nullptr) strip->row_scale += rows;
+  }
+
+  // A tile of fewer rows has too few sums to hide their latency.
+  template <int panels>
+  static constexpr int least_rows = 4 / panels;
+
+  // In tiles of `most` rows and what is left.
+  template <int most, int panels, bool a_unit_row, Finish finish>
+  static void all_rows(const Strip& all, index_t rows) {
+    Strip strip = all;
+    index_t whole = rows / most;
+    index_t left = rows - whole * most;
+    const bool shared = whole > 0 && left > 0 && left < least_rows<panels>;
+    if (shared) --whole;
+    if (whole > 0) tiles<most, panels, a_unit_row, finish>(strip, whole);
+    advance(&strip, whole * most);
+    if (shared) {  // the last whole tile and what is left, in two
+      const index_t half = (most + left + 1) / 2;
+      last_tile<most, panels, a_unit_row, finish>(strip, half);
+      advance(&strip, half);
+      left = most + left - half;
+    }
+    last_tile<most, panels, a_unit_row, finish>(strip, left);
+  }
+};
+
+}  // namespace
+}  // namespace ioattn::kernels
