@@ -21,8 +21,9 @@ constexpr index_t longest_rho = 64;
 
 // Keys of a block. Where U (or dQ) is made on the way they are the same for every number of
 // threads: blocks have to be enough for many, unless they are not worth dividing, or words decide.
-constexpr index_t longest_key_block(index_t m, KeyPassKind kind, const Price& price) {
-  constexpr index_t least_shares = 8, shortest_share = 64;
+constexpr index_t longest_key_block(index_t m, KeyPassKind kind, const Price& price,
+                                    index_t shortest_share = 64) {
+  constexpr index_t least_shares = 8;
   return kind.queries && !price.of_words()
              ? std::min(m, std::max(ceil_div(m, least_shares), shortest_share))
              : m;

@@ -23,6 +23,19 @@ Blocks blocks_of(index_t r, index_t c, index_t rho) {
   return blocks;
 }
 
+// Words of 16 bits between an outer cache and the inner one, of which inner_M are 32 bits: strips
+// meet a block of keys, whose panels stay in the inner cache if they fit beside a strip.
+double inner_words(const LayerShape& shape, const Blocks& blocks, const FastMemory& memory) {
+  if (!memory.is_outer()) return 0;
+  const double n = static_cast<double>(shape.n), m = static_cast<double>(shape.m);
+  const index_t c = std::min(blocks.c, shape.m), panels = c * (shape.d + shape.dv);
+  const double strips = n / static_cast<double>(blocks.rho), met = m / static_cast<double>(c);
+  const double sums = 2.0 * 2.0 * static_cast<double>(shape.dv);
+  const bool stay = panels + blocks.rho * (shape.d + 2 * shape.dv) <= 2 * memory.inner_M;
+  return met * n * (static_cast<double>(shape.d) + sums) +
+         (stay ? 0 : met * strips * static_cast<double>(panels));
+}
+
 }  // namespace
 
 // Keys and values are packed once per block of queries.
@@ -32,7 +45,8 @@ double pair_rows_time(const LayerShape& shape, const Blocks& blocks, const FastM
   const double d = static_cast<double>(shape.d), e = static_cast<double>(shape.dv);
   const theory::IoCost cost = theory::row_stream_forward_pass(shape, blocks);
   const double words = memory.price.per_word * static_cast<double>(cost.words()) +
-                       fma_per_packed_word * static_cast<double>(cost.reads);
+                       fma_per_packed_word * static_cast<double>(cost.reads) +
+                       memory.price.per_inner_word * inner_words(shape, blocks, memory);
   const index_t c = std::min(blocks.c, shape.m);
   const double of_scores = d / word_efficiency(tile.isa, shape.d) * wasted_lanes(c, tile);
   const double of_values = e / word_efficiency(tile.isa, c);

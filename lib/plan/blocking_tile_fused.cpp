@@ -53,6 +53,10 @@ index_t half_for_scores(const LayerShape& shape, const Blocks& blocks) {
   return 5 * std::min(blocks.c, shape.m) * std::min(blocks.rho, shape.n);
 }
 
+// Multiply-adds that take as long as a score on its way through memory to its weight: row_stream
+// makes weights of tiles' scores in L1.
+double fma_per_stored_score(const TileShape& tile) { return multiplies_tiles(tile.isa) ? 64 : 0; }
+
 double product(index_t x, index_t y) { return static_cast<double>(x) * static_cast<double>(y); }
 
 }  // namespace
@@ -99,7 +103,8 @@ double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
   const double products =
       product(shape.n, shape.m) * (static_cast<double>(d) * wasted_lanes(rho, tile) / efficient(w) +
                                    static_cast<double>(e) * wasted_lanes(w, tile) / efficient(c));
-  return words / word_speed(tile.isa) + products / product_speed(tile.isa);
+  return words / word_speed(tile.isa) + products / product_speed(tile.isa) +
+         fma_per_stored_score(tile) * product(shape.n, shape.m);
 }
 
 namespace {
@@ -145,7 +150,9 @@ Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_bl
         consider(with(c, rho, w));
     };
     const index_t least_w = whole.lanes > 1 ? std::max(whole.lanes, least_width(within.M)) : 1;
-    const index_t longest_words = multiplies_pairs(tile.isa) ? 2 * longest_w : longest_w;
+    const index_t longest_words = longest_w * (multiplies_tiles(tile.isa)   ? 4
+                                               : multiplies_pairs(tile.isa) ? 2
+                                                                            : 1);
     for (index_t w = longest_words; w >= std::min(least_w, std::max(shape.d, shape.dv)); w /= 2) {
       if (w > 1 && w / 2 >= std::max(shape.d, shape.dv)) continue;
       const index_t longest_rho = keeps_sides_short(tile, within.price)
@@ -170,8 +177,12 @@ Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMe
   return search_tiles(
       shape, Lanes::keys, blocks_of(kind, 1, 1, 1),
       [&](const Price& price) {
-        const index_t most = longest_key_block(shape.m, kind, price);
-        return is_short ? std::min(most, longest_side_of_tiles) : most;
+        // Tiles lose a fifth of their speed in shorter blocks.
+        if (is_short) {
+          return std::min(longest_side_of_tiles,
+                          longest_key_block(shape.m, kind, price, longest_side_of_tiles));
+        }
+        return longest_key_block(shape.m, kind, price);
       },
       memory, tile,
       [&](const Blocks& blocks) {
@@ -188,7 +199,10 @@ Blocks choose_tile_fused_forward(const LayerShape& shape, const FastMemory& memo
                                  const TileShape& tile) {
   return search_tiles(
       shape, Lanes::queries, blocks_of(KeyGradients::both, 1, 1, 1),
-      [&](const Price&) { return shape.m; }, memory, tile,
+      [&](const Price& price) {
+        return keeps_sides_short(tile, price) ? std::min(shape.m, longest_side_of_tiles) : shape.m;
+      },
+      memory, tile,
       [&](const Blocks& blocks) {
         return multiplies_pairs(tile.isa)
                    ? ceil_div(theory::pair_tiles_forward_footprint(shape, blocks), 2)

@@ -78,9 +78,7 @@ bool choose_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* pl
   Trial best;
   if (!request.outer_only) best = choose(FastMemory(request.M / words, 0, request.price));
   plan->level = request.level;
-  // Tiles of AMX would wait for an outer cache.
-  if (request.outer_M > request.M && !request.price.of_words() &&
-      !multiplies_tiles(request.tile.isa)) {
+  if (request.outer_M > request.M && !request.price.of_words()) {
     const FastMemory memory = {request.outer_M / words, request.M / words, request.price};
     const Trial outer = choose(memory);
     if (outer.cost > 0 && (best.cost == 0 || weighed(outer.cost, memory) < best.cost)) {
