@@ -181,22 +181,27 @@ TEST(MeasureCommand, WritesOneFileWithAPlot) {
   EXPECT_TRUE(is_one_error_line(nowhere.err)) << nowhere.err;
 }
 
-// Counted or not: the page has what the report has.
+// Counted or not: the page has what the report has. Nanoseconds, which need no PMU, stand for
+// lines.
 TEST(MeasureCommand, WritesTheCountersIntoThePage) {
   if (std::system("command -v gnuplot >/dev/null 2>&1") != 0) {
     GTEST_SKIP() << "no gnuplot";
   }
   const TemporaryDirectory directory;
-  const std::string path = directory / "measure.html";
-  const Json levels = done(small + Arguments{"--perf", "--html", path})["levels"];
+  const std::string path = directory / "measure.html", events = directory / "events";
+  write_file(events,
+             "cpu: made up\nevent: A\nkernel: task-clock\n  Nanoseconds.\n"
+             "quantity: L1 fills\nformula: A\nquantity: L2 fills\n  None.\n");
+  const Json levels =
+      done(small + Arguments{"--perf", "--events", events, "--html", path})["levels"];
   const std::string html = read_file(path);
-  EXPECT_TRUE(contains(html, "\nhardware, events of ")) << html;
+  EXPECT_TRUE(contains(html, "\nhardware, events of made up")) << html;
+  const std::string svg = html.substr(0, html.find("</svg>"));
+  ASSERT_EQ(levels.size(), 2u);
   for (const Json& level : levels) {
-    const Json& hardware = level["hardware"];
-    const bool counted =
-        !hardware["fills"]["lines"].is_null() || !hardware["write_backs"]["lines"].is_null();
-    const std::string svg = html.substr(0, html.find("</svg>"));
-    EXPECT_EQ(contains(svg, "hardware, "), counted) << level;
+    const bool counted = !level["hardware"]["fills"]["lines"].is_null();
+    const std::string marker = "hardware, fills only, " + level["level"].get<std::string>();
+    EXPECT_EQ(contains(svg, marker), counted) << level;
   }
 }
 
