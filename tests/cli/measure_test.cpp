@@ -96,6 +96,24 @@ TEST(MeasureCommand, HasAPlanForEachObjectiveOfALevel) {
   EXPECT_EQ(run_ioattn(small + Arguments{"--objective", "words"}, caches).exit_code, 2);
 }
 
+// Rows of the layer problem that L1 is too small for say so; those of L2 are measured.
+TEST(MeasureCommand, LeavesOutLevelsThatNothingFits) {
+  const Arguments deep = {"measure", "--n", "40", "--d", "1000"};
+  const Json json = done(deep);
+  ASSERT_EQ(json["levels"].size(), 1u);
+  EXPECT_EQ(json["levels"][0]["level"], "L2");
+  ASSERT_EQ(json["too_small"].size(), 1u);
+  EXPECT_EQ(json["too_small"][0]["level"], "L1");
+  EXPECT_TRUE(contains(json["too_small"][0]["reason"], "the least is"));
+  EXPECT_TRUE(contains(run_ioattn(deep, caches).out, "\nL1, for time: no plan: M = 2048 words"));
+  EXPECT_EQ(done(small)["too_small"].size(), 0u);
+  const RunResult none = run_ioattn(deep + Arguments{"--level", "L1"}, caches);
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_TRUE(is_one_error_line(none.err)) << none.err;
+  // SDPA has score tiles for any depth.
+  EXPECT_EQ(done({"measure", "--problem", "sdpa:n40,d1000", "--level", "L1"})["levels"].size(), 1u);
+}
+
 TEST(MeasureCommand, TracesThreadsApart) {
   const Json json = done(
       {"measure", "--problem", "sdpa:n256,d32", "--level", "L2", "--simulate", "--threads", "2"});
