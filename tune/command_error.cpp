@@ -7,9 +7,9 @@ void require(const Status& status) {
     case StatusCode::ok: return;
     case StatusCode::out_of_memory:
     case StatusCode::internal: throw RunError(status.message());
+    case StatusCode::fast_memory_too_small: throw DoesNotFit(status.message());
     case StatusCode::invalid_argument:
     case StatusCode::size_overflow:
-    case StatusCode::fast_memory_too_small:
     case StatusCode::memory_limit:
     case StatusCode::unsupported: throw UsageError(status.message());
   }

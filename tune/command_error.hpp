@@ -27,6 +27,12 @@ class UsageError : public CommandError {
   explicit UsageError(const std::string& message) : CommandError(exit_usage, message) {}
 };
 
+// A UsageError: no plan, or not the one asked for, fits in M words.
+class DoesNotFit : public UsageError {
+ public:
+  using UsageError::UsageError;
+};
+
 class RunError : public CommandError {
  public:
   explicit RunError(const std::string& message) : CommandError(exit_failed, message) {}
@@ -42,8 +48,8 @@ class CommandEnded : public std::exception {
   int exit_status_;
 };
 
-// Throws unless the status is ok: RunError for memory and internal errors, UsageError for the rest,
-// which the caller could have asked for differently.
+// Throws unless the status is ok: RunError for memory and internal errors, UsageError (DoesNotFit)
+// for the rest, which the caller could have asked for differently.
 void require(const Status& status);
 
 }  // namespace ioattn::tune

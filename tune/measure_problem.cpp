@@ -80,8 +80,13 @@ ProblemMeasured measure_problem(const MeasureOptions& options, CounterSetup* set
     const machine::CacheLevel& cache = cache_of(level);
     const index_t M = machine::fast_memory(cache, report.dtype).words;
     for (const api::Objective objective : options.objectives_at(level)) {
-      report.levels.push_back(
-          measure_at(cache, M, cache.share_bytes, objective, options, problem.get()));
+      try {
+        report.levels.push_back(
+            measure_at(cache, M, cache.share_bytes, objective, options, problem.get()));
+      } catch (const DoesNotFit& error) {  // at another level it may
+        report.too_small.push_back({fmt::format("L{}", level), name_of(objective), error.what()});
+        continue;
+      }
       report.levels.back().plan.level = fmt::format("L{}", level);
       if (options.perf) {
         hardware.push_back(count_hardware(level, cache.size_bytes, problem.get(), setup));
@@ -93,6 +98,7 @@ ProblemMeasured measure_problem(const MeasureOptions& options, CounterSetup* set
       }
     }
   }
+  if (report.levels.empty()) throw UsageError(report.too_small.front().reason);
   const machine::CacheLevel& last = cache_of(options.levels.back());
   const machine::FastMemory memory = machine::fast_memory(last, report.dtype);
   {

@@ -138,6 +138,9 @@ std::string to_text(const TrafficReport& report) {
       text += "  expected: reads (out: writes) + created words, where score tiles count once\n";
     }
   }
+  for (const TrafficReport::NoPlan& none : report.too_small) {
+    text += fmt::format("{}, for {}: no plan: {}\n", none.level, none.objective, none.reason);
+  }
   if (report.sweep.empty()) return text;
   std::vector<std::string> header = {"M", "schedule", "least", "formula", "counted"};
   for (const TrafficLine& line : report.sweep.front().lines) header.push_back(line.name);
@@ -161,6 +164,11 @@ Json to_json(const TrafficReport& report) {
   json["dtype"] = name_of(report.dtype);
   json["levels"] = Json::array();
   for (const Traffic& t : report.levels) json["levels"].push_back(traffic_json(t));
+  json["too_small"] = Json::array();
+  for (const TrafficReport::NoPlan& none : report.too_small) {
+    json["too_small"].push_back(
+        {{"level", none.level}, {"objective", none.objective}, {"reason", none.reason}});
+  }
   json["sweep"] = Json::array();
   for (const Traffic& t : report.sweep) json["sweep"].push_back(traffic_json(t));
   return json;

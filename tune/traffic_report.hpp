@@ -48,7 +48,11 @@ struct TrafficReport {
   Pass pass = Pass::backward;
   DType dtype = DType::f32;
   std::vector<Traffic> levels;
-  std::vector<Traffic> sweep;  // ascending M
+  struct NoPlan {
+    std::string level, objective, reason;
+  };
+  std::vector<NoPlan> too_small;  // levels whose M no plan fits in
+  std::vector<Traffic> sweep;     // ascending M
 };
 
 std::string to_text(const TrafficReport& report);

@@ -82,11 +82,18 @@ Blocks search_rows(const Variant& variant, const LayerShape& shape, const FastMe
 
 // Where words decide, the last of them would be had from blocks of one row, whose kernels crawl and
 // whose lanes are padded to more memory than is counted: blocks are no shorter than these, of whole
-// register tiles, unless only shorter ones fit, or time takes such too.
+// register tiles, then at least of half their lanes, unless only shorter ones fit, or time takes
+// such too.
 struct LeastBlocks {
   index_t lanes = 1, rows = 1;  // of a score tile
 };
 constexpr LeastBlocks whole_tiles_of(const TileShape& tile) { return {tile.cols, tile.rows}; }
+
+// Whether keys or queries that are lanes of a score tile, of a number that there are in all, use
+// half of them at least. Panels are padded to whole lanes: what others hold is mostly that.
+constexpr bool fill_lanes(index_t block, index_t all, const TileShape& tile) {
+  return 2 * block >= std::min<index_t>(tile.cols, 2 * all);
+}
 
 // Of what choose(memory, least blocks) finds for the price and, where words decide, for time, what
 // costs less; `smallest` if neither finds any.
@@ -97,8 +104,13 @@ Blocks choose_by_price(const FastMemory& memory, const TileShape& tile, const Bl
   FastMemory of_time = memory;
   of_time.price = Price();
   const std::optional<Blocks> fast = choose(of_time, LeastBlocks());
-  std::optional<Blocks> lean = choose(memory, whole_tiles_of(tile));
-  if (!lean) lean = choose(memory, LeastBlocks());
+  const LeastBlocks whole = whole_tiles_of(tile);
+  std::optional<Blocks> lean;
+  const index_t half = whole.lanes / 2;
+  for (const LeastBlocks& least :
+       {whole, LeastBlocks{half, whole.rows}, LeastBlocks{half, 1}, LeastBlocks()}) {
+    if (!lean) lean = choose(memory, least);
+  }
   if (!lean || (fast && cost(*fast) < cost(*lean))) lean = fast;
   return lean.value_or(smallest);
 }

@@ -171,11 +171,20 @@ Candidate with_outer(const PlanRequest& request, const Candidate& best,
   return taken;
 }
 
-Status too_small(const PlanRequest& request, const char* what, index_t least) {
+// `storing`: what would fit with more scratch memory, if anything does.
+Status too_small(const PlanRequest& request, const char* what, index_t least,
+                 const Candidate* storing) {
+  const auto M = static_cast<long long>(request.M), least_M = static_cast<long long>(least);
+  if (storing == nullptr) {
+    return Status::error(StatusCode::fast_memory_too_small,
+                         "M = %lld words is too small for %s (%s pass): the least is %lld", M, what,
+                         name_of(request.pass), least_M);
+  }
   return Status::error(StatusCode::fast_memory_too_small,
-                       "M = %lld words is too small for %s (%s pass): the least is %lld",
-                       static_cast<long long>(request.M), what, name_of(request.pass),
-                       static_cast<long long>(least));
+                       "M = %lld words is too small for %s (%s pass): the least is %lld; %s would "
+                       "do, with %lld bytes of scratch memory",
+                       M, what, name_of(request.pass), least_M, name_of(storing->schedule),
+                       static_cast<long long>(storing->scratch_bytes));
 }
 
 }  // namespace
@@ -201,13 +210,13 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
   std::vector<Candidate> list = outlines(request);
   const Candidate* best = nullptr;
   const Candidate* smallest = nullptr;
-  bool limited = false;
+  const Candidate* storing = nullptr;  // that would fit, were its scratch memory allowed
   for (Candidate& c : list) {
     // Asking for a schedule by name is asking for its scratch memory, unless a limit was given.
     const bool allowed =
         c.within_memory_limit || (request.schedule && request.memory_limit_bytes < 0);
     if (!allowed) {
-      limited = limited || c.fits;
+      if (c.fits && (storing == nullptr || c.scratch_bytes < storing->scratch_bytes)) storing = &c;
       continue;
     }
     if (smallest == nullptr || c.least_M < smallest->least_M) smallest = &c;
@@ -218,7 +227,7 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
     }
   }
   if (best == nullptr) {
-    if (smallest == nullptr || (limited && request.memory_limit_bytes >= 0)) {
+    if (smallest == nullptr || (storing != nullptr && request.memory_limit_bytes >= 0)) {
       return Status::error(StatusCode::memory_limit,
                            "no schedule for M = %lld words (%s pass) needs at most %lld bytes of "
                            "scratch memory",
@@ -228,7 +237,7 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
     const char* any = request.memory_limit_bytes < 0 ? "any schedule that stores no scores"
                                                      : "any schedule within the memory limit";
     return too_small(request, request.schedule ? name_of(*request.schedule) : any,
-                     smallest->least_M);
+                     smallest->least_M, storing);
   }
   const Candidate taken = with_outer(request, *best, list);
   *plan = {taken.is_outer ? outer_level : request.level,

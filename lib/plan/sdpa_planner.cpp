@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "plan/block_search.hpp"
 #include "plan/blocking_col_stream.hpp"
 #include "plan/blocking_pair_rows.hpp"
 #include "plan/blocking_rows.hpp"
 #include "plan/blocking_tile_fused.hpp"
+#include "plan/sdpa_least.hpp"
 #include "theory/sdpa_cost.hpp"
 
 namespace ioattn::plan {
@@ -24,8 +26,7 @@ constexpr Variant row_variant(Pass pass) {
 // A number in 16 bits is resident in f32.
 index_t words_of_number(DType dtype) { return is_half(dtype) ? 2 : 1; }
 
-Status check_memory(const SdpaRequest& request, Pass pass, index_t numbers) {
-  const index_t least = numbers * words_of_number(request.dtype);
+Status check_memory(const SdpaRequest& request, Pass pass, index_t least) {
   if (request.M >= least) return Status::ok();
   return Status::error(StatusCode::fast_memory_too_small,
                        "M = %lld words is too small for the %s pass: the least is %lld",
@@ -37,6 +38,7 @@ Status check_memory(const SdpaRequest& request, Pass pass, index_t numbers) {
 struct Trial {
   SdpaBlocks blocks;
   double cost = 0, time = 0;  // 0: none
+  bool fills_lanes = true;    // of all score tiles
 };
 
 FastMemory timed(FastMemory memory) {
@@ -51,8 +53,11 @@ void add_phase(const FastMemory& memory, const Cost& cost, Trial* trial) {
   trial->time += cost(timed(memory));
 }
 
-void take_better(const Trial& trial, Trial* best) {
-  if (best->cost == 0 || trial.cost < best->cost) *best = trial;
+// Where words decide, blocks that are mostly padding, which is not counted, come last.
+void take_better(const Trial& trial, const Price& price, Trial* best) {
+  const bool preferred = price.of_words() && trial.fills_lanes && !best->fills_lanes;
+  const bool allowed = !price.of_words() || trial.fills_lanes || !best->fills_lanes;
+  if (best->cost == 0 || preferred || (allowed && trial.cost < best->cost)) *best = trial;
 }
 
 // All of them by pairs of tiles; dQ on the way.
@@ -61,6 +66,7 @@ Trial trial_of_tiles(const LayerShape& head, const SdpaSet& set, const FastMemor
   const KeyPassKind kind = set.key_pass(true);
   Trial trial;
   trial.blocks = {rows, choose_tile_fused(head, kind, memory, tile), Schedule::tile_fused};
+  trial.fills_lanes = fill_lanes(trial.blocks.keys.c, head.m, tile);
   add_phase(
       memory,
       [&](const FastMemory& in) {
@@ -146,30 +152,36 @@ void estimate_costs(const SdpaRequest& request, const SdpaSet& set, const SdpaPl
 Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* estimate) {
   const LayerShape head = unmasked_head(request.shape);
   const Variant variant = row_variant(Pass::forward);
-  const Status fits = check_memory(request, Pass::forward, least_fast_memory(variant, head));
+  const index_t of_rows = least_fast_memory(variant, head);
+  const Status fits =
+      check_memory(request, Pass::forward,
+                   std::min(of_rows * words_of_number(request.dtype), least_of_tiles(request)));
   if (!fits.is_ok()) return fits;
   const bool by_pairs = multiplies_pairs(request.tile.isa);
   const auto choose = [&](const FastMemory& memory) {
     Trial best;
-    if (request.takes(SdpaForm::rows)) {
+    if (request.takes(SdpaForm::rows) && memory.M >= of_rows) {
       best.blocks.rows = by_pairs ? choose_pair_rows(head, memory, request.tile)
                                   : choose_row_blocks(variant, head, memory, request.tile);
       const auto time = [&](const FastMemory& in) {
         return by_pairs ? pair_rows_time(head, best.blocks.rows, in, request.tile)
                         : row_pass_time(variant, head, best.blocks.rows, in, request.tile);
       };
-      if (best.blocks.rows.r > 0) add_phase(memory, time, &best);
+      const Blocks& rows = best.blocks.rows;
+      best.fills_lanes = fill_lanes(rows.rho, head.n, request.tile);
+      if (rows.r > 0) add_phase(memory, time, &best);
     }
     if (!request.takes(SdpaForm::tiles)) return best;
     const Blocks tiles = choose_tile_fused_forward(head, memory, request.tile);
     Trial trial = {{tiles, {}}};
+    trial.fills_lanes = fill_lanes(tiles.rho, head.n, request.tile);
     add_phase(
         memory,
         [&](const FastMemory& in) {
           return tile_fused_forward_time(head, tiles, in, request.tile);
         },
         &trial);
-    take_better(trial, &best);
+    take_better(trial, memory.price, &best);
     return best;
   };
   if (!choose_level(request, choose, plan, estimate)) return no_such_form();
@@ -192,26 +204,33 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
                ? std::max(rows + apart, least_col_stream(head, Form::h, set.key_pass(one_pass)))
                : rows + apart;
   };
-  const Status fits = check_memory(request, Pass::backward, least_for(false));
-  if (!fits.is_ok()) return fits;
-
   const auto has_room = [&](bool one_pass) {
     const index_t sums = sums_of_dq(request, set, one_pass);
     return request.memory_limit_bytes < 0 ||
            scratch_bytes(set, queries, sums, request.dtype) <= request.memory_limit_bytes;
   };
+  const bool may_be_tiles = set.keys() && !set.dBias && has_room(true);
+  index_t least = least_for(false) * words_of_number(request.dtype);
+  if (may_be_tiles) least = std::min(least, least_of_tiles(request, set));
+  const Status fits = check_memory(request, Pass::backward, least);
+  if (!fits.is_ok()) return fits;
+
   const auto choose = [&](const FastMemory& memory) {
     Trial best;
     FastMemory of_rows = memory;
     of_rows.M -= apart;
-    const Blocks rows = choose_row_blocks(variant, head, of_rows, request.tile);
+    const bool rows_fit = memory.M >= least_for(false);
+    const Blocks rows = rows_fit ? choose_row_blocks(variant, head, of_rows, request.tile)
+                                 : choose_delta_blocks(head, memory.M);
     for (const bool one_pass : {false, true}) {
       if (!request.takes(one_pass ? SdpaForm::one_pass : SdpaForm::rows)) continue;
-      if (one_pass && (!set.may_be_one_pass() || memory.M < least_for(true))) continue;
+      if (!rows_fit || (one_pass && !set.may_be_one_pass())) continue;
+      if (memory.M < least_for(one_pass)) continue;
       if (!has_room(one_pass)) continue;
       Trial trial;
       trial.blocks.rows = rows;
       if (set.query_pass(one_pass)) {
+        trial.fills_lanes = fill_lanes(rows.rho, head.n, request.tile);
         add_phase(
             memory,
             [&](const FastMemory& in) {
@@ -221,7 +240,9 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
       }
       if (set.keys()) {
         const KeyPassKind kind = set.key_pass(one_pass);
-        trial.blocks.keys = choose_col_stream(head, Form::h, kind, memory, request.tile);
+        const Blocks keys = choose_col_stream(head, Form::h, kind, memory, request.tile);
+        trial.blocks.keys = keys;
+        trial.fills_lanes &= fill_lanes(keys.c, head.m, request.tile);
         add_phase(
             memory,
             [&](const FastMemory& in) {
@@ -229,10 +250,10 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
             },
             &trial);
       }
-      take_better(trial, &best);
+      take_better(trial, memory.price, &best);
     }
-    if (set.keys() && !set.dBias && request.takes(SdpaForm::tiles) && has_room(true)) {
-      take_better(trial_of_tiles(head, set, memory, rows, request.tile), &best);
+    if (may_be_tiles && request.takes(SdpaForm::tiles)) {
+      take_better(trial_of_tiles(head, set, memory, rows, request.tile), memory.price, &best);
     }
     return best;
   };

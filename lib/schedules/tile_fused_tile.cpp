@@ -98,6 +98,11 @@ void TileFused<S, W>::Tile::make_gradients() const {
       if (of_values) trace.create(second);
     }
     if (of_values) {
+      if (!are_pairs<W> && makes_p) {
+        pack_copied_columns(k);
+      } else {
+        pack_columns(d_o, rows, k);
+      }
       add_to_key_sums(d_o, k, run.d_values, Operand::W);
       if (makes_p) trace.remove(second);
     }
@@ -191,6 +196,7 @@ template <class S, class W>
 void TileFused<S, W>::Tile::add_to_keys() const {
   for (Range k(pass.d_, pass.w_); k; k.next()) {
     trace.read(part_of(Operand::S, rows, k));
+    pack_columns(queries, rows, k);
     add_to_key_sums(queries, k, run.d_keys, run.operands.d_keys_name);
     trace.remove(part_of(Operand::S, rows, k));
   }
@@ -221,7 +227,6 @@ void TileFused<S, W>::Tile::add_to_queries() const {
 template <class S, class W>
 void TileFused<S, W>::Tile::add_to_key_sums(const MatrixView<const S>& terms, const Range& k,
                                             const MatrixView<T>& sums, Operand name) const {
-  pack_columns(terms, rows, k);
   kernels::Product<T, W> p = sum_of(rows, k, sums.at(0, k.begin), sums.stride);
   p.a = weights_by_queries();
   p.rows = keys.size();
@@ -301,6 +306,12 @@ void TileFused<S, W>::Tile::pack_columns(const MatrixView<const S>& from, const 
                                          const Range& k) const {
   load_word_panels(run.kernels, from.at(some.begin, k.begin), 1, from.stride, k.size(), some.size(),
                    panels);
+}
+
+template <class S, class W>
+void TileFused<S, W>::Tile::pack_copied_columns(const Range& k) const {
+  if constexpr (!are_pairs<W>)
+    load_word_panels(run.kernels, copy, 1, pass.row_stride_, k.size(), rows.size(), panels);
 }
 
 template struct TileFused<float>::Tile;

@@ -62,7 +62,8 @@ struct TileFused<S, W>::Tile {
   void add_to_keys() const;
   // dQ += p K, p scaled, when all earlier blocks of keys have been added.
   void add_to_queries() const;
-  // sums[key] += the sum over queries of tile[query][key] terms[query], columns k of it.
+  // sums[key] += the sum over queries of tile[query][key] terms[query], columns k of it, which are
+  // packed.
   void add_to_key_sums(const MatrixView<const S>& terms, const Range& k, const MatrixView<T>& sums,
                        Operand name) const;
   // A product of the tile and packed columns of `terms`, a sum over these.
@@ -77,6 +78,9 @@ struct TileFused<S, W>::Tile {
   Terms terms_of(const MatrixView<const S>& from, const Range& k, T scale) const;
   // Columns k of some rows as lanes.
   void pack_columns(const MatrixView<const S>& from, const Range& some, const Range& k) const;
+  // The same of the queries' rows in `copy`: those of a stride of a power of 2 may have left a
+  // cache of few ways meanwhile.
+  void pack_copied_columns(const Range& k) const;
 };
 
 }  // namespace ioattn::schedules

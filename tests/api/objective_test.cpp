@@ -82,14 +82,20 @@ TEST(Objective, WordsAreNoMoreThanThoseForTime) {
 }
 
 TEST(Objective, ResultsAreRight) {
-  for (int objective = IOATTN_WORDS_L1; objective <= IOATTN_WORDS_L2; ++objective) {
-    SdpaCall<float> call({2, 4, 2, 150, 170, 24, 40});
-    const ioattn_options options = options_for(objective);
+  const auto check = [](const SdpaSizes& sizes, const ioattn_options& options) {
+    SdpaCall<float> call(sizes);
     ASSERT_EQ(call.forward(&options), IOATTN_OK) << ioattn_last_error();
     call.expect_forward();
     ASSERT_EQ(call.backward(&options), IOATTN_OK) << ioattn_last_error();
     call.expect_backward();
+  };
+  for (int objective = IOATTN_WORDS_L1; objective <= IOATTN_WORDS_L2; ++objective) {
+    check({2, 4, 2, 150, 170, 24, 40}, options_for(objective));
   }
+  // Rows that no L1 holds.
+  ioattn_options small = options_for(IOATTN_WORDS_L1);
+  small.fast_memory_words = 4096;
+  check({1, 2, 1, 40, 50, 2100, 1900}, small);
 }
 
 TEST(Objective, IsChecked) {

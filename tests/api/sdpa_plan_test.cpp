@@ -396,7 +396,7 @@ TEST(SdpaPlanStatus, WhatCannotBePlanned) {
   gradients.struct_size = sizeof gradients;
   expect_refused(create_with(IOATTN_BACKWARD, &gradients, nullptr), invalid, "none is wanted");
   ioattn_options options = default_options();
-  options.fast_memory_words = 5;
+  options.fast_memory_words = 4;
   expect_refused(create_with(IOATTN_FORWARD, nullptr, &options), IOATTN_FAST_MEMORY_TOO_SMALL,
                  "the least is");
   expect_refused(create_with(IOATTN_BACKWARD, nullptr, &options), IOATTN_FAST_MEMORY_TOO_SMALL,

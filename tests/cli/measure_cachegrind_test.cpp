@@ -99,7 +99,9 @@ TEST(MeasureCachegrind, SaysWhyThereIsNoCachegrind) {
   };
   for (const auto& [result, why] : cases) {
     ASSERT_EQ(result.exit_code, 0) << result.err;
-    for (const Json& level : result.json()["levels"]) {
+    const Json levels = result.json()["levels"];
+    ASSERT_EQ(levels.size(), 2u);
+    for (const Json& level : levels) {
       EXPECT_TRUE(contains(level["cachegrind"]["reason"], why)) << level;
       EXPECT_TRUE(level["cachegrind"]["caches"][0]["lines"].is_null());
       EXPECT_FALSE(level["measured"]["cachegrind"].contains("in"));
@@ -118,7 +120,9 @@ TEST(MeasureCachegrind, HoldsCachegrindAgainstTheTrace) {
   if (found.exit_code == 99) GTEST_SKIP() << "no Valgrind";
   const RunResult result = run_ioattn(watched + Arguments{"--simulate", "--json"}, caches);
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  for (const Json& level : result.json()["levels"]) {
+  const Json levels = result.json()["levels"];
+  ASSERT_EQ(levels.size(), 2u);
+  for (const Json& level : levels) {
     SCOPED_TRACE(level.dump(1));
     const Json& seen = level["cachegrind"];
     // A sanitizer's program, or a CPU that Valgrind does not know.

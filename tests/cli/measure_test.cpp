@@ -96,6 +96,24 @@ TEST(MeasureCommand, HasAPlanForEachObjectiveOfALevel) {
   EXPECT_EQ(run_ioattn(small + Arguments{"--objective", "words"}, caches).exit_code, 2);
 }
 
+// Rows of the layer problem that L1 is too small for say so; those of L2 are measured.
+TEST(MeasureCommand, LeavesOutLevelsThatNothingFits) {
+  const Arguments deep = {"measure", "--n", "40", "--d", "1000"};
+  const Json json = done(deep);
+  ASSERT_EQ(json["levels"].size(), 1u);
+  EXPECT_EQ(json["levels"][0]["level"], "L2");
+  ASSERT_EQ(json["too_small"].size(), 1u);
+  EXPECT_EQ(json["too_small"][0]["level"], "L1");
+  EXPECT_TRUE(contains(json["too_small"][0]["reason"], "the least is"));
+  EXPECT_TRUE(contains(run_ioattn(deep, caches).out, "\nL1, for time: no plan: M = 2048 words"));
+  EXPECT_EQ(done(small)["too_small"].size(), 0u);
+  const RunResult none = run_ioattn(deep + Arguments{"--level", "L1"}, caches);
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_TRUE(is_one_error_line(none.err)) << none.err;
+  // SDPA has score tiles for any depth.
+  EXPECT_EQ(done({"measure", "--problem", "sdpa:n40,d1000", "--level", "L1"})["levels"].size(), 1u);
+}
+
 TEST(MeasureCommand, TracesThreadsApart) {
   const Json json = done(
       {"measure", "--problem", "sdpa:n256,d32", "--level", "L2", "--simulate", "--threads", "2"});
@@ -181,22 +199,27 @@ TEST(MeasureCommand, WritesOneFileWithAPlot) {
   EXPECT_TRUE(is_one_error_line(nowhere.err)) << nowhere.err;
 }
 
-// Counted or not: the page has what the report has.
+// Counted or not: the page has what the report has. Nanoseconds, which need no PMU, stand for
+// lines.
 TEST(MeasureCommand, WritesTheCountersIntoThePage) {
   if (std::system("command -v gnuplot >/dev/null 2>&1") != 0) {
     GTEST_SKIP() << "no gnuplot";
   }
   const TemporaryDirectory directory;
-  const std::string path = directory / "measure.html";
-  const Json levels = done(small + Arguments{"--perf", "--html", path})["levels"];
+  const std::string path = directory / "measure.html", events = directory / "events";
+  write_file(events,
+             "cpu: made up\nevent: A\nkernel: task-clock\n  Nanoseconds.\n"
+             "quantity: L1 fills\nformula: A\nquantity: L2 fills\n  None.\n");
+  const Json levels =
+      done(small + Arguments{"--perf", "--events", events, "--html", path})["levels"];
   const std::string html = read_file(path);
-  EXPECT_TRUE(contains(html, "\nhardware, events of ")) << html;
+  EXPECT_TRUE(contains(html, "\nhardware, events of made up")) << html;
+  const std::string svg = html.substr(0, html.find("</svg>"));
+  ASSERT_EQ(levels.size(), 2u);
   for (const Json& level : levels) {
-    const Json& hardware = level["hardware"];
-    const bool counted =
-        !hardware["fills"]["lines"].is_null() || !hardware["write_backs"]["lines"].is_null();
-    const std::string svg = html.substr(0, html.find("</svg>"));
-    EXPECT_EQ(contains(svg, "hardware, "), counted) << level;
+    const bool counted = !level["hardware"]["fills"]["lines"].is_null();
+    const std::string marker = "hardware, fills only, " + level["level"].get<std::string>();
+    EXPECT_EQ(contains(svg, marker), counted) << level;
   }
 }
 

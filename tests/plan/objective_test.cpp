@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/block_search.hpp"
 #include "plan/gradient_planner.hpp"
 #include "plan/sdpa_candidates.hpp"
 #include "theory/block_costs.hpp"
@@ -37,8 +38,15 @@ SdpaRequest sdpa_request(const Size& size, index_t M, const TileShape& tile, Obj
 
 index_t words_of(const SdpaCandidate& candidate) { return candidate.estimate.cost.total().words(); }
 
+// Whether no panel of a score tile is mostly padding, memory that no word counts.
+bool fills_panels(const SdpaRequest& request, const SdpaBlocks& blocks) {
+  const index_t queries = blocks.rows.rho, keys = blocks.keys.c;
+  return (queries == 0 || fill_lanes(queries, request.shape.n, request.tile)) &&
+         (keys == 0 || fill_lanes(keys, request.shape.m, request.tile));
+}
+
 TEST(Objective, SdpaHasTheFewestWordsOfAllCandidates) {
-  int plans = 0, fewer = 0;
+  int plans = 0, fewer = 0, filled = 0;
   for (const Size& size : sizes)
     for (const index_t M : memories)
       for (const TileShape& tile : tiles)
@@ -51,9 +59,15 @@ TEST(Objective, SdpaHasTheFewestWordsOfAllCandidates) {
           const SdpaCandidate& chosen = for_words.front();
           SCOPED_TRACE(to_text(chosen.plan) + " M=" + std::to_string(M));
           EXPECT_LE(chosen.estimate.cost.total().footprint, M);
+          const bool fills = fills_panels(request, chosen.plan.blocks);
+          EXPECT_LE(words_of(chosen), words_of(for_time.front()));
           for (const auto& list : {for_words, for_time})
-            for (const SdpaCandidate& other : list)
+            for (const SdpaCandidate& other : list) {
+              const bool other_fills = fills_panels(request, other.plan.blocks);
+              if (fills && !other_fills) continue;
               EXPECT_LE(words_of(chosen), words_of(other)) << to_text(other.plan);
+            }
+          filled += fills;
           // The time that is told is the time, not what decided.
           EXPECT_LT(chosen.estimate.time, 100 * for_time.front().estimate.time);
           ++plans;
@@ -61,6 +75,43 @@ TEST(Objective, SdpaHasTheFewestWordsOfAllCandidates) {
         }
   // It is no other name for time.
   EXPECT_GT(fewer, plans / 8);
+  EXPECT_GT(filled, plans * 3 / 4);
+}
+
+// Rows of 31 queries, one at a time, would count fewer words, and be padded to 32 times the memory.
+TEST(Objective, SdpaOfWordsIsNotPaddedWhereTilesFit) {
+  const SdpaRequest request = sdpa_request({1024, 1024, 64, 64}, 6144, tiles[1], Objective::words);
+  for (const auto& set : sets) {
+    SdpaPlan plan;
+    ASSERT_TRUE(make_plan_of(request, set, &plan, nullptr).is_ok());
+    if (set && !set->keys()) continue;  // rows alone
+    EXPECT_TRUE(fills_panels(request, plan.blocks)) << to_text(plan);
+  }
+}
+
+// In an L1 whatever the depth, by tiles; dQ alone is made by rows.
+TEST(Objective, SdpaHasAPlanOfAnyDepth) {
+  for (const index_t M : {index_t(100), index_t(4096), index_t(6144)})
+    for (const index_t d : {index_t(1100), index_t(2048), index_t(70000)})
+      for (const TileShape& tile : tiles)
+        for (const auto& set : sets)
+          for (const DType dtype : {DType::f32, DType::f64}) {
+            SdpaRequest request = sdpa_request({300, 400, d, d + 7}, M, tile, Objective::words);
+            request.dtype = dtype;
+            SCOPED_TRACE("d=" + std::to_string(d) + " M=" + std::to_string(M));
+            SdpaPlan plan;
+            SdpaEstimate estimate;
+            Status status = make_plan_of(request, set, &plan, &estimate);
+            if (!set || set->keys()) {
+              ASSERT_TRUE(status.is_ok()) << status.message();
+              EXPECT_LE(estimate.cost.total().footprint, M) << to_text(plan);
+              continue;
+            }
+            const index_t least = 5 * d;  // rows of S, dO and dQ, a key and a value
+            if (M >= least) continue;
+            ASSERT_EQ(status.code(), StatusCode::fast_memory_too_small);
+            EXPECT_NE(std::string(status.message()).find("the least is "), std::string::npos);
+          }
 }
 
 // dQ, dK and dV in one pass over the keys, and in two, with any c and rho of whole tiles.

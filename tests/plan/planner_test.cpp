@@ -346,6 +346,26 @@ TEST(Planner, LeastFastMemoryHonoursTheMemoryLimit) {
   }
 }
 
+// Where rows are too long for M, score tiles that are stored may not be: the limit that admits them
+// is named.
+TEST(Planner, TooLittleFastMemoryNamesWhatWouldFit) {
+  PlanRequest request = request_for(Pass::backward, {300, 300, 2048, 2048, Tie::none}, 6144);
+  request.price = price_of(Objective::words);
+  Plan plan;
+  const Status status = make_plan(request, &plan);
+  ASSERT_EQ(status.code(), StatusCode::fast_memory_too_small);
+  const std::string message = status.message(), before = " would do, with ";
+  const std::size_t at = message.find(before);
+  ASSERT_NE(at, std::string::npos) << message;
+  request.memory_limit_bytes = std::atoll(message.c_str() + at + before.size());
+  ASSERT_TRUE(make_plan(request, &plan).is_ok()) << message;
+  EXPECT_TRUE(stores_scores(plan.schedule));
+  EXPECT_NE(message.find(std::string("; ") + name_of(plan.schedule) + before), std::string::npos)
+      << message;
+  --request.memory_limit_bytes;
+  EXPECT_EQ(make_plan(request, &plan).code(), StatusCode::memory_limit);
+}
+
 TEST(Planner, LimitThatAdmitsNothingIsNotCalledTooLittleFastMemory) {
   const LayerShape shape = {100, 100, 50, 50, Tie::none};
   PlanRequest request = request_for(Pass::backward, shape, 50);  // row_stream needs 5 d + 3

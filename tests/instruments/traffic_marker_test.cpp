@@ -1,0 +1,67 @@
+// What the hardware counted in the plot and the page of `ioattn measure`.
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tune/command_error.hpp"
+#include "tune/counter_report.hpp"
+#include "tune/hardware_traffic.hpp"
+#include "tune/text_file.hpp"
+#include "tune/traffic_html.hpp"
+
+namespace ioattn_test {
+namespace {
+
+using namespace ioattn;
+using tune::Traffic;
+
+// Fills and write-backs as counted, in words, at the M of the plan.
+TEST(Traffic, MarksWhatTheHardwareCounted) {
+  Traffic traffic;
+  traffic.plan.level = "L2";
+  traffic.plan.M = 1000;
+  tune::HardwareTraffic hardware;
+  hardware.fills.level = hardware.write_backs.level = 2;
+  hardware.write_backs.kind = instruments::CacheTraffic::write_backs;
+  EXPECT_FALSE(hardware_marker(hardware, traffic, DType::f32).has_value());
+
+  const double words_per_line = tune::line_bytes_of(2) / 4.0;
+  hardware.fills.lines = 500;
+  hardware.fills.validity = instruments::Validity::exact;
+  auto marker = hardware_marker(hardware, traffic, DType::f32);
+  ASSERT_TRUE(marker.has_value());
+  EXPECT_EQ(marker->title, "hardware, fills only, L2");
+  EXPECT_EQ(marker->M, 1000);
+  EXPECT_EQ(marker->words, 500 * words_per_line);
+
+  hardware.write_backs.lines = 70;
+  hardware.write_backs.validity = instruments::Validity::multiplexed;
+  marker = hardware_marker(hardware, traffic, DType::f32);
+  ASSERT_TRUE(marker.has_value());
+  EXPECT_EQ(marker->title, "hardware, fills + write-backs (multiplexed), L2");
+  EXPECT_EQ(marker->words, 570 * words_per_line);
+}
+
+TEST(Traffic, DrawsMarkersAndTheTextOfTheReport) {
+  try {
+    tune::require_gnuplot();
+  } catch (const tune::RunError& error) {
+    GTEST_SKIP() << error.what();
+  }
+  const std::string path = testing::TempDir() + "ioattn_markers_" + std::to_string(getpid());
+  tune::TrafficReport report;
+  report.levels.emplace_back();
+  report.levels[0].plan.M = 10;
+  report.levels[0].count.reads = 100;
+  tune::write_html(report, {{"a_marker@L2", 20, 3000}}, "the text & more", path);
+  const std::string html = tune::read_text(path);
+  std::filesystem::remove(path);
+  EXPECT_NE(html.find("a_marker@L2"), std::string::npos) << html;
+  EXPECT_NE(html.find("<pre>\nthe text &amp; more</pre>"), std::string::npos) << html;
+}
+
+}  // namespace
+}  // namespace ioattn_test
