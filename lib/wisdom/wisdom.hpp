@@ -88,7 +88,7 @@ class Wisdom {
   // Whether the record was taken: what is known may be better.
   bool keep(const Environment& environment, const ProblemClass& problem, const Record& record);
   void keep_rates(const Environment& environment, const std::string& dtype, const Rates& rates);
-  void merge(const Wisdom& other);
+  void merge(Wisdom other);
   void forget(const Environment& environment);
 
   // Of the document, and of what is known of an environment.
