@@ -1,110 +1,188 @@
-// Wisdom about the layer problem: plans and calls follow it, for the same bits whatever the threads,
-// and searches learn it.
+// Wisdom about the layer problem: plans and calls follow it, for the same bits whatever the
+// threads.
 
-#include "api/batch_call.hpp"
-#include "api/layer_search.hpp"
-#include "api/wisdom_case.hpp"
+#include "api/layer_wisdom_case.hpp"
 
 namespace ioattn_test {
 namespace {
 
-const BatchShape batch_shape = {{90, 110, 33, 18, Ties::keys_values}, 2, 0.5, {}};
-
-using Set = std::optional<GradientSet>;
-Set set_of_dx() {
-  GradientSet set;
-  set.dX = true;
-  return set;
-}
-Set set_of_all() {
-  GradientSet set;
-  set.dX = set.dY = set.dA1 = set.dA2 = set.dA3 = true;
-  return set;
-}
-const Set no_set, dx_alone = set_of_dx(), every_gradient = set_of_all();
-const Set* const sets[] = {&no_set, &dx_alone, &every_gradient};
-
-class LayerWisdom : public testing::Test {
- protected:
-  LayerWisdom() : call(batch_shape, 0) {
-    EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
-    problem.shape = {90, 110, 33, 18, Tie::kv, {}};
-    problem.batch = 2;
-    problem.scale = 0.5;
-  }
-  ~LayerWisdom() override { EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK); }
-
-  plan::PlanRequest request(const Set& set) const {
-    plan::PlanRequest made;
-    EXPECT_TRUE(api::LayerKind::request_of(problem, set, {}, &made).is_ok());
-    return made;
-  }
-  std::vector<plan::LayerCandidate> candidates(const Set& set) const {
-    std::vector<plan::LayerCandidate> list;
-    EXPECT_TRUE(plan::list_candidates(request(set), set, &list).is_ok());
-    for (const plan::LayerCandidate& near : plan::neighbours(request(set), set, list[0].plan))
-      list.push_back(near);
-    return list;
-  }
-  std::string text(const plan::GradientPlan& plan, const Set& set) const {
-    return plan::to_text(plan, set, problem.shape.tie);
-  }
-  // Another plan than the estimate, which is as good as one that was measured.
-  std::string another(const Set& set) const { return text(candidates(set).back().plan, set); }
-  std::string document(const std::string& plan, const Set& set) const {
-    wisdom::Record record;
-    record.plan = plan;
-    record.problem = to_text(problem);
-    record.seconds = record.estimate_seconds = 0.1;
-    record.rounds = 5;
-    record.date = "2026-01-01T00:00:00Z";
-    wisdom::Wisdom made;
-    made.keep(api::environment_of(request(set).tile.isa), api::class_of(problem, set), record);
-    return to_text(made);
-  }
-  static void import(const std::string& text) {
-    EXPECT_EQ(ioattn_wisdom_import_text(text.c_str()), IOATTN_OK) << ioattn_last_error();
-  }
-  ioattn_status create(const Set& set, const ioattn_options* options, ioattn_plan** plan) {
-    call.want(set == every_gradient);
-    const ioattn_layer_shape shape = call.planned_shape();
-    return ioattn_layer_plan_create(set ? IOATTN_BACKWARD : IOATTN_FORWARD, &shape,
-                                    &call.gradients, options, plan);
-  }
-  Json describe(const Set& set, const ioattn_options* options = nullptr) {
-    ioattn_plan* plan = nullptr;
-    EXPECT_EQ(create(set, options, &plan), IOATTN_OK) << ioattn_last_error();
-    return Json::parse(text_of(ioattn_plan_describe, Plan(plan)));
-  }
-
-  BatchCall<float> call;
-  LayerProblem problem;
-};
-
-TEST_F(LayerWisdom, IsLearnedByASearch) {
-  ioattn_options options = default_options();
-  options.rigor = IOATTN_MEASURE;
-  options.time_limit_seconds = 0.2;
+TEST_F(LayerWisdom, IsFollowedByPlansAndCalls) {
   for (const Set* set : sets) {
-    const Json first = describe(*set, &options);
-    // A machine that is busy may leave too little time.
-    if (first["origin"] == "estimate") continue;
-    EXPECT_EQ(first["origin"], "measure");
-    const Json second = describe(*set, &options);
-    EXPECT_EQ(second["origin"], "wisdom") << "nothing is timed again";
-    EXPECT_EQ(second["plan"], first["plan"]);
-    EXPECT_EQ(describe(*set)["plan"], first["plan"]);
-    bool is_told = false;
+    const Json before = describe(*set);
+    EXPECT_EQ(before["origin"], "estimate");
+    const std::string other = another(*set);
+    ASSERT_NE(before["plan"], other);
+    import(document(other, *set));
+    const Json told = describe(*set);
+    EXPECT_EQ(told["origin"], "wisdom");
+    EXPECT_EQ(told["plan"], other);
+    ioattn_options options = default_options();
+    options.rigor = IOATTN_WISDOM_ONLY;
+    EXPECT_EQ(describe(*set, &options)["plan"], other);
+    plan::GradientPlan quick;
+    ASSERT_TRUE(api::plan_layer(problem, *set, {}, &quick).is_ok());
+    EXPECT_EQ(text(quick, *set), other) << "of one call";
     const Json known = explained();
-    for (const Json& record : known["records"]) {
-      if (record["plan"] != first["plan"]) continue;
-      is_told = true;
-      EXPECT_EQ(record["code"], "ok") << record["message"];
-      EXPECT_EQ(record["rigor"], "measure");
-      EXPECT_GT(record["seconds"], 0);
-    }
-    EXPECT_TRUE(is_told) << known;
+    ASSERT_EQ(known["records"].size(), 1u);
+    EXPECT_EQ(known["records"][0]["code"], "ok") << known;
+    EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
+    EXPECT_EQ(describe(*set), before);
   }
+}
+
+// Blocks fix the order of sums: threads and the batch have no say.
+TEST_F(LayerWisdom, GivesTheSameBitsForAnyThreads) {
+  import(document(another(no_set), no_set));
+  import(document(another(every_gradient), every_gradient));
+  call.want(true);
+  ioattn_options options = default_options();
+  options.rigor = IOATTN_WISDOM_ONLY;
+  std::vector<float> first;
+  for (const int threads : {1, 2, 5}) {
+    options.threads = threads;
+    call.reset();
+    ASSERT_EQ(call.forward(&options), IOATTN_OK) << ioattn_last_error();
+    ASSERT_EQ(call.backward(&options), IOATTN_OK) << ioattn_last_error();
+    if (threads == 1) {
+      call.expect_forward();
+      call.expect_backward();
+      first = call.outputs();
+    }
+    EXPECT_TRUE(same_bits(call.outputs(), first)) << threads;
+  }
+  // O and LSE that are computed on the way are not asked of wisdom.
+  EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
+  import(document(another(every_gradient), every_gradient));
+  EXPECT_EQ(call.whole_backward(&options), IOATTN_OK) << ioattn_last_error();
+  EXPECT_EQ(call.forward(&options), IOATTN_UNSUPPORTED);
+}
+
+// Whatever a search may find computes the same; a fifth of it.
+TEST_F(LayerWisdom, IsRightWithEveryCandidate) {
+  for (const Set* set : {&no_set, &every_gradient}) {
+    const std::vector<plan::LayerCandidate> list = candidates(*set);
+    for (std::size_t i = 0; i < list.size(); i += 5) {
+      const plan::LayerCandidate& candidate = list[i];
+      EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
+      const std::string planned = text(candidate.plan, *set);
+      SCOPED_TRACE(candidate.made_from + ": " + planned);
+      import(document(planned, *set));
+      EXPECT_EQ(describe(*set)["plan"], planned);
+      call.want(true);
+      call.reset();
+      ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
+      call.expect_forward();
+      if (!*set) continue;
+      ASSERT_EQ(call.backward(), IOATTN_OK) << ioattn_last_error();
+      call.expect_backward();
+    }
+  }
+}
+
+TEST_F(LayerWisdom, IsLeftOutWhereTheCallerDecides) {
+  import(document(another(dx_alone), dx_alone));
+  const auto origin = [&](auto change) {
+    ioattn_options options = default_options();
+    change(&options);
+    return describe(dx_alone, &options)["origin"];
+  };
+  EXPECT_EQ(origin([](ioattn_options*) {}), "wisdom");
+  EXPECT_EQ(origin([](ioattn_options* o) { o->threads = 1; }), "wisdom");
+  EXPECT_EQ(origin([](ioattn_options* o) { o->reproducible = 1; }), "estimate");
+  EXPECT_EQ(origin([](ioattn_options* o) { o->fast_memory_words = 20000; }), "estimate");
+  EXPECT_EQ(origin([](ioattn_options* o) { o->cache_level = 1; }), "estimate");
+  EXPECT_EQ(origin([](ioattn_options* o) { o->objective = IOATTN_WORDS_L2; }), "estimate");
+  EXPECT_EQ(origin([](ioattn_options* o) { o->schedule = "row_stream"; }), "estimate");
+  // Another class: sizes, gradients, mask, operands that share memory.
+  EXPECT_EQ(describe(every_gradient)["origin"], "estimate");
+  EXPECT_EQ(describe(no_set)["origin"], "estimate");
+  const auto origin_of = [&](auto member, auto value) {
+    const auto kept = call.problem.*member;
+    call.problem.*member = value;
+    const Json told = describe(dx_alone)["origin"];
+    call.problem.*member = kept;
+    return told;
+  };
+  EXPECT_EQ(origin_of(&ioattn_layer_problem::n, 70), "wisdom");
+  EXPECT_EQ(origin_of(&ioattn_layer_problem::n, 170), "estimate");
+  EXPECT_EQ(origin_of(&ioattn_layer_problem::batch, 1), "wisdom");
+  EXPECT_EQ(origin_of(&ioattn_layer_problem::mask, IOATTN_MASK_CAUSAL_TOP_LEFT), "estimate");
+  call.shape.entry.ties = Ties::none;
+  EXPECT_EQ(describe(dx_alone)["origin"], "estimate");
+}
+
+TEST_F(LayerWisdom, WithAPlanOfNoUseIsNotFollowed) {
+  const Isa isa = request(dx_alone).tile.isa;
+  const std::string estimate = describe(dx_alone)["plan"];
+  std::string kernel = estimate, scores = estimate;
+  kernel.replace(kernel.find("reg:"), std::string::npos,
+                 isa == Isa::scalar ? "reg:avx2(6x16)" : "reg:scalar(4x4)");
+  scores.replace(0, scores.find(" > "), "L2:paper_small(r=20)");
+  const std::pair<std::string, const char*> cases[] = {{"no plan", "bad_plan"},
+                                                       {kernel, "other_kernel"},
+                                                       {"M" + estimate.substr(2), "bad_blocks"},
+                                                       {scores, "bad_blocks"}};
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.first);
+    EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
+    import(document(one.first, dx_alone));
+    EXPECT_EQ(describe(dx_alone)["plan"], estimate);
+    EXPECT_EQ(explained()["records"][0]["code"], one.second) << explained();
+    ioattn_options options = default_options();
+    options.rigor = IOATTN_WISDOM_ONLY;
+    ioattn_plan* plan = nullptr;
+    EXPECT_EQ(create(dx_alone, &options, &plan), IOATTN_UNSUPPORTED);
+    EXPECT_NE(std::string(ioattn_last_error()).find(one.second), std::string::npos);
+    EXPECT_EQ(plan, nullptr);
+  }
+}
+
+// A name that another version may have written is told, and does no harm.
+TEST_F(LayerWisdom, KnowsItsClasses) {
+  for (const Set* set : sets) {
+    LayerProblem causal = problem;
+    causal.shape.mask = window(0, -1, 0);
+    for (const LayerProblem& one : {problem, causal}) {
+      LayerProblem read;
+      Set read_set;
+      const wisdom::ProblemClass of = api::class_of(one, *set);
+      ASSERT_TRUE(api::problem_of_class(of, &read, &read_set)) << to_text(of);
+      EXPECT_EQ(read_set, *set);
+      EXPECT_EQ(api::class_of(read, read_set), of);
+    }
+  }
+  EXPECT_EQ(api::class_of(problem, every_gradient).op, "layer:dX+dY+dA1+dA2+dA3,tied");
+  LayerProblem read;
+  Set set;
+  for (const char* op : {"layer:", "layer:dQ", "layer:dX+dX", "layer:dY+dX", "layer:dX,", "dX",
+                         "layer:dX,diagonal", "layer:dX+", "layer:dX,n7"}) {
+    EXPECT_FALSE(api::problem_of_class({op, "f32", 8, 8, 3, 3}, &read, &set)) << op;
+  }
+  EXPECT_FALSE(api::problem_of_class({"layer:dX,self", "f32", 8, 8, 3, 4}, &read, &set));
+  EXPECT_FALSE(api::problem_of_class({"layer:dX", "f8", 8, 8, 3, 4}, &read, &set));
+}
+
+TEST_F(LayerWisdom, BadInputIsRefused) {
+  const auto refused = [&](auto change) {
+    ioattn_options options = default_options();
+    options.rigor = IOATTN_MEASURE;
+    change(&options);
+    ioattn_plan* plan = nullptr;
+    const ioattn_status status = create(dx_alone, &options, &plan);
+    EXPECT_EQ(plan, nullptr);
+    return status;
+  };
+  const auto invalid = IOATTN_INVALID_ARGUMENT;
+  EXPECT_EQ(refused([](ioattn_options* o) { o->rigor = 4; }), invalid);
+  EXPECT_EQ(refused([](ioattn_options* o) { o->time_limit_seconds = -1; }), invalid);
+  EXPECT_EQ(refused([](ioattn_options* o) { o->reproducible = 1; }), invalid);
+  EXPECT_EQ(refused([](ioattn_options* o) { o->objective = IOATTN_WORDS_L1; }), invalid);
+  EXPECT_EQ(refused([](ioattn_options* o) { o->cache_level = 3; }), IOATTN_UNSUPPORTED);
+  EXPECT_EQ(refused([](ioattn_options* o) { o->fast_memory_words = 9999; }), IOATTN_UNSUPPORTED);
+  EXPECT_EQ(refused([](ioattn_options* o) { o->schedule = "row_stream"; }), IOATTN_UNSUPPORTED);
+  EXPECT_EQ(refused([&](ioattn_options*) { call.problem.n = -1; }), invalid);
+  call.problem.n = std::int64_t{1} << 60;
+  EXPECT_EQ(refused([](ioattn_options*) {}), IOATTN_SIZE_OVERFLOW);
 }
 
 }  // namespace
