@@ -114,10 +114,14 @@ TEST_F(LayerWisdom, IsLeftOutWhereTheCallerDecides) {
 TEST_F(LayerWisdom, WithAPlanOfNoUseIsNotFollowed) {
   const Isa isa = request(dx_alone).tile.isa;
   const std::string estimate = describe(dx_alone)["plan"];
-  std::string kernel = estimate, scores = estimate;
+  std::string kernel = estimate;
   kernel.replace(kernel.find("reg:"), std::string::npos,
                  isa == Isa::scalar ? "reg:avx2(6x16)" : "reg:scalar(4x4)");
-  scores.replace(0, scores.find(" > "), "L2:paper_small(r=20)");
+  plan::PlanRequest stationary = request(dx_alone);
+  stationary.schedule = Schedule::stationary;
+  plan::GradientPlan stores;
+  ASSERT_TRUE(plan::make_plan_of(stationary, dx_alone, &stores, nullptr).is_ok());
+  const std::string scores = text(stores, dx_alone);
   const std::pair<std::string, const char*> cases[] = {{"no plan", "bad_plan"},
                                                        {kernel, "other_kernel"},
                                                        {"M" + estimate.substr(2), "bad_blocks"},
@@ -151,7 +155,10 @@ TEST_F(LayerWisdom, KnowsItsClasses) {
       EXPECT_EQ(api::class_of(read, read_set), of);
     }
   }
+  LayerProblem causal = problem;
+  causal.shape.mask = window(0, -1, 0);
   EXPECT_EQ(api::class_of(problem, every_gradient).op, "layer:dX+dY+dA1+dA2+dA3,tied");
+  EXPECT_EQ(api::class_of(causal, no_set).op, "layer:forward,tied,causal");
   LayerProblem read;
   Set set;
   for (const char* op : {"layer:", "layer:dQ", "layer:dX+dX", "layer:dY+dX", "layer:dX,", "dX",
