@@ -141,6 +141,23 @@ TEST_F(LayerWisdom, WithAPlanOfNoUseIsNotFollowed) {
   }
 }
 
+// Sizes that no problem has would overflow in formulas and loops.
+TEST_F(LayerWisdom, WithHugeBlocksIsNotFollowed) {
+  const std::string estimate = describe(every_gradient)["plan"];
+  for (const char* size : {"c=", "s=", "dA3=", "dY=", "dA1="}) {
+    std::string huge = estimate;
+    const std::size_t at = huge.find(size);
+    if (at == std::string::npos) continue;
+    const std::size_t value = at + std::string(size).size();
+    huge.replace(value, huge.find_first_not_of("0123456789", value) - value, "9223372036854775807");
+    SCOPED_TRACE(huge);
+    EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
+    import(document(huge, every_gradient));
+    EXPECT_EQ(describe(every_gradient)["plan"], estimate);
+    EXPECT_EQ(explained()["records"][0]["code"], "bad_blocks");
+  }
+}
+
 // A name that another version may have written is told, and does no harm.
 TEST_F(LayerWisdom, KnowsItsClasses) {
   for (const Set* set : sets) {
