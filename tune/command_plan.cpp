@@ -8,6 +8,7 @@
 #include "theory/bounds.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
+#include "tune/layer_report.hpp"
 #include "tune/measured_pass.hpp"
 #include "tune/options.hpp"
 #include "tune/rates_report.hpp"
@@ -130,14 +131,15 @@ Json level_json(const LevelPlan& level) {
 }
 
 void print_plan_json(const LevelPlan& chosen, const std::vector<LevelPlan>& others,
-                     const api::RunOptions& run, const api::KnownPrice& price) {
+                     const LayerOrigin& origin, const api::KnownPrice& price) {
   Json json;
   json["problem"] = to_text(chosen.request.problem);
   json["pass"] = name_of(chosen.request.pass);
-  json["objective"] = name_of(run.objective);
+  json["objective"] = name_of(origin.objective);
   json["price"] = price_json(price);
   json.update(level_json(chosen));
   json.erase("reason");
+  add_origin(origin, &json);
   json["candidates"] = Json::array();
   for (const plan::Candidate& candidate : every_candidate(chosen.request)) {
     json["candidates"].push_back(candidate_json(chosen.request, candidate));
@@ -181,10 +183,10 @@ void print_level(const LevelPlan& level) {
 }
 
 void print_plan(const LevelPlan& chosen, const std::vector<LevelPlan>& others,
-                const api::RunOptions& run, const api::KnownPrice& price) {
+                const LayerOrigin& origin, const api::KnownPrice& price) {
   fmt::print("{}, {} pass\n", to_text(chosen.request.problem), name_of(chosen.request.pass));
-  fmt::print("objective: {}\n", name_of(run.objective));
-  fmt::print("plan: {}\n", to_text(*chosen.plan));
+  fmt::print("objective: {}\n", name_of(origin.objective));
+  fmt::print("plan: {}\n{}", to_text(origin.known.value_or(*chosen.plan)), origin_text(origin));
   fmt::print("{}\n", price_text(price));
   print_level(chosen);
   Table table({"schedule", "form", "least M", "words", "multiply-adds", "footprint", "scratch",
@@ -200,6 +202,7 @@ void print_plan(const LevelPlan& chosen, const std::vector<LevelPlan>& others,
              limited ? "  ! more scratch memory than the memory limit allows\n" : "",
              exceeds ? "  * it keeps more than M words: the bound for as many\n" : "");
   for (const LevelPlan& level : others) print_level(level);
+  fmt::print("{}", search_text(origin));
 }
 
 void run_plan(const PlanOptions& options) {
@@ -218,10 +221,11 @@ void run_plan(const PlanOptions& options) {
   const std::vector<LevelPlan> others = other_levels(options, problem);
   const api::KnownPrice price =
       api::known_price(options.run, chosen.request.tile.isa, problem.dtype);
+  const LayerOrigin origin = origin_of(options.pass, problem, options.run, options.explain);
   if (options.json) {
-    print_plan_json(chosen, others, options.run, price);
+    print_plan_json(chosen, others, origin, price);
   } else {
-    print_plan(chosen, others, options.run, price);
+    print_plan(chosen, others, origin, price);
   }
 }
 
@@ -268,8 +272,7 @@ void add_plan_command(CLI::App* app) {
   add_integer(command, "--memory-limit", &options->run.memory_limit_bytes, 0, largest_words,
               "bytes of scratch memory for intermediates (default: O(n d), never n x m)");
   command->add_flag("--explain", options->explain,
-                    "of SDPA: the candidates, what they are predicted to take, and why one won "
-                    "(of the layer problem that is told anyway)");
+                    "what a search would compare, what that is predicted to take, and why one won");
   add_json(command, &options->json);
   command->callback([options] {
     check_level(*options);

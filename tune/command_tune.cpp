@@ -5,8 +5,7 @@
 #include <fstream>
 #include <memory>
 
-#include "api/sdpa.hpp"
-#include "api/sdpa_search.hpp"
+#include "api/wisdom_state.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 #include "tune/options.hpp"
@@ -15,6 +14,7 @@
 #include "tune/report_json.hpp"
 #include "tune/sdpa_report.hpp"
 #include "tune/table.hpp"
+#include "tune/tune_job.hpp"
 #include "wisdom/file.hpp"
 
 namespace ioattn::tune {
@@ -24,23 +24,16 @@ struct TuneOptions {
   std::vector<std::string> problems;
   std::string shapes;
   std::optional<Pass> pass;
-  std::string gradients = "dQ+dK+dV";
+  std::string gradients;
   std::string file;
   index_t threads = 0;
   api::RunOptions run;
   bool again = false, dry_run = false, json = false;
 };
 
-// A pass of a problem.
-struct Job {
-  SdpaProblem problem;
-  std::optional<SdpaSet> set;
-};
-
-// What was found; a job that was not searched has no timings.
 struct Outcome {
-  Job job;
-  api::SearchReport report;
+  const TuneJob* job = nullptr;
+  JobOutcome of;  // nothing if it was known
   bool was_known = false;
 };
 
@@ -58,7 +51,7 @@ std::vector<std::string> read_shapes(const std::string& path) {
   return texts;
 }
 
-std::vector<Job> jobs_of(const TuneOptions& options) {
+std::vector<TuneJob> all_jobs(const TuneOptions& options) {
   std::vector<std::string> texts = options.problems;
   if (!options.shapes.empty()) {
     for (std::string& text : read_shapes(options.shapes)) texts.push_back(std::move(text));
@@ -66,16 +59,10 @@ std::vector<Job> jobs_of(const TuneOptions& options) {
   if (texts.empty() && (options.dry_run || !options.shapes.empty())) {
     throw UsageError("--problem or --shapes is required, with a problem at least");
   }
-  std::optional<SdpaSet> set;
-  if (!api::parse_pass(options.gradients, &set) || !set) {
-    throw UsageError("\"" + options.gradients + "\" is no set of gradients: dQ, dK, dV, dBias");
-  }
-  std::vector<Job> jobs;
-  for (const std::string& text : texts) {
-    const SdpaProblem problem = sdpa_of(text);
-    if (options.pass != Pass::backward) jobs.push_back({problem, std::nullopt});
-    if (options.pass != Pass::forward) jobs.push_back({problem, set});
-  }
+  std::vector<TuneJob> jobs;
+  for (const std::string& text : texts)
+    for (TuneJob& job : jobs_of(text, options.pass, options.gradients))
+      jobs.push_back(std::move(job));
   return jobs;
 }
 
@@ -117,77 +104,70 @@ class ProgressBar {
   ProgressLine line_;
 };
 
-Outcome run_job(const Job& job, const TuneOptions& options, std::size_t number, ProgressBar* bar) {
-  Outcome outcome;
-  outcome.job = job;
-  bool needed = true;
-  require(api::needs_search(job.problem, job.set, options.run, &needed));
-  if (!needed && !options.again) {
-    outcome.was_known = true;
-    return outcome;
-  }
+Outcome run_job(const TuneJob& job, const TuneOptions& options, std::size_t number,
+                ProgressBar* bar) {
+  if (!options.again && !job.is_needed(options.run)) return {&job, {}, true};
   const double seconds = api::seconds_of(options.run);
-  require(api::search_sdpa(
-      job.problem, job.set, options.run,
-      [&](const search::Progress& progress) {
-        bar->show(number, seconds, progress);
-        return !interrupted;
-      },
-      &outcome.report));
-  return outcome;
+  return {&job,
+          job.search(options.run,
+                     [&](const search::Progress& progress) {
+                       bar->show(number, seconds, progress);
+                       return !interrupted;
+                     }),
+          false};
 }
 
 // ---- what is told
 
 Json outcome_json(const Outcome& outcome) {
-  const api::SearchReport& report = outcome.report;
+  const api::Found& found = outcome.of.found;
   Json json;
-  json["problem"] = to_text(outcome.job.problem);
-  json["pass"] = api::name_of_pass(outcome.job.set);
+  json["problem"] = outcome.job->problem;
+  json["pass"] = outcome.job->pass;
   json["known"] = outcome.was_known;
   if (outcome.was_known) return json;
-  json["code"] = name_of(report.verdict.reason);
-  json["message"] = report.verdict.message;
-  json["timed"] = to_text(report.timed);
-  json["threads"] = report.threads;
-  json["seconds"] = report.seconds;
-  json["candidates"] = candidates_json(report);
-  if (!report.verdict.is_ok()) return json;
-  json["plan"] = report.record.plan;
-  json["median"] = report.record.seconds;
-  json["mad"] = report.record.mad;
-  json["estimate_median"] = report.record.estimate_seconds;
-  json["rounds"] = report.record.rounds;
+  json["code"] = name_of(found.verdict.reason);
+  json["message"] = found.verdict.message;
+  json["timed"] = outcome.of.timed;
+  json["threads"] = found.threads;
+  json["seconds"] = found.seconds;
+  json["candidates"] = outcome.of.candidates;
+  if (!found.verdict.is_ok()) return json;
+  json["plan"] = found.record.plan;
+  json["median"] = found.record.seconds;
+  json["mad"] = found.record.mad;
+  json["estimate_median"] = found.record.estimate_seconds;
+  json["rounds"] = found.record.rounds;
   return json;
 }
 
 std::vector<std::string> row_of(const Outcome& outcome) {
-  const api::SearchReport& report = outcome.report;
-  std::vector<std::string> row = {to_text(outcome.job.problem), api::name_of_pass(outcome.job.set)};
-  if (outcome.was_known || !report.verdict.is_ok()) {
-    row.push_back(outcome.was_known ? "known already" : report.verdict.message);
+  const api::Found& found = outcome.of.found;
+  std::vector<std::string> row = {outcome.job->problem, outcome.job->pass};
+  if (outcome.was_known || !found.verdict.is_ok()) {
+    row.push_back(outcome.was_known ? "known already" : found.verdict.message);
     row.resize(6, "-");
     return row;
   }
-  row.push_back(report.record.plan);
-  row.push_back(seconds_text(report.record.seconds));
-  row.push_back(fmt::format("{:.1f}%", 100 * report.record.mad / report.record.seconds));
-  row.push_back(fmt::format("{:.3f}", report.record.estimate_seconds / report.record.seconds));
+  row.push_back(found.record.plan);
+  row.push_back(seconds_text(found.record.seconds));
+  row.push_back(fmt::format("{:.1f}%", 100 * found.record.mad / found.record.seconds));
+  row.push_back(fmt::format("{:.3f}", found.record.estimate_seconds / found.record.seconds));
   return row;
 }
 
-void print_dry_run(const std::vector<Job>& jobs, const TuneOptions& options) {
+void print_dry_run(const std::vector<TuneJob>& jobs, const TuneOptions& options) {
   Json list = Json::array();
-  for (const Job& job : jobs) {
-    const api::SearchReport report = candidates_of(job.problem, job.set, options.run);
+  for (const TuneJob& job : jobs) {
+    const JobOutcome listed = job.list(options.run);
     if (options.json) {
-      list.push_back({{"problem", to_text(job.problem)},
-                      {"pass", api::name_of_pass(job.set)},
-                      {"timed", to_text(report.timed)},
-                      {"candidates", candidates_json(report)}});
+      list.push_back({{"problem", job.problem},
+                      {"pass", job.pass},
+                      {"timed", listed.timed},
+                      {"candidates", listed.candidates}});
     } else {
-      fmt::print("{}, {}: timed as {}\n{}", to_text(job.problem), api::name_of_pass(job.set),
-                 to_text(report.timed), candidates_text(report));
+      fmt::print("{}, {}: timed as {}\n{}", job.problem, job.pass, listed.timed,
+                 listed.candidates_text);
     }
   }
   if (options.json) print_json({{"problems", list}});
@@ -203,8 +183,7 @@ void save(const std::string& file) {
 
 // With no problems the rates alone are measured.
 void run_tune(const TuneOptions& options) {
-  const std::vector<Job> jobs = jobs_of(options);
-  for (const Job& job : jobs) require(api::validate_problem(job.problem));
+  const std::vector<TuneJob> jobs = all_jobs(options);
   if (options.dry_run) return print_dry_run(jobs, options);
   const std::string file = wisdom_file(options.file);
   const Interruptible interruptible;
@@ -245,7 +224,8 @@ void add_tune_command(CLI::App* app) {
   options->run.rigor = wisdom::Rigor::measure;
   command
       ->add_option("--problem", options->problems,
-                   "e.g. sdpa:b2,h8,kv2,n1024,d64,causal; may be given several times")
+                   "e.g. sdpa:b2,h8,kv2,n1024,d64,causal or layer:n512,d385,v32,tied; may be given "
+                   "several times")
       ->type_name("PROBLEM");
   command->add_option("--shapes", options->shapes, "a file with a problem a line")
       ->type_name("FILE");
@@ -258,7 +238,8 @@ void add_tune_command(CLI::App* app) {
           "forward, backward or both (default: both)")
       ->check(CLI::IsMember({"forward", "backward", "both"}));
   command->add_option("--gradients", options->gradients,
-                      "of the backward pass: some of dQ+dK+dV+dBias (default: dQ+dK+dV)");
+                      "of the backward pass: some of dQ+dK+dV+dBias (default: dQ+dK+dV), of the "
+                      "layer problem of dX+dY+dA1+dA2+dA3+dA+dW_Q+dW_K (default: dX)");
   add_rigor(command, &options->run.rigor);
   command
       ->add_option("--time-limit", options->run.time_limit_seconds,

@@ -1,7 +1,7 @@
 #include "tune/measured_gradients.hpp"
 
 #include "api/array_types.hpp"
-#include "api/layer.hpp"
+#include "api/layer_search.hpp"
 #include "theory/gradients_bounds.hpp"
 #include "tune/measure.hpp"
 
@@ -53,11 +53,10 @@ std::span<const NamedGradient> named_gradients() { return names; }
 
 PlannedGradients plan_gradients(const LayerProblem& problem, const GradientSet& set,
                                 const api::RunOptions& options) {
-  const plan::PlanRequest request = request_for(Pass::backward, problem, options);
   PlannedGradients result;
   result.set = set;
   plan::GradientEstimate estimate;
-  require(plan::make_gradient_plan(request, set, &result.plan, &estimate));
+  require(api::plan_layer(problem, set, options, &result.plan, &estimate));
   const plan::GradientPlan& plan = result.plan;
   result.pass = {
       Pass::backward,

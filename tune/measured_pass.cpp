@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "api/array_types.hpp"
-#include "api/layer.hpp"
+#include "api/layer_search.hpp"
 #include "theory/gradients_cost.hpp"
 #include "tune/command_error.hpp"
 #include "tune/measure.hpp"
@@ -49,12 +49,12 @@ plan::PlanRequest request_for(Pass pass, const LayerProblem& problem,
 }
 
 PlannedPass plan_pass(Pass pass, const LayerProblem& problem, const api::RunOptions& options) {
-  const plan::PlanRequest request = request_for(pass, problem, options);
-  PlannedPass result = {pass, problem, 0, {}};
-  plan::Candidate chosen;
-  require(plan::make_plan(request, &result.plan, &chosen));
-  result.M = plan::words_of_M(request, chosen);
-  return result;
+  std::optional<GradientSet> set;
+  if (pass == Pass::backward) set.emplace().dX = true;
+  plan::GradientPlan plan;
+  plan::GradientEstimate estimate;
+  require(api::plan_layer(problem, set, options, &plan, &estimate));
+  return {pass, problem, estimate.M, plan::pass_of(plan)};
 }
 
 PlannedPass plan_pass_or_auto(Pass pass, const LayerProblem& problem,

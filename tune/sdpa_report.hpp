@@ -19,13 +19,6 @@ CLI::Option* add_rigor(CLI::App* app, wisdom::Rigor* rigor);
 // The file that was named, or the user's. Throws UsageError if there is no place for one.
 std::string wisdom_file(const std::string& named);
 
-// A search that is over before anything is timed.
-api::SearchReport candidates_of(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
-                                const api::RunOptions& options);
-// Each with its words, its predicted time beside that of the estimate, and what was timed.
-Json candidates_json(const api::SearchReport& report);
-std::string candidates_text(const api::SearchReport& report);
-
 // The plan that calls take, where it came from, and what else there was.
 void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
                      const api::RunOptions& options, bool explain, bool json);

@@ -165,9 +165,9 @@ typedef struct ioattn_options {
                            "paper_large"; backward "row_stream", "stationary", "q_stored",
                            "half_dim", "weight_resident", "resident", "paper_small",
                            "paper_large", "naive"; null or "auto": the planner chooses */
-  int32_t
-      rigor; /**< an ioattn_rigor, of SDPA alone. ioattn_sdpa_plan_create() searches, and keeps in
-                the process's wisdom what it finds; the one-call functions take what is known. */
+  int32_t rigor; /**< an ioattn_rigor. ioattn_sdpa_plan_create() and ioattn_layer_plan_create()
+                    search, and keep in the process's wisdom what they find; the one-call functions
+                    take what is known. */
   double time_limit_seconds; /**< of a search, where shorter; 0: that of the rigor */
   int32_t reproducible; /**< not 0: wisdom has no say, so that results are bit-identical on every
                            machine with the same caches and instruction set */
@@ -390,8 +390,9 @@ typedef struct ioattn_layer_shape {
  * execute it as a pass of the other kind, or of the other problem, is IOATTN_INVALID_ARGUMENT. */
 typedef struct ioattn_plan ioattn_plan;
 
-/** Plans a pass as the one-call functions do. Of the gradients only matters which are not null, and
- * dk; forward they are ignored, backward null means dX alone. *plan is to be destroyed. */
+/** Plans a pass as the one-call functions do, after a search where options.rigor asks for one. Of
+ * the gradients only matters which are not null, and dk; forward they are ignored, backward null
+ * means dX alone. *plan is to be destroyed. */
 IOATTN_API ioattn_status ioattn_layer_plan_create(ioattn_pass pass, const ioattn_layer_shape* shape,
                                                   const ioattn_layer_gradients* gradients,
                                                   const ioattn_options* options,
@@ -542,9 +543,10 @@ IOATTN_API ioattn_status ioattn_layer_bound(ioattn_pass pass, ioattn_class algor
 /** @name Ring 4: wisdom
  * What tuning has learned: which plan was fastest, by class of problems (pass, dtype, d, dv, and n
  * and m to a power of two) and by environment (version and kernels of the library, instruction set,
- * CPU, caches). Plans of SDPA that leave M and the cache level to the library follow it. Another
- * plan is another order of sums, hence other last bits; results remain the same for any number of
- * threads and at any place in a batch.
+ * CPU, caches), of the layer problem by tie and mask, too. Plans that leave M, the cache level and,
+ * of the layer problem, the schedule to the library follow it. Another plan is another order of
+ * sums, hence other last bits; results remain the same for any number of threads and at any place
+ * in a batch.
  *
  * A process reads, when it first plans, /etc/ioattn/wisdom.json and
  * $XDG_CACHE_HOME/ioattn/wisdom.json

@@ -78,7 +78,7 @@ struct Options {
   std::int64_t fast_memory = 0;             /**< M in words, exact; 0: from the machine */
   std::int64_t memory_limit = 0;            /**< bytes of scratch memory; 0: O(n d), never n x m */
   std::string schedule;                     /**< a schedule's name; empty: the planner chooses */
-  ioattn_rigor rigor = IOATTN_ESTIMATE;     /**< how a plan of SDPA is found */
+  ioattn_rigor rigor = IOATTN_ESTIMATE;     /**< how a plan is found */
   double time_limit_seconds = 0;            /**< of a search, where shorter; 0: that of the rigor */
   bool reproducible = false;                /**< wisdom has no say */
   ioattn_objective objective = IOATTN_TIME; /**< what the plan has least of */

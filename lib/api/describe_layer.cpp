@@ -43,22 +43,18 @@ std::string names_of(const GradientSet& set) {
 std::string LayerPlan::describe() const {
   const LayerShape shape = shape_to_plan(goal_.problem.shape);
   const GradientSet& set = goal_.gradients;
-  const GradientBlocks& phase_blocks = backward_.blocks;
+  const GradientBlocks& phase_blocks = plan_.blocks;
   const bool one_pass = !is_forward() && phase_blocks.keys.one_pass;
-  const Schedule schedule = is_forward() ? forward_.schedule
-                            : one_pass   ? Schedule::col_stream
-                                         : phase_blocks.schedule;
-  const Blocks& blocks = is_forward() ? forward_.blocks
-                         : one_pass   ? phase_blocks.keys
-                                      : phase_blocks.rows;
+  const Schedule schedule = one_pass ? Schedule::col_stream : phase_blocks.schedule;
+  const Blocks& blocks = one_pass ? phase_blocks.keys : phase_blocks.rows;
   const DType dtype = goal_.problem.dtype;
   const theory::Batch batch = theory::batch_of(goal_.problem);
   const theory::ScheduleCost cost =
       is_forward() ? theory::forward_cost(schedule, shape, blocks, batch, dtype)
-                   : theory::gradients_cost(shape, set, backward_.blocks, batch, dtype);
+                   : theory::gradients_cost(shape, set, phase_blocks, batch, dtype);
   const index_t fma =
       is_forward() ? batch.entries * theory::fma_count(Pass::forward, schedule, shape, blocks)
-                   : theory::gradients_fma(shape, set, backward_.blocks, batch.entries);
+                   : theory::gradients_fma(shape, set, phase_blocks, batch.entries);
   const theory::IoCost total = cost.total();
   const index_t M = M_ > 0 ? M_ : total.footprint;
   const Variant variant = variant_of(one_pass ? Pass::backward_keys : goal_.pass, schedule, blocks);
@@ -79,17 +75,14 @@ std::string LayerPlan::describe() const {
   if (!is_forward()) json.add_json("gradients", names_of(set));
   if (!is_forward() && is_half(dtype)) json.add("in_f32", set.in_f32);
   json.add("plan", text());
+  json.add("origin", origin_.name);
   add_objective(objective_, &json);
   json.add("schedule", name_of(schedule));
   json.add("variant", to_text(variant));
   json.add_json("blocks", blocks_json(variant, blocks));
-  if (is_forward()) {
-    add_kernel(forward_, &json);
-  } else {
-    add_kernel(backward_, &json);
-  }
+  add_kernel(plan_, &json);
   json.add("threads", index_t(threads_));
-  json.add("level", is_forward() ? forward_.level : backward_.level);
+  json.add("level", plan_.level);
   json.add("M", M);
   add_totals(total, &json);
   add_bound_at(std::max(M, total.footprint), &json);

@@ -1,6 +1,5 @@
 #include "api/c_boundary.hpp"
-#include "api/layer.hpp"
-#include "api/validate.hpp"
+#include "api/layer_search.hpp"
 #include "base/aligned_buffer.hpp"
 #include "machine/machine.hpp"
 #include "theory/bounds.hpp"
@@ -14,11 +13,11 @@ template <class S>
 Status forward(const ioattn_layer_problem& problem, const api::RunOptions& options, void* o,
                int64_t o_stride, void* lse) {
   const LayerInputs<S> inputs = inputs_of<S>(problem);
-  plan::Plan plan;
-  const Status status = plan_pass(Pass::forward, problem_of(inputs), options, &plan);
+  plan::GradientPlan plan;
+  const Status status = plan_layer(problem_of(inputs), std::nullopt, options, &plan);
   if (!status.is_ok()) return status;
-  return api::layer_forward<S>(inputs, plan, api::granted_threads(options.threads), nullptr,
-                               output<S>(o, problem.n, problem.dv, o_stride),
+  return api::layer_forward<S>(inputs, plan::pass_of(plan), api::granted_threads(options.threads),
+                               nullptr, output<S>(o, problem.n, problem.dv, o_stride),
                                static_cast<Compute<S>*>(lse));
 }
 
@@ -31,10 +30,8 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
   const LayerGradients<G, S> out = gradients_of<G, S>(problem, gradients);
   const GradientSet set = api::set_of(out);
   if (out.set() == GradientSet{}) return Status::ok();
-  plan::PlanRequest request;
   plan::GradientPlan plan;
-  Status status = plan_request(Pass::backward, problem_of(inputs), options, &request);
-  if (status.is_ok()) status = plan::make_gradient_plan(request, set, &plan);
+  Status status = plan_layer(problem_of(inputs), set, options, &plan);
   if (!status.is_ok()) return status;
   AlignedBuffer results;
   if (lse == nullptr && api::takes_forward_results(plan, set)) {
@@ -47,6 +44,7 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
     T* lse_result = static_cast<T*>(results.data());
     void* o_result = lse_result + rows;
     api::RunOptions forward_options = options;
+    forward_options.rigor = wisdom::Rigor::estimate;  // wisdom is asked for of the gradients
     // Whoever asked for stationary has room for scores in the forward pass too.
     if (plan.blocks.schedule != Schedule::stationary) forward_options.schedule.reset();
     status = forward<S>(problem, forward_options, o_result, 0, lse_result);

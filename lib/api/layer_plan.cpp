@@ -1,54 +1,56 @@
 #include "api/layer_plan.hpp"
 
 #include "api/array_types.hpp"
-#include "api/layer.hpp"
+#include "api/layer_search.hpp"
 #include "api/lent_memory.hpp"
 #include "api/parsed_plan.hpp"
-#include "api/validate.hpp"
 
 namespace ioattn::api {
+
+std::optional<GradientSet> LayerPlan::set() const {
+  return is_forward() ? std::nullopt : std::optional(goal_.gradients);
+}
+
 Status LayerPlan::create(const Goal& goal, const RunOptions& options, LayerPlan* result) {
   result->goal_ = goal;
-  plan::PlanRequest request;
-  Status status = plan_request(goal.pass, goal.problem, options, &request);
+  const std::optional<GradientSet> set = result->set();
+  bool searches = false;
+  Status status = needs_search(goal.problem, set, options, &searches);
+  if (status.is_ok() && searches) {
+    LayerSearchReport report;
+    status = search_layer(goal.problem, set, options, nullptr, &report);
+    searches = report.verdict.is_ok();
+  }
   if (!status.is_ok()) return status;
-  plan::Candidate chosen;
   plan::GradientEstimate estimate;
-  status = result->is_forward()
-               ? plan::make_plan(request, &result->forward_, &chosen)
-               : plan::make_gradient_plan(request, goal.gradients, &result->backward_, &estimate);
+  status = plan_layer(goal.problem, set, options, &result->plan_, &estimate, &result->origin_);
   if (!status.is_ok()) return status;
+  if (searches && result->origin_.wisdom.is_ok()) result->origin_.name = name_of(options.rigor);
   result->objective_ = name_of(options.objective);
-  result->M_ = result->is_forward() ? plan::words_of_M(request, chosen) : estimate.M;
+  result->M_ = estimate.M;
   return result->finish(options);
 }
 
 Status LayerPlan::parse(const Goal& goal, const RunOptions& options, std::string_view text,
                         LayerPlan* result) {
   result->goal_ = goal;
-  plan::Plan& forward = result->forward_;
-  plan::GradientPlan& backward = result->backward_;
+  result->origin_.name = "text";
+  plan::GradientPlan& parsed = result->plan_;
   const LayerShape& shape = goal.problem.shape;
   std::string error;
-  if (!(result->is_forward()
-            ? plan::parse_plan(text, &forward, &error)
-            : plan::parse_gradient_plan(text, goal.gradients, shape.tie, &backward, &error))) {
+  if (!plan::parse_plan_of(text, result->set(), shape.tie, &parsed, &error)) {
     return Status::error(StatusCode::invalid_argument, "%.200s", error.c_str());
   }
   Status status = validate_problem(goal.problem);
   if (status.is_ok()) {
     status =
         result->is_forward()
-            ? validate_plan(Pass::forward, forward, shape.mask, goal.problem.dtype)
-            : validate_plan(backward, goal.gradients, shape.tie, shape.mask, goal.problem.dtype);
+            ? validate_plan(Pass::forward, plan::pass_of(parsed), shape.mask, goal.problem.dtype)
+            : validate_plan(parsed, goal.gradients, shape.tie, shape.mask, goal.problem.dtype);
   }
   if (!status.is_ok()) return status;
-  const Isa isa = result->is_forward() ? forward.isa : backward.isa;
-  const std::string& level = result->is_forward() ? forward.level : backward.level;
-  const TileShape tile = result->is_forward()
-                             ? TileShape{isa, forward.tile_rows, forward.tile_cols}
-                             : TileShape{isa, backward.tile_rows, backward.tile_cols};
-  status = adopt_parsed(level, tile, goal.problem.dtype, options, &result->M_);
+  status = adopt_parsed(parsed.level, {parsed.isa, parsed.tile_rows, parsed.tile_cols},
+                        goal.problem.dtype, options, &result->M_);
   if (!status.is_ok()) return status;
   return result->finish(options);
 }
@@ -57,8 +59,8 @@ Status LayerPlan::finish(const RunOptions& options) {
   threads_ = granted_threads(options.threads);
   index_t bytes = 0;
   const Status measured =
-      is_forward() ? workspace_of(goal_.problem, forward_, threads_, &bytes)
-                   : workspace_of(goal_.problem, backward_, goal_.gradients, threads_, &bytes);
+      is_forward() ? workspace_of(goal_.problem, plan::pass_of(plan_), threads_, &bytes)
+                   : workspace_of(goal_.problem, plan_, goal_.gradients, threads_, &bytes);
   workspace_bytes_ = with_slack(bytes);
   return measured;
 }
@@ -89,7 +91,7 @@ Status LayerPlan::forward(const LayerInputs<S>& inputs, MatrixView<S> o, Compute
     return Status::error(StatusCode::invalid_argument, "a plan computes both O and LSE");
   }
   Lent lent(workspace, bytes);
-  return layer_forward<S>(inputs, forward_, threads_, nullptr, o, lse,
+  return layer_forward<S>(inputs, plan::pass_of(plan_), threads_, nullptr, o, lse,
                           {lent.get(), goal_.problem.shape.tie});
 }
 
@@ -105,14 +107,11 @@ Status LayerPlan::backward(const LayerInputs<S>& inputs, MatrixView<const S> d_o
                          "the gradients, or dk, are not those that the plan is for");
   }
   Lent lent(workspace, bytes);
-  return layer_gradients<S, G>(inputs, d_o, o, lse, backward_, threads_, nullptr, gradients,
+  return layer_gradients<S, G>(inputs, d_o, o, lse, plan_, threads_, nullptr, gradients,
                                {lent.get(), goal_.problem.shape.tie});
 }
 
-std::string LayerPlan::text() const {
-  return is_forward() ? plan::to_text(forward_)
-                      : plan::to_text(backward_, goal_.gradients, goal_.problem.shape.tie);
-}
+std::string LayerPlan::text() const { return plan::to_text(plan_, set(), goal_.problem.shape.tie); }
 
 #define IOATTN_INSTANTIATE(S)                                                                  \
   template Status LayerPlan::forward(const LayerInputs<S>&, MatrixView<S>, Compute<S>*, void*, \

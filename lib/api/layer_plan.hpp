@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "api/session.hpp"
@@ -21,7 +22,7 @@ class LayerPlan {
     LayerProblem problem;
     GradientSet gradients;
   };
-  // Plans as the one-call functions do.
+  // Plans as the one-call functions do, after a search if the options ask for one.
   static Status create(const Goal& goal, const RunOptions& options, LayerPlan* result);
   // From the text of a plan (plan::to_text); the options give threads and, for what describe()
   // says, the M of level "M" and which L3 is meant (adopt_parsed). The text's instruction set and
@@ -52,15 +53,16 @@ class LayerPlan {
 
  private:
   bool is_forward() const { return goal_.pass == Pass::forward; }
+  std::optional<GradientSet> set() const;  // none: the forward pass
   Status finish(const RunOptions& options);
   Status check_problem(const LayerProblem& problem) const;
 
   Goal goal_;
-  plan::Plan forward_;
-  plan::GradientPlan backward_;
+  plan::GradientPlan plan_;  // of the forward pass schedule and rows
   index_t M_ = 0;
   int threads_ = 1;
   index_t workspace_bytes_ = 0;
+  PlanOrigin origin_;
   const char* objective_ = nullptr;  // null: of a text
 };
 

@@ -74,12 +74,10 @@ Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
   request->shape = shape_to_plan(problem.shape);
   request->dtype = problem.dtype;
   request->memory_limit_bytes = options.memory_limit_bytes;
-  // The level, M and the register tile are those of a layer problem, which nobody tunes.
-  RunOptions estimated = options;
-  estimated.rigor = wisdom::Rigor::estimate;
+  // The level, M and the register tile are those of a layer problem.
   plan::PlanRequest layer;
   status = plan_request(Pass::forward, {{1, 1, 1, 1, Tie::none, {}}, problem.dtype, 0, 1, 1},
-                        estimated, &layer);
+                        options, &layer);
   request->level = layer.level;
   request->M = layer.M;
   request->outer_M = layer.outer_M;

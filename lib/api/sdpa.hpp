@@ -32,12 +32,6 @@ Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, int 
 Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, const SdpaSet& set,
                     int threads, index_t* bytes);
 
-// Where a plan came from.
-struct PlanOrigin {
-  const char* name = "estimate";                       // or "measure", "patient", "wisdom", "text"
-  wisdom::Verdict wisdom = {wisdom::Reason::off, ""};  // fine if there was some of use
-};
-
 // Plans the forward pass, or a set of gradients, for a valid problem: as wisdom says where there is
 // some, else, unless it alone was asked for, as is estimated. Nothing is timed (sdpa_search.hpp).
 Status plan_sdpa(const SdpaProblem& problem, const RunOptions& options, plan::SdpaPlan* plan,

@@ -1,11 +1,7 @@
 #pragma once
 
-#include <vector>
-
-#include "api/sdpa_wisdom.hpp"
-#include "api/session.hpp"
-#include "plan/sdpa_candidates.hpp"
-#include "search/race.hpp"
+#include "api/timed_sdpa.hpp"
+#include "api/tuned_kind.hpp"
 
 // The fastest plan of an SDPA problem, found by timing.
 namespace ioattn::api {
@@ -15,29 +11,37 @@ namespace ioattn::api {
 SdpaProblem timed_problem(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
                           int threads);
 
-// Seconds that a search may take.
-double seconds_of(const RunOptions& options);
+struct SdpaKind {
+  using Problem = SdpaProblem;
+  using Set = std::optional<SdpaSet>;
+  using Request = plan::SdpaRequest;
+  using Plan = plan::SdpaPlan;
+  using Candidate = plan::SdpaCandidate;
+  using Timed = TimedSdpa;
 
-struct SearchReport {
-  SdpaProblem timed;
-  int threads = 1;
-  std::vector<plan::SdpaCandidate> candidates;  // the estimate first
-  std::vector<search::Timing> timings;          // of these; those that never ran have no rounds
-  std::size_t winner = 0;
-  bool stopped = false;
-  double seconds = 0;       // that the search took
-  wisdom::Verdict verdict;  // fine if something was learned, which is then known to the process
-  wisdom::Record record;    // what was learned
+  static Problem timed(const Problem& problem, const Set& set, int threads) {
+    return timed_problem(problem, set, threads);
+  }
+  static int threads(const Problem& timed, const RunOptions& options) {
+    return threads_for(work_of(timed.shape), options);
+  }
+  static Status request_of(const Problem& problem, const Set&, const RunOptions& options,
+                           Request* request) {
+    return sdpa_request(problem, options, request);
+  }
+  static std::string text_of(const Plan& plan, const Set&, const Problem&) {
+    return plan::to_text(plan);
+  }
+  static wisdom::ProblemClass class_of(const Problem& problem, const Set& set) {
+    return api::class_of(problem.shape, problem.dtype, set);
+  }
+  static Status check_search(const RunOptions& options);
 };
+using SearchReport = SearchReportOf<SdpaKind>;
 
-// Searches with the rigor, time and threads of the options, for a valid problem; whatever is known
-// already. A problem too long to be timed in that time is no failure: nothing is learned.
+// search_plan() and needs_search_of(), of SDPA.
 Status search_sdpa(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
-                   const RunOptions& options,
-                   const std::function<bool(const search::Progress&)>& progress,
-                   SearchReport* report);
-
-// Whether the options ask for a search, and nothing of that much rigor is known.
+                   const RunOptions& options, const Watch& watch, SearchReport* report);
 Status needs_search(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
                     const RunOptions& options, bool* needed);
 

@@ -1,7 +1,7 @@
 #include "api/sdpa_wisdom.hpp"
 
+#include "api/known_plan.hpp"
 #include "api/sdpa.hpp"
-#include "plan/fast_memory.hpp"
 #include "plan/sdpa_candidates.hpp"
 
 namespace ioattn::api {
@@ -55,47 +55,29 @@ Verdict read_plan(const plan::SdpaRequest& request, const std::optional<SdpaSet>
             : plan::parse_sdpa_plan(record.plan, &parsed, &error))) {
     return {Reason::plan, error};
   }
-  if (parsed.isa != request.tile.isa || parsed.tile_rows != request.tile.rows ||
-      parsed.tile_cols != request.tile.cols) {
-    return {Reason::kernel, "calls use " + std::string(name_of(request.tile.isa)) + "(" +
-                                std::to_string(request.tile.rows) + "x" +
-                                std::to_string(request.tile.cols) + "): " + record.plan};
-  }
   const Status valid = set ? validate_plan(parsed, *set) : validate_plan(parsed);
+  Verdict verdict = check_place(request, parsed, record.plan);
+  if (verdict.reason == Reason::kernel) return verdict;
   if (!valid.is_ok()) return {Reason::blocks, valid.message()};
-  const bool is_outer = parsed.level == plan::outer_level && request.outer_M > request.M;
-  if (parsed.level != request.level && !is_outer) {
-    return {Reason::blocks, "blocks in " + parsed.level + ", which is not there"};
-  }
+  if (!verdict.is_ok()) return verdict;
   plan::SdpaEstimate estimate;
   plan::estimate_costs(request, set, parsed, &estimate);
-  const index_t footprint = estimate.cost.total().footprint;
-  if (footprint > estimate.M) {
-    return {Reason::blocks, std::to_string(footprint) + " words do not fit the " +
-                                std::to_string(estimate.M) + " of " + parsed.level};
-  }
-  if (request.memory_limit_bytes >= 0 && estimate.scratch_bytes > request.memory_limit_bytes) {
-    return {Reason::blocks, "it needs " + std::to_string(estimate.scratch_bytes) +
-                                " bytes of scratch memory, more than the limit"};
-  }
+  verdict = check_size(request, parsed, estimate);
+  if (!verdict.is_ok()) return verdict;
   *plan = std::move(parsed);
   return {};
 }
 
 const wisdom::Record* find_record(const KnownWisdom& known, const plan::SdpaRequest& request,
                                   const std::optional<SdpaSet>& set) {
-  const wisdom::Records* records = known.wisdom.records_of(known.environment(request.tile.isa));
-  if (records == nullptr) return nullptr;
-  const auto found = records->find(class_of(request.shape, request.dtype, set));
-  return found == records->end() ? nullptr : &found->second;
+  return record_of(known, request.tile.isa, class_of(request.shape, request.dtype, set));
 }
 
 Verdict find_plan(const KnownWisdom& known, const plan::SdpaRequest& request,
                   const std::optional<SdpaSet>& set, plan::SdpaPlan* plan) {
   const wisdom::Record* record = find_record(known, request, set);
   if (record != nullptr) return read_plan(request, set, *record, plan);
-  return {Reason::absent,
-          "nothing is known of " + to_text(class_of(request.shape, request.dtype, set))};
+  return unknown_class(class_of(request.shape, request.dtype, set));
 }
 
 }  // namespace ioattn::api

@@ -82,10 +82,6 @@ Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
                     plan::PlanRequest* request) {
   const Status valid = validate_problem(problem);
   if (!valid.is_ok()) return valid;
-  if (options.rigor != wisdom::Rigor::estimate) {
-    return Status::error(StatusCode::unsupported,
-                         "rigor: plans of the layer problem are estimated, SDPA alone is tuned");
-  }
   problem.shape = shape_to_plan(problem.shape);
   const kernels::Kernels* kernels = nullptr;
   const Status selected = selected_kernels(&kernels);

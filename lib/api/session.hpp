@@ -35,6 +35,12 @@ struct RunOptions {
   Objective objective = Objective::time;
 };
 
+// Where a plan came from.
+struct PlanOrigin {
+  const char* name = "estimate";                       // or "measure", "patient", "wisdom", "text"
+  wisdom::Verdict wisdom = {wisdom::Reason::off, ""};  // fine if there was some of use
+};
+
 // Whether wisdom has a say: not where the caller gives M, the level that decides, or another
 // objective than time.
 bool takes_wisdom(const RunOptions& options);

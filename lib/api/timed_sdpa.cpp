@@ -1,9 +1,6 @@
 #include "api/timed_sdpa.hpp"
 
-#include <vector>
-
-#include "base/arbitrary_reals.hpp"
-#include "base/half.hpp"
+#include "api/timed_numbers.hpp"
 
 namespace ioattn::api {
 namespace {
@@ -23,33 +20,6 @@ struct Counts {
     inputs += queries * s.dv;
     gradients = queries * s.d + keys * (s.d + s.dv) + bias;
   }
-};
-
-// Numbers of a type, of which dense tensors are taken.
-template <class T>
-class Numbers {
- public:
-  explicit Numbers(index_t count) : memory_(static_cast<std::size_t>(count)) {}
-  TensorView<T> take(index_t batch, index_t heads, index_t rows, index_t cols) {
-    T* data = memory_.data() + taken_;
-    taken_ += static_cast<std::size_t>(batch * heads * rows * cols);
-    return dense_tensor(data, batch, heads, rows, cols);
-  }
-  void fill() {
-    ArbitraryReals reals;
-    for (T& number : memory_) {
-      const auto value = static_cast<Compute<T>>(reals.next());
-      if constexpr (is_half_storage<T>) {
-        number = from_float<T>(value);
-      } else {
-        number = value;
-      }
-    }
-  }
-
- private:
-  std::vector<T> memory_;
-  std::size_t taken_ = 0;
 };
 
 template <class S, class G>

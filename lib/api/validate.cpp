@@ -102,6 +102,20 @@ Status validate_weights(index_t d, index_t dk) {
                        dk < 0 ? "a size is negative" : "the work does not fit in 64 bits");
 }
 
+namespace {
+
+bool is_positive(const ProductBlocks& tile) {
+  return tile.rows > 0 && tile.cols > 0 && tile.depth > 0;
+}
+bool is_huge(const ProductBlocks& tile) {
+  return std::max({tile.rows, tile.cols, tile.depth}) > largest_block;
+}
+Status huge_block() {
+  return Status::error(StatusCode::invalid_argument, "a block size of the plan exceeds 2^40");
+}
+
+}  // namespace
+
 Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask, DType dtype) {
   if (mask.hides() && !takes_masks(plan.schedule)) {
     return Status::error(StatusCode::unsupported, "%s takes no mask", name_of(plan.schedule));
@@ -128,15 +142,13 @@ Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask, DType 
   }
   for (const ProductField& field : product_fields()) {
     const ProductBlocks& tile = plan.blocks.*field.product;
-    positive = positive &&
-               (!uses(variant, field.name) || (tile.rows > 0 && tile.cols > 0 && tile.depth > 0));
+    positive = positive && (!uses(variant, field.name) || is_positive(tile));
+    huge = huge || is_huge(tile);
   }
   if (plan.schedule == Schedule::naive) {
     positive = plan.blocks.r == 0 || (plan.blocks.r == 1 && plan.blocks.c > 0);
   }
-  if (huge) {
-    return Status::error(StatusCode::invalid_argument, "a block size of the plan exceeds 2^40");
-  }
+  if (huge) return huge_block();
   if (!positive) {
     return Status::error(StatusCode::invalid_argument, "the plan lacks a block size of %s",
                          name_of(plan.schedule));
@@ -155,7 +167,11 @@ Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie
   plan::Plan pass = {plan.level, blocks.schedule, blocks.rows,
                      plan.isa,   plan.tile_rows,  plan.tile_cols};
   Status status = validate_plan(Pass::backward, pass, mask, dtype);
-  if (!status.is_ok() || steps.alone) return status;
+  if (!status.is_ok()) return status;
+  for (const ProductBlocks* tile : {&blocks.da1, &blocks.da3, &blocks.dy, &blocks.dw})
+    if (is_huge(*tile)) return huge_block();
+  if (blocks.sum > largest_block) return huge_block();
+  if (steps.alone) return status;
   if (!leaves_u(blocks.schedule) || blocks.rows.products != Products::stored) {
     return Status::error(StatusCode::unsupported,
                          "gradients other than dX take row_stream, q_stored or half_dim with "
@@ -177,7 +193,7 @@ Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie
     if (!status.is_ok()) return status;
   }
   const auto lacks = [](bool runs, const ProductBlocks& tile) {
-    return runs && (tile.rows < 1 || tile.cols < 1 || tile.depth < 1);
+    return runs && !is_positive(tile);
   };
   if (lacks(steps.da1, blocks.da1) || lacks(steps.da3, blocks.da3) || lacks(steps.dy, blocks.dy) ||
       lacks(steps.dw_q || steps.dw_k, blocks.dw) || (steps.parts && blocks.sum < 1)) {

@@ -18,13 +18,13 @@ Status status_of(const Verdict& verdict) {
                        "%s: %.200s", name_of(verdict.reason), verdict.message.c_str());
 }
 
-Status adopt(const wisdom::Wisdom& read) {
+Status adopt(wisdom::Wisdom read) {
   {
     const WisdomReading known;
     const Verdict verdict = compare_with_here(read, *known);
     if (!verdict.is_ok()) return status_of(verdict);
   }
-  change_wisdom([&](wisdom::Wisdom* wisdom) { wisdom->merge(read); });
+  change_wisdom([&](wisdom::Wisdom* wisdom) { wisdom->merge(std::move(read)); });
   return Status::ok();
 }
 
@@ -47,7 +47,7 @@ ioattn_status ioattn_wisdom_import_text(const char* text) {
     if (text == nullptr) return invalid("text is null");
     wisdom::Wisdom read;
     const Verdict verdict = wisdom::parse(text, &read);
-    return verdict.is_ok() ? adopt(read) : status_of(verdict);
+    return verdict.is_ok() ? adopt(std::move(read)) : status_of(verdict);
   });
 }
 
@@ -58,7 +58,7 @@ ioattn_status ioattn_wisdom_import_file(const char* path) {
     if (!found.is_ok()) return found;
     wisdom::Wisdom read;
     const Verdict verdict = wisdom::read_file(place, &read);
-    return verdict.is_ok() ? adopt(read) : status_of(verdict);
+    return verdict.is_ok() ? adopt(std::move(read)) : status_of(verdict);
   });
 }
 

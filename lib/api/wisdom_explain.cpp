@@ -4,6 +4,7 @@
 #include <set>
 
 #include "api/describe.hpp"
+#include "api/layer_search.hpp"
 #include "api/sdpa.hpp"
 #include "api/sdpa_wisdom.hpp"
 #include "wisdom/text.hpp"
@@ -42,8 +43,22 @@ std::string file_json(const KnownWisdom::File& file) {
   return json.text();
 }
 
+Verdict verdict_on_layer(const wisdom::ProblemClass& of, const wisdom::Record& record) {
+  LayerProblem problem;
+  std::optional<GradientSet> set;
+  if (!problem_of_class(of, &problem, &set)) {
+    return {Reason::absent, "no problem of this version is of the class"};
+  }
+  plan::PlanRequest request;
+  const Status status = LayerKind::request_of(problem, set, {}, &request);
+  if (!status.is_ok()) return {Reason::blocks, status.message()};
+  plan::GradientPlan plan;
+  return read_plan(request, set, record, &plan);
+}
+
 // Whether the least problem of the class takes the plan.
 Verdict verdict_on(const wisdom::ProblemClass& of, const wisdom::Record& record) {
+  if (is_layer(of)) return verdict_on_layer(of, record);
   SdpaProblem problem;
   std::optional<SdpaSet> set;
   if (!parse_pass(of.op, &set) || !parse_dtype(of.dtype, &problem.dtype)) {

@@ -63,7 +63,7 @@ void read_by_itself(const std::string& path, KnownWisdom* known) {
   KnownWisdom::File file = {path, wisdom::read_file(path, &read), read.size()};
   if (file.verdict.is_ok()) {
     file.verdict = compare_with_here(read, *known);
-    known->wisdom.merge(read);
+    known->wisdom.merge(std::move(read));
   }
   known->files.push_back(std::move(file));
 }

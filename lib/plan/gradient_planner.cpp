@@ -2,197 +2,91 @@
 
 #include <algorithm>
 
-#include "plan/block_search.hpp"
-#include "plan/blocking_col_stream.hpp"
-#include "plan/blocking_rows.hpp"
+#include "plan/gradient_ways.hpp"
 #include "plan/product_blocks.hpp"
-#include "theory/block_costs.hpp"
 
 namespace ioattn::plan {
 namespace {
 
-// How a set of gradients may be computed.
-struct Way {
-  Schedule schedule = Schedule::row_stream;  // of the pass over the queries
-  Form form = Form::g;
-  bool one_pass = false;
-};
-
-struct Chosen {
-  GradientBlocks blocks;
-  GradientEstimate estimate;
-  double time = 0;  // weighed; 0: nothing is chosen yet
-  bool outer = false;
-};
-
-double time_of(index_t fma, const theory::IoCost& cost, double per_word) {
-  return static_cast<double>(fma) + per_word * static_cast<double>(cost.words());
+GradientCandidate candidate_of(const PlanRequest& request, const GradientSet& set,
+                               const GradientBlocks& blocks, bool outer) {
+  GradientCandidate candidate;
+  candidate.plan = {outer ? outer_level : request.level, blocks, request.tile.isa,
+                    request.tile.rows, request.tile.cols};
+  candidate.estimate.M = outer ? request.outer_M : request.M;
+  candidate.estimate.cost = cost_of(request, set, blocks);
+  candidate.estimate.fma = theory::gradients_fma(request.problem.shape, set, blocks);
+  return candidate;
 }
 
-Variant row_variant(Schedule schedule, Form form) {
-  return {Pass::backward, schedule, form, Products::stored};
-}
+// ---- dX by a pass of its own
 
-// Results in f32, of all entries, that are rounded at the end.
-index_t words_to_round(const LayerProblem& problem, const GradientSet& set) {
-  if (!set.rounds(problem.dtype)) return 0;
-  const index_t n = problem.shape.n, m = problem.shape.m, d = problem.shape.d;
-  const index_t of_keys = (set.dA2 ? 1 : 0) + (set.dA3 ? 1 : 0) + (set.dA ? 1 : 0);
-  const index_t dws = (set.dW_Q ? 1 : 0) + (set.dW_K ? 1 : 0);
-  return (set.dX ? d * d : 0) + (set.dY ? d * problem.shape.dv : 0) + dws * d * set.dk +
-         problem.batch * ((set.dA1 ? n * d : 0) + of_keys * m * d);
-}
-
-// Words that pass through slow memory.
-index_t scratch_words(const LayerShape& shape, const GradientSet& set, Schedule schedule,
-                      Form form) {
-  const auto [n, m, d, e, tie, mask] = shape;
-  const GradientSteps steps = steps_of(set, tie, form);
-  const bool of_values = steps.keys && steps.key_gradients != KeyGradients::keys;
-  index_t words = 0;
-  if (steps.delta) words += n;
-  if (steps.s) words += n * d;
-  if (steps.values) words += form == Form::h ? m * e : n * d;
-  if (steps.rows) {
-    words += n * d;
-    if (schedule != Schedule::row_stream) words += n * m;
-    if (schedule == Schedule::half_dim && d > 1) words += n * m;
-  }
-  if (of_values && form == Form::h) words += m * e;
-  if (steps.dx && !set.dX) words += d * d;
-  if (steps.parts) {
-    words += (set.dA2 ? 0 : m * d) + (set.dA3 ? 0 : m * d);
-    if (tie == Tie::all && !set.dA1) words += n * d;
-  }
-  return words;
-}
-
-// Of one entry, its scale aside.
-theory::ScheduleCost cost_of(const PlanRequest& request, const GradientSet& set,
-                             const GradientBlocks& blocks) {
-  return theory::gradients_cost(request.problem.shape, set, blocks, {}, request.problem.dtype);
-}
-
-// Blocks of one word in every phase: where the least fast memory is needed.
-GradientBlocks least_blocks(const Way& way) {
-  GradientBlocks blocks;
-  blocks.schedule = way.schedule;
-  blocks.rows = unit_blocks(row_variant(way.schedule, way.form));
-  blocks.keys = unit_blocks({Pass::backward_keys, Schedule::col_stream, way.form});
-  blocks.keys.one_pass = way.one_pass;
-  blocks.da1 = blocks.da3 = blocks.dy = blocks.dw = {1, 1, 1};
-  blocks.sum = 1;
-  return blocks;
-}
-
-// Blocks of the phases of a set, which each has the memory for itself. The thin products stay in
-// the inner one.
-GradientBlocks choose(const LayerShape& shape, const GradientSet& set, const Way& way,
-                      const FastMemory& memory, const TileShape& tile) {
-  const auto [n, m, d, e, tie, mask] = shape;
-  const Form form = way.form;
-  const index_t M = memory.is_outer() ? memory.inner_M : memory.M;
-  const GradientSteps steps = steps_of(set, tie, form);
-  GradientBlocks blocks = least_blocks(way);
-  // All their results are row-major: SIMD lanes are columns.
-  const auto product = [&](const ProductShape& size) {
-    return choose_product(size, M, {.step = {tile.rows, tile.cols}, .price = memory.price});
-  };
-  if (has_row_pass(steps, blocks)) {
-    const Variant variant = row_variant(way.schedule, form);
-    blocks.rows = choose_row_blocks(variant, shape, {M, 0, memory.price}, tile);
-    if (memory.is_outer()) {
-      const Blocks outer = choose_row_blocks(variant, shape, memory, tile);
-      blocks.rows.r = outer.r;
-      blocks.rows.c = outer.c;
-      blocks.rows.rho = outer.rho;
-    }
-  } else {
-    // The thin products alone.
-    blocks.rows.s = product({n, d, d});
-    if (form == Form::h && steps.values) blocks.rows.h = product({m, d, e});
-    if (form == Form::g) blocks.rows.g = product({n, e, d});
-    if (steps.dx) blocks.rows.x = product({d, n, d});
-    blocks.rows.w = std::min(e, (M - 1) / 2);
-    blocks.rows.o = std::clamp<index_t>(M / (2 * blocks.rows.w + 1), 1, n);
-  }
-  if (steps.keys) {
-    blocks.keys = choose_col_stream(shape, form, key_pass(steps, blocks), memory, tile);
-  }
-  if (steps.da3) blocks.da3 = product({m, e, d});
-  if (steps.dy) blocks.dy = product({d, m, e});
-  if (steps.da1) blocks.da1 = product({n, d, d});
-  if (steps.dw_q || steps.dw_k) blocks.dw = product({d, d, set.dk});
-  blocks.sum = std::min(d, M / 2);
-  return blocks;
-}
-
-// Multiply-adds and words at one weight each, but for the passes that outer memory makes faster.
-double estimated_time(const PlanRequest& request, const GradientSet& set, const Chosen& chosen,
-                      const FastMemory& memory) {
-  const LayerShape& shape = request.problem.shape;
-  const TileShape& tile = request.tile;
-  const theory::Weights weights = request.weights();
-  const double per_word = request.per_word();
-  const GradientBlocks& blocks = chosen.blocks;
-  const GradientSteps steps = steps_of(set, shape.tie, blocks.rows.form);
-  double time = time_of(chosen.estimate.fma, chosen.estimate.cost.total(), per_word);
-  if (blocks.schedule != Schedule::row_stream) return time;
-  const LayerShape unmasked = {shape.n, shape.m, shape.d, shape.dv, shape.tie, {}};
-  const index_t v = blocks.rows.form == Form::h ? shape.dv : shape.d;
-  if (has_row_pass(steps, blocks)) {
-    time += row_pass_time(row_variant(Schedule::row_stream, blocks.rows.form), unmasked,
-                          blocks.rows, memory, tile) -
-            time_of(shape.n * shape.m * (2 * shape.d + v),
-                    theory::row_stream_backward_pass(unmasked, blocks.rows, weights), per_word);
-  }
-  if (steps.keys) {
-    const KeyPassKind kind = key_pass(steps, blocks);
-    time += col_stream_time(unmasked, blocks.keys, kind, memory, tile) -
-            time_of(theory::col_stream_fma(unmasked, blocks.rows.form, kind),
-                    theory::col_stream(unmasked, blocks.keys, kind, 1, false, weights), per_word);
-  }
-  return time;
-}
-
-Status plan_alone(const PlanRequest& request, const GradientSet& set, Chosen* chosen) {
-  const LayerShape& shape = request.problem.shape;
-  Plan plan;
-  Candidate candidate;
+PlanRequest request_alone(const PlanRequest& request, const GradientSet& set) {
   PlanRequest backward = request;
   backward.pass = Pass::backward;
-  const index_t own = (scratch_words(shape, set, Schedule::row_stream, Form::h) +
-                       words_to_round(request.problem, set)) *
-                      bytes_of_sum(request.problem.dtype);
   if (request.memory_limit_bytes >= 0) {
-    backward.memory_limit_bytes = std::max<index_t>(request.memory_limit_bytes - own, 0);
+    const index_t rest = request.memory_limit_bytes - scratch_bytes_beside(request, set);
+    backward.memory_limit_bytes = std::max<index_t>(rest, 0);
   }
-  const Status status = make_plan(backward, &plan, &candidate);
-  if (!status.is_ok()) return status;
-  chosen->blocks = least_blocks({Schedule::row_stream, plan.blocks.form});
-  chosen->blocks.schedule = plan.schedule;
-  chosen->blocks.rows = plan.blocks;
-  const index_t d = shape.d;
-  if (set.dW_Q || set.dW_K)
-    chosen->blocks.dw =
+  return backward;
+}
+
+GradientCandidate candidate_alone(const PlanRequest& request, const GradientSet& set,
+                                  const Candidate& pass) {
+  GradientBlocks blocks = least_blocks({Schedule::row_stream, pass.blocks.form});
+  blocks.schedule = pass.schedule;
+  blocks.rows = pass.blocks;
+  if (set.dW_Q || set.dW_K) {
+    const index_t d = request.problem.shape.d;
+    blocks.dw =
         choose_product({d, d, set.dk}, request.numbers(),
                        {.step = {request.tile.rows, request.tile.cols}, .price = request.price});
-  chosen->estimate.scratch_bytes = candidate.scratch_bytes + own;
-  chosen->outer = candidate.is_outer;
-  chosen->estimate.M = words_of_M(request, candidate);
-  return Status::ok();
+  }
+  GradientCandidate candidate = candidate_of(request, set, blocks, pass.is_outer);
+  candidate.estimate.scratch_bytes = pass.scratch_bytes + scratch_bytes_beside(request, set);
+  candidate.estimate.time = predicted_time(request, pass);
+  return candidate;
 }
 
-// Schedules that the pass over the queries may take.
-bool is_candidate(const PlanRequest& request, const GradientSet& set, Schedule schedule) {
-  if (!leaves_u(schedule)) return false;
-  if (request.schedule) return schedule == *request.schedule;
-  if (schedule == Schedule::row_stream) return true;
-  return steps_of(set, request.problem.shape.tie, Form::h).rows &&
-         request.memory_limit_bytes >= 0 && !request.problem.shape.mask.hides();
+Status plan_alone(const PlanRequest& request, const GradientSet& set, GradientCandidate* chosen) {
+  Plan plan;
+  Candidate pass;
+  const PlanRequest backward = request_alone(request, set);
+  const Status status = make_plan(backward, &plan, &pass);
+  if (status.is_ok()) *chosen = candidate_alone(backward, set, pass);
+  return status;
 }
 
-Status plan_passes(const PlanRequest& request, const GradientSet& set, Chosen* chosen) {
+// ---- passes that share what several gradients need
+
+bool is_limited(const PlanRequest& request, const GradientSet& set, const Way& way) {
+  return request.memory_limit_bytes >= 0 &&
+         scratch_bytes(request, set, way.schedule, way.form) > request.memory_limit_bytes;
+}
+
+index_t least_M_of(const PlanRequest& request, const GradientSet& set, const Way& way) {
+  return cost_of(request, set, least_blocks(way)).total().footprint;
+}
+
+bool may_be(const PlanRequest& request, const GradientSet& set, const Way& way, bool outer) {
+  if (is_limited(request, set, way) || request.M < least_M_of(request, set, way)) return false;
+  return !outer || (request.outer_M > request.M && way.schedule == Schedule::row_stream &&
+                    !request.price.of_words());
+}
+
+GradientCandidate candidate_of_way(const PlanRequest& request, const GradientSet& set,
+                                   const Way& way, bool outer) {
+  const FastMemory memory = {outer ? request.outer_numbers() : request.numbers(),
+                             outer ? request.numbers() : 0, request.price};
+  const GradientBlocks blocks =
+      choose_gradient_blocks(request.problem.shape, set, way, memory, request.tile);
+  GradientCandidate candidate = candidate_of(request, set, blocks, outer);
+  candidate.estimate.scratch_bytes = scratch_bytes(request, set, way.schedule, way.form);
+  candidate.estimate.time = gradients_time(request, set, blocks, memory);
+  return candidate;
+}
+
+Status plan_passes(const PlanRequest& request, const GradientSet& set, GradientCandidate* chosen) {
   const LayerShape& shape = request.problem.shape;
   if (request.schedule && !leaves_u(*request.schedule)) {
     return Status::error(StatusCode::unsupported,
@@ -204,50 +98,26 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, Chosen* c
     return Status::error(StatusCode::unsupported, "%s takes no mask", name_of(*request.schedule));
   }
   index_t least_M = 0;
+  double least_time = 0;  // weighed; 0: nothing is chosen yet
   bool limited = false;
-  const auto consider_at = [&](const Way& way, const FastMemory& memory, Chosen trial) {
-    trial.blocks = choose(shape, set, way, memory, request.tile);
-    trial.estimate.cost = cost_of(request, set, trial.blocks);
-    trial.estimate.fma = theory::gradients_fma(shape, set, trial.blocks);
-    trial.outer = memory.is_outer();
-    trial.estimate.M = trial.outer ? request.outer_M : request.M;
-    trial.time = weighed(estimated_time(request, set, trial, memory), memory);
-    if (chosen->time == 0 || trial.time < chosen->time) *chosen = trial;
-  };
-  const auto consider = [&](const Way& way) {
-    Chosen trial;
-    const bool dx = set.dX || set.dW_Q || set.dW_K;
-    trial.estimate.scratch_bytes =
-        (scratch_words(shape, set, way.schedule, way.form) +
-         batch_scratch_words(request.problem, dx, set.dY) + words_to_round(request.problem, set)) *
-        bytes_of_sum(request.problem.dtype);
-    if (request.memory_limit_bytes >= 0 &&
-        trial.estimate.scratch_bytes > request.memory_limit_bytes) {
+  for (const Way& way : ways_of(request, set)) {
+    if (is_limited(request, set, way)) {
       limited = true;
-      return;
+      continue;
     }
-    const index_t least = cost_of(request, set, least_blocks(way)).total().footprint;
+    const index_t least = least_M_of(request, set, way);
     least_M = least_M == 0 ? least : std::min(least_M, least);
-    if (request.M < least) return;
-    consider_at(way, {request.numbers(), 0, request.price}, trial);
-    if (request.outer_M > request.M && way.schedule == Schedule::row_stream &&
-        !request.price.of_words()) {
-      consider_at(way, {request.outer_numbers(), request.numbers(), request.price}, trial);
-    }
-  };
-  for (const Schedule schedule : {Schedule::row_stream, Schedule::q_stored, Schedule::half_dim}) {
-    if (!is_candidate(request, set, schedule)) continue;
-    for (const Form form : {Form::g, Form::h}) {
-      if (!has_gradients(set, form)) continue;
-      consider({schedule, form});
-      const GradientSteps steps = steps_of(set, shape.tie, form);
-      if (schedule == Schedule::row_stream && steps.rows && steps.keys && !request.schedule) {
-        consider({schedule, form, true});
-      }
+    for (const bool outer : {false, true}) {
+      if (!may_be(request, set, way, outer)) continue;
+      const GradientCandidate candidate = candidate_of_way(request, set, way, outer);
+      const FastMemory memory = {request.M, outer ? request.M : 0};
+      const double time = weighed(candidate.estimate.time, memory);
+      if (least_time > 0 && time >= least_time) continue;
+      least_time = time;
+      *chosen = candidate;
     }
   }
-  const bool found = chosen->time > 0;
-  if (found) return Status::ok();
+  if (least_time > 0) return Status::ok();
   if (limited) {
     return Status::error(StatusCode::memory_limit,
                          "the gradients need more than %lld bytes of scratch memory",
@@ -258,26 +128,40 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, Chosen* c
                        static_cast<long long>(request.M), static_cast<long long>(least_M));
 }
 
+bool is_alone(const PlanRequest& request, const GradientSet& set) {
+  return steps_of(set, request.problem.shape.tie, Form::h).alone;
+}
+
 }  // namespace
 
 Status make_gradient_plan(const PlanRequest& request, const GradientSet& set, GradientPlan* plan,
                           GradientEstimate* estimate) {
-  const LayerShape& shape = request.problem.shape;
-  if (set.dA && shape.tie == Tie::none) {
+  if (set.dA && request.problem.shape.tie == Tie::none) {
     return Status::error(StatusCode::invalid_argument,
                          "dA is the sum over operands that share memory: none do");
   }
-  Chosen chosen;
-  const bool alone = steps_of(set, shape.tie, Form::h).alone;
-  const Status status =
-      alone ? plan_alone(request, set, &chosen) : plan_passes(request, set, &chosen);
+  GradientCandidate chosen;
+  const Status status = is_alone(request, set) ? plan_alone(request, set, &chosen)
+                                               : plan_passes(request, set, &chosen);
   if (!status.is_ok()) return status;
-  chosen.estimate.cost = cost_of(request, set, chosen.blocks);
-  chosen.estimate.fma = theory::gradients_fma(shape, set, chosen.blocks);
-  *plan = {chosen.outer ? outer_level : request.level, chosen.blocks, request.tile.isa,
-           request.tile.rows, request.tile.cols};
+  *plan = std::move(chosen.plan);
   if (estimate != nullptr) *estimate = chosen.estimate;
   return Status::ok();
+}
+
+std::vector<GradientCandidate> gradient_candidates(const PlanRequest& request,
+                                                   const GradientSet& set, bool outer) {
+  std::vector<GradientCandidate> list;
+  if (is_alone(request, set)) {
+    const PlanRequest backward = request_alone(request, set);
+    for (const Candidate& pass : offered(backward, outer))
+      list.push_back(candidate_alone(backward, set, pass));
+    return list;
+  }
+  for (const Way& way : ways_of(request, set))
+    if (may_be(request, set, way, outer))
+      list.push_back(candidate_of_way(request, set, way, outer));
+  return list;
 }
 
 }  // namespace ioattn::plan

@@ -22,11 +22,12 @@ index_t batch_scratch_words(const LayerProblem& problem, bool dx, bool dy) {
 namespace {
 
 // Words of intermediates that pass through slow memory.
-index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks) {
+index_t scratch_words(const Variant& variant, const LayerShape& shape) {
   const auto [n, m, d, e, tie, mask] = shape;
-  const bool h_form = blocks.form == Form::h;
+  const auto [pass, schedule, form, products] = variant;
+  const bool h_form = form == Form::h;
   const index_t thin = n + (h_form ? m * e : n * d) +  // delta, h or G, and S, U
-                       (blocks.products == Products::stored ? 2 * n * d : 0);
+                       (products == Products::stored ? 2 * n * d : 0);
   switch (schedule) {
     case Schedule::naive:
     case Schedule::paper_small:
@@ -38,7 +39,7 @@ index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, con
       return pass == Pass::forward ? own : own + n + n * d;  // delta, U
     }
     case Schedule::row_stream:
-      if (blocks.products == Products::fused) return h_form ? m * e : 0;
+      if (products == Products::fused) return h_form ? m * e : 0;
       return pass == Pass::forward ? n * d + (h_form ? m * e : n * d) : thin;  // S and h or Z
     case Schedule::q_stored: return thin + n * m;
     case Schedule::half_dim: return thin + (d > 1 ? 2 : 1) * n * m;
@@ -51,10 +52,10 @@ index_t scratch_words(Pass pass, Schedule schedule, const LayerShape& shape, con
 }
 
 // O of a product that is made in f32 and rounded.
-index_t words_to_round(const PlanRequest& request, const Blocks& blocks) {
+index_t words_to_round(const PlanRequest& request, const Variant& variant) {
   const LayerShape& shape = request.problem.shape;
   const bool rounds = is_half(request.problem.dtype) && request.pass == Pass::forward;
-  return rounds && blocks.form == Form::g && blocks.products == Products::stored
+  return rounds && variant.form == Form::g && variant.products == Products::stored
              ? shape.n * shape.dv
              : 0;
 }
@@ -71,11 +72,7 @@ Candidate outline(const PlanRequest& request, const Variant& variant) {
       theory::resident_words(request.problem.dtype) * least_fast_memory(variant, shape);
   const bool literal = request.literal && schedule == Schedule::paper_large;
   result.fits = literal || request.M >= result.least_M;
-  result.scratch_bytes =
-      (scratch_words(request.pass, schedule, shape, result.blocks) +
-       batch_scratch_words(request.problem, request.pass == Pass::backward, false) +
-       words_to_round(request, result.blocks)) *
-      bytes_of_sum(request.problem.dtype);
+  result.scratch_bytes = scratch_bytes(request, variant);
   result.within_memory_limit = request.memory_limit_bytes < 0
                                    ? !stores_scores(schedule)
                                    : result.scratch_bytes <= request.memory_limit_bytes;
@@ -148,6 +145,11 @@ Candidate held_in_outer(const PlanRequest& request, const Candidate& inner) {
   return outer;
 }
 
+// Asking for a schedule by name is asking for its scratch memory, unless a limit was given.
+bool is_allowed(const PlanRequest& request, const Candidate& c) {
+  return c.within_memory_limit || (request.schedule && request.memory_limit_bytes < 0);
+}
+
 // Where row_stream is best, whether it is much better in L3.
 Candidate with_outer(const PlanRequest& request, const Candidate& best,
                      const std::vector<Candidate>& all) {
@@ -189,6 +191,35 @@ Status too_small(const PlanRequest& request, const char* what, index_t least,
 
 }  // namespace
 
+index_t scratch_bytes(const PlanRequest& request, const Variant& variant) {
+  return (scratch_words(variant, request.problem.shape) +
+          batch_scratch_words(request.problem, request.pass == Pass::backward, false) +
+          words_to_round(request, variant)) *
+         bytes_of_sum(request.problem.dtype);
+}
+
+double predicted_time(const PlanRequest& request, const Candidate& candidate) {
+  if (candidate.schedule != Schedule::row_stream) return estimated_time(request, candidate);
+  const index_t numbers = request.numbers();
+  return row_stream_time(request, candidate,
+                         candidate.is_outer
+                             ? FastMemory(request.outer_numbers(), numbers, request.price)
+                             : FastMemory(numbers, 0, request.price));
+}
+
+std::vector<Candidate> offered(const PlanRequest& request, bool outer) {
+  std::vector<Candidate> list;
+  if (outer && (request.outer_M <= request.M || request.price.of_words())) return list;
+  for (Candidate c : outlines(request)) {
+    if (!c.fits || !is_allowed(request, c)) continue;
+    if (outer && (c.schedule != Schedule::row_stream || c.blocks.products == Products::fused))
+      continue;
+    complete(request, &c);
+    if (c.fits) list.push_back(outer ? held_in_outer(request, c) : c);
+  }
+  return list;
+}
+
 std::vector<Candidate> candidates(const PlanRequest& request) {
   std::vector<Candidate> list = outlines(request);
   for (Candidate& c : list) complete(request, &c);
@@ -212,10 +243,7 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
   const Candidate* smallest = nullptr;
   const Candidate* storing = nullptr;  // that would fit, were its scratch memory allowed
   for (Candidate& c : list) {
-    // Asking for a schedule by name is asking for its scratch memory, unless a limit was given.
-    const bool allowed =
-        c.within_memory_limit || (request.schedule && request.memory_limit_bytes < 0);
-    if (!allowed) {
+    if (!is_allowed(request, c)) {
       if (c.fits && (storing == nullptr || c.scratch_bytes < storing->scratch_bytes)) storing = &c;
       continue;
     }

@@ -44,6 +44,9 @@ struct PlanRequest {
   }
 };
 
+// Scratch memory that a form of a schedule takes.
+index_t scratch_bytes(const PlanRequest& request, const Variant& variant);
+
 // One schedule at one M: what it would cost.
 struct Candidate {
   Schedule schedule = Schedule::row_stream;
@@ -60,6 +63,12 @@ struct Candidate {
 // Every form of every schedule that exists for the pass, or of the one asked for, in the order of
 // variants().
 std::vector<Candidate> candidates(const PlanRequest& request);
+
+// Those that a plan may be of: they fit, and need no more scratch memory than it may allocate. With
+// `outer` blocks are held in outer_M, which only row_stream's may be.
+std::vector<Candidate> offered(const PlanRequest& request, bool outer);
+// In multiply-adds; that short blocks make the kernels of row_stream slower counts.
+double predicted_time(const PlanRequest& request, const Candidate& candidate);
 
 // The plan: the schedule asked for, or the candidate that costs least at the deciding level (words
 // and multiply-adds at the request's price, as lib/plan/README.md says), whose blocks are held in

@@ -13,9 +13,6 @@ bool is_listed(const std::vector<SdpaCandidate>& list, const SdpaPlan& plan) {
   });
 }
 
-// In eighths of the memory of a level; the rest is left to what else wants to be there.
-constexpr index_t parts[] = {8, 6, 4, 3, 2};
-
 struct Neighbour {
   const char* name;
   Blocks SdpaBlocks::*phase;
@@ -75,7 +72,7 @@ Status list_candidates(const SdpaRequest& request, const std::optional<SdpaSet>&
   const bool may_be_outer = request.outer_M > request.M && !request.price.of_words();
   for (const SdpaForm form : {SdpaForm::rows, SdpaForm::one_pass, SdpaForm::tiles}) {
     for (const bool outer : {false, true})
-      for (const index_t part : parts) {
+      for (const index_t part : parts_of_memory) {
         // With less memory no plan has fewer words.
         if (request.price.of_words() && part < 8) break;
         if (!outer || may_be_outer) consider(form, outer, part);

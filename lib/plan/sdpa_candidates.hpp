@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "plan/sdpa_planner.hpp"
+#include "plan/search_limits.hpp"
 
 // Plans that a search compares. No set: the forward pass.
 namespace ioattn::plan {
@@ -13,9 +14,6 @@ struct SdpaCandidate {
   SdpaEstimate estimate;
   std::string made_from;  // "estimate", "rows in 50% of L2", "half of c"
 };
-
-inline constexpr std::size_t most_candidates = 200;
-inline constexpr double hopeless = 3;  // times the estimate's time
 
 // First the plan that needs no search, then those of every form that exists, for parts of the
 // memory of both levels, most promising first, without those that are hopeless; where words decide,

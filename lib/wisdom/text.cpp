@@ -10,20 +10,29 @@ namespace {
 
 constexpr int deepest = 16;
 
+// Behind the string that begins there, or the end.
+std::size_t end_of_string(std::string_view text, std::size_t begin) {
+  for (std::size_t quote = begin;;) {
+    quote = text.find('"', quote + 1);
+    if (quote == std::string_view::npos) return text.size();
+    std::size_t first = quote;  // of the backslashes before it
+    while (first > begin + 1 && text[first - 1] == '\\') --first;
+    if ((quote - first) % 2 == 0) return quote + 1;
+  }
+}
+
 // Of brackets outside strings: whoever prints JSON does so recursively.
 int depth_of(std::string_view text) {
   int depth = 0, most = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
+  for (std::size_t i = 0; i < text.size();) {
     const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      if (c == '"') quoted = false;
+    if (c == '"') {
+      i = end_of_string(text, i);
       continue;
     }
-    if (c == '"') quoted = true;
     if (c == '[' || c == '{') most = std::max(most, ++depth);
     if (c == ']' || c == '}') --depth;
+    ++i;
   }
   return most;
 }
@@ -70,7 +79,7 @@ Verdict parse(std::string_view text, Wisdom* wisdom) {
   if (depth_of(text) > deepest) {
     return {Reason::too_deep, "nested deeper than " + std::to_string(deepest)};
   }
-  WisdomReader reader;
+  WisdomReader reader(text.size());
   Json::sax_parse(text.begin(), text.end(), &reader);
   if (reader.verdict().is_ok()) *wisdom = reader.take();
   return reader.verdict();

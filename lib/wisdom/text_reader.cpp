@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "wisdom/rates_text.hpp"
 #include "wisdom/text.hpp"
@@ -46,7 +47,8 @@ Json* KeptValue::add(Json value) {
   return &(parent[key_] = std::move(value));
 }
 
-WisdomReader::WisdomReader() {
+// A record has some 300 bytes: there are hardly more of them than that.
+WisdomReader::WisdomReader(std::size_t text_size) : records_expected_(text_size / 300) {
   const auto text = [](const char* name, std::string* value, index_t most) {
     return Slot{name, value, nullptr, nullptr, most, 1};
   };
@@ -56,7 +58,7 @@ WisdomReader::WisdomReader() {
   const auto seconds = [](const char* name, double* value) {
     return Slot{name, nullptr, nullptr, value, 0, 0};
   };
-  const auto describe = [&](std::size_t at, const char* what, const char* list, Reason reason,
+  const auto describe = [&](std::size_t at, const char* what, std::string_view list, Reason reason,
                             std::vector<Slot> slots) {
     levels_[at].what = what;
     levels_[at].list = list;
@@ -71,7 +73,7 @@ WisdomReader::WisdomReader() {
             text("isa", &e.isa, longest_name), text("cpu", &e.cpu, longest_line),
             text("caches", &e.caches, longest_line)});
   describe(
-      2, "record", nullptr, Reason::record,
+      2, "record", "", Reason::record,
       {integer("d", &problem_.d, 0, largest), text("date", &record_.date, longest_name),
        text("dtype", &problem_.dtype, longest_name), integer("dv", &problem_.dv, 0, largest),
        seconds("estimate_seconds", &record_.estimate_seconds), integer("log2_m", &log2_m_, 0, 62),
@@ -104,11 +106,12 @@ bool WisdomReader::refuse_member(const Slot& slot) {
                 std::to_string(slot.most));
 }
 
-WisdomReader::Slot* WisdomReader::slot_of_key() {
+WisdomReader::Slot* WisdomReader::find_slot(std::string_view name) {
   Level& of = level();
-  for (std::size_t k = 0; k < of.slots.size(); ++k) {
-    const std::size_t i = (of.next + k) % of.slots.size();
-    if (key_ != of.slots[i].name) continue;
+  const std::size_t count = of.slots.size();
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::size_t i = of.next + k < count ? of.next + k : of.next + k - count;
+    if (name != of.slots[i].name) continue;
     of.seen |= std::uint32_t{1} << i;
     of.next = i + 1;
     return &of.slots[i];
@@ -117,8 +120,8 @@ WisdomReader::Slot* WisdomReader::slot_of_key() {
 }
 
 bool WisdomReader::is_list_of_key() const {
-  const char* list = levels_[static_cast<std::size_t>(depth_)].list;
-  return list != nullptr && key_ == list;
+  const std::string_view list = levels_[static_cast<std::size_t>(depth_)].list;
+  return slot_ == nullptr && !list.empty() && key_ == list;
 }
 
 bool WisdomReader::value(const Json& json) {
@@ -126,7 +129,7 @@ bool WisdomReader::value(const Json& json) {
   if (level().unknown.is_open()) return level().unknown.add(json) != nullptr;
   if (level().in_list) return refuse("a member of its list is no object");
   if (is_list_of_key()) return refuse("\"" + key_ + "\" is not a list");
-  Slot* slot = slot_of_key();
+  const Slot* slot = slot_;
   if (slot == nullptr) {
     level().unknown.key(key_);
     return level().unknown.add(json) != nullptr;
@@ -144,11 +147,11 @@ bool WisdomReader::value(const Json& json) {
 
 bool WisdomReader::string(string_t& text) {
   if (depth_ < 0 || level().unknown.is_open() || level().in_list) return value(text);
-  Slot* slot = slot_of_key();
+  const Slot* slot = slot_;
   if (slot == nullptr || slot->text == nullptr) return value(text);
   const bool good = !text.empty() && static_cast<index_t>(text.size()) <= slot->most;
   if (!good || !is_printable(text)) return refuse_member(*slot);
-  *slot->text = std::move(text);
+  slot->text->assign(text);  // the parser keeps its buffer, which the next text needs
   return true;
 }
 
@@ -165,7 +168,7 @@ bool WisdomReader::start_object(std::size_t) {
     return true;
   }
   if (is_list_of_key()) return refuse("\"" + key_ + "\" is not a list");
-  if (const Slot* slot = slot_of_key()) return refuse_member(*slot);
+  if (slot_ != nullptr) return refuse_member(*slot_);
   level().unknown.key(key_);
   level().unknown.begin(Json::object());
   return true;
@@ -175,7 +178,8 @@ bool WisdomReader::key(string_t& name) {
   if (level().unknown.is_open()) {
     level().unknown.key(name);
   } else {
-    key_ = std::move(name);
+    slot_ = find_slot(name);
+    if (slot_ == nullptr) key_.assign(name);
   }
   return true;
 }
@@ -186,9 +190,10 @@ bool WisdomReader::start_array(std::size_t) {
     if (level().in_list) return refuse("a member of its list is no object");
     if (is_list_of_key()) {
       level().seen |= std::uint32_t{1} << level().slots.size();
+      if (depth_ == 1) records_.reserve(std::exchange(records_expected_, 0));
       return level().in_list = true;
     }
-    if (const Slot* slot = slot_of_key()) return refuse_member(*slot);
+    if (slot_ != nullptr) return refuse_member(*slot_);
     level().unknown.key(key_);
   }
   level().unknown.begin(Json::array());
@@ -210,13 +215,13 @@ bool WisdomReader::end_object() {
     of.unknown.end();
     return true;
   }
-  const auto is_missing = [&](const char* name) {
-    return refuse(std::string("\"") + name + "\" is missing");
+  const auto is_missing = [&](std::string_view name) {
+    return refuse("\"" + std::string(name) + "\" is missing");
   };
   for (std::size_t i = 0; i < of.slots.size(); ++i) {
     if ((of.seen >> i & 1) == 0) return is_missing(of.slots[i].name);
   }
-  if (of.list != nullptr && (of.seen >> of.slots.size() & 1) == 0) return is_missing(of.list);
+  if (!of.list.empty() && (of.seen >> of.slots.size() & 1) == 0) return is_missing(of.list);
   if (depth_ == 0) {
     if (format_ != format) return refuse(std::string("\"format\" is not \"") + format + "\"");
     if (schema_ != schema) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <vector>
 
 #include "wisdom/wisdom.hpp"
@@ -44,7 +45,7 @@ class KeptValue {
 
 class WisdomReader final : public nlohmann::json_sax<Json> {
  public:
-  WisdomReader();
+  explicit WisdomReader(std::size_t text_size);
 
   // What was read, once all was parsed and the verdict is fine.
   Wisdom take() { return std::move(wisdom_); }
@@ -68,7 +69,7 @@ class WisdomReader final : public nlohmann::json_sax<Json> {
  private:
   // A member that has to be there.
   struct Slot {
-    const char* name;
+    std::string_view name;
     std::string* text = nullptr;  // of at most `most` characters, or
     index_t* integer = nullptr;   // from `least` to `most`, or
     double* seconds = nullptr;
@@ -78,7 +79,7 @@ class WisdomReader final : public nlohmann::json_sax<Json> {
   // objects, and what is unknown.
   struct Level {
     const char* what = nullptr;
-    const char* list = nullptr;      // null: none
+    std::string_view list;           // "": none
     Reason reason = Reason::record;  // where something is wrong
     std::vector<Slot> slots;
     std::uint32_t seen = 0;  // slots, then the list
@@ -91,7 +92,7 @@ class WisdomReader final : public nlohmann::json_sax<Json> {
   bool value(const Json& json);
   bool refuse(const std::string& what);
   bool refuse_member(const Slot& slot);
-  Slot* slot_of_key();
+  Slot* find_slot(std::string_view name);  // which is seen then
   bool is_list_of_key() const;
   Level& level() { return levels_[static_cast<std::size_t>(depth_)]; }
   bool finish_environment();
@@ -99,6 +100,7 @@ class WisdomReader final : public nlohmann::json_sax<Json> {
 
   std::array<Level, 3> levels_;
   int depth_ = -1;
+  const Slot* slot_ = nullptr;  // of the last key; null: it has none, and is
   std::string key_;
   Wisdom wisdom_;
   Verdict verdict_;
@@ -107,6 +109,7 @@ class WisdomReader final : public nlohmann::json_sax<Json> {
   index_t schema_ = 0, log2_n_ = 0, log2_m_ = 0;
   Environment environment_;
   Records records_;
+  std::size_t records_expected_;
   ProblemClass problem_;
   Record record_;
 };

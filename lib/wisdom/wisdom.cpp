@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <utility>
 
 namespace ioattn::wisdom {
 
@@ -122,14 +123,19 @@ void Wisdom::keep_rates(const Environment& environment, const std::string& dtype
   keep_later(dtype, rates, &known_of(environment)->rates);
 }
 
-void Wisdom::merge(const Wisdom& other) {
-  for (const Known& known : other.known_) {
+void Wisdom::merge(Wisdom other) {
+  for (Known& known : other.known_) {
     Known* own = known_of(known.environment);
-    if (own->unknown.empty()) own->unknown = known.unknown;
-    for (const auto& [problem, record] : known.records) keep(known.environment, problem, record);
+    if (own->unknown.empty()) own->unknown = std::move(known.unknown);
+    if (own->records.empty()) own->records.swap(known.records);
+    own->records.merge(known.records);  // which leaves those that are there already
+    for (auto& [problem, record] : known.records) {
+      Record& there = own->records.at(problem);
+      if (replaces(record, there)) there = std::move(record);
+    }
     for (const auto& [dtype, rates] : known.rates) keep_later(dtype, rates, &own->rates);
   }
-  if (unknown_.empty()) unknown_ = other.unknown_;
+  if (unknown_.empty()) unknown_ = std::move(other.unknown_);
 }
 
 void Wisdom::forget(const Environment& environment) {

@@ -9,10 +9,10 @@
 #include "wisdom/rates.hpp"
 #include "wisdom/verdict.hpp"
 
-// What tuning has learned, as a value. Threads, batch, heads and masks are no part of any key: the
-// blocks of a plan fix the order of sums, and results are the same for any number of threads and
-// at any place in a batch. Work is shared out while it runs, so there is no grid of threads to
-// tune.
+// What tuning has learned, as a value. Threads, batch, heads and SDPA's masks are no part of any
+// key: the blocks of a plan fix the order of sums, and results are the same for any number of
+// threads and at any place in a batch. Work is shared out while it runs, so there is no grid of
+// threads to tune.
 namespace ioattn::wisdom {
 
 // How much time was, or may be, taken.
@@ -36,7 +36,7 @@ Verdict compare(const Environment& other, const Environment& here);
 // Problems that take one plan. Names are text, so that records of types and gradients that this
 // version does not know are kept.
 struct ProblemClass {
-  std::string op;     // "forward", "dQ+dK+dV"
+  std::string op;     // "forward", "dQ+dK+dV", "layer:dX,tied"
   std::string dtype;  // "f32"
   index_t d = 0, dv = 0;
   int log2_n = 0, log2_m = 0;  // rounded down
@@ -88,7 +88,7 @@ class Wisdom {
   // Whether the record was taken: what is known may be better.
   bool keep(const Environment& environment, const ProblemClass& problem, const Record& record);
   void keep_rates(const Environment& environment, const std::string& dtype, const Rates& rates);
-  void merge(const Wisdom& other);
+  void merge(Wisdom other);
   void forget(const Environment& environment);
 
   // Of the document, and of what is known of an environment.

@@ -541,6 +541,44 @@ TEST(Allocations, SdpaPlans) {
   }
 }
 
+// A search whose allocations fail somewhere learns nothing or all of it; the next one is right.
+TEST(Allocations, Searches) {
+  BatchCall<double> layer({{20, 24, 6, 5, Ties::keys_values}, 1, 1, {}}, 0);
+  const ioattn_layer_shape shape = layer.planned_shape();
+  SdpaCall<double> sdpa({1, 1, 1, 30, 40, 12, 5}, Layout::bshd);
+  ioattn_options options = default_options();
+  options.threads = 1;
+  options.rigor = IOATTN_MEASURE;
+  options.time_limit_seconds = 0.01;
+  const auto create = [&](bool of_layer, ioattn_plan** plan) {
+    return of_layer
+               ? ioattn_layer_plan_create(IOATTN_BACKWARD, &shape, nullptr, &options, plan)
+               : ioattn_sdpa_plan_create(IOATTN_BACKWARD, &sdpa.problem, nullptr, &options, plan);
+  };
+  long failed = 0;
+  for (const bool of_layer : {false, true}) {
+    for (long nth = 1; nth < 4000; nth += 1 + nth / 4) {
+      const std::string trace = "allocation " + std::to_string(nth);
+      SCOPED_TRACE(trace);
+      ASSERT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
+      const long alive_before = alive;
+      ioattn_plan* plan = nullptr;
+      ioattn_status status = IOATTN_INTERNAL;
+      call_with_failure(nth, Failing::once, [&] { status = create(of_layer, &plan); });
+      EXPECT_TRUE(status == IOATTN_OK || status == IOATTN_OUT_OF_MEMORY) << ioattn_last_error();
+      EXPECT_EQ(plan == nullptr, status != IOATTN_OK);
+      failed += status == IOATTN_OK ? 0 : 1;
+      ioattn_plan_destroy(plan);
+      ASSERT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
+      EXPECT_EQ(alive, alive_before) << "leaked";
+      ASSERT_EQ(create(of_layer, &plan), IOATTN_OK) << ioattn_last_error();
+      ioattn_plan_destroy(plan);
+    }
+  }
+  EXPECT_GT(failed, 20);
+  EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
+}
+
 // A caller that has no threads yet and gets no memory for them computes alone.
 TEST(Allocations, Threads) {
   LayerCall<float> call({60, 40, 12, 5, Ties::none}, 0);

@@ -13,11 +13,13 @@
 namespace ioattn_test {
 namespace {
 
-// All but the objective, which the text of a plan does not say.
+// All but what the text of a plan does not say: the objective, and where it is from.
 nlohmann::json told_of(const Plan& plan) {
   auto json = nlohmann::json::parse(text_of(ioattn_plan_describe, plan));
   EXPECT_EQ(json.count("objective"), 1u);
+  EXPECT_EQ(json.count("origin"), 1u);
   json.erase("objective");
+  json.erase("origin");
   return json;
 }
 

@@ -224,15 +224,6 @@ TEST_F(WisdomTest, OptionsAreChecked) {
             invalid);
   EXPECT_EQ(refused([](ioattn_options* o) { o->rigor = IOATTN_MEASURE, o->cache_level = 3; }),
             IOATTN_UNSUPPORTED);
-  // Of the layer problem nothing is tuned.
-  ioattn_layer_shape shape = {};
-  shape.struct_size = sizeof shape;
-  shape.n = shape.m = shape.d = shape.dv = 4;
-  ioattn_options options = default_options();
-  options.rigor = IOATTN_MEASURE;
-  ioattn_plan* plan = nullptr;
-  EXPECT_EQ(ioattn_layer_plan_create(IOATTN_FORWARD, &shape, nullptr, &options, &plan),
-            IOATTN_UNSUPPORTED);
 }
 
 TEST_F(WisdomTest, MayChangeWhileOthersPlan) {

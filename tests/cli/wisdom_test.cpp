@@ -80,6 +80,46 @@ TEST_F(WisdomCommand, TunesSavesAndFollows) {
   EXPECT_EQ(read_file(file()), read_file(other));
 }
 
+// The layer problem, by the same search.
+TEST_F(WisdomCommand, TunesLayerProblems) {
+  const std::string layer = "layer:n64,d24,v12,tied";
+  const Arguments tune = {"tune",         "--problem", layer,         "--rigor", "patient",
+                          "--time-limit", "2",         "--gradients", "dX"};
+  const Json tuned = json(tune);
+  ASSERT_EQ(tuned["problems"].size(), 2u);
+  EXPECT_EQ(tuned["problems"][0]["pass"], "forward");
+  EXPECT_EQ(tuned["problems"][1]["pass"], "dX");
+  for (const Json& one : tuned["problems"]) {
+    EXPECT_EQ(one["code"], "ok") << one["message"];
+    EXPECT_EQ(one["timed"], "layer:n64,m64,d24,v12,f32,tied");
+    EXPECT_EQ(one["candidates"][0]["made_from"], "estimate");
+    EXPECT_GE(one["candidates"][0]["rounds"], 1);
+  }
+  EXPECT_EQ(json(tune)["problems"][0]["known"], true);
+  const Json plan = json({"plan", "--problem", layer, "--explain"});
+  EXPECT_EQ(plan["origin"], "wisdom");
+  EXPECT_EQ(plan["plan"], tuned["problems"][1]["plan"]);
+  EXPECT_NE(plan["why"].get<std::string>().find("fastest"), std::string::npos);
+  EXPECT_GE(plan["searched"].size(), 2u);
+  const std::string text = run({"plan", "--problem", layer, "--explain"}).out;
+  EXPECT_NE(text.find("origin: wisdom\nwhy: "), std::string::npos) << text;
+  EXPECT_NE(text.find("a search would compare"), std::string::npos) << text;
+  // What the caller decides is not searched for, nor what is not alike.
+  EXPECT_EQ(json({"plan", "--problem", layer, "--M", "4096"})["origin"], "estimate");
+  EXPECT_EQ(json({"plan", "--problem", layer, "--schedule", "row_stream"})["origin"], "estimate");
+  EXPECT_EQ(json({"plan", "--problem", layer + ",causal"})["wisdom"]["code"], "absent");
+  EXPECT_NE(run({"wisdom", "show"}).out.find("layer:dX,tied f32 d=24 dv=12"), std::string::npos);
+  EXPECT_NE(run({"wisdom", "explain"}).out.find("2 records are used here"), std::string::npos);
+  // Both kinds from one list, of which nothing is timed.
+  const std::string shapes = directory_ / "shapes";
+  write_file(shapes, "sdpa:h2,n64,d16\nlayer:n300,d64,f64\n");
+  const Json listed = json({"tune", "--shapes", shapes, "--pass", "backward", "--dry-run"});
+  ASSERT_EQ(listed["problems"].size(), 2u);
+  EXPECT_EQ(listed["problems"][0]["pass"], "dQ+dK+dV");
+  EXPECT_EQ(listed["problems"][1]["pass"], "dX");
+  EXPECT_GE(listed["problems"][1]["candidates"].size(), 2u);
+}
+
 TEST_F(WisdomCommand, MeasuresRatesOnce) {
   const Arguments explain = {"plan", "--problem", problem, "--explain"};
   EXPECT_EQ(json(explain)["price"]["origin"], "assumed");
@@ -193,7 +233,10 @@ TEST_F(WisdomCommand, RefusesWithAReason) {
   expect_usage_error({"tune", "--dry-run"}, "--problem or --shapes");
   write_file(directory_ / "none", "# nothing\n");
   expect_usage_error({"tune", "--shapes", directory_ / "none"}, "--problem or --shapes");
-  expect_usage_error({"tune", "--problem", "layer:n8,d8"}, "");
+  expect_usage_error({"tune", "--problem", "layer:n8"}, "required");
+  expect_usage_error({"tune", "--problem", "head:n8,d8"}, "layer:");
+  expect_usage_error({"tune", "--problem", "layer:n8,d8", "--gradients", "dQ"}, "dQ");
+  expect_usage_error({"tune", "--problem", "layer:n8,d8", "--gradients", "dA"}, "share memory");
   expect_usage_error({"tune", "--shapes", "/nonexistent"}, "/nonexistent");
   expect_usage_error(tune({"--gradients", "dX"}), "dX");
   expect_usage_error(tune({"--rigor", "exhaustive"}), "rigor");

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+
+#include "api/wisdom_state.hpp"
+#include "plan/fast_memory.hpp"
+
+// What may be wrong with the plan of a record, of either problem.
+namespace ioattn::api {
+
+// Same kernel, and blocks of a level that is there.
+template <class Request, class Plan>
+wisdom::Verdict check_place(const Request& request, const Plan& plan, const std::string& text) {
+  if (plan.isa != request.tile.isa || plan.tile_rows != request.tile.rows ||
+      plan.tile_cols != request.tile.cols) {
+    return {wisdom::Reason::kernel, "calls use " + std::string(name_of(request.tile.isa)) + "(" +
+                                        std::to_string(request.tile.rows) + "x" +
+                                        std::to_string(request.tile.cols) + "): " + text};
+  }
+  const bool is_outer = plan.level == plan::outer_level && request.outer_M > request.M;
+  if (plan.level == request.level || is_outer) return {};
+  return {wisdom::Reason::blocks, "blocks in " + plan.level + ", which is not there"};
+}
+
+// Blocks that fit their level, and scratch memory within the limit.
+template <class Request, class Plan, class Estimate>
+wisdom::Verdict check_size(const Request& request, const Plan& plan, const Estimate& estimate) {
+  const index_t footprint = estimate.cost.total().footprint;
+  if (footprint > estimate.M) {
+    return {wisdom::Reason::blocks, std::to_string(footprint) + " words do not fit the " +
+                                        std::to_string(estimate.M) + " of " + plan.level};
+  }
+  if (request.memory_limit_bytes >= 0 && estimate.scratch_bytes > request.memory_limit_bytes) {
+    return {wisdom::Reason::blocks, "it needs " + std::to_string(estimate.scratch_bytes) +
+                                        " bytes of scratch memory, more than the limit"};
+  }
+  return {};
+}
+
+// The record of a class here; nullptr if there is none.
+inline const wisdom::Record* record_of(const KnownWisdom& known, Isa isa,
+                                       const wisdom::ProblemClass& of) {
+  const wisdom::Records* records = known.wisdom.records_of(known.environment(isa));
+  if (records == nullptr) return nullptr;
+  const auto found = records->find(of);
+  return found == records->end() ? nullptr : &found->second;
+}
+inline wisdom::Verdict unknown_class(const wisdom::ProblemClass& of) {
+  return {wisdom::Reason::absent, "nothing is known of " + to_text(of)};
+}
+
+}  // namespace ioattn::api

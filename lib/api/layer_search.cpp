@@ -1,0 +1,57 @@
+#include "api/layer_search.hpp"
+
+namespace ioattn::api {
+
+bool takes_layer_wisdom(const RunOptions& options) {
+  return takes_wisdom(options) && !options.schedule && !options.literal;
+}
+
+Status plan_layer(const LayerProblem& problem, const std::optional<GradientSet>& set,
+                  const RunOptions& options, plan::GradientPlan* plan,
+                  plan::GradientEstimate* estimate, PlanOrigin* origin) {
+  plan::PlanRequest request;
+  const Status status = LayerKind::request_of(problem, set, options, &request);
+  if (!status.is_ok()) return status;
+  wisdom::Verdict verdict = {wisdom::Reason::off, "the options leave wisdom out"};
+  if (takes_layer_wisdom(options)) {
+    const WisdomReading known;
+    verdict = find_plan(*known, request, set, plan);
+  }
+  if (origin != nullptr) *origin = {verdict.is_ok() ? "wisdom" : "estimate", verdict};
+  if (verdict.is_ok()) {
+    if (estimate != nullptr) plan::estimate_costs(request, set, *plan, estimate);
+    return status;
+  }
+  if (options.rigor == wisdom::Rigor::wisdom_only) {
+    return Status::error(StatusCode::unsupported, "no wisdom: %s: %.200s", name_of(verdict.reason),
+                         verdict.message.c_str());
+  }
+  return plan::make_plan_of(request, set, plan, estimate);
+}
+
+LayerProblem timed_problem(const LayerProblem& problem) {
+  LayerProblem timed = problem;
+  timed.shape = shape_to_plan(problem.shape);
+  timed.row_padding = 0;
+  timed.batch = 1;
+  return timed;
+}
+
+Status LayerKind::check_search(const RunOptions& options) {
+  if (takes_layer_wisdom(options)) return Status::ok();
+  return Status::error(StatusCode::unsupported,
+                       "a search is for time, with the schedule, M and the level that decides left "
+                       "to it");
+}
+
+Status search_layer(const LayerProblem& problem, const std::optional<GradientSet>& set,
+                    const RunOptions& options, const Watch& watch, LayerSearchReport* report) {
+  return search_plan<LayerKind>(problem, set, options, watch, report);
+}
+
+Status needs_search(const LayerProblem& problem, const std::optional<GradientSet>& set,
+                    const RunOptions& options, bool* needed) {
+  return needs_search_of<LayerKind>(problem, set, options, needed);
+}
+
+}  // namespace ioattn::api

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "api/timed_layer.hpp"
+#include "api/tuned_kind.hpp"
+
+// Plans of the layer problem: as wisdom says, as is estimated, or the fastest, found by timing.
+namespace ioattn::api {
+
+// Whether wisdom has a say: not where the caller names a schedule, either.
+bool takes_layer_wisdom(const RunOptions& options);
+
+// plan_sdpa's counterpart. No set: the forward pass (plan::layer_candidates.hpp).
+Status plan_layer(const LayerProblem& problem, const std::optional<GradientSet>& set,
+                  const RunOptions& options, plan::GradientPlan* plan,
+                  plan::GradientEstimate* estimate = nullptr, PlanOrigin* origin = nullptr);
+
+// One entry, with its mask: others take other schedules.
+LayerProblem timed_problem(const LayerProblem& problem);
+
+struct LayerKind {
+  using Problem = LayerProblem;
+  using Set = std::optional<GradientSet>;
+  using Request = plan::PlanRequest;
+  using Plan = plan::GradientPlan;
+  using Candidate = plan::LayerCandidate;
+  using Timed = TimedLayer;
+
+  static Problem timed(const Problem& problem, const Set&, int) { return timed_problem(problem); }
+  static int threads(const Problem&, const RunOptions& options) {
+    return granted_threads(options.threads);
+  }
+  static Status request_of(const Problem& problem, const Set& set, const RunOptions& options,
+                           Request* request) {
+    return plan_request(set ? Pass::backward : Pass::forward, problem, options, request);
+  }
+  static std::string text_of(const Plan& plan, const Set& set, const Problem& problem) {
+    return plan::to_text(plan, set, problem.shape.tie);
+  }
+  static wisdom::ProblemClass class_of(const Problem& problem, const Set& set) {
+    return api::class_of(problem, set);
+  }
+  static Status check_search(const RunOptions& options);
+};
+using LayerSearchReport = SearchReportOf<LayerKind>;
+
+// search_plan() and needs_search_of(), of the layer problem.
+Status search_layer(const LayerProblem& problem, const std::optional<GradientSet>& set,
+                    const RunOptions& options, const Watch& watch, LayerSearchReport* report);
+Status needs_search(const LayerProblem& problem, const std::optional<GradientSet>& set,
+                    const RunOptions& options, bool* needed);
+
+}  // namespace ioattn::api

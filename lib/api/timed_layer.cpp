@@ -1,0 +1,118 @@
+#include "api/timed_layer.hpp"
+
+#include "api/session.hpp"
+#include "api/timed_numbers.hpp"
+#include "plan/layer_candidates.hpp"
+
+namespace ioattn::api {
+namespace {
+
+// How many numbers a run of one entry reads and writes.
+struct Counts {
+  index_t inputs = 0, results = 0, sums = 0, gradients = 0;
+
+  Counts(const LayerProblem& problem, const std::optional<GradientSet>& set) {
+    const auto [n, m, d, e, tie, mask] = problem.shape;
+    const index_t keys = tie == Tie::all ? 0 : tie == Tie::kv ? 1 : 2;
+    inputs = n * d + keys * m * d + d * d + d * e;
+    results = n * e;
+    sums = n;
+    if (!set) return;
+    const index_t weights = (set->dW_Q ? 1 : 0) + (set->dW_K ? 1 : 0);
+    const index_t of_keys = (set->dA2 ? 1 : 0) + (set->dA3 ? 1 : 0) + (set->dA ? 1 : 0);
+    inputs += n * e + weights * d * set->dk;
+    gradients = (set->dX ? d * d : 0) + (set->dY ? d * e : 0) + (set->dA1 ? n * d : 0) +
+                of_keys * m * d + weights * d * set->dk;
+  }
+};
+
+template <class S, class G>
+class Timed final : public TimedLayer {
+ public:
+  Timed(const LayerProblem& problem, const std::optional<GradientSet>& set, int threads)
+      : set_(set),
+        threads_(threads),
+        tie_(problem.shape.tie),
+        numbers_(Counts(problem, set).inputs),
+        results_(Counts(problem, set).results),
+        sums_(Counts(problem, set).sums),
+        wanted_(Counts(problem, set).gradients) {
+    const auto [n, m, d, e, tie, mask] = problem.shape;
+    const MatrixView<S> x = numbers_.take(d, d);
+    inputs_.x = x;
+    inputs_.y = numbers_.take(d, e);
+    inputs_.a1 = numbers_.take(n, d);
+    inputs_.a2 = tie == Tie::all ? inputs_.a1 : MatrixView<const S>(numbers_.take(m, d));
+    inputs_.a3 = tie == Tie::none ? MatrixView<const S>(numbers_.take(m, d)) : inputs_.a2;
+    inputs_.mask = mask;
+    inputs_.scale = problem.scale;
+    o_ = results_.take(n, e);
+    lse_ = sums_.take(1, n);
+    if (set) {
+      d_o_ = numbers_.take(n, e);
+      if (set->dW_Q) gradients_.w_k = numbers_.take(d, set->dk);
+      if (set->dW_K) gradients_.w_q = numbers_.take(d, set->dk);
+      if (set->dX) gradients_.dx = wanted_.take(d, d);
+      if (set->dY) gradients_.dy = wanted_.take(d, e);
+      if (set->dA1) gradients_.da1 = wanted_.take(n, d);
+      if (set->dA2) gradients_.da2 = wanted_.take(m, d);
+      if (set->dA3) gradients_.da3 = wanted_.take(m, d);
+      if (set->dA) gradients_.da = wanted_.take(m, d);
+      if (set->dW_Q) gradients_.dw_q = wanted_.take(d, set->dk);
+      if (set->dW_K) gradients_.dw_k = wanted_.take(d, set->dk);
+    }
+    numbers_.fill();
+    // So that scores are about 1: weights of the softmax are no denormals.
+    Numbers<S>::fill(x, 1 / static_cast<double>(d));
+  }
+
+  Status forward(const plan::GradientPlan& plan) {
+    return layer_forward<S>(inputs_, plan::pass_of(plan), threads_, nullptr, o_, lse_.data,
+                            {nullptr, tie_});
+  }
+  Status run(const plan::GradientPlan& plan) override {
+    if (!set_) return forward(plan);
+    return layer_gradients<S, G>(inputs_, d_o_, o_, lse_.data, plan, threads_, nullptr, gradients_,
+                                 {nullptr, tie_});
+  }
+
+ private:
+  std::optional<GradientSet> set_;
+  int threads_;
+  Tie tie_;
+  Numbers<S> numbers_, results_;
+  Numbers<Compute<S>> sums_;
+  Numbers<G> wanted_;
+  LayerInputs<S> inputs_;
+  MatrixView<S> o_, d_o_;
+  MatrixView<Compute<S>> lse_;
+  LayerGradients<G, S> gradients_;
+};
+
+template <class S, class G>
+Status make_timed(const LayerProblem& problem, const std::optional<GradientSet>& set, int threads,
+                  const plan::GradientPlan& forward, std::unique_ptr<TimedLayer>* result) {
+  auto timed = std::make_unique<Timed<S, G>>(problem, set, threads);
+  const Status status = set ? timed->forward(forward) : Status::ok();
+  *result = std::move(timed);
+  return status;
+}
+
+}  // namespace
+
+Status TimedLayer::make(const LayerProblem& problem, const std::optional<GradientSet>& set,
+                        int threads, const plan::GradientPlan& forward,
+                        std::unique_ptr<TimedLayer>* result) {
+  return with_gradient_types(problem.dtype, set && set->in_f32, [&](auto of_array, auto of_sum) {
+    return make_timed<decltype(of_array), decltype(of_sum)>(problem, set, threads, forward, result);
+  });
+}
+
+index_t TimedLayer::bytes(const LayerProblem& problem, const std::optional<GradientSet>& set) {
+  const Counts counts(problem, set);
+  const index_t size = size_of(problem.dtype), of_sum = is_half(problem.dtype) ? 4 : size;
+  return (counts.inputs + counts.results) * size + counts.sums * of_sum +
+         counts.gradients * (set && set->in_f32 ? of_sum : size);
+}
+
+}  // namespace ioattn::api

@@ -1,0 +1,182 @@
+#include "plan/gradient_ways.hpp"
+
+#include <algorithm>
+
+#include "plan/block_search.hpp"
+#include "plan/blocking_col_stream.hpp"
+#include "plan/blocking_rows.hpp"
+#include "plan/product_blocks.hpp"
+#include "theory/block_costs.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+double time_of(index_t fma, const theory::IoCost& cost, double per_word) {
+  return static_cast<double>(fma) + per_word * static_cast<double>(cost.words());
+}
+
+Variant row_variant(Schedule schedule, Form form) {
+  return {Pass::backward, schedule, form, Products::stored};
+}
+
+// Results in f32, of all entries, that are rounded at the end.
+index_t words_to_round(const LayerProblem& problem, const GradientSet& set) {
+  if (!set.rounds(problem.dtype)) return 0;
+  const index_t n = problem.shape.n, m = problem.shape.m, d = problem.shape.d;
+  const index_t of_keys = (set.dA2 ? 1 : 0) + (set.dA3 ? 1 : 0) + (set.dA ? 1 : 0);
+  const index_t dws = (set.dW_Q ? 1 : 0) + (set.dW_K ? 1 : 0);
+  return (set.dX ? d * d : 0) + (set.dY ? d * problem.shape.dv : 0) + dws * d * set.dk +
+         problem.batch * ((set.dA1 ? n * d : 0) + of_keys * m * d);
+}
+
+// Words that pass through slow memory.
+index_t scratch_words(const LayerShape& shape, const GradientSet& set, Schedule schedule,
+                      Form form) {
+  const auto [n, m, d, e, tie, mask] = shape;
+  const GradientSteps steps = steps_of(set, tie, form);
+  const bool of_values = steps.keys && steps.key_gradients != KeyGradients::keys;
+  index_t words = 0;
+  if (steps.delta) words += n;
+  if (steps.s) words += n * d;
+  if (steps.values) words += form == Form::h ? m * e : n * d;
+  if (steps.rows) {
+    words += n * d;
+    if (schedule != Schedule::row_stream) words += n * m;
+    if (schedule == Schedule::half_dim && d > 1) words += n * m;
+  }
+  if (of_values && form == Form::h) words += m * e;
+  if (steps.dx && !set.dX) words += d * d;
+  if (steps.parts) {
+    words += (set.dA2 ? 0 : m * d) + (set.dA3 ? 0 : m * d);
+    if (tie == Tie::all && !set.dA1) words += n * d;
+  }
+  return words;
+}
+
+// Schedules that the pass over the queries may take.
+bool is_candidate(const PlanRequest& request, const GradientSet& set, Schedule schedule) {
+  if (!leaves_u(schedule)) return false;
+  if (request.schedule) return schedule == *request.schedule;
+  if (schedule == Schedule::row_stream) return true;
+  return steps_of(set, request.problem.shape.tie, Form::h).rows &&
+         request.memory_limit_bytes >= 0 && !request.problem.shape.mask.hides();
+}
+
+}  // namespace
+
+std::vector<Way> ways_of(const PlanRequest& request, const GradientSet& set) {
+  std::vector<Way> ways;
+  for (const Schedule schedule : {Schedule::row_stream, Schedule::q_stored, Schedule::half_dim}) {
+    if (!is_candidate(request, set, schedule)) continue;
+    for (const Form form : {Form::g, Form::h}) {
+      if (!has_gradients(set, form)) continue;
+      ways.push_back({schedule, form});
+      const GradientSteps steps = steps_of(set, request.problem.shape.tie, form);
+      if (schedule == Schedule::row_stream && steps.rows && steps.keys && !request.schedule) {
+        ways.push_back({schedule, form, true});
+      }
+    }
+  }
+  return ways;
+}
+
+theory::ScheduleCost cost_of(const PlanRequest& request, const GradientSet& set,
+                             const GradientBlocks& blocks) {
+  return theory::gradients_cost(request.problem.shape, set, blocks, {}, request.problem.dtype);
+}
+
+GradientBlocks least_blocks(const Way& way) {
+  GradientBlocks blocks;
+  blocks.schedule = way.schedule;
+  blocks.rows = unit_blocks(row_variant(way.schedule, way.form));
+  blocks.keys = unit_blocks({Pass::backward_keys, Schedule::col_stream, way.form});
+  blocks.keys.one_pass = way.one_pass;
+  blocks.da1 = blocks.da3 = blocks.dy = blocks.dw = {1, 1, 1};
+  blocks.sum = 1;
+  return blocks;
+}
+
+GradientBlocks choose_gradient_blocks(const LayerShape& shape, const GradientSet& set,
+                                      const Way& way, const FastMemory& memory,
+                                      const TileShape& tile) {
+  const auto [n, m, d, e, tie, mask] = shape;
+  const Form form = way.form;
+  const index_t M = memory.is_outer() ? memory.inner_M : memory.M;
+  const GradientSteps steps = steps_of(set, tie, form);
+  GradientBlocks blocks = least_blocks(way);
+  // All their results are row-major: SIMD lanes are columns.
+  const auto product = [&](const ProductShape& size) {
+    return choose_product(size, M, {.step = {tile.rows, tile.cols}, .price = memory.price});
+  };
+  if (has_row_pass(steps, blocks)) {
+    const Variant variant = row_variant(way.schedule, form);
+    blocks.rows = choose_row_blocks(variant, shape, {M, 0, memory.price}, tile);
+    if (memory.is_outer()) {
+      const Blocks outer = choose_row_blocks(variant, shape, memory, tile);
+      blocks.rows.r = outer.r;
+      blocks.rows.c = outer.c;
+      blocks.rows.rho = outer.rho;
+    }
+  } else {
+    // The thin products alone.
+    blocks.rows.s = product({n, d, d});
+    if (form == Form::h && steps.values) blocks.rows.h = product({m, d, e});
+    if (form == Form::g) blocks.rows.g = product({n, e, d});
+    if (steps.dx) blocks.rows.x = product({d, n, d});
+    blocks.rows.w = std::min(e, (M - 1) / 2);
+    blocks.rows.o = std::clamp<index_t>(M / (2 * blocks.rows.w + 1), 1, n);
+  }
+  if (steps.keys) {
+    blocks.keys = choose_col_stream(shape, form, key_pass(steps, blocks), memory, tile);
+  }
+  if (steps.da3) blocks.da3 = product({m, e, d});
+  if (steps.dy) blocks.dy = product({d, m, e});
+  if (steps.da1) blocks.da1 = product({n, d, d});
+  if (steps.dw_q || steps.dw_k) blocks.dw = product({d, d, set.dk});
+  blocks.sum = std::min(d, M / 2);
+  return blocks;
+}
+
+double gradients_time(const PlanRequest& request, const GradientSet& set,
+                      const GradientBlocks& blocks, const FastMemory& memory) {
+  const LayerShape& shape = request.problem.shape;
+  const TileShape& tile = request.tile;
+  const theory::Weights weights = request.weights();
+  const double per_word = request.per_word();
+  const GradientSteps steps = steps_of(set, shape.tie, blocks.rows.form);
+  double time = time_of(theory::gradients_fma(shape, set, blocks),
+                        cost_of(request, set, blocks).total(), per_word);
+  if (blocks.schedule != Schedule::row_stream) return time;
+  const LayerShape unmasked = {shape.n, shape.m, shape.d, shape.dv, shape.tie, {}};
+  const index_t v = blocks.rows.form == Form::h ? shape.dv : shape.d;
+  if (has_row_pass(steps, blocks)) {
+    time += row_pass_time(row_variant(Schedule::row_stream, blocks.rows.form), unmasked,
+                          blocks.rows, memory, tile) -
+            time_of(shape.n * shape.m * (2 * shape.d + v),
+                    theory::row_stream_backward_pass(unmasked, blocks.rows, weights), per_word);
+  }
+  if (steps.keys) {
+    const KeyPassKind kind = key_pass(steps, blocks);
+    time += col_stream_time(unmasked, blocks.keys, kind, memory, tile) -
+            time_of(theory::col_stream_fma(unmasked, blocks.rows.form, kind),
+                    theory::col_stream(unmasked, blocks.keys, kind, 1, false, weights), per_word);
+  }
+  return time;
+}
+
+index_t scratch_bytes(const PlanRequest& request, const GradientSet& set, Schedule schedule,
+                      Form form) {
+  const LayerProblem& problem = request.problem;
+  const bool dx = set.dX || set.dW_Q || set.dW_K;
+  return (scratch_words(problem.shape, set, schedule, form) +
+          batch_scratch_words(problem, dx, set.dY) + words_to_round(problem, set)) *
+         bytes_of_sum(problem.dtype);
+}
+
+index_t scratch_bytes_beside(const PlanRequest& request, const GradientSet& set) {
+  return (scratch_words(request.problem.shape, set, Schedule::row_stream, Form::h) +
+          words_to_round(request.problem, set)) *
+         bytes_of_sum(request.problem.dtype);
+}
+
+}  // namespace ioattn::plan

@@ -1,0 +1,229 @@
+#include "plan/layer_candidates.hpp"
+
+#include <algorithm>
+
+#include "plan/block_search.hpp"
+#include "plan/fast_memory.hpp"
+#include "plan/gradient_ways.hpp"
+#include "plan/search_limits.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+bool is_listed(const std::vector<LayerCandidate>& list, const GradientPlan& plan) {
+  return std::any_of(list.begin(), list.end(), [&](const LayerCandidate& listed) {
+    return listed.plan.blocks == plan.blocks;
+  });
+}
+
+PlanRequest forward_request(const PlanRequest& request) {
+  PlanRequest forward = request;
+  forward.pass = Pass::forward;
+  return forward;
+}
+
+GradientCandidate forward_candidate(const PlanRequest& request, const Candidate& pass) {
+  GradientCandidate candidate;
+  candidate.plan = {pass.is_outer ? outer_level : request.level,
+                    {},
+                    request.tile.isa,
+                    request.tile.rows,
+                    request.tile.cols};
+  candidate.plan.blocks.schedule = pass.schedule;
+  candidate.plan.blocks.rows = pass.blocks;
+  candidate.estimate = {words_of_M(request, pass), pass.cost, pass.fma, pass.scratch_bytes,
+                        predicted_time(request, pass)};
+  return candidate;
+}
+
+// All that the planner chooses from, with blocks in M or in outer_M.
+std::vector<GradientCandidate> all_of(const PlanRequest& request,
+                                      const std::optional<GradientSet>& set, bool outer) {
+  if (set) return gradient_candidates(request, *set, outer);
+  const PlanRequest forward = forward_request(request);
+  std::vector<GradientCandidate> list;
+  for (const Candidate& pass : offered(forward, outer))
+    list.push_back(forward_candidate(forward, pass));
+  return list;
+}
+
+bool is_alone(const GradientSet& set, Tie tie) { return steps_of(set, tie, Form::h).alone; }
+
+// "row_stream h stored", "one_pass g".
+std::string name_of_way(const PlanRequest& request, const std::optional<GradientSet>& set,
+                        const GradientBlocks& blocks) {
+  if (blocks.keys.one_pass) return std::string("one_pass ") + name_of(blocks.rows.form);
+  if (set && !is_alone(*set, request.problem.shape.tie)) {
+    return std::string(name_of(blocks.schedule)) + " " + name_of(blocks.rows.form);
+  }
+  return to_text(variant_of(set ? Pass::backward : Pass::forward, blocks.schedule, blocks.rows));
+}
+
+// ---- neighbours
+
+// Where a size, or a side of a tile, is in the blocks of a plan.
+struct Place {
+  std::string name;
+  index_t* size;
+  index_t least;
+};
+
+// Sizes that matter, of the phases that run: not of delta, nor of sums of matrices.
+std::vector<Place> places_of(const std::optional<GradientSet>& set, Tie tie,
+                             GradientBlocks* blocks) {
+  GradientSteps steps;
+  const bool alone = !set || is_alone(*set, tie);
+  if (set) steps = steps_of(*set, tie, blocks->rows.form);
+  std::vector<Place> places;
+  const auto add_sizes = [&](const char* prefix, const Variant& variant, Blocks* of) {
+    for (const SizeField& field : size_fields()) {
+      const std::string_view name = field.name;
+      const bool of_delta = (name == "w" || name == "o") && variant.products == Products::stored;
+      if (!uses(variant, name) || of_delta) continue;
+      // Shorter blocks of rows make results less exact.
+      const bool rows = name == "r" || name == "c" || name == "rho";
+      places.push_back({prefix + std::string(name), &(of->*field.size), rows ? least_block : 1});
+    }
+  };
+  const auto add_product = [&](const std::string& name, ProductBlocks* tile) {
+    places.push_back({name + " rows", &tile->rows, 1});
+    places.push_back({name + " columns", &tile->cols, 1});
+    places.push_back({name + " depth", &tile->depth, least_block});
+  };
+  const Variant rows =
+      variant_of(set ? Pass::backward : Pass::forward, blocks->schedule, blocks->rows);
+  if (alone || has_row_pass(steps, *blocks)) add_sizes("", rows, &blocks->rows);
+  if (steps.keys && !alone) {
+    add_sizes("keys' ", variant_of(Pass::backward_keys, Schedule::col_stream, blocks->keys),
+              &blocks->keys);
+  }
+  for (const ProductField& field : product_fields())
+    if (uses(rows, field.name)) add_product(field.name, &(blocks->rows.*field.product));
+  if (alone) return places;
+  if (steps.da3) add_product("dA3", &blocks->da3);
+  if (steps.dy) add_product("dY", &blocks->dy);
+  if (steps.da1) add_product("dA1", &blocks->da1);
+  return places;
+}
+
+}  // namespace
+
+Plan pass_of(const GradientPlan& plan) {
+  return {plan.level, plan.blocks.schedule, plan.blocks.rows,
+          plan.isa,   plan.tile_rows,       plan.tile_cols};
+}
+
+std::string to_text(const GradientPlan& plan, const std::optional<GradientSet>& set, Tie tie) {
+  return set ? to_text(plan, *set, tie) : to_text(pass_of(plan));
+}
+
+bool parse_plan_of(std::string_view text, const std::optional<GradientSet>& set, Tie tie,
+                   GradientPlan* plan, std::string* error) {
+  if (set) return parse_gradient_plan(text, *set, tie, plan, error);
+  Plan pass;
+  if (!parse_plan(text, &pass, error)) return false;
+  *plan = {pass.level, {}, pass.isa, pass.tile_rows, pass.tile_cols};
+  plan->blocks.schedule = pass.schedule;
+  plan->blocks.rows = pass.blocks;
+  return true;
+}
+
+Status make_plan_of(const PlanRequest& request, const std::optional<GradientSet>& set,
+                    GradientPlan* plan, GradientEstimate* estimate) {
+  if (set) return make_gradient_plan(request, *set, plan, estimate);
+  Plan made;
+  Candidate pass;
+  const PlanRequest forward = forward_request(request);
+  const Status status = make_plan(forward, &made, &pass);
+  if (!status.is_ok()) return status;
+  const GradientCandidate candidate = forward_candidate(forward, pass);
+  *plan = candidate.plan;
+  if (estimate != nullptr) *estimate = candidate.estimate;
+  return status;
+}
+
+void estimate_costs(const PlanRequest& request, const std::optional<GradientSet>& set,
+                    const GradientPlan& plan, GradientEstimate* estimate) {
+  const GradientBlocks& blocks = plan.blocks;
+  estimate->M = plan.level == request.level ? request.M : request.outer_M;
+  if (!set) {
+    const PlanRequest forward = forward_request(request);
+    const LayerShape& shape = request.problem.shape;
+    estimate->cost =
+        theory::io_cost(Pass::forward, blocks.schedule, shape, blocks.rows, request.weights());
+    estimate->fma = theory::fma_count(Pass::forward, blocks.schedule, shape, blocks.rows);
+    estimate->scratch_bytes =
+        scratch_bytes(forward, variant_of(Pass::forward, blocks.schedule, blocks.rows));
+    return;
+  }
+  estimate->cost = cost_of(request, *set, blocks);
+  estimate->fma = theory::gradients_fma(request.problem.shape, *set, blocks);
+  if (is_alone(*set, request.problem.shape.tie)) {
+    PlanRequest backward = request;
+    backward.pass = Pass::backward;
+    estimate->scratch_bytes =
+        scratch_bytes_beside(request, *set) +
+        scratch_bytes(backward, variant_of(Pass::backward, blocks.schedule, blocks.rows));
+  } else {
+    estimate->scratch_bytes = scratch_bytes(request, *set, blocks.schedule, blocks.rows.form);
+  }
+}
+
+Status list_candidates(const PlanRequest& request, const std::optional<GradientSet>& set,
+                       std::vector<LayerCandidate>* candidates) {
+  LayerCandidate first;
+  first.made_from = "estimate";
+  const Status status = make_plan_of(request, set, &first.plan, &first.estimate);
+  if (!status.is_ok()) return status;
+  candidates->assign(1, first);
+  for (const bool outer : {false, true}) {
+    for (const index_t part : parts_of_memory) {
+      PlanRequest narrowed = request;
+      index_t& words = outer ? narrowed.outer_M : narrowed.M;
+      words = words / 8 * part;
+      if (!outer) narrowed.outer_M = 0;
+      for (GradientCandidate& one : all_of(narrowed, set, outer)) {
+        if (one.estimate.time > hopeless * first.estimate.time || is_listed(*candidates, one.plan))
+          continue;
+        // What it costs, and how long it takes, at the whole level.
+        const double time = one.estimate.time;
+        estimate_costs(request, set, one.plan, &one.estimate);
+        one.estimate.time = time;
+        const std::string made_from = name_of_way(request, set, one.plan.blocks) + " in " +
+                                      std::to_string(part) + "/8 of " + one.plan.level;
+        candidates->push_back({std::move(one.plan), one.estimate, made_from});
+      }
+    }
+  }
+  std::stable_sort(candidates->begin() + 1, candidates->end(),
+                   [](const LayerCandidate& a, const LayerCandidate& b) {
+                     return a.estimate.time < b.estimate.time;
+                   });
+  if (candidates->size() > most_candidates) candidates->resize(most_candidates);
+  return Status::ok();
+}
+
+std::vector<LayerCandidate> neighbours(const PlanRequest& request,
+                                       const std::optional<GradientSet>& set,
+                                       const GradientPlan& plan) {
+  const Tie tie = request.problem.shape.tie;
+  std::vector<LayerCandidate> list;
+  GradientPlan changed = plan;
+  for (const Place& place : places_of(set, tie, &changed.blocks)) {
+    const index_t size = *place.size;
+    for (const bool twice : {true, false}) {
+      *place.size = twice ? 2 * size : size / 2;
+      if (!twice && *place.size < place.least) continue;
+      LayerCandidate candidate;
+      candidate.plan = changed;
+      estimate_costs(request, set, changed, &candidate.estimate);
+      if (candidate.estimate.cost.total().footprint > candidate.estimate.M) continue;
+      candidate.made_from = std::string(twice ? "twice " : "half of ") + place.name;
+      list.push_back(std::move(candidate));
+    }
+    *place.size = size;
+  }
+  return list;
+}
+
+}  // namespace ioattn::plan

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "api/layer_search.hpp"
+#include "tune/candidates_report.hpp"
+
+// Where the plan of a layer problem that calls take is from, and what a search would compare.
+namespace ioattn::tune {
+
+struct LayerOrigin {
+  api::PlanOrigin origin;
+  std::optional<plan::Plan> known;  // of wisdom
+  api::Objective objective = api::Objective::time;
+  std::optional<GradientSet> set;                // dX; none: the forward pass
+  std::optional<api::LayerSearchReport> report;  // if it is to be explained
+};
+LayerOrigin origin_of(Pass pass, const LayerProblem& problem, const api::RunOptions& options,
+                      bool explain);
+
+void add_origin(const LayerOrigin& of, Json* json);
+std::string origin_text(const LayerOrigin& of);
+std::string search_text(const LayerOrigin& of);  // "" unless it is explained
+
+}  // namespace ioattn::tune
