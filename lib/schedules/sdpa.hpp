@@ -24,6 +24,7 @@ struct SdpaForwardTask {
   int threads = 1;
   Observer* observer = nullptr;
   CallerMemory* memory = nullptr;  // for the workspace; null: the heap
+  OverflowCounts* overflows = nullptr;
 };
 
 template <class S>
@@ -41,6 +42,7 @@ struct SdpaBackwardTask {
   int threads = 1;
   Observer* observer = nullptr;
   CallerMemory* memory = nullptr;
+  OverflowCounts* overflows = nullptr;
 };
 
 // Phase "row_stream". The only failures are of memory; outputs are untouched then. Cost:

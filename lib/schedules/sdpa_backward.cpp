@@ -34,7 +34,7 @@ class SdpaBackward {
         shape_(task.shape),
         rounds_(!task.rounded.set().is_empty()),
         set_(rounds_ ? task.rounded.set() : task.out.set()),
-        trace_(task.observer, is_half_storage<S>),
+        trace_(task.observer, is_half_storage<S>, false, task.overflows),
         threads_(task.observer != nullptr ? 1 : task.threads) {
     const Workers of_queries = workers_for(shape_.all_heads(), threads_);
     if (set_.delta()) {
@@ -154,7 +154,7 @@ class SdpaBackward {
           const T* sums = dq_.in(memory) + (head * shape_.n + rows.begin) * d;
           const MatrixView<S> dq = query_head(task_.rounded.dq, shape_, head);
           store_rows(*task_.kernels, sums, d, rows.size(), d, T(1), set_.accumulate,
-                     dq.row(rows.begin), dq.stride);
+                     dq.row(rows.begin), dq.stride, trace_.counted(Operand::dQ));
           for (Range row(rows.begin, rows.end, 1); row && trace_.is_observed(); row.next()) {
             trace_.read(rows_of(Operand::U, row, d));
             if (set_.accumulate) trace_.read_rounded(rows_of(Operand::dQ, row, d));
@@ -200,7 +200,7 @@ class SdpaBackward {
   template <class KeyPass>
   void run_keys(const KeyPass& pass, void* memory) const {
     const bool of_pairs = pairs_.has_value();
-    const Trace trace(task_.observer, is_half_storage<S>, of_pairs);
+    const Trace trace(task_.observer, is_half_storage<S>, of_pairs, task_.overflows);
     const kernels::PairKernels* pairs = of_pairs ? task_.kernels->pairs_of_bf16 : nullptr;
     trace.phase(name_of(task_.blocks.by_keys));
     const auto begin = [&](int worker) { pass.begin(*task_.kernels, worker, memory); };
