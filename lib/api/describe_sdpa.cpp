@@ -55,7 +55,7 @@ std::string stored_json(const SdpaProblem& problem, bool delta, bool dq) {
 
 }  // namespace
 
-std::string SdpaPlan::describe() const {
+std::string SdpaPlan::describe(const OverflowStatistics& overflows) const {
   const SdpaShape shape = shape_to_plan(goal_.problem.shape);
   const SdpaSet& set = goal_.gradients;
   const SdpaBlocks& blocks = plan_.blocks;
@@ -92,6 +92,8 @@ std::string SdpaPlan::describe() const {
             is_forward() ? theory::AlgorithmClass::F : theory::class_of(set, blocks.keys.one_pass),
             &json);
   add_work(fma, workspace_bytes_, &json);
+  json.add_json("overflows", overflows.text(is_forward() ? rounded_results(dtype)
+                                                         : rounded_results(dtype, set)));
   const bool rounds_dq = set.rounds(dtype) && set.dQ && !set.query_pass(blocks.keys.one_pass);
   json.add_json("stored", stored_json(goal_.problem, !is_forward() && set.delta(),
                                       !is_forward() && rounds_dq));
