@@ -131,7 +131,7 @@ SdpaReport run_sdpa_backward(const SdpaProblem& problem, const SdpaInputs<S>& in
       d_o, dense_tensor<const S>(outputs->o.data(), s.batch, s.heads, s.n, s.dv),
       dense_tensor<const Compute<S>>(outputs->lse.data(), s.batch, s.heads, 1, s.n)};
   const auto bounds = [&](index_t M, theory::AlgorithmClass* algorithms) {
-    *algorithms = theory::class_of(all, plan.blocks.keys.one_pass);
+    *algorithms = theory::class_of(all, plan.blocks);
     return theory::sdpa_backward_bounds(s, all, M).best(*algorithms);
   };
   return measure(

@@ -55,10 +55,10 @@ void take_better(const Trial& trial, Trial* best) {
   if (best->cost == 0 || trial.cost < best->cost) *best = trial;
 }
 
-// All of them by pairs of tiles; dQ on the way.
-Trial trial_of_tiles(const LayerShape& head, const SdpaSet& set, const FastMemory& memory,
-                     const Blocks& rows, const TileShape& tile) {
-  const KeyPassKind kind = set.key_pass(true);
+// By pairs of tiles: all of them, dQ on the way, or those of the keys.
+Trial trial_of_tiles(const LayerShape& head, const SdpaSet& set, bool one_pass,
+                     const FastMemory& memory, const Blocks& rows, const TileShape& tile) {
+  const KeyPassKind kind = set.key_kind(one_pass);
   Trial trial;
   trial.blocks = {rows, choose_tile_fused(head, kind, memory, tile), Schedule::tile_fused};
   add_phase(
@@ -106,9 +106,8 @@ Status no_such_form() {
 
 // Sums of dQ that are made on the way of a pass over the keys and rounded at its end.
 index_t sums_of_dq(const SdpaRequest& request, const SdpaSet& set, bool one_pass) {
-  const bool made = set.dQ && one_pass && set.may_be_one_pass();
   const index_t queries = request.shape.all_heads() * request.shape.n;
-  return made && set.rounds(request.dtype) ? queries * request.shape.d : 0;
+  return one_pass && set.rounds(request.dtype) ? queries * request.shape.d : 0;
 }
 
 // Of delta, and of sums of dQ.
@@ -140,8 +139,8 @@ void estimate_costs(const SdpaRequest& request, const SdpaSet& set, const SdpaPl
   estimate->M = words_of_level(request, plan);
   estimate->cost = theory::sdpa_backward_cost(request.shape, set, plan.blocks, request.dtype,
                                               multiplies_pairs(request.tile.isa));
-  estimate->fma = theory::sdpa_backward_fma(request.shape, set, plan.blocks.keys.one_pass);
-  const index_t sums = sums_of_dq(request, set, plan.blocks.keys.one_pass);
+  estimate->fma = theory::sdpa_backward_fma(request.shape, set, plan.blocks);
+  const index_t sums = sums_of_dq(request, set, set.in_one_pass(plan.blocks));
   estimate->scratch_bytes = scratch_bytes(set, queries, sums, request.dtype);
 }
 
@@ -191,7 +190,7 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
   const auto least_for = [&](bool one_pass) {
     const index_t rows = least_fast_memory(variant, head);
     return set.keys()
-               ? std::max(rows + apart, least_col_stream(head, Form::h, set.key_pass(one_pass)))
+               ? std::max(rows + apart, least_col_stream(head, Form::h, set.key_kind(one_pass)))
                : rows + apart;
   };
   const Status fits = check_memory(request, Pass::backward, least_for(false));
@@ -207,22 +206,24 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
     FastMemory of_rows = memory;
     of_rows.M -= apart;
     const Blocks rows = choose_row_blocks(variant, head, of_rows, request.tile);
+    const auto add_row_pass = [&](Trial* trial) {
+      add_phase(
+          memory,
+          [&](const FastMemory& in) {
+            return row_pass_time(variant, head, rows, in, request.tile);
+          },
+          trial);
+    };
     for (const bool one_pass : {false, true}) {
       if (!request.takes(one_pass ? SdpaForm::one_pass : SdpaForm::rows)) continue;
-      if (one_pass && (!set.may_be_one_pass() || memory.M < least_for(true))) continue;
+      if (one_pass && !set.may_be_one_pass(Schedule::col_stream)) continue;
+      if (one_pass && memory.M < least_for(true)) continue;
       if (!has_room(one_pass)) continue;
       Trial trial;
       trial.blocks.rows = rows;
-      if (set.query_pass(one_pass)) {
-        add_phase(
-            memory,
-            [&](const FastMemory& in) {
-              return row_pass_time(variant, head, rows, in, request.tile);
-            },
-            &trial);
-      }
+      if (set.dBias || (set.dQ && !one_pass)) add_row_pass(&trial);
       if (set.keys()) {
-        const KeyPassKind kind = set.key_pass(one_pass);
+        const KeyPassKind kind = set.key_kind(one_pass);
         trial.blocks.keys = choose_col_stream(head, Form::h, kind, memory, request.tile);
         add_phase(
             memory,
@@ -233,8 +234,11 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
       }
       take_better(trial, &best);
     }
-    if (set.keys() && !set.dBias && request.takes(SdpaForm::tiles) && has_room(true)) {
-      take_better(trial_of_tiles(head, set, memory, rows, request.tile), &best);
+    const bool one_pass = set.may_be_one_pass(Schedule::tile_fused) && has_room(true);
+    if ((set.keys() || one_pass) && request.takes(SdpaForm::tiles)) {
+      Trial trial = trial_of_tiles(head, set, one_pass, memory, rows, request.tile);
+      if (set.dBias || (set.dQ && !one_pass)) add_row_pass(&trial);
+      take_better(trial, &best);
     }
     return best;
   };

@@ -93,7 +93,7 @@ TEST(Overflow, OfSdpaIsCounted) {
           return half.backward(set, blocks, {table, threads, nullptr, overflows});
         },
         &found);
-    if (set.dQ && set.query_pass(blocks.keys.one_pass)) by_rows += beyond_limit(wide.dq);
+    if (set.dQ && set.query_pass(blocks)) by_rows += beyond_limit(wide.dq);
   }
   EXPECT_GT(found, 100);
   EXPECT_GT(by_rows, 10);
