@@ -178,6 +178,7 @@ void print_outcome(const GradOptions& options, const Outcome& outcome) {
     fmt::print("  {}, {:.2f} Gflop/s nominal = {:.0f}% of the FMA peak\n",
                seconds_text(report.seconds), report.gflops,
                100 * report.gflops * 1e9 / outcome.peak_flops);
+    fmt::print("{}", overflows_text(report.overflows));
   }
   fmt::print("{}", io_text(outcome.passes));
   fmt::print("wrote to {}\n", options.out);

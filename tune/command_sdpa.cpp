@@ -201,6 +201,7 @@ void print_outcome(const SdpaOptions& options, const Outcome& outcome) {
     fmt::print("{}: {}\n  {}, {:.2f} Gflop/s = {:.0f}% of the FMA peak\n", name_of(report.pass),
                report.plan_text, seconds_text(report.seconds), report.gflops,
                100 * outcome.peak_fraction(report));
+    fmt::print("{}", overflows_text(report.overflows));
     const auto add = [&](const std::string& name, const instruments::IoCount& count, bool is_pass) {
       table.add({name, is_pass ? report.level : "", is_pass ? grouped(report.M) : "",
                  grouped(count.reads), grouped(count.writes), grouped(count.created),

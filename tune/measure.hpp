@@ -102,18 +102,20 @@ inline void check_count(const instruments::IoCounter& counter, const theory::IoC
   }
 }
 
-// run(observer, words) fills `words`, of one type or ForwardValues; the timed runs first, then the
-// counted one. Throws RunError if they differ in a bit or the count from the formula.
+// run(observer, overflows, words) fills `words`, of one type or ForwardValues; the timed runs
+// first, then the counted one, which looks for overflows in the results that are rounded. Throws
+// RunError if they differ in a bit or the count from the formula.
 template <class Words, class Run>
 PassReport measure_runs(const PlannedPass& planned, const theory::IoCost& formula, RunMode how,
-                        Words* words, const Run& run) {
+                        const std::vector<api::RoundedResult>& rounded, Words* words,
+                        const Run& run) {
   PassReport report;
   report.planned = planned;
   report.threads = how.threads;
   if (how.timed) {
     report.seconds = median_seconds([&] {
       ++report.runs;
-      require(run(nullptr, words));
+      require(run(nullptr, nullptr, words));
     });
   }
 
@@ -121,7 +123,9 @@ PassReport measure_runs(const PlannedPass& planned, const theory::IoCost& formul
   Words counted = poisoned(*words);
   const auto start = std::chrono::steady_clock::now();
   ++report.runs;
-  require(run(&counter, &counted));
+  OverflowCounts overflows;
+  require(run(&counter, &overflows, &counted));
+  report.overflows = report_of(overflows, rounded);
   if (!how.timed) {
     report.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -81,13 +81,15 @@ PassReport run_gradients(const GradientInputs<S>& inputs, const PlannedGradients
   // One word more, so that no array is null.
   results->words.assign(static_cast<std::size_t>(words_of(problem, set) + 1), G{});
   PassReport report = measure_runs(
-      planned.pass, formula, how, &results->words, [&](Observer* observer, std::vector<G>* words) {
+      planned.pass, formula, how, api::rounded_results(problem.dtype, set), &results->words,
+      [&](Observer* observer, OverflowCounts* overflows, std::vector<G>* words) {
         LayerGradients<G, S> out = lay_out<S>(problem, set, words->data());
         out.w_q = inputs.w_q;
         out.w_k = inputs.w_k;
         words->back() = G{};
         return api::layer_gradients<S, G>(inputs.layer, inputs.d_o, inputs.o, inputs.lse,
-                                          planned.plan, how.threads, observer, out);
+                                          planned.plan, how.threads, observer, out,
+                                          {.overflows = overflows});
       });
   report.plan_text = to_text(planned.plan, set, shape.tie);
   const double fma = is_empty(shape) ? 0

@@ -15,12 +15,16 @@ namespace {
 template <class Words, class Run>
 PassReport measure(const PlannedPass& planned, const LayerShape& bounded, RunMode how, bool in_f32,
                    Words* words, const Run& run) {
+  const GradientSet set = {.dX = true, .in_f32 = in_f32};
+  const DType dtype = planned.problem.dtype;
+  const auto rounded = planned.pass == Pass::forward ? api::rounded_results(dtype)
+                                                     : api::rounded_results(dtype, set);
   const bool empty = is_empty(planned.problem.shape);
   const theory::IoCost formula = empty
                                      ? theory::IoCost()
                                      : cost_of(planned.pass, planned.problem, planned.plan.schedule,
                                                planned.plan.blocks, in_f32);
-  PassReport report = measure_runs(planned, formula, how, words, run);
+  PassReport report = measure_runs(planned, formula, how, rounded, words, run);
   report.plan_text = to_text(planned.plan);
   report.gflops = report.seconds > 0 ? nominal_flops(planned) / report.seconds / 1e9 : 0;
   report.overflow = empty ? 0 : overflow_words(planned);
@@ -151,6 +155,7 @@ Json io_json(const PassReport& report) {
   json["regime"] = name_of(report.regime);
   json["phases"] = phases_json(report.phases);
   json["overflow"] = report.overflow;
+  json["overflows"] = overflows_json(report.overflows);
   json["schedule"] = name_of(report.planned.plan.schedule);
   json["plan"] = report.plan_text;
   json["seconds"] = report.seconds;
@@ -169,12 +174,12 @@ PassReport run_forward(const LayerInputs<S>& inputs, const PlannedPass& planned,
   result->values.lse.assign(static_cast<std::size_t>(rows + 1), 0);
   PassReport report =
       measure(planned, bounded_shape(inputs, shape), how, false, &result->values,
-              [&](Observer* observer, ForwardValues<S>* values) {
+              [&](Observer* observer, OverflowCounts* overflows, ForwardValues<S>* values) {
                 const MatrixView<S> o = {values->o.data(), shape.n, shape.dv, shape.dv};
                 values->o.back() = S{};
                 values->lse.back() = 0;
                 return api::layer_forward<S>(inputs, planned.plan, how.threads, observer, o,
-                                             values->lse.data());
+                                             values->lse.data(), {.overflows = overflows});
               });
   result->o = {result->values.o.data(), shape.n, shape.dv, shape.dv};
   result->lse = result->values.lse.data();
@@ -188,9 +193,10 @@ PassReport run_backward(const LayerInputs<S>& inputs, MatrixView<const S> d_o,
   const index_t d = planned.problem.shape.d;
   dx->assign(static_cast<std::size_t>(d * d), G{});
   return measure(planned, bounded_shape(inputs, planned.problem.shape), how, !std::is_same_v<S, G>,
-                 dx, [&](Observer* observer, std::vector<G>* words) {
+                 dx, [&](Observer* observer, OverflowCounts* overflows, std::vector<G>* words) {
                    return api::layer_backward<S, G>(inputs, d_o, o, lse, planned.plan, how.threads,
-                                                    observer, {words->data(), d, d, d});
+                                                    observer, {words->data(), d, d, d},
+                                                    {.overflows = overflows});
                  });
 }
 

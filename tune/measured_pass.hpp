@@ -10,6 +10,7 @@
 #include "plan/planner.hpp"
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
+#include "tune/overflow_report.hpp"
 #include "tune/report_json.hpp"
 
 // One pass of the layer problem: planned, run and timed, run once more under a counter, and held
@@ -72,7 +73,8 @@ struct PassReport {
   theory::Bound bound;
   index_t bound_M = 0;  // for which the bound holds: M, or what the run keeps if that is more
   theory::Regime regime = theory::Regime::large_cache;
-  index_t overflow = 0;
+  index_t overflow = 0;  // words
+  OverflowReport overflows;
 
   double ratio() const { return static_cast<double>(count.words()) / bound.words; }
   bool exceeds_M() const { return bound_M > planned.M; }

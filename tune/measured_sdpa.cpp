@@ -12,12 +12,14 @@ std::size_t words(index_t heads, index_t rows, index_t cols) {
   return static_cast<std::size_t>(heads * rows * cols);
 }
 
-// run(observer, outputs) fills some of the outputs; the timed runs first, then the counted one.
-// bounds(M) are the lower bounds for M words.
+// run(observer, overflows, outputs) fills some of the outputs; the timed runs first, then the
+// counted one, which looks for overflows in the results that are rounded. bounds(M) are the lower
+// bounds for M words.
 template <class S, class G, class Bounds, class Run>
 SdpaReport measure(Pass pass, const SdpaProblem& problem, const plan::SdpaPlan& plan,
                    const plan::SdpaEstimate& estimate, const Bounds& bounds,
-                   SdpaOutputs<S, G>* outputs, const Run& run) {
+                   const std::vector<api::RoundedResult>& rounded, SdpaOutputs<S, G>* outputs,
+                   const Run& run) {
   SdpaReport report;
   report.pass = pass;
   report.level = plan.level;
@@ -26,12 +28,14 @@ SdpaReport measure(Pass pass, const SdpaProblem& problem, const plan::SdpaPlan& 
   report.isa = plan.isa;
   report.seconds = median_seconds([&] {
     ++report.runs;
-    require(run(nullptr, outputs));
+    require(run(nullptr, nullptr, outputs));
   });
   SdpaOutputs<S, G> counted = *outputs;
   instruments::IoCounter counter;
   ++report.runs;
-  require(run(&counter, &counted));
+  OverflowCounts overflows;
+  require(run(&counter, &overflows, &counted));
+  report.overflows = report_of(overflows, rounded);
   const bool all_same = same_bits(outputs->o, counted.o) && same_bits(outputs->lse, counted.lse) &&
                         same_bits(outputs->dq, counted.dq) && same_bits(outputs->dk, counted.dk) &&
                         same_bits(outputs->dv, counted.dv) &&
@@ -77,6 +81,7 @@ Json io_json(const SdpaReport& report) {
   json["assumption"] = report.bound.assumption;
   json["ratio"] = report.bound.words > 0 ? Json(report.ratio()) : Json();
   json["phases"] = phases_json(report.phases);
+  json["overflows"] = overflows_json(report.overflows);
   json["plan"] = report.plan_text;
   json["seconds"] = report.seconds;
   json["runs"] = report.runs;
@@ -97,14 +102,14 @@ SdpaReport run_sdpa_forward(const SdpaProblem& problem, const SdpaInputs<S>& inp
   const auto bounds = [&](index_t M, theory::AlgorithmClass* algorithms) {
     return theory::sdpa_forward_bounds(s, M).best(*algorithms);
   };
-  SdpaReport report = measure(Pass::forward, problem, plan, estimate, bounds, outputs,
-                              [&](Observer* observer, SdpaOutputs<S, G>* out) {
-                                return api::sdpa_forward<S>(
-                                    problem, inputs, plan, threads, observer,
+  return measure(
+      Pass::forward, problem, plan, estimate, bounds, api::rounded_results(problem.dtype), outputs,
+      [&](Observer* observer, OverflowCounts* overflows, SdpaOutputs<S, G>* out) {
+        return api::sdpa_forward<S>(problem, inputs, plan, threads, observer,
                                     dense_tensor(out->o.data(), s.batch, s.heads, s.n, s.dv),
-                                    dense_tensor(out->lse.data(), s.batch, s.heads, 1, s.n));
-                              });
-  return report;
+                                    dense_tensor(out->lse.data(), s.batch, s.heads, 1, s.n),
+                                    nullptr, nullptr, overflows);
+      });
 }
 
 template <class S, class G>
@@ -126,12 +131,12 @@ SdpaReport run_sdpa_backward(const SdpaProblem& problem, const SdpaInputs<S>& in
       d_o, dense_tensor<const S>(outputs->o.data(), s.batch, s.heads, s.n, s.dv),
       dense_tensor<const Compute<S>>(outputs->lse.data(), s.batch, s.heads, 1, s.n)};
   const auto bounds = [&](index_t M, theory::AlgorithmClass* algorithms) {
-    *algorithms = theory::class_of(all, plan.blocks.keys.one_pass);
+    *algorithms = theory::class_of(all, plan.blocks);
     return theory::sdpa_backward_bounds(s, all, M).best(*algorithms);
   };
-  SdpaReport report = measure(
-      Pass::backward, problem, plan, estimate, bounds, outputs,
-      [&](Observer* observer, SdpaOutputs<S, G>* out) {
+  return measure(
+      Pass::backward, problem, plan, estimate, bounds, api::rounded_results(problem.dtype, all),
+      outputs, [&](Observer* observer, OverflowCounts* overflows, SdpaOutputs<S, G>* out) {
         SdpaGradients<G> gradients;
         gradients.dq = dense_tensor(out->dq.data(), s.batch, s.heads, s.n, s.d);
         gradients.dk = dense_tensor(out->dk.data(), s.batch, s.kv_heads, s.m, s.d);
@@ -139,9 +144,9 @@ SdpaReport run_sdpa_backward(const SdpaProblem& problem, const SdpaInputs<S>& in
         if (s.has_bias()) {
           gradients.d_bias = dense_tensor(out->d_bias.data(), s.bias_batch, s.bias_heads, s.n, s.m);
         }
-        return api::sdpa_backward<S>(problem, inputs, forward, plan, threads, observer, gradients);
+        return api::sdpa_backward<S>(problem, inputs, forward, plan, threads, observer, gradients,
+                                     nullptr, nullptr, overflows);
       });
-  return report;
 }
 
 #define IOATTN_INSTANTIATE(S, G)                                                     \

@@ -6,6 +6,7 @@
 #include "api/sdpa.hpp"
 #include "instruments/io_counter.hpp"
 #include "theory/bounds.hpp"
+#include "tune/overflow_report.hpp"
 #include "tune/report_json.hpp"
 
 // A pass of SDPA: planned, run and timed, run once more under a counter, and held against its
@@ -25,6 +26,7 @@ struct SdpaReport {
   index_t formula = 0;  // reads + writes, from theory
   theory::AlgorithmClass algorithms = theory::AlgorithmClass::F;
   theory::Bound bound;
+  OverflowReport overflows;
   index_t bound_M = 0;  // for which the bound holds: M, or what the run keeps if that is more
 
   double ratio() const { return static_cast<double>(count.words()) / bound.words; }

@@ -53,9 +53,8 @@ class SdpaTraffic final : public TrafficCase {
     const theory::BoundSet bounds =
         forward ? theory::sdpa_forward_bounds(problem_.shape, M)
                 : theory::sdpa_backward_bounds(problem_.shape, all_gradients, M);
-    result.bound =
-        bounds.best(forward ? theory::AlgorithmClass::F
-                            : theory::class_of(all_gradients, plan_.blocks.keys.one_pass));
+    result.bound = bounds.best(forward ? theory::AlgorithmClass::F
+                                       : theory::class_of(all_gradients, plan_.blocks));
     result.compulsory = bounds.compulsory;
     return result;
   }

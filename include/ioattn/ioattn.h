@@ -217,7 +217,7 @@ typedef struct ioattn_layer_gradients {
  * "half_dim" refuse the other gradients, for which the planner takes the latter two where
  * memory_limit has room for n x m scores. Gradients of a problem in 16 bits take as many floats of
  * scratch memory unless in_f32 is set; in IOATTN_F16 those beyond 65519 become infinite: scale dO,
- * or set in_f32, where they may. */
+ * or set in_f32, where they may; a plan counts them (ioattn_plan_count_overflows()). */
 IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* problem,
                                                const ioattn_options* options, const void* d_o,
                                                int64_t d_o_stride, const void* o, int64_t o_stride,
@@ -314,8 +314,8 @@ typedef struct ioattn_sdpa_gradients {
  * gradients over a slice of its keys are its parts: dQ of the slices add up. Memory beside the
  * outputs: one word per query; of a problem in 16 bits a float per query and, unless in_f32 is set
  * or memory_limit leaves no room for it, one per element of dQ. Gradients in IOATTN_F16 beyond
- * 65519 become infinite: scale dO, or set in_f32, where they may. Errors as for
- * ioattn_sdpa_forward(), and IOATTN_MEMORY_LIMIT. */
+ * 65519 become infinite: scale dO, or set in_f32, where they may; a plan counts them
+ * (ioattn_plan_count_overflows()). Errors as for ioattn_sdpa_forward(), and IOATTN_MEMORY_LIMIT. */
 IOATTN_API ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
                                               const ioattn_options* options, const void* d_o,
                                               const int64_t* d_o_stride, const void* o,
@@ -386,8 +386,9 @@ typedef struct ioattn_layer_shape {
 } ioattn_layer_shape;
 
 /** A pass of the layer problem or of SDPA, planned for one shape and a number of threads. It never
- * changes: several threads may execute one plan at once, each with a workspace of its own. To
- * execute it as a pass of the other kind, or of the other problem, is IOATTN_INVALID_ARGUMENT. */
+ * changes, but for what it counts on request: several threads may execute one plan at once, each
+ * with a workspace of its own. To execute it as a pass of the other kind, or of the other problem,
+ * is IOATTN_INVALID_ARGUMENT. */
 typedef struct ioattn_plan ioattn_plan;
 
 /** Plans a pass as the one-call functions do, after a search where options.rigor asks for one. Of
@@ -426,9 +427,18 @@ IOATTN_API ioattn_status ioattn_plan_text(const ioattn_plan* plan, char* buffer,
  * [batch, heads, n], and "dQ" before it is rounded to 16 bits. Words are those of the dtype: of
  * 16 bits, a float weighs 2. "origin" is "estimate", "measure", "patient", "wisdom" or, of a plan
  * that was parsed, "text". "objective" is what the plan has least of, "time", "words@L1" or
- * "words@L2"; of a plan that was parsed null. The buffer as in ioattn_plan_text(). */
+ * "words@L2"; of a plan that was parsed null. "overflows" is what ioattn_plan_count_overflows()
+ * asked for, or null. The buffer as in ioattn_plan_text(). */
 IOATTN_API ioattn_status ioattn_plan_describe(const ioattn_plan* plan, char* buffer, size_t size,
                                               size_t* needed);
+
+/** From now on (`on` not 0) executions of the plan count the elements that were finite in float and
+ * became infinite as they were rounded to 16 bits: in IOATTN_F16 those beyond 65519. Sums that were
+ * infinite or NaN before do not count. ioattn_plan_describe() tells, as "overflows", the number of
+ * "executions" since then and that of such elements of each output that is rounded, e.g.
+ * {"executions": 1, "dQ": 3, "dK": 0, "dV": 0}, the same for every number of threads. Results do
+ * not change. 0: they count no longer, which costs nothing. Not while the plan is executed. */
+IOATTN_API ioattn_status ioattn_plan_count_overflows(ioattn_plan* plan, int32_t on);
 
 /** The planned forward pass: O [n, dv] and LSE [n]. The problem has the planned sizes, dtype,
  * scale, mask and batch, and operands planned as one memory are one. A null workspace: the heap. */

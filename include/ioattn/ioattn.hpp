@@ -238,6 +238,8 @@ class PlanHandle {
   std::string text() const { return text_of(ioattn_plan_text, plan_); }
   /** What the plan does, as a JSON object. */
   std::string describe() const { return text_of(ioattn_plan_describe, plan_); }
+  /** Executions count results that overflow in 16 bits, and describe() tells. */
+  void count_overflows(bool on = true) { check(ioattn_plan_count_overflows(plan_, on ? 1 : 0)); }
 
  protected:
   PlanHandle() = default;

@@ -40,7 +40,7 @@ std::string names_of(const GradientSet& set) {
 
 }  // namespace
 
-std::string LayerPlan::describe() const {
+std::string LayerPlan::describe(const OverflowStatistics& overflows) const {
   const LayerShape shape = shape_to_plan(goal_.problem.shape);
   const GradientSet& set = goal_.gradients;
   const GradientBlocks& phase_blocks = plan_.blocks;
@@ -87,6 +87,8 @@ std::string LayerPlan::describe() const {
   add_totals(total, &json);
   add_bound_at(std::max(M, total.footprint), &json);
   add_work(fma, workspace_bytes_, &json);
+  json.add_json("overflows", overflows.text(is_forward() ? rounded_results(dtype)
+                                                         : rounded_results(dtype, set)));
 
   std::vector<std::string> phases;
   for (int i = 0; i < cost.phase_count; ++i) {

@@ -55,7 +55,7 @@ std::string stored_json(const SdpaProblem& problem, bool delta, bool dq) {
 
 }  // namespace
 
-std::string SdpaPlan::describe() const {
+std::string SdpaPlan::describe(const OverflowStatistics& overflows) const {
   const SdpaShape shape = shape_to_plan(goal_.problem.shape);
   const SdpaSet& set = goal_.gradients;
   const SdpaBlocks& blocks = plan_.blocks;
@@ -65,7 +65,7 @@ std::string SdpaPlan::describe() const {
       is_forward() ? theory::sdpa_forward_cost(shape, blocks.rows, true, dtype, pairs)
                    : theory::sdpa_backward_cost(shape, set, blocks, dtype, pairs);
   const index_t fma = is_forward() ? theory::sdpa_forward_fma(shape)
-                                   : theory::sdpa_backward_fma(shape, set, blocks.keys.one_pass);
+                                   : theory::sdpa_backward_fma(shape, set, blocks);
   const theory::IoCost total = cost.total();
 
   JsonObject json;
@@ -89,10 +89,11 @@ std::string SdpaPlan::describe() const {
   const index_t bound_M = std::max(M_, total.footprint);
   add_bound(is_forward() ? theory::sdpa_forward_bounds(shape, bound_M)
                          : theory::sdpa_backward_bounds(shape, set, bound_M),
-            is_forward() ? theory::AlgorithmClass::F : theory::class_of(set, blocks.keys.one_pass),
-            &json);
+            is_forward() ? theory::AlgorithmClass::F : theory::class_of(set, blocks), &json);
   add_work(fma, workspace_bytes_, &json);
-  const bool rounds_dq = set.rounds(dtype) && set.dQ && !set.query_pass(blocks.keys.one_pass);
+  json.add_json("overflows", overflows.text(is_forward() ? rounded_results(dtype)
+                                                         : rounded_results(dtype, set)));
+  const bool rounds_dq = set.rounds(dtype) && set.in_one_pass(blocks);
   json.add_json("stored", stored_json(goal_.problem, !is_forward() && set.delta(),
                                       !is_forward() && rounds_dq));
 

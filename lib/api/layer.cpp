@@ -77,6 +77,7 @@ Status layer_forward(const LayerInputs<S>& inputs, const plan::Plan& plan, int t
   task.threads = std::max(threads, 1);
   task.observer = observer;
   task.memory = prepared.memory;
+  if (o.data != nullptr) task.overflows = prepared.overflows;
   return schedules::run_forward(plan.schedule, task);
 }
 

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "base/layer_inputs.hpp"
-#include "base/observer.hpp"
+#include "base/overflow_counts.hpp"
 #include "base/status.hpp"
 #include "kernels/registry.hpp"
 #include "plan/gradient_planner.hpp"
@@ -17,12 +17,13 @@ using ioattn::LayerInputs;
 using ioattn::shape_of;
 
 // What a prepared plan adds to a run: memory for the workspace (null: the heap), the operands that
-// it treats as one memory (by default those that are), and kernels with the plan's tile in place of
-// those of its ISA.
+// it treats as one memory (by default those that are), kernels with the plan's tile in place of
+// those of its ISA, and who counts results that overflow as they are rounded (null: nobody).
 struct Prepared {
   schedules::CallerMemory* memory = nullptr;
   std::optional<Tie> tie = std::nullopt;
   const kernels::Kernels* kernels = nullptr;
+  OverflowCounts* overflows = nullptr;
 };
 
 // Runs one pass as planned. Checks pointers, sizes, strides and overlaps first; on any failure the

@@ -85,6 +85,7 @@ Status layer_gradients(const LayerInputs<S>& inputs, MatrixView<const S> d_o, Ma
   task.threads = std::max(threads, 1);
   task.observer = observer;
   task.memory = prepared.memory;
+  task.overflows = prepared.overflows;
   return schedules::layer_gradients(task);
 }
 

@@ -84,7 +84,7 @@ Status LayerPlan::check_problem(const LayerProblem& problem) const {
 
 template <class S>
 Status LayerPlan::forward(const LayerInputs<S>& inputs, MatrixView<S> o, Compute<S>* lse,
-                          void* workspace, index_t bytes) const {
+                          void* workspace, index_t bytes, OverflowCounts* overflows) const {
   const Status matches = check_problem(problem_of(inputs));
   if (!matches.is_ok()) return matches;
   if ((o.data == nullptr && o.rows * o.cols > 0) || (lse == nullptr && o.rows > 0)) {
@@ -92,14 +92,14 @@ Status LayerPlan::forward(const LayerInputs<S>& inputs, MatrixView<S> o, Compute
   }
   Lent lent(workspace, bytes);
   return layer_forward<S>(inputs, plan::pass_of(plan_), threads_, nullptr, o, lse,
-                          {lent.get(), goal_.problem.shape.tie});
+                          {lent.get(), goal_.problem.shape.tie, nullptr, overflows});
 }
 
 template <class S, class G>
 Status LayerPlan::backward(const LayerInputs<S>& inputs, MatrixView<const S> d_o,
                            MatrixView<const S> o, const Compute<S>* lse,
-                           const LayerGradients<G, S>& gradients, void* workspace,
-                           index_t bytes) const {
+                           const LayerGradients<G, S>& gradients, void* workspace, index_t bytes,
+                           OverflowCounts* overflows) const {
   const Status matches = check_problem(problem_of(inputs));
   if (!matches.is_ok()) return matches;
   if (set_of(gradients) != goal_.gradients) {
@@ -108,21 +108,21 @@ Status LayerPlan::backward(const LayerInputs<S>& inputs, MatrixView<const S> d_o
   }
   Lent lent(workspace, bytes);
   return layer_gradients<S, G>(inputs, d_o, o, lse, plan_, threads_, nullptr, gradients,
-                               {lent.get(), goal_.problem.shape.tie});
+                               {lent.get(), goal_.problem.shape.tie, nullptr, overflows});
 }
 
 std::string LayerPlan::text() const { return plan::to_text(plan_, set(), goal_.problem.shape.tie); }
 
 #define IOATTN_INSTANTIATE(S)                                                                  \
   template Status LayerPlan::forward(const LayerInputs<S>&, MatrixView<S>, Compute<S>*, void*, \
-                                     index_t) const
+                                     index_t, OverflowCounts*) const
 IOATTN_FOR_ARRAY_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
-#define IOATTN_INSTANTIATE(S, G)                                                  \
-  template Status LayerPlan::backward(const LayerInputs<S>&, MatrixView<const S>, \
-                                      MatrixView<const S>, const Compute<S>*,     \
-                                      const LayerGradients<G, S>&, void*, index_t) const
+#define IOATTN_INSTANTIATE(S, G)                                                          \
+  template Status LayerPlan::backward(                                                    \
+      const LayerInputs<S>&, MatrixView<const S>, MatrixView<const S>, const Compute<S>*, \
+      const LayerGradients<G, S>&, void*, index_t, OverflowCounts*) const
 IOATTN_FOR_GRADIENT_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "api/overflow_statistics.hpp"
 #include "api/session.hpp"
 #include "base/gradients.hpp"
 #include "base/layer_inputs.hpp"
@@ -37,19 +38,19 @@ class LayerPlan {
   index_t workspace_bytes() const { return workspace_bytes_; }
 
   std::string text() const;
-  // One JSON object: schedule, blocks, kernel, words, bound, flops.
-  std::string describe() const;
+  // One JSON object: schedule, blocks, kernel, words, bound, flops, and what executions counted.
+  std::string describe(const OverflowStatistics& overflows = {}) const;
 
   // As api::layer_forward and layer_gradients. Inputs must be the planned problem, operands planned
   // as one memory must be one, the gradients those planned. `workspace` is null or holds
-  // workspace_bytes().
+  // workspace_bytes(). Null overflows: nobody counts them.
   template <class S>
   Status forward(const LayerInputs<S>& inputs, MatrixView<S> o, Compute<S>* lse, void* workspace,
-                 index_t bytes) const;
+                 index_t bytes, OverflowCounts* overflows = nullptr) const;
   template <class S, class G>
   Status backward(const LayerInputs<S>& inputs, MatrixView<const S> d_o, MatrixView<const S> o,
                   const Compute<S>* lse, const LayerGradients<G, S>& gradients, void* workspace,
-                  index_t bytes) const;
+                  index_t bytes, OverflowCounts* overflows = nullptr) const;
 
  private:
   bool is_forward() const { return goal_.pass == Pass::forward; }

@@ -82,12 +82,14 @@ ioattn_status ioattn_layer_execute_forward(const ioattn_plan* plan,
     const Status status =
         check_execution(plan, Pass::forward, problem, workspace, workspace_size, &planned);
     if (!status.is_ok()) return status;
-    return with_dtype(dtype_of_number(problem->dtype), [&](auto zero) {
+    const auto run = [&](auto zero) {
       using S = decltype(zero);
-      return planned->forward<S>(
-          inputs_of<S>(*problem), output<S>(o, problem->n, problem->dv, o_stride),
-          static_cast<Compute<S>*>(lse), workspace, static_cast<index_t>(workspace_size));
-    });
+      return planned->forward<S>(inputs_of<S>(*problem),
+                                 output<S>(o, problem->n, problem->dv, o_stride),
+                                 static_cast<Compute<S>*>(lse), workspace,
+                                 static_cast<index_t>(workspace_size), plan->overflows.counts());
+    };
+    return executed(with_dtype(dtype_of_number(problem->dtype), run), plan);
   });
 }
 
@@ -111,9 +113,10 @@ ioattn_status ioattn_layer_execute_backward(const ioattn_plan* plan,
       return planned->backward<S, G>(
           inputs_of<S>(*problem), input<S>(d_o, problem->n, problem->dv, d_o_stride),
           input<S>(o, problem->n, problem->dv, o_stride), static_cast<const Compute<S>*>(lse),
-          gradients_of<G, S>(*problem, *gradients), workspace,
-          static_cast<index_t>(workspace_size));
+          gradients_of<G, S>(*problem, *gradients), workspace, static_cast<index_t>(workspace_size),
+          plan->overflows.counts());
     };
-    return with_gradient_types(dtype_of_number(problem->dtype), gradients->in_f32 != 0, run);
+    return executed(
+        with_gradient_types(dtype_of_number(problem->dtype), gradients->in_f32 != 0, run), plan);
   });
 }

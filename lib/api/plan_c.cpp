@@ -27,7 +27,20 @@ ioattn_status ioattn_plan_describe(const ioattn_plan* plan, char* buffer, size_t
                                    size_t* needed) {
   return guarded([&] {
     if (plan == nullptr) return invalid("plan is null");
-    return copy_text(std::visit([](const auto& p) { return p.describe(); }, plan->plan), buffer,
-                     size, needed);
+    return copy_text(
+        std::visit([&](const auto& p) { return p.describe(plan->overflows); }, plan->plan), buffer,
+        size, needed);
+  });
+}
+
+ioattn_status ioattn_plan_count_overflows(ioattn_plan* plan, int32_t on) {
+  return guarded([&] {
+    if (plan == nullptr) return invalid("plan is null");
+    if (on != 0) {
+      plan->overflows.begin();
+    } else {
+      plan->overflows.end();
+    }
+    return Status::ok();
   });
 }

@@ -7,9 +7,10 @@
 #include "api/layer_plan.hpp"
 #include "api/sdpa_plan.hpp"
 
-// What callers hold: a plan of either problem.
+// What callers hold: a plan of either problem, and what its executions are asked to count.
 struct ioattn_plan {
   std::variant<ioattn::api::LayerPlan, ioattn::api::SdpaPlan> plan;
+  mutable ioattn::api::OverflowStatistics overflows = {};
 };
 
 namespace ioattn::api {
@@ -61,6 +62,12 @@ Status find_plan(const ioattn_plan* plan, Pass pass, const Planned** found) {
   if ((*found)->goal().pass == pass) return Status::ok();
   return Status::error(StatusCode::invalid_argument, "the plan is of a %s pass",
                        name_of((*found)->goal().pass));
+}
+
+// The end of an execution.
+inline Status executed(const Status& status, const ioattn_plan* plan) {
+  if (status.is_ok()) plan->overflows.add_execution();
+  return status;
 }
 
 template <class Planned>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "api/session.hpp"
-#include "base/observer.hpp"
+#include "base/overflow_counts.hpp"
 #include "base/sdpa.hpp"
 #include "plan/sdpa_planner.hpp"
 #include "schedules/workspace.hpp"
@@ -48,12 +48,12 @@ Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
 // are untouched. An observer makes the run sequential. o [batch, heads, n, dv] or lse [batch,
 // heads, 1, n] may be null: not wanted. The result does not depend on the number of threads. Null
 // memory: the workspace is from the heap. `kernels`, of the plan's tile, take the place of those of
-// its ISA.
+// its ISA. Results that overflow as they are rounded are added to `overflows`, unless that is null.
 template <class S>
 Status sdpa_forward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
                     const plan::SdpaPlan& plan, int threads, Observer* observer, TensorView<S> o,
                     TensorView<Compute<S>> lse, schedules::CallerMemory* memory = nullptr,
-                    const kernels::Kernels* kernels = nullptr);
+                    const kernels::Kernels* kernels = nullptr, OverflowCounts* overflows = nullptr);
 
 // o and lse are those of the forward pass; o is not read for dV alone.
 template <class S>
@@ -73,6 +73,7 @@ Status sdpa_backward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
                      const SdpaForwardResults<S>& forward, const plan::SdpaPlan& plan, int threads,
                      Observer* observer, const SdpaGradients<G>& gradients,
                      schedules::CallerMemory* memory = nullptr,
-                     const kernels::Kernels* kernels = nullptr);
+                     const kernels::Kernels* kernels = nullptr,
+                     OverflowCounts* overflows = nullptr);
 
 }  // namespace ioattn::api

@@ -71,17 +71,19 @@ Status SdpaPlan::check_problem(const SdpaProblem& given) const {
 
 template <class S>
 Status SdpaPlan::forward(const SdpaProblem& problem, const SdpaInputs<S>& inputs, TensorView<S> o,
-                         TensorView<Compute<S>> lse, void* workspace, index_t bytes) const {
+                         TensorView<Compute<S>> lse, void* workspace, index_t bytes,
+                         OverflowCounts* overflows) const {
   const Status matches = check_problem(problem);
   if (!matches.is_ok()) return matches;
   Lent lent(workspace, bytes);
-  return sdpa_forward<S>(problem, inputs, plan_, threads_, nullptr, o, lse, lent.get());
+  return sdpa_forward<S>(problem, inputs, plan_, threads_, nullptr, o, lse, lent.get(), nullptr,
+                         overflows);
 }
 
 template <class S, class G>
 Status SdpaPlan::backward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
                           const SdpaForwardResults<S>& forward, const SdpaGradients<G>& gradients,
-                          void* workspace, index_t bytes) const {
+                          void* workspace, index_t bytes, OverflowCounts* overflows) const {
   const Status matches = check_problem(problem);
   if (!matches.is_ok()) return matches;
   if (set_of<S>(gradients) != goal_.gradients) {
@@ -89,20 +91,20 @@ Status SdpaPlan::backward(const SdpaProblem& problem, const SdpaInputs<S>& input
                          "the gradients, accumulate or in_f32 are not those that the plan is for");
   }
   Lent lent(workspace, bytes);
-  return sdpa_backward<S>(problem, inputs, forward, plan_, threads_, nullptr, gradients,
-                          lent.get());
+  return sdpa_backward<S>(problem, inputs, forward, plan_, threads_, nullptr, gradients, lent.get(),
+                          nullptr, overflows);
 }
 
 #define IOATTN_INSTANTIATE(S)                                                                \
   template Status SdpaPlan::forward(const SdpaProblem&, const SdpaInputs<S>&, TensorView<S>, \
-                                    TensorView<Compute<S>>, void*, index_t) const
+                                    TensorView<Compute<S>>, void*, index_t, OverflowCounts*) const
 IOATTN_FOR_ARRAY_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
 #define IOATTN_INSTANTIATE(S, G)                                                                   \
   template Status SdpaPlan::backward(const SdpaProblem&, const SdpaInputs<S>&,                     \
                                      const SdpaForwardResults<S>&, const SdpaGradients<G>&, void*, \
-                                     index_t) const
+                                     index_t, OverflowCounts*) const
 IOATTN_FOR_GRADIENT_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 

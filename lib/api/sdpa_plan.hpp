@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/overflow_statistics.hpp"
 #include "api/sdpa.hpp"
 
 namespace ioattn::api {
@@ -31,18 +32,20 @@ class SdpaPlan {
   index_t workspace_bytes() const { return workspace_bytes_; }
 
   std::string text() const { return plan::to_text(plan_); }
-  // One JSON object: phases with their blocks and words, kernel, work, what is stored.
-  std::string describe() const;
+  // One JSON object: phases with their blocks and words, kernel, work, what is stored, and what
+  // executions counted.
+  std::string describe(const OverflowStatistics& overflows = {}) const;
 
   // As api::sdpa_forward and sdpa_backward. The problem must be the planned one, the gradients
-  // those planned. `workspace` is null or holds workspace_bytes().
+  // those planned. `workspace` is null or holds workspace_bytes(). Null overflows: nobody counts.
   template <class S>
   Status forward(const SdpaProblem& problem, const SdpaInputs<S>& inputs, TensorView<S> o,
-                 TensorView<Compute<S>> lse, void* workspace, index_t bytes) const;
+                 TensorView<Compute<S>> lse, void* workspace, index_t bytes,
+                 OverflowCounts* overflows = nullptr) const;
   template <class S, class G>
   Status backward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
                   const SdpaForwardResults<S>& forward, const SdpaGradients<G>& gradients,
-                  void* workspace, index_t bytes) const;
+                  void* workspace, index_t bytes, OverflowCounts* overflows = nullptr) const;
 
  private:
   bool is_forward() const { return goal_.pass == Pass::forward; }

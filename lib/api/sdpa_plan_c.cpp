@@ -65,12 +65,13 @@ ioattn_status ioattn_sdpa_execute_forward(const ioattn_plan* plan,
     const Status status =
         check_execution(plan, Pass::forward, problem, workspace, workspace_size, &planned, &given);
     if (!status.is_ok() || planned == nullptr) return status;
-    return with_dtype(given.dtype, [&](auto zero) {
+    const auto run = [&](auto zero) {
       using T = decltype(zero);
       return planned->forward<T>(given, inputs_of<T>(*problem), o_of<T>(*problem, o, o_stride),
                                  lse_of<T>(*problem, lse, lse_stride), workspace,
-                                 static_cast<index_t>(workspace_size));
-    });
+                                 static_cast<index_t>(workspace_size), plan->overflows.counts());
+    };
+    return executed(with_dtype(given.dtype, run), plan);
   });
 }
 
@@ -89,13 +90,14 @@ ioattn_status ioattn_sdpa_execute_backward(const ioattn_plan* plan,
     if (status.is_ok()) status = check_gradients(given, gradients);
     if (!status.is_ok() || planned == nullptr) return status;
     const bool in_f32 = gradients->in_f32 != 0;
-    return with_gradient_types(given.dtype, in_f32, [&](auto element, auto gradient) {
+    const auto run = [&](auto element, auto gradient) {
       using S = decltype(element);
       return planned->backward<S>(
           given, inputs_of<S>(*problem),
           results_of<S>(*problem, {d_o, d_o_stride}, {o, o_stride}, {lse, lse_stride}),
           gradients_of<decltype(gradient)>(*problem, *gradients), workspace,
-          static_cast<index_t>(workspace_size));
-    });
+          static_cast<index_t>(workspace_size), plan->overflows.counts());
+    };
+    return executed(with_gradient_types(given.dtype, in_f32, run), plan);
   });
 }

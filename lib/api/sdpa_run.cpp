@@ -36,6 +36,7 @@ Status prepare(const SdpaRun& run, const SdpaInputs<S>& inputs, Task* task) {
   task->threads = std::max(run.threads, 1);
   task->observer = run.observer;
   task->memory = run.memory;
+  task->overflows = run.overflows;
   return Status::ok();
 }
 
@@ -149,25 +150,27 @@ template <class S>
 Status sdpa_forward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
                     const plan::SdpaPlan& plan, int threads, Observer* observer, TensorView<S> o,
                     TensorView<Compute<S>> lse, schedules::CallerMemory* memory,
-                    const kernels::Kernels* kernels) {
+                    const kernels::Kernels* kernels, OverflowCounts* overflows) {
   Status status = validate_problem(problem);
   if (!status.is_ok()) return status;
   if (status = check_forward(inputs, o, lse); !status.is_ok()) return status;
   if (status = validate_plan(plan); !status.is_ok()) return status;
-  return run_forward<S>({problem, plan, threads, observer, memory, kernels}, inputs, o, lse);
+  return run_forward<S>({problem, plan, threads, observer, memory, kernels, overflows}, inputs, o,
+                        lse);
 }
 
 template <class S, class G>
 Status sdpa_backward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
                      const SdpaForwardResults<S>& forward, const plan::SdpaPlan& plan, int threads,
                      Observer* observer, const SdpaGradients<G>& gradients,
-                     schedules::CallerMemory* memory, const kernels::Kernels* kernels) {
+                     schedules::CallerMemory* memory, const kernels::Kernels* kernels,
+                     OverflowCounts* overflows) {
   Status status = validate_problem(problem);
   if (!status.is_ok()) return status;
   if (status = check_backward(inputs, forward, gradients); !status.is_ok()) return status;
   if (status = validate_plan(plan, gradients.set()); !status.is_ok()) return status;
-  return run_backward<S, G>({problem, plan, threads, observer, memory, kernels}, inputs, forward,
-                            gradients);
+  return run_backward<S, G>({problem, plan, threads, observer, memory, kernels, overflows}, inputs,
+                            forward, gradients);
 }
 
 #define IOATTN_INSTANTIATE(S)                                                                   \
@@ -175,7 +178,7 @@ Status sdpa_backward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
                               TensorView<Compute<S>>);                                          \
   template Status sdpa_forward(const SdpaProblem&, const SdpaInputs<S>&, const plan::SdpaPlan&, \
                                int, Observer*, TensorView<S>, TensorView<Compute<S>>,           \
-                               schedules::CallerMemory*, const kernels::Kernels*)
+                               schedules::CallerMemory*, const kernels::Kernels*, OverflowCounts*)
 IOATTN_FOR_ARRAY_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
@@ -185,7 +188,7 @@ IOATTN_FOR_ARRAY_TYPES(IOATTN_INSTANTIATE);
   template Status sdpa_backward(const SdpaProblem&, const SdpaInputs<S>&,                          \
                                 const SdpaForwardResults<S>&, const plan::SdpaPlan&, int,          \
                                 Observer*, const SdpaGradients<G>&, schedules::CallerMemory*,      \
-                                const kernels::Kernels*)
+                                const kernels::Kernels*, OverflowCounts*)
 IOATTN_FOR_GRADIENT_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 

@@ -14,6 +14,7 @@ struct SdpaRun {
   Observer* observer = nullptr;
   schedules::CallerMemory* memory = nullptr;  // null: the heap
   const kernels::Kernels* kernels = nullptr;  // in place of those of the plan's ISA
+  OverflowCounts* overflows = nullptr;
 
   bool only_tells() const { return memory != nullptr && memory->only_tells(); }
 };

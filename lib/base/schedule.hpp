@@ -42,13 +42,14 @@ enum class Form : std::uint8_t { g, h };
 constexpr const char* name_of(Form form) { return form == Form::g ? "g" : "h"; }
 
 // What a pass over the keys computes: dA2, the gradient of the values (h-form: W = f^T dO, g-form:
-// dA3 = f^T G), both, or dA2 + dA3 in one accumulator (g-form, A2 = A3).
-enum class KeyGradients : std::uint8_t { keys, values, both, sum };
+// dA3 = f^T G), both, dA2 + dA3 in one accumulator (g-form, A2 = A3), or none of them: U alone.
+enum class KeyGradients : std::uint8_t { keys, values, both, sum, none };
 constexpr const char* name_of(KeyGradients wanted) {
   return wanted == KeyGradients::keys     ? "keys"
          : wanted == KeyGradients::values ? "values"
          : wanted == KeyGradients::both   ? "both"
-                                          : "sum";
+         : wanted == KeyGradients::sum    ? "sum"
+                                          : "none";
 }
 // A pass over the keys, and whether U = p A2 is made on the way: in one pass the scores are made
 // once for all gradients, but rows of U pass through memory once per block of keys.
@@ -59,8 +60,12 @@ struct KeyPassKind {
 
   constexpr KeyPassKind(KeyGradients gradients, bool of_queries = false)  // NOLINT: a kind of them
       : wanted(gradients), queries(of_queries) {}
-  constexpr bool of_keys() const { return wanted != KeyGradients::values; }
-  constexpr bool of_values() const { return wanted != KeyGradients::keys; }
+  constexpr bool of_keys() const {
+    return wanted != KeyGradients::values && wanted != KeyGradients::none;
+  }
+  constexpr bool of_values() const {
+    return wanted != KeyGradients::keys && wanted != KeyGradients::none;
+  }
   constexpr bool is_sum() const { return wanted == KeyGradients::sum; }
   constexpr bool makes_p() const { return of_keys() || queries; }
 };

@@ -54,6 +54,15 @@ struct SdpaInputs {
   TensorView<const T> bias = {};  // null data: none
 };
 
+// Block sizes of the phases: row_stream in the h-form with stored products, forward or backward,
+// or forward tile_fused,
+// and col_stream or tile_fused; dQ is made by either.
+struct SdpaBlocks {
+  Blocks rows, keys;
+  Schedule by_keys = Schedule::col_stream;  // what the blocks of keys are of
+  bool operator==(const SdpaBlocks&) const = default;
+};
+
 // Gradients of <O, dO>, any subset.
 struct SdpaSet {
   bool dQ = false, dK = false, dV = false;
@@ -68,12 +77,23 @@ struct SdpaSet {
   bool is_empty() const { return !dQ && !dK && !dV && !dBias; }
   bool keys() const { return dK || dV; }
   bool delta() const { return dQ || dK || dBias; }  // of dV alone it is no part
-  // dQ is made by a pass over the queries, or on the way of one over the keys; dBias by the former.
-  bool may_be_one_pass() const { return dQ && keys() && !dBias; }
-  bool query_pass(bool one_pass) const { return dBias || (dQ && !(one_pass && keys())); }
-  KeyPassKind key_pass(bool one_pass) const { return {key_gradients(), one_pass && dQ}; }
+  // dQ is made by a pass over the queries, or on the way of one over the keys, by tiles alone too;
+  // dBias by the former.
+  bool may_be_one_pass(Schedule by_keys) const {
+    return dQ && !dBias && (keys() || by_keys == Schedule::tile_fused);
+  }
+  bool in_one_pass(const SdpaBlocks& blocks) const {
+    return blocks.keys.one_pass && may_be_one_pass(blocks.by_keys);
+  }
+  bool query_pass(const SdpaBlocks& blocks) const { return dBias || (dQ && !in_one_pass(blocks)); }
+  bool key_pass(const SdpaBlocks& blocks) const { return keys() || in_one_pass(blocks); }
+  KeyPassKind key_kind(bool one_pass) const { return {key_gradients(), one_pass && dQ}; }
+  KeyPassKind key_kind(const SdpaBlocks& blocks) const { return key_kind(in_one_pass(blocks)); }
   KeyGradients key_gradients() const {
-    return dK && dV ? KeyGradients::both : dK ? KeyGradients::keys : KeyGradients::values;
+    return dK && dV ? KeyGradients::both
+           : dK     ? KeyGradients::keys
+           : dV     ? KeyGradients::values
+                    : KeyGradients::none;
   }
 };
 
@@ -88,15 +108,6 @@ struct SdpaGradients {
     return {dq.data != nullptr, dk.data != nullptr, dv.data != nullptr, accumulate,
             d_bias.data != nullptr};
   }
-};
-
-// Block sizes of the phases: row_stream in the h-form with stored products, forward or backward,
-// or forward tile_fused,
-// and col_stream or tile_fused; dQ is made by either.
-struct SdpaBlocks {
-  Blocks rows, keys;
-  Schedule by_keys = Schedule::col_stream;  // what the blocks of keys are of
-  bool operator==(const SdpaBlocks&) const = default;
 };
 
 // What blocks of the forward pass are of: tile_fused holds no rows.

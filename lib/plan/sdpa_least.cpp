@@ -29,7 +29,7 @@ index_t least_of_tiles(const SdpaRequest& request) {
 
 index_t least_of_tiles(const SdpaRequest& request, const SdpaSet& set) {
   const bool pairs = multiplies_pairs(request.tile.isa);
-  const Blocks unit = unit_tiles(set.may_be_one_pass());
+  const Blocks unit = unit_tiles(set.may_be_one_pass(Schedule::tile_fused));
   const SdpaBlocks blocks = {unit, unit, Schedule::tile_fused};
   return theory::sdpa_backward_cost(one_pair(request.shape), set, blocks, request.dtype, pairs)
       .total()

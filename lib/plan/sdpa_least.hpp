@@ -5,7 +5,7 @@
 namespace ioattn::plan {
 
 // Words of the request's dtype from which on score tiles of tile_fused exist: whatever the depth,
-// where rows need more. Of gradients: with keys among them, and without dBias.
+// where rows need more. Of gradients without dBias.
 index_t least_of_tiles(const SdpaRequest& request);
 index_t least_of_tiles(const SdpaRequest& request, const SdpaSet& set);
 

@@ -13,7 +13,7 @@ struct Phases {
 };
 
 Phases phases_of(const SdpaBlocks& blocks, const SdpaSet& set) {
-  return {set.delta(), set.query_pass(blocks.keys.one_pass), set.keys()};
+  return {set.delta(), set.query_pass(blocks), set.key_pass(blocks)};
 }
 constexpr Phases forward_phases = {false, true, false, true};
 
@@ -121,7 +121,7 @@ SdpaBlocks blocks_taken(const SdpaBlocks& blocks) { return cut(blocks, forward_p
 
 SdpaBlocks blocks_taken(const SdpaBlocks& blocks, const SdpaSet& set) {
   SdpaBlocks taken = cut(blocks, phases_of(blocks, set));
-  taken.keys.one_pass = taken.keys.one_pass && set.may_be_one_pass();
+  taken.keys.one_pass = set.in_one_pass(taken);
   return taken;
 }
 

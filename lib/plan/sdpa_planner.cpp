@@ -60,10 +60,10 @@ void take_better(const Trial& trial, const Price& price, Trial* best) {
   if (best->cost == 0 || preferred || (allowed && trial.cost < best->cost)) *best = trial;
 }
 
-// All of them by pairs of tiles; dQ on the way.
-Trial trial_of_tiles(const LayerShape& head, const SdpaSet& set, const FastMemory& memory,
-                     const Blocks& rows, const TileShape& tile) {
-  const KeyPassKind kind = set.key_pass(true);
+// By pairs of tiles: all of them, dQ on the way, or those of the keys.
+Trial trial_of_tiles(const LayerShape& head, const SdpaSet& set, bool one_pass,
+                     const FastMemory& memory, const Blocks& rows, const TileShape& tile) {
+  const KeyPassKind kind = set.key_kind(one_pass);
   Trial trial;
   trial.blocks = {rows, choose_tile_fused(head, kind, memory, tile), Schedule::tile_fused};
   trial.fills_lanes = fill_lanes(trial.blocks.keys.c, head.m, tile);
@@ -110,9 +110,8 @@ Status no_such_form() {
 
 // Sums of dQ that are made on the way of a pass over the keys and rounded at its end.
 index_t sums_of_dq(const SdpaRequest& request, const SdpaSet& set, bool one_pass) {
-  const bool made = set.dQ && one_pass && set.may_be_one_pass();
   const index_t queries = request.shape.all_heads() * request.shape.n;
-  return made && set.rounds(request.dtype) ? queries * request.shape.d : 0;
+  return one_pass && set.rounds(request.dtype) ? queries * request.shape.d : 0;
 }
 
 // Of delta, and of sums of dQ.
@@ -144,8 +143,8 @@ void estimate_costs(const SdpaRequest& request, const SdpaSet& set, const SdpaPl
   estimate->M = words_of_level(request, plan);
   estimate->cost = theory::sdpa_backward_cost(request.shape, set, plan.blocks, request.dtype,
                                               multiplies_pairs(request.tile.isa));
-  estimate->fma = theory::sdpa_backward_fma(request.shape, set, plan.blocks.keys.one_pass);
-  const index_t sums = sums_of_dq(request, set, plan.blocks.keys.one_pass);
+  estimate->fma = theory::sdpa_backward_fma(request.shape, set, plan.blocks);
+  const index_t sums = sums_of_dq(request, set, set.in_one_pass(plan.blocks));
   estimate->scratch_bytes = scratch_bytes(set, queries, sums, request.dtype);
 }
 
@@ -201,7 +200,7 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
   const auto least_for = [&](bool one_pass) {
     const index_t rows = least_fast_memory(variant, head);
     return set.keys()
-               ? std::max(rows + apart, least_col_stream(head, Form::h, set.key_pass(one_pass)))
+               ? std::max(rows + apart, least_col_stream(head, Form::h, set.key_kind(one_pass)))
                : rows + apart;
   };
   const auto has_room = [&](bool one_pass) {
@@ -209,9 +208,11 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
     return request.memory_limit_bytes < 0 ||
            scratch_bytes(set, queries, sums, request.dtype) <= request.memory_limit_bytes;
   };
-  const bool may_be_tiles = set.keys() && !set.dBias && has_room(true);
+  const bool tiles_make_dq = set.may_be_one_pass(Schedule::tile_fused) && has_room(true);
+  const bool rows_beside_tiles = set.dBias || (set.dQ && !tiles_make_dq);
+  const bool may_be_tiles = set.keys() || tiles_make_dq;
   index_t least = least_for(false) * words_of_number(request.dtype);
-  if (may_be_tiles) least = std::min(least, least_of_tiles(request, set));
+  if (may_be_tiles && !rows_beside_tiles) least = std::min(least, least_of_tiles(request, set));
   const Status fits = check_memory(request, Pass::backward, least);
   if (!fits.is_ok()) return fits;
 
@@ -222,24 +223,25 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
     const bool rows_fit = memory.M >= least_for(false);
     const Blocks rows = rows_fit ? choose_row_blocks(variant, head, of_rows, request.tile)
                                  : choose_delta_blocks(head, memory.M);
+    const auto add_row_pass = [&](Trial* trial) {
+      trial->fills_lanes &= fill_lanes(rows.rho, head.n, request.tile);
+      add_phase(
+          memory,
+          [&](const FastMemory& in) {
+            return row_pass_time(variant, head, rows, in, request.tile);
+          },
+          trial);
+    };
     for (const bool one_pass : {false, true}) {
       if (!request.takes(one_pass ? SdpaForm::one_pass : SdpaForm::rows)) continue;
-      if (!rows_fit || (one_pass && !set.may_be_one_pass())) continue;
-      if (memory.M < least_for(one_pass)) continue;
+      if (one_pass && !set.may_be_one_pass(Schedule::col_stream)) continue;
+      if (!rows_fit || memory.M < least_for(one_pass)) continue;
       if (!has_room(one_pass)) continue;
       Trial trial;
       trial.blocks.rows = rows;
-      if (set.query_pass(one_pass)) {
-        trial.fills_lanes = fill_lanes(rows.rho, head.n, request.tile);
-        add_phase(
-            memory,
-            [&](const FastMemory& in) {
-              return row_pass_time(variant, head, rows, in, request.tile);
-            },
-            &trial);
-      }
+      if (set.dBias || (set.dQ && !one_pass)) add_row_pass(&trial);
       if (set.keys()) {
-        const KeyPassKind kind = set.key_pass(one_pass);
+        const KeyPassKind kind = set.key_kind(one_pass);
         const Blocks keys = choose_col_stream(head, Form::h, kind, memory, request.tile);
         trial.blocks.keys = keys;
         trial.fills_lanes &= fill_lanes(keys.c, head.m, request.tile);
@@ -252,8 +254,10 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
       }
       take_better(trial, memory.price, &best);
     }
-    if (may_be_tiles && request.takes(SdpaForm::tiles)) {
-      take_better(trial_of_tiles(head, set, memory, rows, request.tile), memory.price, &best);
+    if (may_be_tiles && (rows_fit || !rows_beside_tiles) && request.takes(SdpaForm::tiles)) {
+      Trial trial = trial_of_tiles(head, set, tiles_make_dq, memory, rows, request.tile);
+      if (rows_beside_tiles) add_row_pass(&trial);
+      take_better(trial, memory.price, &best);
     }
     return best;
   };

@@ -70,7 +70,7 @@ void round_result(const kernels::KernelTable<Compute<S>>& kernels, const Trace& 
                   const MatrixView<S>& result) {
   trace.phase("round");
   store_rows(kernels, sums.data, sums.stride, result.rows, result.cols, Compute<S>(1), false,
-             result.data, result.stride);
+             result.data, result.stride, trace.counted(operand));
   each_element(trace, result.rows, result.cols, [&](index_t i, index_t j) {
     trace.read_sums({operand, i, j, 1, 1});
     trace.write_rounded_and_remove({operand, i, j, 1, 1});

@@ -156,7 +156,7 @@ struct ColStream<S, P>::Run {
       return;
     }
     store_rows(kernels, sums.data, sums.stride, sums.rows, sums.cols, T(1), false,
-               rounded.row(keys.begin), rounded.stride);
+               rounded.row(keys.begin), rounded.stride, trace.counted(block.operand));
     trace.write_rounded_and_remove(block);
   }
 

@@ -237,7 +237,7 @@ void ForwardPass<S, P>::finish(const Work& work) const {
   }
   const auto store = [&](const auto& result) {
     store_rows(kernels_, sum, sum_stride_, rows.size(), width_, T(1), false, result.row(rows.begin),
-               result.stride);
+               result.stride, trace.counted(Operand::O));
   };
   const bool rounds = work.operands.rounded.data != nullptr;
   if (rounds) {
@@ -285,7 +285,8 @@ void ForwardPass<S, P>::multiply_by_y(const Work& work) const {
   }
   if constexpr (is_half_storage<S>) {
     store_rows(kernels_, o.data, o.stride, rows.size(), e_, T(1), false,
-               work.operands.rounded.row(rows.begin), work.operands.rounded.stride);
+               work.operands.rounded.row(rows.begin), work.operands.rounded.stride,
+               work.trace.counted(Operand::O));
   }
   work.trace.write_rounded_and_remove(rows_of(Operand::O, rows, e_));
   work.trace.remove(accumulator(rows));

@@ -204,7 +204,7 @@ Status rounded_gradients(const GradientTask<S>& task) {
   }
   const Status status = gradients_in_compute(inner);
   if (!status.is_ok()) return status;
-  const Trace trace = Trace::of_layer(task.observer, true);
+  const Trace trace = Trace::of_layer(task.observer, true, task.overflows);
   for (const auto& [operand, sums, rounded, by_entry] : rounded_results<S>) {
     MatrixView<S> result = task.rounded.*rounded;
     if (result.data == nullptr) continue;

@@ -24,6 +24,7 @@ struct GradientTask {
   int threads = 1;
   Observer* observer = nullptr;
   CallerMemory* memory = nullptr;  // for the workspace; null: the heap
+  OverflowCounts* overflows = nullptr;
 };
 
 // Entry by entry; dX and dY are summed in ascending order of the entries, in phase "batch", dW_Q

@@ -222,7 +222,7 @@ void PairForward::finish(const Work& work) const {
   const MatrixView<bf16>& o = work.operands.result;
   if (e_ > 0) {
     store_rows(kernels_, sums, sum_stride_, rows.size(), e_, 1.f, false, o.row(rows.begin),
-               o.stride);
+               o.stride, work.trace.counted(Operand::O));
   }
   work.trace.write_rounded_and_remove(rows_of(Operand::O, rows, e_));
 }

@@ -269,7 +269,8 @@ template <class Result>
 void RowPass<S, P>::store_u(const Work& work, const MatrixView<Result>& result) const {
   store_rows(kernels_, worker_.u.in(work.local), stride_, work.rows.size(), width_,
              work.memory.scale, work.memory.accumulate_u,
-             result.at(work.rows.begin, kind_.first_col), result.stride);
+             result.at(work.rows.begin, kind_.first_col), result.stride,
+             work.trace.counted(Operand::dQ));
 }
 
 template <class S, class P>

@@ -16,7 +16,7 @@ class RowStreamForward {
 
   explicit RowStreamForward(const ForwardTask<S>& task)
       : task_(task),
-        trace_(Trace::of_layer(task.observer, is_half_storage<S>)),
+        trace_(Trace::of_layer(task.observer, is_half_storage<S>, task.overflows)),
         kernels_(*task.kernels),
         threads_(task.observer != nullptr ? 1 : task.threads),
         h_form_(task.blocks.form == Form::h),

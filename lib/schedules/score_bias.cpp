@@ -103,7 +103,7 @@ void round_d_bias(const kernels::KernelTable<Compute<S>>& kernels, const Trace& 
     }
   }
   store_rows<S>(kernels, sums.data, sums.stride, sums.rows, sums.cols, 1, add,
-                d_bias.row(first_query), d_bias.stride);
+                d_bias.row(first_query), d_bias.stride, trace.counted(Operand::dBias));
 }
 
 template <class T>

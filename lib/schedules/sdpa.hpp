@@ -24,6 +24,7 @@ struct SdpaForwardTask {
   int threads = 1;
   Observer* observer = nullptr;
   CallerMemory* memory = nullptr;  // for the workspace; null: the heap
+  OverflowCounts* overflows = nullptr;
 };
 
 template <class S>
@@ -41,6 +42,7 @@ struct SdpaBackwardTask {
   int threads = 1;
   Observer* observer = nullptr;
   CallerMemory* memory = nullptr;
+  OverflowCounts* overflows = nullptr;
 };
 
 // Phase "row_stream". The only failures are of memory; outputs are untouched then. Cost:
@@ -48,10 +50,11 @@ struct SdpaBackwardTask {
 template <class S>
 Status sdpa_forward(const SdpaForwardTask<S>& task);
 
-// Phases "delta", "row_stream" for dQ and dBias, "col_stream" for dK and dV, which sum over the
-// query heads of a group in ascending order, as dBias does over the heads that share a bias. Cost:
+// Phases "delta", "row_stream" for dQ and dBias, "col_stream" or "tile_fused" for dK and dV, and
+// for dQ on the way, of tiles also alone. dK and dV sum over the query heads of a group in
+// ascending order, as dBias does over the heads that share a bias. Cost:
 // theory::sdpa_backward_cost. Workspace: delta besides; for gradients in 16 bits, where dQ is made
-// on the way of a pass over the keys, its sums in f32, which phase "round" rounds.
+// on the way, its sums in f32, which phase "round" rounds.
 template <class S>
 Status sdpa_backward(const SdpaBackwardTask<S>& task);
 

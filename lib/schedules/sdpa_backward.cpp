@@ -34,7 +34,7 @@ class SdpaBackward {
         shape_(task.shape),
         rounds_(!task.rounded.set().is_empty()),
         set_(rounds_ ? task.rounded.set() : task.out.set()),
-        trace_(task.observer, is_half_storage<S>),
+        trace_(task.observer, is_half_storage<S>, false, task.overflows),
         threads_(task.observer != nullptr ? 1 : task.threads) {
     const Workers of_queries = workers_for(shape_.all_heads(), threads_);
     if (set_.delta()) {
@@ -44,7 +44,7 @@ class SdpaBackward {
     head_.blocks = task.blocks.rows;
     head_.kernels = task.kernels;
     const KeySums key_sums = rounds_ ? KeySums::rounded : KeySums::in_place;
-    if (set_.query_pass(task.blocks.keys.one_pass)) {
+    if (set_.query_pass(task.blocks)) {
       row_stream::RowPassKind kind;
       kind.values = row_stream::RowPassKind::Values::h;
       kind.stored_s = kind.stored_delta = kind.stored_u = true;
@@ -54,22 +54,23 @@ class SdpaBackward {
       if (rounds_ && set_.dBias)
         d_bias_ = layout_.add<T>(threads_ * rows_->block_rows() * shape_.m);
     }
-    if (rounds_ && makes_dq_on_the_way()) {
+    if (rounds_ && set_.in_one_pass(task.blocks)) {
       dq_ = layout_.add<T>(shape_.all_heads() * shape_.n * shape_.d);
     }
     const auto tiles = [&](auto* pass) {
-      pass->emplace(shape_.head(), task.blocks.keys, set_.key_pass(task.blocks.keys.one_pass),
+      pass->emplace(shape_.head(), task.blocks.keys, set_.key_kind(task.blocks),
                     task.kernels->tile.cols, workers_for(shape_.all_kv_heads(), threads_), &layout_,
                     shape_.all_kv_heads(), shape_.group(), key_sums);
     };
-    if (set_.keys() && task.blocks.by_keys == Schedule::tile_fused) {
+    if (!set_.key_pass(task.blocks)) return;
+    if (task.blocks.by_keys == Schedule::tile_fused) {
       if (multiplies_pairs<S>(*task.kernels)) {
         tiles(&pairs_);
       } else {
         tiles(&tiles_);
       }
-    } else if (set_.keys()) {
-      keys_.emplace(shape_.head(), task.blocks.keys, set_.key_pass(task.blocks.keys.one_pass),
+    } else {
+      keys_.emplace(shape_.head(), task.blocks.keys, set_.key_kind(task.blocks),
                     task.kernels->tile.cols, workers_for(shape_.all_kv_heads(), threads_), &layout_,
                     QueryRows::copied, shape_.all_kv_heads(), shape_.group(), key_sums);
     }
@@ -154,7 +155,7 @@ class SdpaBackward {
           const T* sums = dq_.in(memory) + (head * shape_.n + rows.begin) * d;
           const MatrixView<S> dq = query_head(task_.rounded.dq, shape_, head);
           store_rows(*task_.kernels, sums, d, rows.size(), d, T(1), set_.accumulate,
-                     dq.row(rows.begin), dq.stride);
+                     dq.row(rows.begin), dq.stride, trace_.counted(Operand::dQ));
           for (Range row(rows.begin, rows.end, 1); row && trace_.is_observed(); row.next()) {
             trace_.read(rows_of(Operand::U, row, d));
             if (set_.accumulate) trace_.read_rounded(rows_of(Operand::dQ, row, d));
@@ -162,10 +163,6 @@ class SdpaBackward {
             if (set_.accumulate) trace_.remove(rows_of(Operand::dQ, row, d));
           }
         });
-  }
-
-  bool makes_dq_on_the_way() const {
-    return set_.dQ && !set_.query_pass(task_.blocks.keys.one_pass);
   }
 
   void run_row_block(index_t head, index_t block, int worker, void* memory,
@@ -200,7 +197,7 @@ class SdpaBackward {
   template <class KeyPass>
   void run_keys(const KeyPass& pass, void* memory) const {
     const bool of_pairs = pairs_.has_value();
-    const Trace trace(task_.observer, is_half_storage<S>, of_pairs);
+    const Trace trace(task_.observer, is_half_storage<S>, of_pairs, task_.overflows);
     const kernels::PairKernels* pairs = of_pairs ? task_.kernels->pairs_of_bf16 : nullptr;
     trace.phase(name_of(task_.blocks.by_keys));
     const auto begin = [&](int worker) { pass.begin(*task_.kernels, worker, memory); };

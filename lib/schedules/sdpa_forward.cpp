@@ -11,7 +11,7 @@ namespace {
 template <class S, class Pass>
 Status run_forward_pass(const SdpaForwardTask<S>& task, const SdpaShape& shape, const Pass& pass,
                         const WorkspaceLayout& layout, bool of_pairs = false) {
-  const Trace trace(task.observer, is_half_storage<S>, of_pairs);
+  const Trace trace(task.observer, is_half_storage<S>, of_pairs, task.overflows);
   const int threads = task.observer != nullptr ? 1 : task.threads;
   WorkspaceMemory buffer;
   const Status allocated = layout.allocate(task.memory, &buffer);

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
+#include "base/half.hpp"
 #include "base/matrix_view.hpp"
+#include "base/overflow_counts.hpp"
 #include "kernels/kernel_table.hpp"
 #include "schedules/memory_moves.hpp"
 
@@ -53,15 +56,25 @@ void load_panels(const kernels::KernelTable<Compute<S>>& kernels, const S* from,
   }
 }
 
+// How many finite numbers have become infinite.
+template <class S>
+index_t overflows(const float* numbers, index_t count, const S* rounded) {
+  index_t found = 0;
+  for (index_t k = 0; k < count; ++k)
+    if (!std::isinf(numbers[k]) && std::isinf(to_float(rounded[k]))) ++found;
+  return found;
+}
+
 // to[i][k] (+)= scale * from[i][k]
 template <class S>
 void store_rows(const kernels::KernelTable<Compute<S>>& kernels, const Compute<S>* from,
                 index_t from_stride, index_t rows, index_t cols, Compute<S> scale, bool add, S* to,
-                index_t to_stride) {
+                index_t to_stride, const CountedResult& counted = {}) {
   using T = Compute<S>;
   if constexpr (is_half_storage<S>) {
     constexpr index_t at_once = 256;
     T sums[at_once];
+    index_t overflowed = 0;
     for (index_t i = 0; i < rows; ++i) {
       for (index_t k = 0; k < cols; k += at_once) {
         const index_t count = std::min(at_once, cols - k);
@@ -71,8 +84,10 @@ void store_rows(const kernels::KernelTable<Compute<S>>& kernels, const Compute<S
         for (index_t l = 0; l < count; ++l)
           sums[l] = add ? sums[l] + scale * source[l] : scale * source[l];
         kernels.template storage<S>().narrow(sums, 0, 1, count, target, 0);
+        if (counted.counts != nullptr) overflowed += overflows(sums, count, target);
       }
     }
+    if (overflowed > 0) counted.counts->add(counted.result, overflowed);
   } else {
     for (index_t i = 0; i < rows; ++i, from += from_stride, to += to_stride) {
       tell_read(kernels, from, cols);

@@ -4,6 +4,7 @@
 
 #include "base/layer_inputs.hpp"
 #include "base/observer.hpp"
+#include "base/overflow_counts.hpp"
 #include "base/schedule.hpp"
 #include "base/status.hpp"
 #include "kernels/kernel_table.hpp"
@@ -25,6 +26,7 @@ struct ForwardTask {
   int threads = 1;
   Observer* observer = nullptr;
   CallerMemory* memory = nullptr;  // for the workspace; null: the heap
+  OverflowCounts* overflows = nullptr;
 };
 
 template <class S>
@@ -65,19 +67,22 @@ inline index_t shared_block(index_t size, index_t block, index_t nr, int threads
   return std::min(block, round_up(ceil_div(size, count), nr));
 }
 
-// Events to an observer that may be null. Of a problem in 16 bits the operands of the caller's are
-// stored in these, all else in f32; what products of pairs multiply stays in 16 bits.
+// Events to an observer that may be null, and who counts results that overflow. Of a problem in 16
+// bits the operands of the caller's are stored in these, all else in f32; what products of pairs
+// multiply stays in 16 bits.
 class Trace {
  public:
-  explicit Trace(Observer* observer, bool half = false, bool pairs = false)
-      : observer_(observer), half_(half), pairs_(pairs) {}
+  explicit Trace(Observer* observer, bool half = false, bool pairs = false,
+                 OverflowCounts* overflows = nullptr)
+      : observer_(observer), overflows_(overflows), half_(half), pairs_(pairs) {}
   // Of the layer problem, whose operands are others than SDPA's.
-  static Trace of_layer(Observer* observer, bool half) {
-    Trace trace(observer, half);
+  static Trace of_layer(Observer* observer, bool half, OverflowCounts* overflows = nullptr) {
+    Trace trace(observer, half, false, overflows);
     trace.layer_ = true;
     return trace;
   }
   bool is_observed() const { return observer_ != nullptr; }
+  CountedResult counted(Operand result) const { return {overflows_, result}; }
 
   void phase(const char* name) const {
     if (observer_ != nullptr) observer_->phase(name);
@@ -133,6 +138,7 @@ class Trace {
   }
 
   Observer* observer_;
+  OverflowCounts* overflows_;
   bool half_, pairs_, layer_ = false;
 };
 

@@ -73,7 +73,8 @@ void TileFused<S, W>::Run::round_sums(Operand name, const MatrixView<T>& sums,
       trace.read(part_of(name, row, k));
       if (operands.accumulate) trace.read_rounded(part);
       store_rows(kernels, sums.at(row.begin, k.begin), sums.stride, 1, k.size(), T(1),
-                 operands.accumulate, rounded.at(keys.begin + row.begin, k.begin), rounded.stride);
+                 operands.accumulate, rounded.at(keys.begin + row.begin, k.begin), rounded.stride,
+                 trace.counted(name));
       trace.write_rounded_and_remove(part_of(name, row, k));
       if (operands.accumulate) trace.remove(part);
     }

@@ -233,7 +233,7 @@ void TileFusedForward<S, W>::finish_rows(const Work& work, const Range& cols) co
   if constexpr (is_half_storage<S>) {
     const MatrixView<S>& o = work.operands.result;
     store_rows(kernels_, sums.at(0, cols.begin), sums.stride, sums.rows, cols.size(), T(1), false,
-               o.at(work.rows.begin, cols.begin), o.stride);
+               o.at(work.rows.begin, cols.begin), o.stride, work.trace.counted(Operand::O));
   }
 }
 

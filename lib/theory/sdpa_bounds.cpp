@@ -23,8 +23,8 @@ struct Totals {
 
 }  // namespace
 
-AlgorithmClass class_of(const SdpaSet& set, bool one_pass) {
-  return set.query_pass(one_pass) && set.keys() ? AlgorithmClass::P : AlgorithmClass::F;
+AlgorithmClass class_of(const SdpaSet& set, const SdpaBlocks& blocks) {
+  return set.query_pass(blocks) && set.key_pass(blocks) ? AlgorithmClass::P : AlgorithmClass::F;
 }
 
 BoundSet sdpa_forward_bounds(const SdpaShape& shape, index_t M, bool lse) {

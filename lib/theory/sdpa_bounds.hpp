@@ -7,7 +7,7 @@ namespace ioattn::theory {
 
 // F where one pass makes the gradients; P where dQ is made by a pass of its own beside that over
 // the keys, which computes scores and q again.
-AlgorithmClass class_of(const SdpaSet& set, bool one_pass);
+AlgorithmClass class_of(const SdpaSet& set, const SdpaBlocks& blocks);
 
 // Lower bounds for SDPA, whose Q, K, V and dO are distinct memory; O, LSE and delta may be given to
 // the backward pass or computed in it. Heads of a group share K and V, all share M; entries and

@@ -69,7 +69,7 @@ ScheduleCost sdpa_forward_cost(const SdpaShape& shape, const Blocks& blocks, boo
 ScheduleCost sdpa_backward_cost(const SdpaShape& shape, const SdpaSet& set,
                                 const SdpaBlocks& blocks, DType dtype, bool pairs) {
   const LayerShape head = shape.head();
-  const bool half = is_half(dtype), by_rows = set.query_pass(blocks.keys.one_pass);
+  const bool half = is_half(dtype), by_rows = set.query_pass(blocks);
   ScheduleCost cost;
   if (set.delta()) {
     cost.add("delta", half ? half_delta_cost(shape, blocks.rows)
@@ -79,10 +79,10 @@ ScheduleCost sdpa_backward_cost(const SdpaShape& shape, const SdpaSet& set,
     cost.add("row_stream", half ? half_query_pass_cost(shape, set, blocks.rows)
                                 : query_pass_cost(shape, set, blocks.rows));
   }
-  if (set.keys()) {
+  if (set.key_pass(blocks)) {
     // The heads of a group pass by keys and gradients that stay.
     const bool by_tiles = blocks.by_keys == Schedule::tile_fused;
-    const KeyPassKind kind = set.key_pass(blocks.keys.one_pass);
+    const KeyPassKind kind = set.key_kind(blocks);
     IoCost keys = half       ? half_key_pass_cost(shape, set, blocks, pairs)
                   : by_tiles ? tile_fused(head, blocks.keys, kind, shape.group(), set.accumulate)
                              : col_stream(head, blocks.keys, kind, shape.group(), set.accumulate);
@@ -97,13 +97,13 @@ index_t sdpa_forward_fma(const SdpaShape& shape) {
   return shape.all_heads() * visible_pairs(shape.mask, shape.n, shape.m) * (shape.d + shape.dv);
 }
 
-index_t sdpa_backward_fma(const SdpaShape& shape, const SdpaSet& set, bool one_pass) {
+index_t sdpa_backward_fma(const SdpaShape& shape, const SdpaSet& set, const SdpaBlocks& blocks) {
   const LayerShape head = shape.head();
   index_t fma = 0;
-  if (set.query_pass(one_pass)) {
+  if (set.query_pass(blocks)) {
     fma += visible_pairs(shape.mask, shape.n, shape.m) * ((set.dQ ? 2 : 1) * shape.d + shape.dv);
   }
-  if (set.keys()) fma += col_stream_fma(head, Form::h, set.key_pass(one_pass));
+  if (set.key_pass(blocks)) fma += col_stream_fma(head, Form::h, set.key_kind(blocks));
   return shape.all_heads() * fma;
 }
 

@@ -18,6 +18,6 @@ ScheduleCost sdpa_backward_cost(const SdpaShape& shape, const SdpaSet& set,
 
 // Multiply-adds of visible pairs, as fma_count counts them.
 index_t sdpa_forward_fma(const SdpaShape& shape);
-index_t sdpa_backward_fma(const SdpaShape& shape, const SdpaSet& set, bool one_pass);
+index_t sdpa_backward_fma(const SdpaShape& shape, const SdpaSet& set, const SdpaBlocks& blocks);
 
 }  // namespace ioattn::theory

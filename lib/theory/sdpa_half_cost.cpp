@@ -168,7 +168,7 @@ IoCost half_key_pass_cost(const SdpaShape& shape, const SdpaSet& set, const Sdpa
                           bool pairs) {
   const LayerShape head = shape.head();
   const Blocks& keys = blocks.keys;
-  const KeyPassKind kind = set.key_pass(keys.one_pass);
+  const KeyPassKind kind = set.key_kind(blocks);
   const bool by_tiles = blocks.by_keys == Schedule::tile_fused;
   const auto cost_of = by_tiles ? tile_fused_cost : col_stream_cost;
   IoCost cost = resident_in_f32(cost_of(head, set, keys, kind, shape.group()));

@@ -210,10 +210,9 @@ TEST(SdpaPlanDescription, TellsTheClosedFormulas) {
       const ioattn::theory::ScheduleCost cost =
           is_forward ? ioattn::theory::sdpa_forward_cost(problem.shape, planned.blocks.rows)
                      : ioattn::theory::sdpa_backward_cost(problem.shape, drawn.set, planned.blocks);
-      const std::int64_t fma = is_forward
-                                   ? ioattn::theory::sdpa_forward_fma(problem.shape)
-                                   : ioattn::theory::sdpa_backward_fma(
-                                         problem.shape, drawn.set, planned.blocks.keys.one_pass);
+      const std::int64_t fma =
+          is_forward ? ioattn::theory::sdpa_forward_fma(problem.shape)
+                     : ioattn::theory::sdpa_backward_fma(problem.shape, drawn.set, planned.blocks);
       const Plan plan = is_forward ? create(IOATTN_FORWARD, p, &drawn.options)
                                    : create(IOATTN_BACKWARD, p, &drawn.options, &call.gradients);
       const Json json = Json::parse(text_of(ioattn_plan_describe, plan));
@@ -239,8 +238,7 @@ TEST(SdpaPlanDescription, TellsTheClosedFormulas) {
       };
       expect_cost(json, cost.total());
       EXPECT_EQ(json["words"], cost.total().words());
-      const bool in_f =
-          is_forward || !(drawn.set.query_pass(planned.blocks.keys.one_pass) && drawn.set.keys());
+      const bool in_f = is_forward || !(drawn.set.query_pass(planned.blocks) && drawn.set.keys());
       EXPECT_EQ(json["class"], in_f ? "F" : "P");
       const std::int64_t M = json["M"];
       const ioattn::theory::BoundSet bounds =

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "cli/support/layer_case.hpp"
 #include "cli/support/npy_bytes.hpp"
 #include "reference/oracle.hpp"
@@ -82,6 +85,42 @@ TEST_P(GradHalf, IsPlannedAndMeasured) {
   const RunResult measured =
       run_ioattn({"measure", "--problem", "layer:n150,d16," + dtype, "--simulate", "--json"});
   ASSERT_EQ(measured.exit_code, 0) << measured.err;
+}
+
+// As many as the same gradients in f32 have beyond the largest number.
+TEST(GradHalfFiles, TellsWhatOverflows) {
+  LayerCase layer;
+  make_layer_case({40, 30, 12, 7}, Ties::none, "f32", 11, &layer);
+  ioattn_reference::Matrix<double> large = layer.inputs.dO;
+  for (double& x : large.values) x *= 8192;
+  write_matrix(layer.directory / "dO.npy", large, "f32");
+  for (const char* outputs : {"O,dX", "O,dX,dY,dA1,dW_Q"}) {
+    SCOPED_TRACE(outputs);
+    Arguments arguments =
+        layer.grad() + Arguments{"--outputs", outputs, "--dtype", "f16", "--json"};
+    if (std::string(outputs).find("dW_Q") != std::string::npos) {
+      write_matrix(layer.directory / "W_K.npy", layer.inputs.X, "f32");
+      arguments = arguments + Arguments{"--W_K", layer.directory / "W_K.npy"};
+    }
+    const RunResult wide = run_ioattn(arguments + Arguments{"--f32-gradients"});
+    ASSERT_EQ(wide.exit_code, 0) << wide.err;
+    EXPECT_TRUE(wide.json()["io"][0]["overflows"].is_null());
+    nlohmann::json expected;
+    for (const char* name : {"dX", "dY", "dA1", "dW_Q"}) {
+      if (std::string(outputs).find(name) == std::string::npos) continue;
+      long count = 0;
+      for (const double x : parse_npy(layer.output(name)).values) count += std::fabs(x) >= 65520;
+      expected[name] = count;
+    }
+    EXPECT_GT(expected["dX"], 0);
+    const RunResult result = run_ioattn(arguments);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.json()["io"][0]["overflows"], expected);
+    EXPECT_EQ(result.json()["io"][1]["overflows"], (nlohmann::json{{"O", 0}}));
+    arguments.erase(std::find(arguments.begin(), arguments.end(), "--json"));
+    const RunResult text = run_ioattn(arguments);
+    EXPECT_NE(text.out.find("rounded to infinity: dX "), std::string::npos) << text.out;
+  }
 }
 
 TEST(GradHalfFiles, SaysWhatItCannot) {

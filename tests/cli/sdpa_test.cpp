@@ -130,6 +130,35 @@ TEST_F(SdpaCommand, SixteenBitsAreNearPyTorchs) {
   EXPECT_EQ(Json::parse(chained.out)["dtype"], "f16");
 }
 
+// Equal weights: a row of dV is half of the sum of the rows of dO.
+TEST_F(SdpaCommand, TellsWhatOverflows) {
+  const auto write = [&](const char* name, const std::vector<double>& values, std::size_t cols) {
+    write_file(directory_ / (std::string(name) + ".npy"),
+               npy_of<float>(values, {values.size() / cols, cols}));
+  };
+  write("Q", {0, 0, 0, 0}, 1);
+  write("K", {1, 1}, 1);
+  write("V", {1, 2, 3, 1, 2, 3}, 3);
+  write("dO", {6e4, 1, -6e4, 6e4, 1, -6e4, 6e4, 1, 6e4, 6e4, 1, 6e4}, 3);
+  const Arguments arguments = with_files(directory_.path());
+  const RunResult result = run_ioattn(arguments + Arguments{"--dtype", "f16", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json io = Json::parse(result.out)["io"];
+  EXPECT_EQ(io[0]["overflows"], (Json{{"O", 0}}));
+  EXPECT_EQ(io[1]["overflows"], (Json{{"dQ", 0}, {"dK", 0}, {"dV", 2}}));
+  const RunResult text = run_ioattn(arguments + Arguments{"--dtype", "f16"});
+  EXPECT_NE(text.out.find("rounded to infinity: O 0\n"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("rounded to infinity: dQ 0, dK 0, dV 2\n"), std::string::npos);
+
+  const RunResult wide =
+      run_ioattn(arguments + Arguments{"--dtype", "f16", "--f32-gradients", "--json"});
+  ASSERT_EQ(wide.exit_code, 0) << wide.err;
+  EXPECT_TRUE(Json::parse(wide.out)["io"][1]["overflows"].is_null());
+  const RunResult f32 = run_ioattn(arguments);
+  EXPECT_EQ(f32.exit_code, 0) << f32.err;
+  EXPECT_EQ(f32.out.find("infinity"), std::string::npos) << f32.out;
+}
+
 TEST_F(SdpaCommand, IntegersAreBf16IfAsked) {
   const std::string zeros(2 * 4, '\0');
   for (const char* name : {"Q", "K", "V"}) {

@@ -1,6 +1,7 @@
 // The kernel itself, by events that need no PMU.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +27,13 @@ void touch_pages() {
   munmap(memory, bytes);
 }
 
+// Page faults of this thread so far: memory that a sanitizer keeps beside ours is touched, too.
+std::uint64_t page_faults() {
+  rusage usage = {};
+  EXPECT_EQ(getrusage(RUSAGE_THREAD, &usage), 0);
+  return static_cast<std::uint64_t>(usage.ru_minflt + usage.ru_majflt);
+}
+
 Event named(const char* name) {
   Event event;
   EXPECT_TRUE(resolve_event(name, &event).is_ok());
@@ -43,14 +51,16 @@ std::string refusal(const CounterValue& value) { return value.error == 0 ? "" : 
 TEST(SoftwareEvents, OfThisThread) {
   ThreadCounters counters(&linux_perf(), software(), read_surroundings(false));
   counters.start();
+  const std::uint64_t before = page_faults();
   touch_pages();
+  const std::uint64_t touched = page_faults() - before;
   counters.stop();
   touch_pages();  // not counted
   const std::vector<CounterValue> values = counters.read();
   if (!refusal(values[0]).empty()) GTEST_SKIP() << refusal(values[0]);
   ASSERT_EQ(values[0].validity, Validity::exact) << values[0].reason;
   EXPECT_GE(*values[0].count, pages);
-  EXPECT_LT(*values[0].count, pages + 100);
+  EXPECT_LT(*values[0].count, touched + 100);
   ASSERT_EQ(values[1].validity, Validity::exact) << values[1].reason;
   EXPECT_GT(*values[1].count, 0u);
   EXPECT_EQ(values[0].running_ns, values[0].enabled_ns);

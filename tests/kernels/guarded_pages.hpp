@@ -26,6 +26,7 @@ class GuardedPages {
     base_ = mmap(nullptr, whole_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base_ == MAP_FAILED) throw std::runtime_error("mmap");
     begin_ = static_cast<char*>(base_) + page;
+    if (bytes_ == 0) return;  // which the mprotect of an emulator may refuse
     if (mprotect(begin_, bytes_, PROT_READ | PROT_WRITE) != 0) throw std::runtime_error("mprotect");
   }
   ~GuardedPages() { munmap(base_, whole_); }

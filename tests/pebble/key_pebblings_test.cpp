@@ -79,7 +79,7 @@ TEST(KeyPebblings, ColStream) {
 TEST(KeyPebblings, SdpaWithEitherSchedule) {
   RandomProblem random(62);
   const auto& table = odd_tile<float>();
-  int tiles = 0, one_pass = 0;
+  int tiles = 0, one_pass = 0, queries_alone = 0;
   for (int trial = 0; trial < 150 && !HasFatalFailure(); ++trial) {
     const LayerShape sizes = random.shape(5, 4);
     SdpaShape shape;
@@ -106,11 +106,13 @@ TEST(KeyPebblings, SdpaWithEitherSchedule) {
     Pebbler pebbler(backward);
     ASSERT_TRUE(problem.backward(set, blocks, {&table, 1, &pebbler}).is_ok());
     expect_pebbling(backward, pebbler, theory::sdpa_backward_cost(shape, set, blocks).total());
-    tiles += set.keys() && blocks.by_keys == Schedule::tile_fused;
-    one_pass += set.may_be_one_pass() && blocks.keys.one_pass;
+    tiles += set.key_pass(blocks) && blocks.by_keys == Schedule::tile_fused;
+    one_pass += set.in_one_pass(blocks);
+    queries_alone += set.in_one_pass(blocks) && !set.keys();
   }
   EXPECT_GT(tiles, 30);
   EXPECT_GT(one_pass, 15);
+  EXPECT_GT(queries_alone, 2);
 }
 
 }  // namespace

@@ -143,6 +143,33 @@ TEST(Objective, NoWholeTilesOfSdpaMoveFewerWords) {
   }
 }
 
+// dQ alone too, and what a bias leaves to a pass over the keys.
+TEST(Objective, TilesTakeAnySetWhereRowsAreLong) {
+  for (const TileShape& tile : tiles) {
+    for (const Objective objective : {Objective::words, Objective::time}) {
+      const auto plan = [&](index_t d, const SdpaSet& set) {
+        SdpaRequest request = sdpa_request({1024, 1024, d, d}, 98304, tile, objective);
+        request.shape.bias_batch = request.shape.bias_heads = set.dBias ? 1 : 0;
+        SdpaPlan made;
+        EXPECT_TRUE(make_sdpa_plan(request, set, &made).is_ok());
+        return made;
+      };
+      const SdpaSet dq = {true, false, false, false}, keys = {false, true, true, false};
+      for (const SdpaSet& set : {dq, keys, SdpaSet{true, false, true, false}}) {
+        const SdpaPlan made = plan(2048, set);
+        EXPECT_EQ(made.blocks.by_keys, Schedule::tile_fused) << to_text(made);
+        EXPECT_EQ(made.blocks.keys.one_pass, set.dQ) << to_text(made);
+        EXPECT_EQ(made.blocks.rows.r, 0) << to_text(made);
+      }
+      const SdpaPlan of_bias = plan(2048, {true, true, true, false, true});
+      EXPECT_EQ(of_bias.blocks.by_keys, Schedule::tile_fused) << to_text(of_bias);
+      EXPECT_FALSE(of_bias.blocks.keys.one_pass) << to_text(of_bias);
+      EXPECT_GT(of_bias.blocks.rows.r, 0) << to_text(of_bias);
+      EXPECT_GT(plan(64, dq).blocks.rows.r, 0);
+    }
+  }
+}
+
 PlanRequest layer_request(Pass pass, const LayerShape& shape, index_t M, Objective objective) {
   PlanRequest request;
   request.pass = pass;

@@ -41,7 +41,7 @@ TEST(SdpaPlanText, IsReadBack) {
     ASSERT_EQ(backward, plans.backward) << to_text(plans.backward);
     // Nothing of delta is lost where no pass over the queries is printed.
     ASSERT_EQ(backward.blocks.rows.o > 0 && backward.blocks.rows.w > 0, plans.set.delta());
-    ASSERT_EQ(backward.blocks.rows.r > 0, plans.set.query_pass(backward.blocks.keys.one_pass));
+    ASSERT_EQ(backward.blocks.rows.r > 0, plans.set.query_pass(backward.blocks));
     one_pass += backward.blocks.keys.one_pass;
     outer += backward.level == "L3";
     by_tiles += backward.blocks.by_keys == Schedule::tile_fused;
@@ -106,7 +106,8 @@ TEST(SdpaPlanText, ListsWhatRuns) {
   plan.blocks.keys.w = 64;
   EXPECT_EQ(text({true, true, true, false}), tiles_in_one_pass + " ; " + delta);
   EXPECT_EQ(text({false, false, true, false}), tiles);
-  EXPECT_EQ(text({true, false, false, false}), rows + " ; " + delta);
+  EXPECT_EQ(text({true, false, false, false}), tiles_in_one_pass + " ; " + delta);
+  EXPECT_EQ(text({true, false, false, false, true}), rows + " ; " + delta);
   plan.blocks = blocks_taken(plan.blocks);
   EXPECT_EQ(to_text(plan), rows);
   plan.blocks = blocks_taken(forward_tiles());
@@ -136,6 +137,9 @@ TEST(SdpaPlanText, RefusesWhatIsOfAnotherSet) {
   expect_refused(rows + " ; " + keys_in_one_pass + " ; " + delta, &all);
   expect_refused(keys_in_one_pass, &dv);
   expect_refused(tiles_in_one_pass, &dv);
+  expect_refused(tiles_in_one_pass, &dq);  // without delta
+  expect_refused(tiles + " ; " + delta, &dq);
+  expect_refused(keys_in_one_pass + " ; " + delta, &dq);
   expect_refused(keys + " ; " + delta, &dv);
   expect_refused(rows + " ; " + delta, nullptr);
   expect_refused(keys, nullptr);

@@ -125,6 +125,7 @@ struct HalfCase {
     const ioattn::kernels::KernelTable<float>* kernels;
     int threads = 1;
     ioattn::Observer* observer = nullptr;
+    ioattn::OverflowCounts* overflows = nullptr;
   };
   ioattn::Status forward(const ioattn::Blocks& blocks, const Run& run, bool wants_o = true,
                          bool wants_lse = true) {
@@ -172,6 +173,7 @@ struct HalfCase {
     task->kernels = run.kernels;
     task->threads = run.threads;
     task->observer = run.observer;
+    task->overflows = run.overflows;
   }
 };
 

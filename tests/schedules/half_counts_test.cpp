@@ -71,7 +71,7 @@ TEST(HalfCounts, AreTheSumsOverThePhases) {
       }
       rounded_on_the_way +=
           std::string(cost.phases[std::size_t(cost.phase_count - 1)].name) == "round";
-      const bool by_tiles = set.keys() && blocks.by_keys == Schedule::tile_fused;
+      const bool by_tiles = set.key_pass(blocks) && blocks.by_keys == Schedule::tile_fused;
       tiles += by_tiles;
       tiles_of_pairs += by_tiles && pairs;
       of_bias += set.dBias;

@@ -102,7 +102,7 @@ TYPED_TEST(Half, GradientsAreThoseOfFloatsRoundedOnce) {
 
     // Sums that stay begin with what was there; others are added to it, all in f32.
     const bool by_tiles = trial.blocks.by_keys == Schedule::tile_fused;
-    const bool on_the_way = !set.query_pass(trial.blocks.keys.one_pass);
+    const bool on_the_way = !set.query_pass(trial.blocks);
     const auto expected = [&](bool added_late, const GapTensor<float>& all,
                               const GapTensor<float>& sums, const GapTensor<S>& before) {
       return set.accumulate && added_late ? added(before, sums) : rounded<S>(all);

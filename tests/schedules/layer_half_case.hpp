@@ -63,6 +63,7 @@ struct LayerHalfCase {
     const ioattn::kernels::KernelTable<float>* kernels;
     int threads = 1;
     ioattn::Observer* observer = nullptr;
+    ioattn::OverflowCounts* overflows = nullptr;
   };
   ioattn::Status forward(const ioattn::Blocks& blocks, const Run& run) {
     o.poison();
@@ -139,6 +140,7 @@ struct LayerHalfCase {
     task->kernels = run.kernels;
     task->threads = run.threads;
     task->observer = run.observer;
+    task->overflows = run.overflows;
   }
 };
 

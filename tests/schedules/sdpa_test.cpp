@@ -94,7 +94,7 @@ SdpaBlocks blocks_of_tiles(const SdpaShape& shape, const SdpaSet& set, bool one_
   head.mask = {};
   SdpaBlocks blocks = any;
   blocks.by_keys = Schedule::tile_fused;
-  blocks.keys = plan::choose_tile_fused(head, set.key_pass(one_pass), M, tile);
+  blocks.keys = plan::choose_tile_fused(head, set.key_kind(one_pass), M, tile);
   return blocks;
 }
 
@@ -135,13 +135,13 @@ TEST(Sdpa, ForwardCountsOfTilesAreTheFormula) {
 TEST(Sdpa, CountsOfPairsOfTilesAreTheFormula) {
   RandomProblem random(73);
   const auto& table = odd_tile<float>();
-  int accumulated = 0, masked = 0, several = 0, least = 0;
+  int accumulated = 0, masked = 0, several = 0, least = 0, alone = 0;
   for (int trial = 0; trial < 2000 && !HasFailure(); ++trial) {
     const SdpaShape shape = random_shape(&random, 30, 12);
     SdpaSet set = random_set(&random);
-    set.dV = set.dV || !set.dK;
     const bool one_pass = set.dQ && random.uniform(0, 2) > 0;
-    const index_t least_M = plan::least_tile_fused(shape.head(), set.key_pass(one_pass));
+    if (!one_pass) set.dV = set.dV || !set.dK;  // dQ alone is made in one pass
+    const index_t least_M = plan::least_tile_fused(shape.head(), set.key_kind(one_pass));
     const index_t M = trial % 5 == 0 ? least_M : random.logarithmic(least_M, 300 * least_M);
     const SdpaBlocks blocks =
         blocks_of_tiles(shape, set, one_pass, M, table.tile, any_blocks(&random));
@@ -164,7 +164,9 @@ TEST(Sdpa, CountsOfPairsOfTilesAreTheFormula) {
     masked += shape.mask.hides();
     several += shape.n > blocks.keys.rho && shape.m > blocks.keys.c;
     least += M == least_M;
+    alone += one_pass && !set.keys();
   }
+  EXPECT_GT(alone, 100);
   EXPECT_GT(accumulated, 500);
   EXPECT_GT(masked, 500);
   EXPECT_GT(several, 500);

@@ -151,13 +151,13 @@ TEST(CoreBoundsSweep, Sdpa) {
       set.dBias = shape.has_bias() && random.coin();
     }
     set.accumulate = random.below(5) == 0;
-    blocks.keys.one_pass = set.may_be_one_pass() && random.coin();
+    blocks.keys.one_pass = set.may_be_one_pass(blocks.by_keys) && random.coin();
     const IoCost of_set = sdpa_backward_cost(shape, set, blocks).total();
     const std::string outputs = std::string(set.dQ ? "dQ " : "") + (set.dK ? "dK " : "") +
                                 (set.dV ? "dV " : "") + (set.dBias ? "dBias " : "") +
                                 (blocks.keys.one_pass ? "one pass " : "");
     backward.check(outputs + what, sdpa_backward_bounds(shape, set, of_set.footprint),
-                   class_of(set, blocks.keys.one_pass), of_set);
+                   class_of(set, blocks), of_set);
   }
   EXPECT_GE(forward.compared(), 100000);
   forward.expect_close({{"compulsory", 0.999}, {"a2", 0.3}, {"b2", 0.85}, {"c", 0.3}});

@@ -33,7 +33,17 @@ struct XsimdVector {
   friend XsimdVector operator-(XsimdVector a, XsimdVector b) { return {a.value - b.value}; }
   friend XsimdVector operator*(XsimdVector a, XsimdVector b) { return {a.value * b.value}; }
   static XsimdVector fma(XsimdVector a, XsimdVector b, XsimdVector c) {
+#if defined(__AVX512F__) && defined(__clang__)
+    // xsimd 8.1 leaves these to contraction, and clang contracts no product that it moved to
+    // another basic block: a tile of one row then had other bits.
+    if constexpr (sizeof(T) == 4) {
+      return {batch(_mm512_fmadd_ps(a.value, b.value, c.value))};
+    } else {
+      return {batch(_mm512_fmadd_pd(a.value, b.value, c.value))};
+    }
+#else
     return {xsimd::fma(a.value, b.value, c.value)};
+#endif
   }
   static XsimdVector max(XsimdVector a, XsimdVector b) { return {xsimd::max(a.value, b.value)}; }
   static XsimdVector min(XsimdVector a, XsimdVector b) { return {xsimd::min(a.value, b.value)}; }
