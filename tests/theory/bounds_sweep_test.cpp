@@ -92,7 +92,7 @@ Blocks row_blocks(Pass pass, const LayerShape& shape, Form form, index_t M) {
 
 class Uppers {
  public:
-  Uppers(Pass pass, const LayerShape& shape, index_t M) : pass_(pass), shape_(shape), M_(M) {
+  Uppers(Pass pass, const LayerShape& shape, index_t M) {
     using namespace word_level;
     if (pass == Pass::backward) {
       add("naive", AlgorithmClass::F, naive_backward(shape, M));
@@ -117,7 +117,7 @@ class Uppers {
       add("stationary h", AlgorithmClass::F, stationary_forward(shape, M, Form::h));
       add("score_stored g", AlgorithmClass::F, score_stored_forward(shape, M));
       add("score_stored h", AlgorithmClass::F, score_stored_forward(shape, M, Form::h));
-      add_paper_large_forward();
+      add("paper_large", AlgorithmClass::F, paper_large_forward(shape, M));
     }
     for (const Form form : {Form::g, Form::h}) {
       const Blocks blocks = row_blocks(pass, shape, form, M);
@@ -137,19 +137,6 @@ class Uppers {
     if (cost) add(name, algorithms, cost->total());
   }
 
-  // Square blocks: the FlashAttention-2 order has no cap.
-  void add_paper_large_forward() {
-    Blocks blocks;
-    for (index_t b = 1; b <= std::max(shape_.n, shape_.m); b *= 2) {
-      blocks.r = blocks.c = b;
-      const IoCost cost = io_cost(pass_, Schedule::paper_large, shape_, blocks).total();
-      if (cost.footprint <= M_) add("paper_large", AlgorithmClass::F, cost.words());
-    }
-  }
-
-  Pass pass_;
-  LayerShape shape_;
-  index_t M_;
   std::vector<Upper> list_;
 };
 
