@@ -22,23 +22,30 @@ double multiply_adds(const CoreProblem& core) {
 // p with each other and operands with the scores: then it is 2/sqrt(3), otherwise 1.
 double norm_of(const CoreProblem& core) { return core.dQ && core.dK ? 2 / std::sqrt(3.0) : 1; }
 
+// V has no part where p has none.
+bool shares_keys(const CoreProblem& core) { return core.tied && core.needs_p(); }
+
 double c_of(const CoreProblem& core, double M) {
   // E and f, q and p are one name each; not where K and V are one matrix.
   double names = core.needs_p() ? 2 : 1;
-  if (core.tied) names = 1 + (core.dV ? 1 : 0) + (core.needs_p() ? 2 : 0);
+  if (shares_keys(core)) names = core.dV ? 4 : 3;
   return colour_bound(multiply_adds(core), norm_of(core), names * core.pairs, M) + core.written;
 }
 
 double g3_of(const CoreProblem& core, double M) {
-  if (core.tied) return 0;
+  const bool tied = shares_keys(core);
   Recomputed work;
   work.scores = core.pairs * core.d;
   work.others = multiply_adds(core) - work.scores;
   work.width = core.needs_p() ? std::min(core.d, core.e) : core.d;
   if (!core.needs_p()) return recomputation_bound(work, weigh_forward, M);
-  if (!(core.dQ && core.dK) && !core.dV) return recomputation_bound(work, weigh_backward, M);
+  if (!(core.dQ && core.dK) && !core.dV) {
+    return recomputation_bound(work, tied ? weigh_backward_tied : weigh_backward, M);
+  }
+  // A word of E may be a name of f too, and one of p a name of q where E has a name as well.
+  const double names = !tied ? 1 : core.dV ? 2 : 1.5;
   const double norm = norm_of(core);
-  return recomputation_bound(work, Weighing{1, norm * norm, 1}, M);
+  return recomputation_bound(work, Weighing{1, names * norm * norm, 1}, M);
 }
 
 }  // namespace

@@ -252,14 +252,6 @@ TEST(CoreBounds, SmallCachesOfSetsOfGradients) {
   shape.tie = Tie::kv;
   EXPECT_EQ(at({.dW_Q = true, .dk = 8}), expected(0, weigh_backward));
   EXPECT_EQ(at({.dA3 = true}), expected(double(n * d), weigh_forward_tied));
-  // Nothing is claimed for a core whose keys and values are one memory.
-  CoreProblem core;
-  core.pairs = pairs, core.rows = core.columns = double(n);
-  core.d = core.e = double(d);
-  core.dQ = true;
-  EXPECT_GT(core_bounds(core, M).g3, 0);
-  core.tied = true;
-  EXPECT_EQ(core_bounds(core, M).g3, 0);
 }
 
 TEST(CoreBounds, ClassesOfSets) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "theory/bounds.hpp"
+#include "theory/core_bounds.hpp"
 #include "theory/random_schedule.hpp"
 #include "theory/sdpa_bounds.hpp"
 
@@ -113,14 +114,45 @@ void check_sdpa(std::uint64_t seed, int runs) {
   }
 }
 
+// Passes over the keys where these are the values too.
+void check_tied_cores(std::uint64_t seed, int runs) {
+  RandomSchedule random(seed);
+  Closest closest;
+  for (int run = 0; run < runs && !testing::Test::HasFailure(); ++run) {
+    LayerShape shape = small_shape(&random);
+    if (theory::pairs_of(shape) < 1) continue;
+    shape.dv = shape.d;
+    shape.tie = Tie::kv;
+    const index_t M = small_memory(&random, shape);
+    const index_t which = random.between(1, 7);
+    const SdpaSet set = {(which & 1) != 0, (which & 2) != 0, (which & 4) != 0};
+    const LayerShape part = theory::visible_part(shape);
+    theory::CoreProblem core;
+    core.pairs = theory::pairs_of(shape);
+    core.rows = double(part.n), core.columns = double(part.m);
+    core.d = core.e = double(shape.d);
+    core.tied = true;
+    core.dQ = set.dQ, core.dK = set.dK, core.dV = set.dV;
+    core.one_sum = set.dK && set.dV && random.below(2) == 0;
+    closest.check(
+        theory::core_bounds(core, M), random.sdpa_backward(shape, set, M, core.one_sum),
+        "set " + std::to_string(which) + (core.one_sum ? " summed " : " ") + text_of(shape, M));
+  }
+  EXPECT_GT(closest.nontrivial, runs / 20);
+  EXPECT_GT(closest.share["b2"], 0.4);
+  EXPECT_GT(closest.share["G3"], 0.25);
+}
+
 TEST(RandomSchedules, SomeOfTheLayerProblem) { check_layer(1, 300); }
 TEST(RandomSchedules, SomeOfTheLayerProblemThatStream) { check_streams(5, 5); }
 TEST(RandomSchedules, SomeOfSdpa) { check_sdpa(2, 400); }
+TEST(RandomSchedules, SomeOfTiedCores) { check_tied_cores(9, 400); }
 TEST(RandomSchedules, ManyOfTheLayerProblem1) { check_layer(3, 1250); }
 TEST(RandomSchedules, ManyOfTheLayerProblem2) { check_layer(6, 1250); }
 TEST(RandomSchedules, ManyOfTheLayerProblemThatStream) { check_streams(7, 15); }
 TEST(RandomSchedules, ManyOfSdpa1) { check_sdpa(4, 1750); }
 TEST(RandomSchedules, ManyOfSdpa2) { check_sdpa(8, 1750); }
+TEST(RandomSchedules, ManyOfTiedCores) { check_tied_cores(10, 3000); }
 
 }  // namespace
 }  // namespace ioattn_test
