@@ -89,6 +89,7 @@ BoundSet gradients_bounds(const LayerShape& shape, const GradientSet& set, index
   if (set.dX) {
     bounds.b2 = bound_b2(Pass::backward, shape, M, batch);
     bounds.c = bound_c(Pass::backward, shape, M, batch);
+    bounds.b3 = bound_b3(Pass::backward, shape, M, batch);
   }
   return bounds;
 }

@@ -25,13 +25,15 @@ struct Closest {
                                                     {"a2", bounds.a2},
                                                     {"G3", bounds.g3},
                                                     {"b2", bounds.b2},
-                                                    {"c", bounds.c}};
+                                                    {"c", bounds.c},
+                                                    {"b3", bounds.b3}};
     const double words = double(moved.words());
     for (const auto& [name, bound] : named) {
       EXPECT_LE(bound, words) << name << " " << what;
       share[name] = std::max(share[name], bound / words);
     }
-    if (std::max({bounds.a2, bounds.g3, bounds.b2, bounds.c}) > bounds.compulsory) ++nontrivial;
+    if (std::max({bounds.a2, bounds.g3, bounds.b2, bounds.c, bounds.b3}) > bounds.compulsory)
+      ++nontrivial;
   }
 };
 
@@ -71,6 +73,7 @@ void check_layer(std::uint64_t seed, int runs) {
     }
     EXPECT_GT(closest.nontrivial, runs / 20) << name_of(tie);
     EXPECT_GT(closest.share["b2"], tie == Tie::none ? 0.45 : 0.3) << name_of(tie);
+    EXPECT_GT(closest.share["b3"], 0.3) << name_of(tie);
   }
 }
 
@@ -88,6 +91,9 @@ void check_streams(std::uint64_t seed, int runs) {
                     text_of(shape, M));
     }
     EXPECT_GT(closest.share["b2"], 0.7) << name_of(tie);
+    if (tie == Tie::none) {  // elsewhere M is too large for it
+      EXPECT_GT(closest.share["b3"], 0.7);
+    }
   }
 }
 
@@ -111,6 +117,7 @@ void check_sdpa(std::uint64_t seed, int runs) {
   for (Closest* closest : {&forward, &backward}) {
     EXPECT_GT(closest->nontrivial, runs / 20);
     EXPECT_GT(closest->share["b2"], 0.55);
+    EXPECT_GT(closest->share["b3"], 0.55);
   }
 }
 
@@ -141,6 +148,7 @@ void check_tied_cores(std::uint64_t seed, int runs) {
   EXPECT_GT(closest.nontrivial, runs / 20);
   EXPECT_GT(closest.share["b2"], 0.4);
   EXPECT_GT(closest.share["G3"], 0.25);
+  EXPECT_GT(closest.share["b3"], 0.4);
 }
 
 TEST(RandomSchedules, SomeOfTheLayerProblem) { check_layer(1, 300); }

@@ -77,11 +77,16 @@ TEST(SparseBounds, DividingPoint) {
   const double z = 4732, ax = 4700;
   EXPECT_NEAR((z * z + z * 320) / at,
               (z * std::sqrt(30000.0) + std::sqrt(z * 320 * ax)) / std::sqrt(at), 1e-6);
+  const SparseProducts products = {90000, 4700};
   double before = paper_sparse_formula(counts, 1);
+  double sound_before = sparse_products_bound(counts, products, 1);
   for (index_t M = 2; M < 5000; M += M / 7 + 1) {
     const double formula = paper_sparse_formula(counts, M);
     EXPECT_LT(formula, before);
     before = formula;
+    const double sound = sparse_products_bound(counts, products, M);
+    EXPECT_LE(sound, sound_before);
+    sound_before = sound;
   }
   EXPECT_EQ(paper_sparse_dividing_point({}), 0);
 }
