@@ -219,7 +219,7 @@ TEST(PairNames, GapsOfClassF) {
   const Gap known[] = {
       {Pass::backward, Tie::none, 0.01, 1.40}, {Pass::backward, Tie::none, 1, 1.38},
       {Pass::backward, Tie::none, 2, 1.34},    {Pass::backward, Tie::none, 3, 1.21},
-      {Pass::backward, Tie::none, 6, 1.035},    {Pass::backward, Tie::none, 9, 1.001},
+      {Pass::backward, Tie::none, 6, 1.035},   {Pass::backward, Tie::none, 9, 1.001},
       {Pass::backward, Tie::kv, 0.01, 1.41},   {Pass::backward, Tie::kv, 1, 1.14},
       {Pass::backward, Tie::kv, 3, 1.02},      {Pass::forward, Tie::none, 0.01, 1.35},
       {Pass::forward, Tie::none, 0.9, 1.335},  {Pass::forward, Tie::none, 2, 1.10},
