@@ -103,6 +103,10 @@ BoundSet core_bounds(const CoreProblem& core, index_t M) {
   BoundSet bounds;
   bounds.compulsory = core.compulsory;
   bounds.a2 = segment_bound(core.pairs, block_constant(d + e, d + values), words);
+  if (core.needs_p()) {
+    const Zones zones = core.tied ? Zones::keys_shared : Zones::apart;
+    bounds.a3 = half_touched_bound(core.pairs, std::min(d, e), zones, words);
+  }
   const double sums = core.one_sum ? d : (core.dK ? d : 0) + (core.dV ? e : 0);
   const double whole = block_constant(d + e + (core.dQ ? d : 0), d + values + sums);
   bounds.b2 = segment_bound(core.pairs, whole, words);
@@ -119,7 +123,7 @@ BoundSet core_bounds(const CoreProblem& core, index_t M) {
     bounds.c = std::max(bounds.c, c_of(part, words));
   }
   for (double BoundSet::*bound :
-       {&BoundSet::a2, &BoundSet::g3, &BoundSet::b2, &BoundSet::c, &BoundSet::b3}) {
+       {&BoundSet::a2, &BoundSet::g3, &BoundSet::b2, &BoundSet::c, &BoundSet::b3, &BoundSet::a3}) {
     bounds.*bound = bounds.*bound > 0 ? bounds.*bound + core.apart : 0;
   }
   return bounds;

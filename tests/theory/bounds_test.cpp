@@ -296,8 +296,8 @@ TEST(Bounds, LowerBoundIsTheLargestOfItsClassAndSaysWhich) {
       for (const index_t e : {16, 64, 96}) {
         for (index_t M = 8; M < 10000000; M = M * 3 / 2) {
           const LayerShape shape = {2000, tie == Tie::all ? 2000 : 3000, 64, e, tie};
-          const double p = std::max(
-              {compulsory_bound(pass, shape), bound_a2(pass, shape, M), bound_g3(pass, shape, M)});
+          const double p = std::max({compulsory_bound(pass, shape), bound_a2(pass, shape, M),
+                                     bound_a3(pass, shape, M), bound_g3(pass, shape, M)});
           const double f = std::max(
               {p, bound_b2(pass, shape, M), bound_c(pass, shape, M), bound_b3(pass, shape, M)});
           const Bound in_p = lower_bound(pass, AlgorithmClass::P, shape, M);
@@ -311,18 +311,19 @@ TEST(Bounds, LowerBoundIsTheLargestOfItsClassAndSaysWhich) {
                                  : name == "G3"       ? bound_g3(pass, shape, M)
                                  : name == "b2"       ? bound_b2(pass, shape, M)
                                  : name == "c"        ? bound_c(pass, shape, M)
+                                 : name == "a3"       ? bound_a3(pass, shape, M)
                                                       : bound_b3(pass, shape, M);
             EXPECT_EQ(bound.words, words) << name;
             EXPECT_NE(std::string(bound.assumption), "");
             seen.push_back(name);
           }
           const std::string of_p = in_p.name;
-          EXPECT_TRUE(of_p == "compulsory" || of_p == "a2" || of_p == "G3") << of_p;
+          EXPECT_TRUE(of_p == "compulsory" || of_p == "a2" || of_p == "a3" || of_p == "G3") << of_p;
         }
       }
     }
   }
-  for (const char* name : {"compulsory", "a2", "G3", "b2", "c", "b3"}) {
+  for (const char* name : {"compulsory", "a2", "G3", "b2", "c", "b3", "a3"}) {
     EXPECT_NE(std::find(seen.begin(), seen.end(), name), seen.end()) << name;
   }
 }

@@ -37,6 +37,7 @@ class Comparison {
     compare("compulsory", bounds.compulsory);
     compare("a2", bounds.a2);
     compare("G3", bounds.g3);
+    compare("a3", bounds.a3);
     if (algorithms == AlgorithmClass::P) return;
     compare("b2", bounds.b2);
     compare("c", bounds.c);
@@ -245,8 +246,9 @@ TEST(CoreBoundsSweep, NoneRisesWithM) {
     for (index_t M = 2; M < 4 * head.m * head.d; M += M / 3 + 1) {
       const auto now = at(M);
       for (std::size_t i = 0; i < now.size(); ++i) {
-        for (double BoundSet::*bound : {&BoundSet::compulsory, &BoundSet::a2, &BoundSet::g3,
-                                        &BoundSet::b2, &BoundSet::c, &BoundSet::b3}) {
+        for (double BoundSet::*bound :
+             {&BoundSet::compulsory, &BoundSet::a2, &BoundSet::g3, &BoundSet::b2, &BoundSet::c,
+              &BoundSet::b3, &BoundSet::a3}) {
           EXPECT_LE(now[i].*bound, before[i].*bound * (1 + 1e-12))
               << i << " set " << which << text_of(head) << " M=" << M;
         }

@@ -160,7 +160,7 @@ TEST(CoreBounds, WhatAddsUp) {
     EXPECT_GE(six.a2, 6 * single.a2) << of.name;
     EXPECT_GE(six.c, 6 * single.c) << of.name;
     for (double BoundSet::*bound : {&BoundSet::compulsory, &BoundSet::a2, &BoundSet::g3,
-                                    &BoundSet::b2, &BoundSet::c, &BoundSet::b3}) {
+                                    &BoundSet::b2, &BoundSet::c, &BoundSet::b3, &BoundSet::a3}) {
       EXPECT_EQ(shared.*bound, longer.*bound) << of.name;
     }
     EXPECT_LT(shared.compulsory, six.compulsory) << of.name;
@@ -176,7 +176,7 @@ TEST(CoreBounds, MasksCountTheirPairs) {
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     const BoundSet all = layer_bounds(pass, full, 900), same = layer_bounds(pass, open, 900);
     for (double BoundSet::*bound : {&BoundSet::compulsory, &BoundSet::a2, &BoundSet::g3,
-                                    &BoundSet::b2, &BoundSet::c, &BoundSet::b3}) {
+                                    &BoundSet::b2, &BoundSet::c, &BoundSet::b3, &BoundSet::a3}) {
       EXPECT_EQ(all.*bound, same.*bound);
     }
     const LayerShape dense = {100, 100, 16, 16, Tie::none};
@@ -196,8 +196,9 @@ TEST(CoreBounds, MasksCountTheirPairs) {
         const BoundSet dense = layer_bounds(pass, all, M);
         const PairCounts every = {100.0 * double(all.m), 100, double(all.m)};
         const BoundSet masked = masked_bounds(pass, every, 16, 24, tie, M);
-        for (double BoundSet::*bound : {&BoundSet::compulsory, &BoundSet::a2, &BoundSet::g3,
-                                        &BoundSet::b2, &BoundSet::c, &BoundSet::b3}) {
+        for (double BoundSet::*bound :
+             {&BoundSet::compulsory, &BoundSet::a2, &BoundSet::g3, &BoundSet::b2, &BoundSet::c,
+              &BoundSet::b3, &BoundSet::a3}) {
           EXPECT_EQ(masked.*bound, dense.*bound) << name_of(tie) << M;
         }
       }
@@ -221,7 +222,7 @@ TEST(CoreBounds, SetsOfGradientsByWhatTheyNeed) {
   const auto at = [&](const GradientSet& set) { return gradients_bounds(shape, set, M); };
   const BoundSet dx = at({.dX = true}), layer = layer_bounds(Pass::backward, shape, M);
   for (double BoundSet::*bound : {&BoundSet::compulsory, &BoundSet::a2, &BoundSet::g3,
-                                  &BoundSet::b2, &BoundSet::c, &BoundSet::b3}) {
+                                  &BoundSet::b2, &BoundSet::c, &BoundSet::b3, &BoundSet::a3}) {
     EXPECT_EQ(dx.*bound, layer.*bound);
   }
   const double n = 3000, m = 2000, d = 40;

@@ -26,7 +26,8 @@ struct Closest {
                                                     {"G3", bounds.g3},
                                                     {"b2", bounds.b2},
                                                     {"c", bounds.c},
-                                                    {"b3", bounds.b3}};
+                                                    {"b3", bounds.b3},
+                                                    {"a3", bounds.a3}};
     const double words = double(moved.words());
     for (const auto& [name, bound] : named) {
       EXPECT_LE(bound, words) << name << " " << what;
