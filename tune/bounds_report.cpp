@@ -23,9 +23,11 @@ struct NamedBound {
 };
 constexpr NamedBound named_bounds[] = {{"compulsory", &BoundSet::compulsory, AlgorithmClass::P},
                                        {"a2", &BoundSet::a2, AlgorithmClass::P},
+                                       {"a3", &BoundSet::a3, AlgorithmClass::P},
                                        {"G3", &BoundSet::g3, AlgorithmClass::P},
                                        {"b2", &BoundSet::b2, AlgorithmClass::F},
-                                       {"c", &BoundSet::c, AlgorithmClass::F}};
+                                       {"c", &BoundSet::c, AlgorithmClass::F},
+                                       {"b3", &BoundSet::b3, AlgorithmClass::F}};
 constexpr AlgorithmClass classes[] = {AlgorithmClass::P, AlgorithmClass::F};
 
 // What holds for any algorithm holds for class F too.
@@ -99,7 +101,7 @@ Json class_json(AlgorithmClass algorithms, const BoundSet& bounds) {
 }
 
 std::string classes_text(const BoundSet& bounds) {
-  Table table({"class", "compulsory", "a2", "G3", "b2", "c", "best", "by"});
+  Table table({"class", "compulsory", "a2", "a3", "G3", "b2", "c", "b3", "best", "by"});
   std::string notes;
   for (const AlgorithmClass algorithms : classes) {
     const theory::Bound best = bounds.best(algorithms);

@@ -120,7 +120,7 @@ std::vector<Schedule> columns(Pass pass) {
   std::vector<Schedule> list;
   for (int i = 0; i < schedule_count; ++i) {
     const Schedule schedule = static_cast<Schedule>(i);
-    // naive fits nowhere here; the forward paper_large has no word-level form.
+    // naive fits nowhere here.
     const bool priced =
         theory::word_level::least_cost(pass, schedule, {64, 64, 8, 8, Tie::none}, 1 << 14)
             .has_value();
@@ -180,9 +180,11 @@ void print_markdown(index_t n) {
       "lower bound of the winner's class. \"Bound F\" holds for algorithms with one accumulator "
       "per\n"
       "entry and no multiply-add done twice, \"bound P\" for all of the red-blue pebble game;\n"
-      "`weight_resident` and `paper_large` are compared with the latter only. The last table of a "
-      "pass is of\nevery two schedules: where their leading terms cross, in closed form, and where "
-      "exact costs do, within a\nquarter of that (-: nowhere there).\n");
+      "backward `weight_resident` and `paper_large` are compared with the latter only. The last "
+      "table of a pass is\nof every two schedules: where their leading terms cross, in closed "
+      "form, "
+      "and where exact costs do. There\nalso is `tile_fused` for dX, which is priced but not "
+      "built; `naive` and `resident` need M > md, whatever M / d².\n");
   for (const Pass pass : {Pass::backward, Pass::forward}) {
     print_ratios(pass);
     print_cells(pass, n);

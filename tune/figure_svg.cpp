@@ -39,12 +39,13 @@ void replace_element(const std::string& name, const std::string& content, std::s
 std::string gnuplot_script(const Figure& figure) {
   std::string text =
       "# Draws io.svg: gnuplot io.gp\n"
-      "set terminal svg size 1000,680 dynamic font 'sans-serif,13' background '#ffffff'\n"
+      "set terminal svg size 1000,720 dynamic font 'sans-serif,13' background '#ffffff'\n"
       "set output 'io.svg'\nset encoding utf8\nset datafile separator ','\n"
       "set datafile missing ''\nset logscale xy\nset format x '10^{%L}'\nset format y '10^{%L}'\n"
       "set xlabel 'M, words of fast memory' offset 0,0.5\nset ylabel 'words read and written'\nset "
       "tmargin 6\n"
-      "set key outside below center vertical maxrows 5 samplen 5 spacing 1.2 width -12\n"
+      "set key outside below center vertical maxrows 6 samplen 4 spacing 1.2 Left reverse width "
+      "-6\n"
       "set grid ytics lc rgb '#dddddd' dt 1\nset border 3\nset tics nomirror\n";
   text += fmt::format("set title 'I/O of the backward pass, n = m = {}, d = {}' offset 0,1.6\n",
                       figure.shape.n, figure.shape.d);

@@ -5,6 +5,7 @@
 
 #include "theory/block_costs.hpp"
 #include "theory/core_bounds.hpp"
+#include "theory/pair_names.hpp"
 #include "theory/recomputation_bound.hpp"
 #include "theory/segments.hpp"
 
@@ -65,6 +66,14 @@ double a2_of(Pass pass, const Sizes& s) {
   return positive(segment_bound(s.pairs, c, s.M));
 }
 
+double a3_of(Pass pass, const Sizes& s) {
+  if (pass == Pass::forward) return 0;  // a pair whose score is there takes next to nothing more
+  const Zones zones = s.tie == Tie::none ? Zones::apart
+                      : s.tie == Tie::kv ? Zones::keys_shared
+                                         : Zones::all_shared;
+  return positive(half_touched_bound(s.pairs, s.narrow, zones, s.M));
+}
+
 double g3_of(Pass pass, const Sizes& s) {
   const bool forward = pass == Pass::forward, tied = s.tie != Tie::none;
   Recomputed work;
@@ -111,8 +120,49 @@ double c_of(Pass pass, const Sizes& s) {
   return positive(colour_bound(multiply_adds, 1, created, s.M));
 }
 
+// Operands of E and of U (T) have one side in common, those of q only where keys are values.
+double b3_backward(const Sizes& s) {
+  const double columns = s.tie == Tie::none ? s.d + s.narrow : s.d;
+  PairWork work;
+  work.multiply_adds = s.pairs * (2 * s.d + s.narrow);
+  work.whole = block_constant(2 * s.d + s.narrow, columns);
+  work.births = (s.tie == Tie::all ? 2 : 1) * s.longer * s.d;
+  if (s.tie == Tie::all || s.d != s.e) work.births += std::max(s.rows * s.d, s.columns * s.e);
+  if (s.tie == Tie::none) {
+    const double root2 = std::sqrt(2.0);
+    work.rate_of_named = 1 / root2;
+    work.rate = 1 / root2 - (root2 - 1) * s.narrow / std::sqrt(work.whole);
+  } else {
+    work.rate = std::sqrt(3.0) / 2;
+  }
+  return positive(pair_names_bound(work, s.M));
+}
+
+// As b2: the lesser of both forms.
+double b3_forward(const Sizes& s) {
+  PairWork work;
+  work.rate = s.tie == Tie::none ? 0.5 : 1 / std::sqrt(2.0);
+  const double births = s.tie == Tie::all ? s.longer * s.d : 0;
+  const auto bound = [&](double of_sums, double columns, double born) {
+    work.multiply_adds = s.pairs * (s.d + of_sums);
+    work.whole = block_constant(s.d + of_sums, columns);
+    work.births = births + born;
+    return pair_names_bound(work, s.M);
+  };
+  const bool tied = s.tie != Tie::none;
+  const double z_form = bound(s.d, tied ? s.d : 2 * s.d, s.rows * positive(s.d - s.e));
+  const double h_form = bound(s.e, tied ? s.d : s.d + s.narrow, s.e > s.d ? s.columns * s.e : 0);
+  return positive(std::min(z_form, h_form));
+}
+
+double b3_of(Pass pass, const Sizes& s) {
+  if (s.pairs == 0) return 0;
+  return pass == Pass::forward ? b3_forward(s) : b3_backward(s);
+}
+
 BoundSet bounds_of(Pass pass, const Sizes& s) {
-  return {compulsory_of(pass, s), a2_of(pass, s), g3_of(pass, s), b2_of(pass, s), c_of(pass, s)};
+  return {compulsory_of(pass, s), a2_of(pass, s), g3_of(pass, s), b2_of(pass, s),
+          c_of(pass, s),          b3_of(pass, s), a3_of(pass, s)};
 }
 
 }  // namespace
@@ -145,6 +195,9 @@ Bound BoundSet::best(AlgorithmClass algorithms) const {
   offer(a2, "a2",
         "proved for the pebble game with any summation trees, bracketing and recomputation; "
         "constants from our own proof, not from the paper");
+  offer(a3, "a3",
+        "proved for the pebble game with any summation trees, bracketing and recomputation; "
+        "constants from our own proof, not from the paper");
   offer(
       g3, "G3",
       "proved for the pebble game with recomputation, every intermediate entry summed in one tree, "
@@ -156,6 +209,7 @@ Bound BoundSet::best(AlgorithmClass algorithms) const {
       "constants from our own proof, not from the paper";
   offer(b2, "b2", class_f);
   offer(c, "c", class_f);
+  offer(b3, "b3", class_f);
   return best;
 }
 
@@ -173,6 +227,12 @@ double bound_b2(Pass pass, const LayerShape& shape, index_t M, index_t batch) {
 }
 double bound_c(Pass pass, const LayerShape& shape, index_t M, index_t batch) {
   return c_of(pass, Sizes(shape, M, batch));
+}
+double bound_a3(Pass pass, const LayerShape& shape, index_t M, index_t batch) {
+  return a3_of(pass, Sizes(shape, M, batch));
+}
+double bound_b3(Pass pass, const LayerShape& shape, index_t M, index_t batch) {
+  return b3_of(pass, Sizes(shape, M, batch));
 }
 
 BoundSet layer_bounds(Pass pass, const LayerShape& shape, index_t M, index_t batch) {

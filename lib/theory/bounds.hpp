@@ -20,7 +20,7 @@ AlgorithmClass class_of(Pass pass, Schedule schedule);
 // negative.
 struct Bound {
   double words = 0;
-  const char* name = "none";    // "compulsory", "a2", "G3", "b2", "c"
+  const char* name = "none";    // "compulsory", "a2", "G3", "b2", "c", "b3", "a3"
   const char* assumption = "";  // what it was proved for, in one line
 };
 
@@ -28,7 +28,8 @@ struct Bound {
 // takes the largest of those that hold for the class.
 struct BoundSet {
   double compulsory = 0, a2 = 0, g3 = 0;  // class P
-  double b2 = 0, c = 0;                   // class F
+  double b2 = 0, c = 0, b3 = 0;           // class F
+  double a3 = 0;                          // class P
 
   Bound best(AlgorithmClass algorithms) const;
 };
@@ -60,6 +61,8 @@ double bound_a2(Pass pass, const LayerShape& shape, index_t M, index_t batch = 1
 double bound_g3(Pass pass, const LayerShape& shape, index_t M, index_t batch = 1);
 double bound_b2(Pass pass, const LayerShape& shape, index_t M, index_t batch = 1);
 double bound_c(Pass pass, const LayerShape& shape, index_t M, index_t batch = 1);
+double bound_a3(Pass pass, const LayerShape& shape, index_t M, index_t batch = 1);
+double bound_b3(Pass pass, const LayerShape& shape, index_t M, index_t batch = 1);
 
 // Pairs of a query and a key that it sees, and the shape without queries that see no key and keys
 // that no query sees.

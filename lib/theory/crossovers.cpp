@@ -3,12 +3,19 @@
 #include <algorithm>
 #include <cmath>
 
-#include "theory/word_level.hpp"
-
 namespace ioattn::theory {
 namespace {
 
 constexpr double least_mu = 1.0 / 256, most_mu = 64, step = 1.002;
+
+// A product of n x m by m x d in tiles of M words, d / k columns each: k passes over n x m, and
+// x^2 / k words a pair of the other factor. That is 2 x where x is an integer.
+double narrow_product(double x) {
+  const double k = std::max(1.0, std::floor(x));
+  return std::min(k + x * x / k, k + 1 + x * x / (k + 1));
+}
+// The same in the paper's tiles of M / 4 words, of which d takes a whole number.
+double narrow_product_of_paper(double x) { return std::ceil(2 * x) + 2 * x; }
 
 // The largest block, in units of d, with which the paper's second phase fits beside dX: B_r and B_c
 // rows of S, A1, dO and of A2, T and h. B_r is at most d.
@@ -22,17 +29,19 @@ std::optional<double> backward(Schedule schedule, bool tied, double mu) {
   const double x = 1 / std::sqrt(mu);
   const double of_q = std::min(x * x, 2 * x);  // rows are kept, or tiles of q
   switch (schedule) {
-    case Schedule::paper_small: return 12 * x + 9;
+    case Schedule::paper_small: return 8 * x + narrow_product_of_paper(x) + 9;
     case Schedule::paper_large:
       if (mu <= 1) return std::nullopt;
       return 2 / paper_large_block(mu);
     case Schedule::row_stream: return (tied ? 3 : 6) * x * x;
-    case Schedule::stationary: return 6 * x + (tied ? 1 : 3);
+    case Schedule::stationary: return 4 * x + narrow_product(x) + (tied ? 1 : 3);
     case Schedule::q_stored: return 2 * x * x + of_q + 2;
     case Schedule::half_dim: return x * x + of_q + 6;
     case Schedule::weight_resident:
       if (mu <= 2) return std::nullopt;
       return (tied ? 2 : 4) / (mu - 2);
+    case Schedule::tile_fused:  // two tiles, or one and p parked
+      return std::min(std::sqrt(96.0) * x, std::sqrt(48.0) * x + 2);
     default: return std::nullopt;
   }
 }
@@ -40,9 +49,10 @@ std::optional<double> backward(Schedule schedule, bool tied, double mu) {
 std::optional<double> forward(Schedule schedule, bool tied, double mu) {
   const double x = 1 / std::sqrt(mu);
   switch (schedule) {
-    case Schedule::paper_small: return 8 * x + 1;
+    case Schedule::paper_small: return 4 * x + narrow_product_of_paper(x) + 1;
+    case Schedule::paper_large: return 4 / (std::sqrt(9 + 4 * mu) - 3);  // 3 b + b^2 = mu
     case Schedule::row_stream: return (tied ? 2 : 4) * x * x;
-    case Schedule::stationary: return 4 * x + 1;
+    case Schedule::stationary: return 2 * x + narrow_product(x) + 1;
     case Schedule::score_stored: return 2 * x * x + 2;
     default: return std::nullopt;
   }
@@ -61,6 +71,17 @@ std::optional<double> excess(const Cost& cost, Schedule first, Schedule second, 
 std::optional<double> leading_cost(Pass pass, Schedule schedule, Tie tie, double mu) {
   const bool tied = tie != Tie::none;
   return pass == Pass::forward ? forward(schedule, tied, mu) : backward(schedule, tied, mu);
+}
+
+word_level::Cost exact_cost(Pass pass, Schedule schedule, const LayerShape& shape, index_t M) {
+  using word_level::ScoreTile;
+  if (pass != Pass::backward || schedule != Schedule::tile_fused) {
+    return word_level::least_cost(pass, schedule, shape, M);
+  }
+  const auto both = word_level::tile_fused_backward(shape, M, ScoreTile::resident);
+  const auto parked = word_level::tile_fused_backward(shape, M, ScoreTile::parked);
+  if (!both || !parked) return parked;  // one tile fits wherever two do
+  return both->total() < parked->total() ? both : parked;
 }
 
 std::vector<Crossover> crossovers(Pass pass, Tie tie) {
@@ -92,15 +113,21 @@ std::optional<double> measured_crossover(Pass pass, Tie tie, const Crossover& of
   const LayerShape shape = {n, n, d, d, tie};
   const double square = double(d) * double(d);
   const auto above_is_cheaper = [&](index_t M) -> std::optional<bool> {
-    const auto below = word_level::least_cost(pass, of.below, shape, M);
-    const auto above = word_level::least_cost(pass, of.above, shape, M);
+    const auto below = exact_cost(pass, of.below, shape, M);
+    const auto above = exact_cost(pass, of.above, shape, M);
     if (!above) return false;
     if (!below) return std::nullopt;
     return above->total() < below->total();
   };
-  index_t low = index_t(of.mu * square / 1.25), high = index_t(of.mu * square * 1.25);
-  const auto at_low = above_is_cheaper(low), at_high = above_is_cheaper(high);
-  if (!at_low || !at_high || *at_low || !*at_high) return std::nullopt;
+  index_t low = 0, high = 0;
+  bool found = false;
+  for (const double factor : {1.1, 1.25, 1.5}) {
+    low = index_t(of.mu * square / factor), high = index_t(of.mu * square * factor);
+    const auto at_low = above_is_cheaper(low), at_high = above_is_cheaper(high);
+    found = at_low && at_high && !*at_low && *at_high;
+    if (found) break;
+  }
+  if (!found) return std::nullopt;
   while (high - low > 1) {
     const index_t middle = low + (high - low) / 2;
     const auto cheaper = above_is_cheaper(middle);

@@ -73,6 +73,7 @@ BoundSet gradients_bounds(const LayerShape& shape, const GradientSet& set, index
   };
   BoundSet bounds;
   bounds.compulsory = compulsory(shape, set, entries);
+  if (needs.p) bounds.a3 = bound_a3(Pass::backward, shape, M, batch);
   if (needs.of_p_by_tokens) {
     bounds.a2 = bound_a2(Pass::backward, shape, M, batch);
     bounds.g3 = bound_g3(Pass::backward, shape, M, batch);
@@ -89,6 +90,7 @@ BoundSet gradients_bounds(const LayerShape& shape, const GradientSet& set, index
   if (set.dX) {
     bounds.b2 = bound_b2(Pass::backward, shape, M, batch);
     bounds.c = bound_c(Pass::backward, shape, M, batch);
+    bounds.b3 = bound_b3(Pass::backward, shape, M, batch);
   }
   return bounds;
 }

@@ -44,6 +44,17 @@ Blocks large_blocks(const LayerShape& shape, index_t b, Caps caps) {
   return blocks;
 }
 
+// What cost(b) says of the largest block size b that fits.
+template <class CostOf>
+Cost with_largest_block(const LayerShape& shape, index_t M, const CostOf& cost) {
+  index_t fits = 0, too_large = std::max(shape.n, shape.m) + 1;
+  while (too_large - fits > 1) {
+    const index_t b = fits + (too_large - fits) / 2;
+    (cost(b).footprint <= M ? fits : too_large) = b;
+  }
+  return fits > 0 ? Cost(words_of(cost(fits))) : std::nullopt;
+}
+
 }  // namespace
 
 Cost naive_backward(const LayerShape& shape, index_t M) {
@@ -69,15 +80,15 @@ Words paper_large_backward_nominal(const LayerShape& shape, index_t M) {
 }
 
 Cost paper_large_backward(const LayerShape& shape, index_t M, Caps caps) {
-  const auto cost = [&](index_t b) {
+  return with_largest_block(shape, M, [&](index_t b) {
     return theory::paper_large_backward(shape, large_blocks(shape, b, caps)).total();
-  };
-  index_t fits = 0, too_large = std::max(shape.n, shape.m) + 1;
-  while (too_large - fits > 1) {
-    const index_t b = fits + (too_large - fits) / 2;
-    (cost(b).footprint <= M ? fits : too_large) = b;
-  }
-  return fits > 0 ? Cost(words_of(cost(fits))) : std::nullopt;
+  });
+}
+
+Cost paper_large_forward(const LayerShape& shape, index_t M) {
+  return with_largest_block(shape, M, [&](index_t b) {
+    return theory::paper_large_forward(shape, square_blocks(b)).total();
+  });
 }
 
 Cost row_stream_backward(const LayerShape& shape, index_t M) {

@@ -38,6 +38,8 @@ Cost paper_small_forward(const LayerShape& shape, index_t M);
 enum class Caps : std::uint8_t { as_printed, swapped };
 Words paper_large_backward_nominal(const LayerShape& shape, index_t M);
 Cost paper_large_backward(const LayerShape& shape, index_t M, Caps caps = Caps::as_printed);
+// Its forward pass, the order of FlashAttention-2: the largest square block that fits.
+Cost paper_large_forward(const LayerShape& shape, index_t M);
 
 // Rows of S, G, U (forward: S, sum of f A3) resident, keys streamed once per row block, once for
 // both uses if tied. Backward: the less of S, G, dX inside the stream and as products of their own.

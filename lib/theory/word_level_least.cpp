@@ -17,7 +17,8 @@ Cost least_cost(Pass pass, Schedule schedule, const LayerShape& shape, index_t M
     case Schedule::naive: return naive_backward(shape, M);
     case Schedule::paper_small:
       return forward ? paper_small_forward(shape, M) : paper_small_backward(shape, M);
-    case Schedule::paper_large: return forward ? std::nullopt : paper_large_backward(shape, M);
+    case Schedule::paper_large:
+      return forward ? paper_large_forward(shape, M) : paper_large_backward(shape, M);
     case Schedule::row_stream:
       return forward ? row_stream_forward(shape, M) : row_stream_backward(shape, M);
     case Schedule::stationary:

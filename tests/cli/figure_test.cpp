@@ -165,6 +165,22 @@ TEST(Figure, FilesOfTheCommand) {
   EXPECT_GE(elements["path"], 8);  // a curve each
   EXPECT_NE(svg.find("<title id=\"io-title\">I/O of the backward pass"), std::string::npos);
   EXPECT_NE(svg.find("aria-labelledby=\"io-title io-description\""), std::string::npos);
+  // Every entry of the key is drawn, to the right from where it begins, within the picture.
+  const tune::Figure figure = tune::make_figure(shape);
+  std::vector<std::string> entries = {"counted: the paper's best that fits",
+                                      "counted: the best schedule",
+                                      "simulated: LRU, the library's plan"};
+  for (const tune::Curve& curve : figure.curves) entries.push_back(curve.label);
+  for (const std::string& entry : entries) {
+    SCOPED_TRACE(entry);
+    const std::size_t at = svg.find("<text>" + entry + "</text>");
+    ASSERT_NE(at, std::string::npos);
+    const std::size_t place = svg.rfind("translate(", at) + 10;
+    EXPECT_LT(svg.find("text-anchor=\"start\"", place), at);
+    const double x = std::stod(svg.substr(place));
+    EXPECT_GT(x, 50);  // for its sample
+    EXPECT_LT(x + 8 * double(entry.size()), 1000);
+  }
   for (const char* text : {"d²/9", "d²/4", "3d²/2", "6d²", "nd", "ours: the best schedule",
                            "lower bound, any algorithm", "counted: the best schedule"})
     EXPECT_NE(svg.find(text), std::string::npos) << text;

@@ -1,4 +1,4 @@
-# Proves that check.cmake sees what it is there for.
+# Proves that check.cmake and shown_by.cmake see what they are there for.
 #   cmake -D WORK=<scratch folder> -P self_check.cmake
 cmake_minimum_required(VERSION 3.25)
 
@@ -8,11 +8,14 @@ set(part "  int b = 1;\n  if (b) { b = 2; }\n")
 file(WRITE ${WORK}/whole.c "${whole}")
 file(WRITE ${WORK}/part.cpp "void f() {\n  // [middle]\n${part}  // [middle]\n}\n")
 
+file(WRITE ${WORK}/tests/some_test.cpp "TEST(Some, One) {}\nTEST_F(Other, Two) {}\n")
+
 set(wrong "")
+set(script check.cmake)
 function(expect outcome document)
   file(WRITE ${WORK}/page.md "${document}")
-  execute_process(COMMAND ${CMAKE_COMMAND} -D ROOT=${WORK} -D DOCUMENT=page.md ${ARGN}
-    -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/check.cmake
+  execute_process(COMMAND ${CMAKE_COMMAND} -D ROOT=${WORK} -D DOCUMENT=page.md -D PAGE=page.md ${ARGN}
+    -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/${script}
     RESULT_VARIABLE code OUTPUT_VARIABLE text ERROR_VARIABLE text)
   if((outcome STREQUAL "pass" AND NOT code EQUAL 0) OR (outcome STREQUAL "fail" AND code EQUAL 0))
     set(wrong "${wrong}\n  should ${outcome}:\n${document}\n  said: ${text}" PARENT_SCOPE)
@@ -34,6 +37,21 @@ expect(fail "<!-- file: part.cpp lines no_such_tag -->\n```cpp\n${part}```\n")
 expect(fail "<!-- file: no_such_file.c -->\n```c\n${whole}```\n")
 expect(fail "```c\n${whole}```\n")
 expect(fail "${quote_whole}${whole}```\nmore\n```cpp\nint x = 0;\n```\n")
+
+set(script shown_by.cmake)
+set(first "# Notes\n\n- **E1. Text; [more].** Words\n  of it.\n  Shown by test `Some.One`, test `Other.Two`.\n")
+set(second "\n## More\n- **E2. It** is so.\n  Shown by command `ioattn -E true`.\n")
+expect(pass "${first}" -D LAST=1)
+expect(pass "${first}${second}" -D LAST=2)
+expect(pass "${first}${second}" -D LAST=2 -D PROGRAM=${CMAKE_COMMAND})
+expect(fail "${first}- **E2. It** is so.\n  Shown by command `ioattn -E false`.\n" -D LAST=2 -D PROGRAM=${CMAKE_COMMAND})
+expect(fail "${first}${second}" -D LAST=1)
+expect(fail "${first}${second}" -D LAST=3)
+expect(fail "${first}${first}" -D LAST=1)
+expect(fail "${first}- **E2. It** is so.\n" -D LAST=2)
+expect(fail "${first}- **E2. It** is so.\n  Shown by nothing.\n" -D LAST=2)
+expect(fail "${first}  Shown by test `Some.One`.\n- **E2. It** is so.\n" -D LAST=2)
+expect(fail "- **E1. It** is so.\n  Shown by test `Some.Two`.\n" -D LAST=1)
 if(wrong)
-  message(FATAL_ERROR "check.cmake is wrong about:${wrong}")
+  message(FATAL_ERROR "The scripts are wrong about:${wrong}")
 endif()

@@ -92,7 +92,7 @@ Blocks row_blocks(Pass pass, const LayerShape& shape, Form form, index_t M) {
 
 class Uppers {
  public:
-  Uppers(Pass pass, const LayerShape& shape, index_t M) : pass_(pass), shape_(shape), M_(M) {
+  Uppers(Pass pass, const LayerShape& shape, index_t M) {
     using namespace word_level;
     if (pass == Pass::backward) {
       add("naive", AlgorithmClass::F, naive_backward(shape, M));
@@ -117,7 +117,7 @@ class Uppers {
       add("stationary h", AlgorithmClass::F, stationary_forward(shape, M, Form::h));
       add("score_stored g", AlgorithmClass::F, score_stored_forward(shape, M));
       add("score_stored h", AlgorithmClass::F, score_stored_forward(shape, M, Form::h));
-      add_paper_large_forward();
+      add("paper_large", AlgorithmClass::F, paper_large_forward(shape, M));
     }
     for (const Form form : {Form::g, Form::h}) {
       const Blocks blocks = row_blocks(pass, shape, form, M);
@@ -137,19 +137,6 @@ class Uppers {
     if (cost) add(name, algorithms, cost->total());
   }
 
-  // Square blocks: the FlashAttention-2 order has no cap.
-  void add_paper_large_forward() {
-    Blocks blocks;
-    for (index_t b = 1; b <= std::max(shape_.n, shape_.m); b *= 2) {
-      blocks.r = blocks.c = b;
-      const IoCost cost = io_cost(pass_, Schedule::paper_large, shape_, blocks).total();
-      if (cost.footprint <= M_) add("paper_large", AlgorithmClass::F, cost.words());
-    }
-  }
-
-  Pass pass_;
-  LayerShape shape_;
-  index_t M_;
   std::vector<Upper> list_;
 };
 
@@ -177,7 +164,9 @@ TEST(BoundsSweep, NoScheduleFallsBelowABoundOfItsClass) {
                               {"a2", AlgorithmClass::P, bound_a2(pass, shape, M)},
                               {"G3", AlgorithmClass::P, bound_g3(pass, shape, M)},
                               {"b2", AlgorithmClass::F, bound_b2(pass, shape, M)},
-                              {"c", AlgorithmClass::F, bound_c(pass, shape, M)}};
+                              {"c", AlgorithmClass::F, bound_c(pass, shape, M)},
+                              {"b3", AlgorithmClass::F, bound_b3(pass, shape, M)},
+                              {"a3", AlgorithmClass::P, bound_a3(pass, shape, M)}};
       const Uppers uppers(pass, shape, M);
       for (const Upper& upper : uppers.list()) {
         for (const Named& bound : bounds) {
@@ -201,17 +190,23 @@ TEST(BoundsSweep, NoScheduleFallsBelowABoundOfItsClass) {
     }
   }
   // The sweep comes close enough to each bound to notice if it were larger.
-  const std::map<std::string, double> close = {
-      {"compulsory", 1.01}, {"a2", 4}, {"G3", 2.4}, {"b2", 1.25}, {"c", 1.2}};
+  const std::map<std::string, double> close = {{"compulsory", 1.01}, {"a2", 4},  {"G3", 2.4},
+                                               {"b2", 1.25},         {"c", 1.2}, {"b3", 1.2},
+                                               {"a3", 2.5}};
   for (const auto& [name, entry] : tightest) {
     EXPECT_GT(entry.compared, 200) << name;
     const std::string bound = name.substr(name.rfind(' ') + 1);
     // Forward, with A1 = A2 = A3, a2 gives rows and columns one zone for four that schedules move.
     const bool is_weak = bound == "a2" && name.rfind("forward all", 0) == 0;
-    EXPECT_LT(entry.ratio, (is_weak ? 2.5 : 1) * close.at(bound)) << name;
+    // a3 takes the narrower width for both, and with A1 = A2 = A3 one zone for all.
+    const bool has_dv = name.find(" dv ") != std::string::npos;
+    const bool has_all = name.find(" all ") != std::string::npos;
+    double slack = is_weak || (bound == "a3" && (has_dv || has_all)) ? 2.5 : 1;
+    if (bound == "b3" && has_dv) slack = 1.25;
+    EXPECT_LT(entry.ratio, slack * close.at(bound)) << name;
   }
-  // dv = d and not: five bounds for six pairs of pass and tie.
-  EXPECT_EQ(tightest.size(), 2u * 6 * 5);
+  // dv = d and not: six bounds for six pairs of pass and tie, and a3 backward.
+  EXPECT_EQ(tightest.size(), 2u * (6 * 6 + 3));
   EXPECT_GT(recomputation_below_f, 0);
 }
 
@@ -227,6 +222,8 @@ TEST(BoundsSweep, BoundsNeverRiseWithM) {
           [&](index_t M) { return bound_g3(pass, shape, M); },
           [&](index_t M) { return bound_b2(pass, shape, M); },
           [&](index_t M) { return bound_c(pass, shape, M); },
+          [&](index_t M) { return bound_b3(pass, shape, M); },
+          [&](index_t M) { return bound_a3(pass, shape, M); },
           [&](index_t M) { return lower_bound(pass, AlgorithmClass::P, shape, M).words; },
           [&](index_t M) { return lower_bound(pass, AlgorithmClass::F, shape, M).words; }};
       for (const auto& bound : bounds) {
@@ -276,7 +273,7 @@ TEST(BoundsSweep, BoundsAgreeWhereTheLargestChanges) {
       }
     }
   }
-  for (const char* change : {"c b2", "b2 compulsory", "a2 compulsory"}) {
+  for (const char* change : {"c b3", "b3 b2", "b2 compulsory", "a2 compulsory"}) {
     EXPECT_GT(seen[change], 5) << change;
   }
 }

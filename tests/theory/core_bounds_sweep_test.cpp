@@ -4,79 +4,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
-#include <random>
 #include <string>
 
 #include "theory/block_costs.hpp"
 #include "theory/gradients_bounds.hpp"
 #include "theory/gradients_cost.hpp"
+#include "theory/random_shapes.hpp"
 #include "theory/sdpa_bounds.hpp"
 #include "theory/sdpa_cost.hpp"
 
 namespace ioattn::theory {
 namespace {
 
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : generator_(seed) {}
-
-  index_t below(index_t limit) { return index_t(generator_() % std::uint64_t(limit)); }
-  bool coin() { return below(2) == 1; }
-  index_t log_uniform(index_t low, index_t high) {
-    const double u = double(generator_() >> 11) * 0x1p-53;
-    return std::llround(double(low) * std::exp(u * std::log(double(high) / double(low))));
-  }
-  // Aspect ratios to 5000 either way.
-  LayerShape shape() {
-    LayerShape shape;
-    switch (below(5)) {
-      case 0: shape = {log_uniform(1, 5000), log_uniform(1, 5000), log_uniform(1, 600)}; break;
-      case 1: shape.n = shape.m = log_uniform(200, 20000), shape.d = log_uniform(1, 64); break;
-      case 2: shape = {log_uniform(1, 4), log_uniform(500, 20000), log_uniform(1, 200)}; break;
-      case 3: shape = {log_uniform(500, 20000), log_uniform(1, 4), log_uniform(1, 200)}; break;
-      default: shape = {log_uniform(1, 40), log_uniform(1, 40), log_uniform(1, 2000)};
-    }
-    shape.dv = below(3) > 0 ? shape.d : log_uniform(1, 4 * shape.d);
-    return shape;
-  }
-  Mask mask(const LayerShape& shape) {
-    switch (below(4)) {
-      case 0: return causal_top_left();
-      case 1: return causal_bottom_right(shape.n, shape.m);
-      case 2: return window(0, log_uniform(1, shape.m) - 1, log_uniform(1, shape.m) - 1);
-      default: return window(shape.m - shape.n, log_uniform(1, shape.m), -1);
-    }
-  }
-  index_t block(index_t size) { return below(4) == 0 ? 1 : log_uniform(1, size); }
-  ProductBlocks product(index_t rows, index_t cols) {
-    return {block(rows), block(cols), block(16), false};
-  }
-  // Of every schedule.
-  Blocks blocks(const LayerShape& shape, Form form, Products products) {
-    const auto [n, m, d, e, tie, mask] = shape;
-    Blocks blocks;
-    blocks.r = block(n);
-    blocks.c = block(m);
-    blocks.rho = block(n);
-    blocks.w = block(d);
-    blocks.o = blocks.a = blocks.b = 1;
-    blocks.form = form;
-    blocks.products = products;
-    blocks.s = product(n, d);
-    blocks.g = product(n, d);
-    blocks.h = product(m, e);
-    blocks.f = product(n, m);
-    blocks.q = product(n, m);
-    blocks.u = product(n, d);
-    blocks.x = product(d, d);
-    return blocks;
-  }
-
- private:
-  std::mt19937_64 generator_;
-};
+using ioattn_test::Random;
 
 // Holds costs against bounds and remembers how close they came.
 class Comparison {
@@ -94,9 +37,11 @@ class Comparison {
     compare("compulsory", bounds.compulsory);
     compare("a2", bounds.a2);
     compare("G3", bounds.g3);
+    compare("a3", bounds.a3);
     if (algorithms == AlgorithmClass::P) return;
     compare("b2", bounds.b2);
     compare("c", bounds.c);
+    compare("b3", bounds.b3);
   }
   // How much of the words each bound explained at least once.
   void expect_close(const std::map<std::string, double>& shares) const {
@@ -160,8 +105,8 @@ TEST(CoreBoundsSweep, Sdpa) {
                    class_of(set, blocks), of_set);
   }
   EXPECT_GE(forward.compared(), 100000);
-  forward.expect_close({{"compulsory", 0.999}, {"a2", 0.3}, {"b2", 0.85}, {"c", 0.3}});
-  backward.expect_close({{"compulsory", 0.99}, {"a2", 0.3}, {"b2", 0.8}, {"c", 0.3}});
+  forward.expect_close({{"compulsory", 0.999}, {"a2", 0.3}, {"b2", 0.85}, {"c", 0.3}, {"b3", 0.8}});
+  backward.expect_close({{"compulsory", 0.99}, {"a2", 0.3}, {"b2", 0.8}, {"c", 0.3}, {"b3", 0.7}});
 }
 
 TEST(CoreBoundsSweep, PassesOverTheKeys) {
@@ -218,7 +163,7 @@ TEST(CoreBoundsSweep, MasksAndBatchesOfTheLayerProblem) {
                      layer_bounds(Pass::backward, shape, backward.footprint, batch.entries),
                      AlgorithmClass::F, backward);
   }
-  comparison.expect_close({{"compulsory", 0.9}, {"a2", 0.3}, {"b2", 0.8}, {"c", 0.3}});
+  comparison.expect_close({{"compulsory", 0.9}, {"a2", 0.3}, {"b2", 0.8}, {"c", 0.3}, {"b3", 0.7}});
 }
 
 TEST(CoreBoundsSweep, SetsOfGradients) {
@@ -271,6 +216,46 @@ TEST(CoreBoundsSweep, SetsOfGradients) {
   }
   EXPECT_GT(in_f, 2000);
   comparison.expect_close({{"compulsory", 0.7}, {"a2", 0.2}});
+}
+
+// More fast memory never makes a bound larger: of SDPA, of passes over the keys, of gradients.
+TEST(CoreBoundsSweep, NoneRisesWithM) {
+  Random random(11);
+  for (int round = 0; round < 60; ++round) {
+    LayerShape head = random.shape();
+    if (round % 3 == 0) head.mask = random.mask(head);
+    SdpaShape shape;
+    shape.n = head.n, shape.m = head.m, shape.d = head.d, shape.dv = head.dv;
+    shape.mask = head.mask;
+    shape.heads = 1 + random.below(3);
+    const index_t which = 1 + random.below(7);
+    const SdpaSet set = {(which & 1) != 0, (which & 2) != 0, (which & 4) != 0};
+    LayerShape tied = head;
+    tied.tie = Tie::kv;
+    const GradientSet gradients[] = {{.dY = true}, {.dA3 = true}, {.dA1 = true, .dA2 = true}};
+    const KeyPassKind kind = {static_cast<KeyGradients>(random.below(4)), random.coin()};
+    const auto at = [&](index_t M) {
+      const auto of_keys = [&](AlgorithmClass algorithms) {
+        return key_gradients_bound(algorithms, tied, Form::g, kind, M).words;
+      };
+      return std::array{sdpa_forward_bounds(shape, M), sdpa_backward_bounds(shape, set, M),
+                        gradients_bounds(tied, gradients[round % 3], M),
+                        BoundSet{of_keys(AlgorithmClass::P), of_keys(AlgorithmClass::F)}};
+    };
+    auto before = at(1);
+    for (index_t M = 2; M < 4 * head.m * head.d; M += M / 3 + 1) {
+      const auto now = at(M);
+      for (std::size_t i = 0; i < now.size(); ++i) {
+        for (double BoundSet::*bound :
+             {&BoundSet::compulsory, &BoundSet::a2, &BoundSet::g3, &BoundSet::b2, &BoundSet::c,
+              &BoundSet::b3, &BoundSet::a3}) {
+          EXPECT_LE(now[i].*bound, before[i].*bound * (1 + 1e-12))
+              << i << " set " << which << text_of(head) << " M=" << M;
+        }
+      }
+      before = now;
+    }
+  }
 }
 
 }  // namespace

@@ -159,8 +159,8 @@ TEST(CoreBounds, WhatAddsUp) {
     EXPECT_GE(six.b2, 6 * single.b2) << of.name;  // not less: a segment may serve several
     EXPECT_GE(six.a2, 6 * single.a2) << of.name;
     EXPECT_GE(six.c, 6 * single.c) << of.name;
-    for (double BoundSet::*bound :
-         {&BoundSet::compulsory, &BoundSet::a2, &BoundSet::g3, &BoundSet::b2, &BoundSet::c}) {
+    for (double BoundSet::*bound : {&BoundSet::compulsory, &BoundSet::a2, &BoundSet::g3,
+                                    &BoundSet::b2, &BoundSet::c, &BoundSet::b3, &BoundSet::a3}) {
       EXPECT_EQ(shared.*bound, longer.*bound) << of.name;
     }
     EXPECT_LT(shared.compulsory, six.compulsory) << of.name;
@@ -175,8 +175,8 @@ TEST(CoreBounds, MasksCountTheirPairs) {
   block.mask = {-Mask::unbounded, -300};  // queries 300 ... see keys 0 ... i - 300
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     const BoundSet all = layer_bounds(pass, full, 900), same = layer_bounds(pass, open, 900);
-    for (double BoundSet::*bound :
-         {&BoundSet::compulsory, &BoundSet::a2, &BoundSet::g3, &BoundSet::b2, &BoundSet::c}) {
+    for (double BoundSet::*bound : {&BoundSet::compulsory, &BoundSet::a2, &BoundSet::g3,
+                                    &BoundSet::b2, &BoundSet::c, &BoundSet::b3, &BoundSet::a3}) {
       EXPECT_EQ(all.*bound, same.*bound);
     }
     const LayerShape dense = {100, 100, 16, 16, Tie::none};
@@ -189,6 +189,21 @@ TEST(CoreBounds, MasksCountTheirPairs) {
   const PairCounts seen = {100 * 101 / 2.0, 100, 100};
   EXPECT_EQ(masked_bounds(Pass::backward, seen, 16, 16, Tie::none, 90).b2,
             bound_b2(Pass::backward, block, 90));
+  for (const Tie tie : {Tie::none, Tie::kv, Tie::all}) {
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      for (const index_t M : {7, 90, 700, 20000}) {
+        const LayerShape all = {100, tie == Tie::all ? 100 : 300, 16, 24, tie};
+        const BoundSet dense = layer_bounds(pass, all, M);
+        const PairCounts every = {100.0 * double(all.m), 100, double(all.m)};
+        const BoundSet masked = masked_bounds(pass, every, 16, 24, tie, M);
+        for (double BoundSet::*bound :
+             {&BoundSet::compulsory, &BoundSet::a2, &BoundSet::g3, &BoundSet::b2, &BoundSet::c,
+              &BoundSet::b3, &BoundSet::a3}) {
+          EXPECT_EQ(masked.*bound, dense.*bound) << name_of(tie) << M;
+        }
+      }
+    }
+  }
   const PairCounts one = {100.0 * 100, 100, 100}, blocks = {5 * 100.0 * 100, 500, 500};
   const auto at = [](const PairCounts& counts) {
     return masked_bounds(Pass::backward, counts, 16, 16, Tie::none, 90);
@@ -206,8 +221,8 @@ TEST(CoreBounds, SetsOfGradientsByWhatTheyNeed) {
   const index_t M = 200;
   const auto at = [&](const GradientSet& set) { return gradients_bounds(shape, set, M); };
   const BoundSet dx = at({.dX = true}), layer = layer_bounds(Pass::backward, shape, M);
-  for (double BoundSet::*bound :
-       {&BoundSet::compulsory, &BoundSet::a2, &BoundSet::g3, &BoundSet::b2, &BoundSet::c}) {
+  for (double BoundSet::*bound : {&BoundSet::compulsory, &BoundSet::a2, &BoundSet::g3,
+                                  &BoundSet::b2, &BoundSet::c, &BoundSet::b3, &BoundSet::a3}) {
     EXPECT_EQ(dx.*bound, layer.*bound);
   }
   const double n = 3000, m = 2000, d = 40;
@@ -252,14 +267,6 @@ TEST(CoreBounds, SmallCachesOfSetsOfGradients) {
   shape.tie = Tie::kv;
   EXPECT_EQ(at({.dW_Q = true, .dk = 8}), expected(0, weigh_backward));
   EXPECT_EQ(at({.dA3 = true}), expected(double(n * d), weigh_forward_tied));
-  // Nothing is claimed for a core whose keys and values are one memory.
-  CoreProblem core;
-  core.pairs = pairs, core.rows = core.columns = double(n);
-  core.d = core.e = double(d);
-  core.dQ = true;
-  EXPECT_GT(core_bounds(core, M).g3, 0);
-  core.tied = true;
-  EXPECT_EQ(core_bounds(core, M).g3, 0);
 }
 
 TEST(CoreBounds, ClassesOfSets) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <string>
 
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
@@ -16,6 +17,14 @@ namespace ioattn::theory {
 namespace {
 
 LayerShape square(index_t n, index_t d) { return {n, n, d, d, Tie::none}; }
+IoCost phase(const ScheduleCost& cost, const std::string& name) {
+  for (int i = 0; i < cost.phase_count; ++i) {
+    const PhaseCost& phase = cost.phases[std::size_t(i)];
+    if (phase.name == name) return phase.cost;
+  }
+  ADD_FAILURE() << "there is no phase " << name;
+  return {};
+}
 double large_branch(double n, double d, double M) { return (n * n * d * d + n * d * d * d) / M; }
 
 TEST(PaperNotes, E1TheLargeCacheAlgorithmNeverMovesLessThanTwoWordsAPair) {
@@ -34,6 +43,12 @@ TEST(PaperNotes, E1TheLargeCacheAlgorithmNeverMovesLessThanTwoWordsAPair) {
     // The caps swapped, B_r = B and B_c = min{B, d}, the cost is of the claimed order.
     const auto swapped = word_level::paper_large_backward(shape, of.M, word_level::Caps::swapped);
     EXPECT_LT(double(swapped->total()), 25 * large_branch(double(of.n), 64, double(of.M)));
+    // Phase 1 reads X and Y once per block of at most d rows: 2nd words beside A1 and A3.
+    Blocks blocks;
+    blocks.r = std::min(ceil_div(of.M, 4 * 64), index_t(64));
+    blocks.c = ceil_div(of.M, 4 * 64);
+    const ScheduleCost cost = io_cost(Pass::backward, Schedule::paper_large, shape, blocks);
+    EXPECT_EQ(phase(cost, "P1").reads, 2 * of.n * 64 + 2 * of.n * 64);
   }
 }
 
@@ -60,13 +75,8 @@ TEST(PaperNotes, E3PhaseThreeMovesFiveWordsAPair) {
   blocks.r = blocks.c = 8;
   const ScheduleCost cost =
       io_cost(Pass::backward, Schedule::paper_small, square(1024, 16), blocks);
-  double words = 0;
-  for (int i = 0; i < cost.phase_count; ++i) {
-    const PhaseCost& phase = cost.phases[std::size_t(i)];
-    if (std::string(phase.name) == "3") words = double(phase.cost.words());
-  }
   const double pairs = 1024.0 * 1024;
-  EXPECT_EQ(words, 5 * pairs);
+  EXPECT_EQ(double(phase(cost, "3").words()), 5 * pairs);
   EXPECT_LT(pairs / std::sqrt(4 * 64.0), 0.07 * pairs);  // n^2 / sqrt(M), M = 4 B^2
 }
 
@@ -135,6 +145,29 @@ TEST(PaperNotes, E7TheReductionIsVacuousForMostSmallCaches) {
 TEST(PaperNotes, E9ExponentialsOverflow) {
   EXPECT_EQ(std::exp(89.0F), std::numeric_limits<float>::infinity());
   EXPECT_LT(std::exp(88.0F), std::numeric_limits<float>::infinity());
+}
+
+TEST(PaperNotes, E10SlipsOfThePen) {
+  // Alg. 1. What is left beside p, f and q of n x m is delta, n words: l is gone. dX is d x d.
+  const index_t n = 40, d = 4;
+  const IoCost naive = io_cost(Pass::backward, Schedule::naive, square(n, d), {}).total();
+  EXPECT_EQ(naive.footprint, 2 * n * d + 3 * n * n + n);
+  EXPECT_EQ(naive.writes, d * d);
+  // Phase 2 reads A3, Y, dO and h in blocks, and nothing of n x m, as f is.
+  Blocks blocks;
+  blocks.r = blocks.c = 2;
+  const ScheduleCost small = io_cost(Pass::backward, Schedule::paper_small, square(n, d), blocks);
+  EXPECT_EQ(phase(small, "2a").reads, n * d * d);
+  EXPECT_EQ(phase(small, "2b").reads, 2 * d * n * (n / 2));
+  // Alg. 9 has two phases, Alg. 7 and 8.
+  const ScheduleCost large = io_cost(Pass::backward, Schedule::paper_large, square(n, d), blocks);
+  EXPECT_EQ(large.phase_count, 2);
+  // The proof of Phase 2 takes T_c B_c = O(n). At M = nd, with B_r for B_c, it is n^2 / 4d.
+  for (const index_t rows : {4096, 65536}) {
+    const index_t M = rows * 64, b_c = ceil_div(M, 4 * 64), b_r = std::min(b_c, index_t(64));
+    EXPECT_EQ(ceil_div(rows, b_c) * b_c, rows);
+    EXPECT_EQ(ceil_div(rows, b_r) * b_c, rows * rows / (4 * 64));
+  }
 }
 
 TEST(PaperNotes, E12StoredScoresTakeMoreThanTheInputs) {

@@ -239,11 +239,13 @@ Moved RandomSchedule::sdpa_forward(const LayerShape& head, index_t M) {
   return moved_by_farthest_use(trace_, in_memory_, output_, M);
 }
 
-Moved RandomSchedule::sdpa_backward(const LayerShape& head, const ioattn::SdpaSet& set, index_t M) {
+Moved RandomSchedule::sdpa_backward(const LayerShape& head, const ioattn::SdpaSet& set, index_t M,
+                                    bool one_sum) {
   begin();
   const auto [n, m, d, e, tie, mask] = head;
   const Matrix q = matrix(n, d, true, false), k = matrix(m, d, true, false);
-  const Matrix v = matrix(m, e, true, false), d_o = matrix(n, e, true, false);
+  const Matrix v = tie == Tie::none ? matrix(m, e, true, false) : k;
+  const Matrix d_o = matrix(n, e, true, false);
   const Matrix scores = matrix(n, m, false, false), gradient = matrix(n, m, false, false);
   const int p_pass = streams_ ? 0 : int(below(3));
   const int passes = p_pass + 1 + (streams_ ? 0 : int(below(2)));
@@ -252,11 +254,14 @@ Moved RandomSchedule::sdpa_backward(const LayerShape& head, const ioattn::SdpaSe
   if (set.dQ) {
     add_slices({Kind::row_sum, matrix(n, d, false, true), k, gradient, d}, p_pass, passes - 1);
   }
+  Matrix sums;
   if (set.dK) {
-    add_slices({Kind::column_sum, q, matrix(m, d, false, true), gradient, d}, p_pass, passes - 1);
+    sums = matrix(m, d, false, true);
+    add_slices({Kind::column_sum, q, sums, gradient, d}, p_pass, passes - 1);
   }
   if (set.dV) {
-    add_slices({Kind::column_sum, d_o, matrix(m, e, false, true), scores, e}, p_pass, passes - 1);
+    if (!one_sum) sums = matrix(m, e, false, true);
+    add_slices({Kind::column_sum, d_o, sums, scores, e}, p_pass, passes - 1);
   }
   run_passes(head, M, passes, set.delta() ? p_pass : -1, scores, gradient);
   return moved_by_farthest_use(trace_, in_memory_, output_, M);

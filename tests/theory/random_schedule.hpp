@@ -21,9 +21,10 @@ class RandomSchedule {
   Moved layer(const ioattn::LayerShape& shape, index_t M);
   // One that keeps as many rows, or columns, as fit: close to the least where these are many.
   Moved streamed_layer(const ioattn::LayerShape& shape, index_t M);
-  // O of one head, or gradients of it.
+  // O of one head, or gradients of it; tied, V is the memory of K. one_sum: dK + dV is one output.
   Moved sdpa_forward(const ioattn::LayerShape& head, index_t M);
-  Moved sdpa_backward(const ioattn::LayerShape& head, const ioattn::SdpaSet& set, index_t M);
+  Moved sdpa_backward(const ioattn::LayerShape& head, const ioattn::SdpaSet& set, index_t M,
+                      bool one_sum = false);
 
   index_t below(index_t limit) { return index_t(generator_() % std::uint64_t(limit)); }
   index_t between(index_t low, index_t high) { return low + below(high - low + 1); }

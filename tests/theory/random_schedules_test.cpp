@@ -6,6 +6,7 @@
 #include <string>
 
 #include "theory/bounds.hpp"
+#include "theory/core_bounds.hpp"
 #include "theory/random_schedule.hpp"
 #include "theory/sdpa_bounds.hpp"
 
@@ -24,13 +25,16 @@ struct Closest {
                                                     {"a2", bounds.a2},
                                                     {"G3", bounds.g3},
                                                     {"b2", bounds.b2},
-                                                    {"c", bounds.c}};
+                                                    {"c", bounds.c},
+                                                    {"b3", bounds.b3},
+                                                    {"a3", bounds.a3}};
     const double words = double(moved.words());
     for (const auto& [name, bound] : named) {
       EXPECT_LE(bound, words) << name << " " << what;
       share[name] = std::max(share[name], bound / words);
     }
-    if (std::max({bounds.a2, bounds.g3, bounds.b2, bounds.c}) > bounds.compulsory) ++nontrivial;
+    if (std::max({bounds.a2, bounds.g3, bounds.b2, bounds.c, bounds.b3}) > bounds.compulsory)
+      ++nontrivial;
   }
 };
 
@@ -70,6 +74,7 @@ void check_layer(std::uint64_t seed, int runs) {
     }
     EXPECT_GT(closest.nontrivial, runs / 20) << name_of(tie);
     EXPECT_GT(closest.share["b2"], tie == Tie::none ? 0.45 : 0.3) << name_of(tie);
+    EXPECT_GT(closest.share["b3"], 0.3) << name_of(tie);
   }
 }
 
@@ -87,6 +92,9 @@ void check_streams(std::uint64_t seed, int runs) {
                     text_of(shape, M));
     }
     EXPECT_GT(closest.share["b2"], 0.7) << name_of(tie);
+    if (tie == Tie::none) {  // elsewhere M is too large for it
+      EXPECT_GT(closest.share["b3"], 0.7);
+    }
   }
 }
 
@@ -110,17 +118,50 @@ void check_sdpa(std::uint64_t seed, int runs) {
   for (Closest* closest : {&forward, &backward}) {
     EXPECT_GT(closest->nontrivial, runs / 20);
     EXPECT_GT(closest->share["b2"], 0.55);
+    EXPECT_GT(closest->share["b3"], 0.55);
   }
+}
+
+// Passes over the keys where these are the values too.
+void check_tied_cores(std::uint64_t seed, int runs) {
+  RandomSchedule random(seed);
+  Closest closest;
+  for (int run = 0; run < runs && !testing::Test::HasFailure(); ++run) {
+    LayerShape shape = small_shape(&random);
+    if (theory::pairs_of(shape) < 1) continue;
+    shape.dv = shape.d;
+    shape.tie = Tie::kv;
+    const index_t M = small_memory(&random, shape);
+    const index_t which = random.between(1, 7);
+    const SdpaSet set = {(which & 1) != 0, (which & 2) != 0, (which & 4) != 0};
+    const LayerShape part = theory::visible_part(shape);
+    theory::CoreProblem core;
+    core.pairs = theory::pairs_of(shape);
+    core.rows = double(part.n), core.columns = double(part.m);
+    core.d = core.e = double(shape.d);
+    core.tied = true;
+    core.dQ = set.dQ, core.dK = set.dK, core.dV = set.dV;
+    core.one_sum = set.dK && set.dV && random.below(2) == 0;
+    closest.check(
+        theory::core_bounds(core, M), random.sdpa_backward(shape, set, M, core.one_sum),
+        "set " + std::to_string(which) + (core.one_sum ? " summed " : " ") + text_of(shape, M));
+  }
+  EXPECT_GT(closest.nontrivial, runs / 20);
+  EXPECT_GT(closest.share["b2"], 0.4);
+  EXPECT_GT(closest.share["G3"], 0.25);
+  EXPECT_GT(closest.share["b3"], 0.4);
 }
 
 TEST(RandomSchedules, SomeOfTheLayerProblem) { check_layer(1, 300); }
 TEST(RandomSchedules, SomeOfTheLayerProblemThatStream) { check_streams(5, 5); }
 TEST(RandomSchedules, SomeOfSdpa) { check_sdpa(2, 400); }
+TEST(RandomSchedules, SomeOfTiedCores) { check_tied_cores(9, 400); }
 TEST(RandomSchedules, ManyOfTheLayerProblem1) { check_layer(3, 1250); }
 TEST(RandomSchedules, ManyOfTheLayerProblem2) { check_layer(6, 1250); }
 TEST(RandomSchedules, ManyOfTheLayerProblemThatStream) { check_streams(7, 15); }
 TEST(RandomSchedules, ManyOfSdpa1) { check_sdpa(4, 1750); }
 TEST(RandomSchedules, ManyOfSdpa2) { check_sdpa(8, 1750); }
+TEST(RandomSchedules, ManyOfTiedCores) { check_tied_cores(10, 3000); }
 
 }  // namespace
 }  // namespace ioattn_test

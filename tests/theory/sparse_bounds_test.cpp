@@ -57,6 +57,19 @@ TEST(SparseBounds, TheWorstCaseIsNotTheCaseAtHandDenseProduct) {
   EXPECT_LT(double(*reads + n * d), claim / 6);
 }
 
+// A1 X and its product with A2^T may be on different sides of their dividing points. The lesser
+// of both sums, which the proof takes, is then more than the sum of what the lemma gives each.
+TEST(SparseBounds, TheLesserOfTheSumsIsNotTheSumOfTheLesser) {
+  const double n = 4096, d = 16, M = 2048;
+  const double thin = n * d + d * d, wide = n * d + n * d;  // entries of the factors
+  const double thin_large = thin * thin / M, thin_small = thin * std::sqrt(n * d / M);
+  const double wide_large = wide * wide / M, wide_small = wide * std::sqrt(n * n / M);
+  EXPECT_EQ(paper_sparse_product_formula(thin, n * d, 2048), thin_small);
+  EXPECT_EQ(paper_sparse_product_formula(wide, n * n, 2048), wide_large);
+  EXPECT_GT(std::min(thin_large + wide_large, thin_small + wide_small),
+            1.15 * (thin_small + wide_large));
+}
+
 // The branches meet where the dividing point says, and the formula is continuous and falls with M.
 TEST(SparseBounds, DividingPoint) {
   const SparseCounts counts = {4732, 5000, 320, 4700, 4800, 30000};
@@ -64,11 +77,16 @@ TEST(SparseBounds, DividingPoint) {
   const double z = 4732, ax = 4700;
   EXPECT_NEAR((z * z + z * 320) / at,
               (z * std::sqrt(30000.0) + std::sqrt(z * 320 * ax)) / std::sqrt(at), 1e-6);
+  const SparseProducts products = {90000, 4700};
   double before = paper_sparse_formula(counts, 1);
+  double sound_before = sparse_products_bound(counts, products, 1);
   for (index_t M = 2; M < 5000; M += M / 7 + 1) {
     const double formula = paper_sparse_formula(counts, M);
     EXPECT_LT(formula, before);
     before = formula;
+    const double sound = sparse_products_bound(counts, products, M);
+    EXPECT_LE(sound, sound_before);
+    sound_before = sound;
   }
   EXPECT_EQ(paper_sparse_dividing_point({}), 0);
 }
