@@ -270,10 +270,12 @@ TEST(CoreBounds, SmallCachesOfSetsOfGradients) {
 }
 
 TEST(CoreBounds, ClassesOfSets) {
-  EXPECT_EQ(class_of(SdpaSet{true, true, true}, true), AlgorithmClass::F);
-  EXPECT_EQ(class_of(SdpaSet{true, true, true}, false), AlgorithmClass::P);
-  EXPECT_EQ(class_of(SdpaSet{false, true, true}, false), AlgorithmClass::F);
-  EXPECT_EQ(class_of(SdpaSet{true}, false), AlgorithmClass::F);
+  SdpaBlocks two_passes, one_pass;
+  one_pass.keys.one_pass = true;
+  EXPECT_EQ(class_of(SdpaSet{true, true, true}, one_pass), AlgorithmClass::F);
+  EXPECT_EQ(class_of(SdpaSet{true, true, true}, two_passes), AlgorithmClass::P);
+  EXPECT_EQ(class_of(SdpaSet{false, true, true}, two_passes), AlgorithmClass::F);
+  EXPECT_EQ(class_of(SdpaSet{true}, two_passes), AlgorithmClass::F);
   GradientBlocks blocks;
   EXPECT_EQ(class_of(GradientSet{.dX = true}, blocks, Tie::none), AlgorithmClass::F);
   blocks.schedule = Schedule::weight_resident;
