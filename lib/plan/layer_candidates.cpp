@@ -214,6 +214,7 @@ std::vector<LayerCandidate> neighbours(const PlanRequest& request,
     for (const bool twice : {true, false}) {
       *place.size = twice ? 2 * size : size / 2;
       if (!twice && *place.size < place.least) continue;
+      if (twice && size >= longest_side(request.problem.shape)) continue;  // nothing would change
       LayerCandidate candidate;
       candidate.plan = changed;
       estimate_costs(request, set, changed, &candidate.estimate);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/block_search.hpp"
 #include "plan/fast_memory.hpp"
 
 namespace ioattn::plan {
@@ -101,7 +102,9 @@ std::vector<SdpaCandidate> neighbours(const SdpaRequest& request, const std::opt
       // Of phases that do not run, and of delta, whose blocks hardly matter, nothing changes.
       const bool of_delta = neighbour.size == &Blocks::w && candidate.plan.blocks.rows.o > 0 &&
                             neighbour.phase == &SdpaBlocks::rows;
-      if (size < 1 || of_delta) continue;
+      // Nor beyond all of the problem.
+      const bool is_whole = twice && size / 2 >= longest_side(request.shape.head());
+      if (size < 1 || of_delta || is_whole) continue;
       estimate_costs(request, set, candidate.plan, &candidate.estimate);
       if (candidate.estimate.cost.total().footprint > candidate.estimate.M) continue;
       candidate.made_from = std::string(twice ? "twice " : "half of ") + neighbour.name;

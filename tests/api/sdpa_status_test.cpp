@@ -96,7 +96,7 @@ TEST(SdpaStatus, Problems) {
   }
   ioattn_options options = {};
   options.struct_size = sizeof options;
-  options.fast_memory_words = 5;
+  options.fast_memory_words = 4;
   expect_refused(call.forward(&options), IOATTN_FAST_MEMORY_TOO_SMALL, "the least is");
   expect_refused(call.backward(&options), IOATTN_FAST_MEMORY_TOO_SMALL, "the least is");
   options.fast_memory_words = 0;

@@ -89,7 +89,7 @@ TEST(Objective, SdpaOfWordsIsNotPaddedWhereTilesFit) {
   }
 }
 
-// In an L1 whatever the depth, by tiles; dQ alone is made by rows.
+// In an L1 whatever the depth, by tiles.
 TEST(Objective, SdpaHasAPlanOfAnyDepth) {
   for (const index_t M : {index_t(100), index_t(4096), index_t(6144)})
     for (const index_t d : {index_t(1100), index_t(2048), index_t(70000)})
@@ -101,17 +101,22 @@ TEST(Objective, SdpaHasAPlanOfAnyDepth) {
             SCOPED_TRACE("d=" + std::to_string(d) + " M=" + std::to_string(M));
             SdpaPlan plan;
             SdpaEstimate estimate;
-            Status status = make_plan_of(request, set, &plan, &estimate);
-            if (!set || set->keys()) {
-              ASSERT_TRUE(status.is_ok()) << status.message();
-              EXPECT_LE(estimate.cost.total().footprint, M) << to_text(plan);
-              continue;
-            }
-            const index_t least = 5 * d;  // rows of S, dO and dQ, a key and a value
-            if (M >= least) continue;
-            ASSERT_EQ(status.code(), StatusCode::fast_memory_too_small);
-            EXPECT_NE(std::string(status.message()).find("the least is "), std::string::npos);
+            const Status status = make_plan_of(request, set, &plan, &estimate);
+            ASSERT_TRUE(status.is_ok()) << status.message();
+            EXPECT_LE(estimate.cost.total().footprint, M) << to_text(plan);
           }
+}
+
+// dBias is made by rows.
+TEST(Objective, DBiasNeedsRowsOfTheDepth) {
+  SdpaSet set = {true, true, true};
+  set.dBias = true;
+  SdpaRequest request = sdpa_request({300, 400, 2048, 2048}, 4096, tiles[0], Objective::words);
+  request.shape.bias_batch = request.shape.bias_heads = 1;
+  SdpaPlan plan;
+  const Status status = make_plan_of(request, set, &plan, nullptr);
+  ASSERT_EQ(status.code(), StatusCode::fast_memory_too_small);
+  EXPECT_NE(std::string(status.message()).find("the least is "), std::string::npos);
 }
 
 // dQ, dK and dV in one pass over the keys, and in two, with any c and rho of whole tiles.
