@@ -10,6 +10,10 @@
 
 namespace ioattn::tune {
 
+bool is_soon_counted(const LayerShape& shape) {
+  return shape.n <= most_counted_work / 4 / shape.n / shape.d;
+}
+
 void check_counted_work(const LayerShape& shape) {
   if (shape.n > most_counted_work / shape.n / shape.d) {
     throw UsageError("--points runs every schedule: n^2 d is more than " +

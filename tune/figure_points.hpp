@@ -44,6 +44,8 @@ std::vector<index_t> sizes_of_points(const Figure& figure);
 constexpr index_t most_counted_work = index_t{1} << 32;
 // Throws UsageError above.
 void check_counted_work(const LayerShape& shape);
+// Whether the runs of Table 1 take some seconds.
+bool is_soon_counted(const LayerShape& shape);
 
 enum class Author : std::uint8_t { paper, anyone };
 // The candidate of the planner with the fewest words, in blocks that are not rounded to register

@@ -209,6 +209,20 @@ TEST(Figure, FilesOfTheCommand) {
   EXPECT_GE(simulated, 4);  // where a plan in register tiles fits
 }
 
+TEST(Figure, TableIsCountedWithoutPoints) {
+  const TemporaryDirectory directory;
+  const Arguments figure = {"figure", "--n", "100", "--d", "8", "--out", directory / "small",
+                            "--json"};
+  const auto table = run_ioattn(figure).json()["table"];
+  int counted = 0;
+  for (const auto& cell : table) {
+    if (cell["counted"].is_null()) continue;
+    EXPECT_EQ(cell["counted"].get<double>(), cell["words"].get<double>());
+    ++counted;
+  }
+  EXPECT_EQ(counted, 8);
+}
+
 TEST(Figure, RefusalsAreOneLine) {
   const TemporaryDirectory directory;
   struct Wrong {

@@ -57,6 +57,7 @@ class Trial {
     ASSERT_TRUE(make_sdpa_plan(request, &forward).is_ok());
     ASSERT_TRUE(make_sdpa_plan(request, all, &backward).is_ok());
     if (random_.uniform(0, 1) == 1) {  // in two passes, each as planned alone
+      request.form = plan::SdpaForm::rows;
       plan::SdpaPlan rows, keys;
       ASSERT_TRUE(make_sdpa_plan(request, {true, false, false, false}, &rows).is_ok());
       ASSERT_TRUE(make_sdpa_plan(request, {false, true, true, false}, &keys).is_ok());
