@@ -14,18 +14,13 @@ std::optional<GradientSet> LayerPlan::set() const {
 Status LayerPlan::create(const Goal& goal, const RunOptions& options, LayerPlan* result) {
   result->goal_ = goal;
   const std::optional<GradientSet> set = result->set();
-  bool searches = false;
-  Status status = needs_search(goal.problem, set, options, &searches);
-  if (status.is_ok() && searches) {
-    LayerSearchReport report;
-    status = search_layer(goal.problem, set, options, nullptr, &report);
-    searches = report.verdict.is_ok();
-  }
+  bool learned = false;
+  Status status = search_if_needed<LayerKind>(goal.problem, set, options, &learned);
   if (!status.is_ok()) return status;
   plan::GradientEstimate estimate;
   status = plan_layer(goal.problem, set, options, &result->plan_, &estimate, &result->origin_);
   if (!status.is_ok()) return status;
-  if (searches && result->origin_.wisdom.is_ok()) result->origin_.name = name_of(options.rigor);
+  if (learned && result->origin_.wisdom.is_ok()) result->origin_.name = name_of(options.rigor);
   result->objective_ = name_of(options.objective);
   result->M_ = estimate.M;
   return result->finish(options);

@@ -11,19 +11,14 @@ Status SdpaPlan::create(const Goal& goal, const RunOptions& options, SdpaPlan* r
   result->goal_ = goal;
   std::optional<SdpaSet> set;
   if (!result->is_forward()) set = goal.gradients;
-  bool searches = false;
-  Status status = needs_search(goal.problem, set, options, &searches);
-  if (status.is_ok() && searches) {
-    SearchReport report;
-    status = search_sdpa(goal.problem, set, options, nullptr, &report);
-    searches = report.verdict.is_ok();
-  }
+  bool learned = false;
+  Status status = search_if_needed<SdpaKind>(goal.problem, set, options, &learned);
   if (!status.is_ok()) return status;
   plan::SdpaEstimate estimate;
   status = set ? plan_sdpa(goal.problem, *set, options, &result->plan_, &estimate, &result->origin_)
                : plan_sdpa(goal.problem, options, &result->plan_, &estimate, &result->origin_);
   if (!status.is_ok()) return status;
-  if (searches && result->origin_.wisdom.is_ok()) result->origin_.name = name_of(options.rigor);
+  if (learned && result->origin_.wisdom.is_ok()) result->origin_.name = name_of(options.rigor);
   result->M_ = estimate.M;
   result->objective_ = name_of(options.objective);
   return result->finish(options);

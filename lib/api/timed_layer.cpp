@@ -7,10 +7,8 @@
 namespace ioattn::api {
 namespace {
 
-// How many numbers a run of one entry reads and writes.
-struct Counts {
-  index_t inputs = 0, results = 0, sums = 0, gradients = 0;
-
+// Of one entry.
+struct Counts : NumberCounts {
   Counts(const LayerProblem& problem, const std::optional<GradientSet>& set) {
     const auto [n, m, d, e, tie, mask] = problem.shape;
     const index_t keys = tie == Tie::all ? 0 : tie == Tie::kv ? 1 : 2;
@@ -89,30 +87,19 @@ class Timed final : public TimedLayer {
   LayerGradients<G, S> gradients_;
 };
 
-template <class S, class G>
-Status make_timed(const LayerProblem& problem, const std::optional<GradientSet>& set, int threads,
-                  const plan::GradientPlan& forward, std::unique_ptr<TimedLayer>* result) {
-  auto timed = std::make_unique<Timed<S, G>>(problem, set, threads);
-  const Status status = set ? timed->forward(forward) : Status::ok();
-  *result = std::move(timed);
-  return status;
-}
-
 }  // namespace
 
 Status TimedLayer::make(const LayerProblem& problem, const std::optional<GradientSet>& set,
                         int threads, const plan::GradientPlan& forward,
                         std::unique_ptr<TimedLayer>* result) {
   return with_gradient_types(problem.dtype, set && set->in_f32, [&](auto of_array, auto of_sum) {
-    return make_timed<decltype(of_array), decltype(of_sum)>(problem, set, threads, forward, result);
+    return make_timed<Timed<decltype(of_array), decltype(of_sum)>>(problem, set, threads, forward,
+                                                                   result);
   });
 }
 
 index_t TimedLayer::bytes(const LayerProblem& problem, const std::optional<GradientSet>& set) {
-  const Counts counts(problem, set);
-  const index_t size = size_of(problem.dtype), of_sum = is_half(problem.dtype) ? 4 : size;
-  return (counts.inputs + counts.results) * size + counts.sums * of_sum +
-         counts.gradients * (set && set->in_f32 ? of_sum : size);
+  return Counts(problem, set).bytes(problem.dtype, set && set->in_f32);
 }
 
 }  // namespace ioattn::api

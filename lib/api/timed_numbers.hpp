@@ -1,10 +1,13 @@
 #pragma once
 
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/arbitrary_reals.hpp"
 #include "base/half.hpp"
 #include "base/matrix_view.hpp"
+#include "base/status.hpp"
 #include "base/tensor_view.hpp"
 
 namespace ioattn::api {
@@ -42,5 +45,26 @@ class Numbers {
   std::vector<T> memory_;
   std::size_t taken_ = 0;
 };
+
+// How many numbers a run reads and writes.
+struct NumberCounts {
+  index_t inputs = 0, results = 0, sums = 0, gradients = 0;
+
+  index_t bytes(DType dtype, bool gradients_in_f32) const {
+    const index_t size = size_of(dtype), of_sum = is_half(dtype) ? 4 : size;
+    return (inputs + results) * size + sums * of_sum +
+           gradients * (gradients_in_f32 ? of_sum : size);
+  }
+};
+
+// A Timed, whose backward pass has what `forward` makes.
+template <class Timed, class Problem, class Set, class Plan, class Base>
+Status make_timed(const Problem& problem, const Set& set, int threads, const Plan& forward,
+                  std::unique_ptr<Base>* result) {
+  auto timed = std::make_unique<Timed>(problem, set, threads);
+  const Status status = set ? timed->forward(forward) : Status::ok();
+  *result = std::move(timed);
+  return status;
+}
 
 }  // namespace ioattn::api

@@ -5,10 +5,7 @@
 namespace ioattn::api {
 namespace {
 
-// How many numbers a run reads and writes.
-struct Counts {
-  index_t inputs = 0, results = 0, sums = 0, gradients = 0;
-
+struct Counts : NumberCounts {
   Counts(const SdpaProblem& problem, const std::optional<SdpaSet>& set) {
     const SdpaShape& s = problem.shape;
     const index_t queries = s.all_heads() * s.n, keys = s.all_kv_heads() * s.m;
@@ -79,29 +76,18 @@ class Timed final : public TimedSdpa {
   SdpaGradients<G> gradients_;
 };
 
-template <class S, class G>
-Status make_timed(const SdpaProblem& problem, const std::optional<SdpaSet>& set, int threads,
-                  const plan::SdpaPlan& forward, std::unique_ptr<TimedSdpa>* result) {
-  auto timed = std::make_unique<Timed<S, G>>(problem, set, threads);
-  const Status status = set ? timed->forward(forward) : Status::ok();
-  *result = std::move(timed);
-  return status;
-}
-
 }  // namespace
 
 Status TimedSdpa::make(const SdpaProblem& problem, const std::optional<SdpaSet>& set, int threads,
                        const plan::SdpaPlan& forward, std::unique_ptr<TimedSdpa>* result) {
   return with_gradient_types(problem.dtype, set && set->in_f32, [&](auto of_array, auto of_sum) {
-    return make_timed<decltype(of_array), decltype(of_sum)>(problem, set, threads, forward, result);
+    return make_timed<Timed<decltype(of_array), decltype(of_sum)>>(problem, set, threads, forward,
+                                                                   result);
   });
 }
 
 index_t TimedSdpa::bytes(const SdpaProblem& problem, const std::optional<SdpaSet>& set) {
-  const Counts counts(problem, set);
-  const index_t size = size_of(problem.dtype), of_sum = is_half(problem.dtype) ? 4 : size;
-  return (counts.inputs + counts.results) * size + counts.sums * of_sum +
-         counts.gradients * (set && set->in_f32 ? of_sum : size);
+  return Counts(problem, set).bytes(problem.dtype, set && set->in_f32);
 }
 
 }  // namespace ioattn::api

@@ -130,4 +130,16 @@ Status needs_search_of(const typename Kind::Problem& problem, const typename Kin
   return status;
 }
 
+// The same, and searches then: whether something was learned.
+template <class Kind>
+Status search_if_needed(const typename Kind::Problem& problem, const typename Kind::Set& set,
+                        const RunOptions& options, bool* learned) {
+  Status status = needs_search_of<Kind>(problem, set, options, learned);
+  if (!status.is_ok() || !*learned) return status;
+  SearchReportOf<Kind> report;
+  status = search_plan<Kind>(problem, set, options, nullptr, &report);
+  *learned = report.verdict.is_ok();
+  return status;
+}
+
 }  // namespace ioattn::api
