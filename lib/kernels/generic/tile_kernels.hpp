@@ -20,9 +20,11 @@ struct TileKernels {
 
   static IOATTN_KERNEL T fma_loop(index_t iterations) {
     typename Products::Tiles::template Accumulators<max_rows> acc;
+    // Not constants: g++ folds a sum that it knows not to change, such as 1 * 0.999 + 0.001.
+    const T first = static_cast<T>(iterations);
     for (int i = 0; i < max_rows; ++i)
       for (int v = 0; v < vectors; ++v)
-        acc.value[i][v] = V::splat(T(1) + static_cast<T>(i * vectors + v));
+        acc.value[i][v] = V::splat(first + static_cast<T>(i * vectors + v));
     const V x = V::splat(T(0.999));
     const V y = V::splat(T(0.001));
     for (index_t k = 0; k < iterations; ++k)
