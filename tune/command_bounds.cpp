@@ -47,13 +47,12 @@ std::optional<index_t> total(const theory::word_level::Cost& cost) {
   return cost ? std::optional<index_t>(cost->total()) : std::nullopt;
 }
 
-// Schedules that theory prices and that are not implemented.
-std::vector<std::pair<const char*, theory::word_level::Cost>> further(Pass pass,
-                                                                      const LayerShape& shape,
-                                                                      index_t M) {
+theory::word_level::Cost least_cost(Pass pass, Schedule schedule, const LayerShape& shape,
+                                    index_t M) {
   namespace w = theory::word_level;
-  if (pass == Pass::forward) return {};
-  return {{"tile_fused", w::tile_fused_backward(shape, M, w::ScoreTile::resident)}};
+  return pass == Pass::backward && schedule == Schedule::tile_fused
+             ? w::tile_fused_backward(shape, M, w::ScoreTile::resident)
+             : w::least_cost(pass, schedule, shape, M);
 }
 
 ScheduleWords words_of(Pass pass, const plan::Candidate& candidate, const LayerShape& shape,
@@ -63,7 +62,7 @@ ScheduleWords words_of(Pass pass, const plan::Candidate& candidate, const LayerS
   words.algorithms = theory::class_of(pass, candidate.schedule);
   words.least_M = candidate.least_M;
   if (candidate.fits) words.planned_words = candidate.cost.total().words();
-  words.least_words = total(theory::word_level::least_cost(pass, candidate.schedule, shape, M));
+  words.least_words = total(least_cost(pass, candidate.schedule, shape, M));
   // Blocks are a special case of words.
   if (words.planned_words) {
     words.least_words =
@@ -100,12 +99,6 @@ std::vector<ScheduleWords> schedules(Pass pass, const LayerShape& shape, index_t
     } else {
       merge(words, &*known);
     }
-  }
-  for (const auto& [name, cost] : further(pass, shape, M)) {
-    ScheduleWords words;
-    words.name = name;
-    words.least_words = total(cost);
-    list.push_back(std::move(words));
   }
   for (ScheduleWords& words : list) {
     words.bound = theory::lower_bound(pass, words.algorithms, shape, M);

@@ -62,7 +62,7 @@ PlannedGradients plan_gradients(const LayerProblem& problem, const GradientSet& 
       Pass::backward,
       problem,
       estimate.M,
-      {plan.level, plan.blocks.keys.one_pass ? Schedule::col_stream : plan.blocks.schedule,
+      {plan.level, plan.blocks.keys.one_pass ? plan.blocks.by_keys : plan.blocks.schedule,
        plan.blocks.rows, plan.isa, plan.tile_rows, plan.tile_cols}};
   return result;
 }

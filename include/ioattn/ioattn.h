@@ -127,7 +127,8 @@ typedef struct ioattn_layer_problem {
       x_stride,        /**< of x; 0: d */
       y_stride;        /**< of y; 0: dv */
   double scale;        /**< of the scores; 0: 1 */
-  ioattn_mask mask;    /**< taken by the schedule "row_stream" alone; the planner knows */
+  ioattn_mask mask;    /**< taken by the schedules "row_stream" and, backward, "tile_fused" alone; the
+                          planner knows */
   int64_t window_left, /**< of the masks WINDOW alone: keys before a query's own; -1: all */
       window_right;    /**< keys after it; -1: all */
   int64_t batch; /**< entries; 0: 1. Those of A1, A2, A3, of O, LSE, dO and the gradients of the A's
@@ -163,8 +164,8 @@ typedef struct ioattn_options {
   int64_t memory_limit; /**< bytes of scratch memory for intermediates; 0: O(n d), never n x m */
   const char* schedule; /**< forward "row_stream", "stationary", "score_stored", "paper_small",
                            "paper_large"; backward "row_stream", "stationary", "q_stored",
-                           "half_dim", "weight_resident", "resident", "paper_small",
-                           "paper_large", "naive"; null or "auto": the planner chooses */
+                           "half_dim", "weight_resident", "resident", "tile_fused",
+                           "paper_small", "paper_large", "naive"; null or "auto": the planner chooses */
   int32_t rigor; /**< an ioattn_rigor. ioattn_sdpa_plan_create() and ioattn_layer_plan_create()
                     search, and keep in the process's wisdom what they find; the one-call functions
                     take what is known. */
@@ -213,9 +214,9 @@ typedef struct ioattn_layer_gradients {
 
 /** Gradients from dO [n, dv] and the forward pass's O [n, dv] and LSE [n]. If o and lse are both
  * null they are computed first. Strides: 0 means dv. dX, and dw_q and dw_k with it, can be had from
- * any schedule; options that name another than "row_stream", "q_stored" or
- * "half_dim" refuse the other gradients, for which the planner takes the latter two where
- * memory_limit has room for n x m scores. Gradients of a problem in 16 bits take as many floats of
+ * any schedule; options that name another than "row_stream", "q_stored", "half_dim" or "tile_fused"
+ * refuse the other gradients, for which the planner takes the second and third where memory_limit
+ * has room for n x m scores. Gradients of a problem in 16 bits take as many floats of
  * scratch memory unless in_f32 is set; in IOATTN_F16 those beyond 65519 become infinite: scale dO,
  * or set in_f32, where they may; a plan counts them (ioattn_plan_count_overflows()). */
 IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* problem,

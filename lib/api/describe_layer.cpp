@@ -45,7 +45,7 @@ std::string LayerPlan::describe(const OverflowStatistics& overflows) const {
   const GradientSet& set = goal_.gradients;
   const GradientBlocks& phase_blocks = plan_.blocks;
   const bool one_pass = !is_forward() && phase_blocks.keys.one_pass;
-  const Schedule schedule = one_pass ? Schedule::col_stream : phase_blocks.schedule;
+  const Schedule schedule = one_pass ? phase_blocks.by_keys : phase_blocks.schedule;
   const Blocks& blocks = one_pass ? phase_blocks.keys : phase_blocks.rows;
   const DType dtype = goal_.problem.dtype;
   const theory::Batch batch = theory::batch_of(goal_.problem);

@@ -178,16 +178,18 @@ Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie
                          "stored products");
   }
   if (!has_gradients(set, blocks.rows.form) ||
-      (steps.keys && blocks.keys.form != blocks.rows.form)) {
+      (has_key_pass(steps, blocks) && blocks.keys.form != blocks.rows.form)) {
     return Status::error(StatusCode::unsupported, "the plan's form does not give these gradients");
   }
+  const bool by_tiles = blocks.by_keys == Schedule::tile_fused;
   if (blocks.keys.one_pass &&
-      (!steps.rows || !steps.keys || blocks.schedule != Schedule::row_stream)) {
+      (!steps.rows || (!steps.keys && !by_tiles) || blocks.schedule != Schedule::row_stream)) {
     return Status::error(StatusCode::unsupported,
-                         "one pass is of col_stream, for gradients of queries and of keys");
+                         "one pass is of col_stream, for gradients of queries and of keys, or of "
+                         "tile_fused, for gradients of queries");
   }
-  if (steps.keys) {
-    pass.schedule = Schedule::col_stream;
+  if (has_key_pass(steps, blocks)) {
+    pass.schedule = blocks.by_keys;
     pass.blocks = blocks.keys;
     status = validate_plan(Pass::backward_keys, pass, mask, dtype);
     if (!status.is_ok()) return status;

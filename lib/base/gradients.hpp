@@ -44,16 +44,17 @@ struct LayerGradients {
 
 // Block sizes of all phases. `rows` is a backward pass: alone it is any, with other gradients than
 // dX one that leaves U and stores its thin products; its form is that of the pass over the keys,
-// which makes U itself where it is `one_pass`.
+// which makes U itself where it is `one_pass`: tile_fused also where U is all that it makes.
 struct GradientBlocks {
   Schedule schedule = Schedule::row_stream;
   Blocks rows;
-  Blocks keys;        // col_stream
-  ProductBlocks da1;  // dA1 = U X^T
-  ProductBlocks da3;  // dA3 = W Y^T
-  ProductBlocks dy;   // dY = A3^T W
-  ProductBlocks dw;   // dW_Q = dX W_K, dW_K = dX^T W_Q
-  index_t sum = 0;    // words of a row of dA per step where it is a sum of matrices
+  Blocks keys;
+  Schedule by_keys = Schedule::col_stream;  // what `keys` is of: this or tile_fused
+  ProductBlocks da1;                        // dA1 = U X^T
+  ProductBlocks da3;                        // dA3 = W Y^T
+  ProductBlocks dy;                         // dY = A3^T W
+  ProductBlocks dw;                         // dW_Q = dX W_K, dW_K = dX^T W_Q
+  index_t sum = 0;  // words of a row of dA per step where it is a sum of matrices
 
   bool operator==(const GradientBlocks&) const = default;
 };
@@ -80,8 +81,11 @@ GradientSteps steps_of(const GradientSet& set, Tie tie, Form form);
 constexpr bool has_row_pass(const GradientSteps& steps, const GradientBlocks& blocks) {
   return steps.rows && !blocks.keys.one_pass;
 }
+constexpr bool has_key_pass(const GradientSteps& steps, const GradientBlocks& blocks) {
+  return steps.keys || (steps.rows && blocks.keys.one_pass);
+}
 constexpr KeyPassKind key_pass(const GradientSteps& steps, const GradientBlocks& blocks) {
-  return {steps.key_gradients, blocks.keys.one_pass};
+  return {steps.keys ? steps.key_gradients : KeyGradients::none, blocks.keys.one_pass};
 }
 
 // Whether a set can be computed in a form: dY needs W = f^T dO, which the g-form never has.

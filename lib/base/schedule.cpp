@@ -45,6 +45,7 @@ constexpr Row table[] = {
     {{Pass::backward, Schedule::weight_resident, Form::g}, "r c rho w o"},
     {{Pass::backward, Schedule::weight_resident, Form::h}, "r c rho o h"},
     {{Pass::backward, Schedule::resident}, "r c"},
+    {{Pass::backward, Schedule::tile_fused, Form::h, Products::stored}, "c rho w o s h x"},
     {{Pass::backward_keys, Schedule::col_stream, Form::g}, "c rho"},
     {{Pass::backward_keys, Schedule::col_stream, Form::h}, "c rho"},
     {{Pass::backward_keys, Schedule::tile_fused, Form::h}, "c rho w"},

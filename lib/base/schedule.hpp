@@ -30,7 +30,7 @@ enum class Schedule : std::uint8_t {
   score_stored,     // rows of S, then of Z resident, scores in memory (forward only)
   resident,         // everything but the rows of A1 and dO (backward only)
   col_stream,       // keys, values, their gradients resident, queries streamed (backward_keys)
-  tile_fused,       // a pair of score tiles resident, columns streamed (backward_keys of SDPA)
+  tile_fused,       // a pair of score tiles resident, columns streamed (backward, backward_keys)
 };
 constexpr int schedule_count = 12;
 const char* name_of(Schedule schedule);
@@ -136,9 +136,9 @@ constexpr bool takes_masks(Schedule schedule) {
   return schedule == Schedule::row_stream || schedule == Schedule::col_stream ||
          schedule == Schedule::tile_fused;
 }
-// Whether it takes operands in 16 bits.
+// Whether it takes operands of the layer problem in 16 bits.
 constexpr bool takes_halves(Schedule schedule) {
-  return leaves_u(schedule) || schedule == Schedule::col_stream || schedule == Schedule::tile_fused;
+  return leaves_u(schedule) || schedule == Schedule::col_stream;
 }
 Variant variant_of(Pass pass, Schedule schedule, const Blocks& blocks);
 // "row_stream h stored"; the form only where the schedule has two.

@@ -113,6 +113,10 @@ bool choose_blocks(const Variant& variant, bool literal, const LayerShape& shape
       *blocks = choose_col_stream(shape, form, all_key_gradients(form, shape.tie), memory, tile);
       return true;
     case Schedule::tile_fused:
+      if (pass == Pass::backward) {
+        *blocks = choose_tile_fused_backward(shape, memory, tile);
+        return true;
+      }
       *blocks = choose_tile_fused(shape, all_key_gradients(form, shape.tie), memory, tile);
       return true;
   }

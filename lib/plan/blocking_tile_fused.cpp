@@ -6,6 +6,7 @@
 #include "plan/block_search.hpp"
 #include "plan/pair_speed.hpp"
 #include "plan/product_blocks.hpp"
+#include "plan/thin_products.hpp"
 #include "theory/block_costs.hpp"
 #include "theory/sdpa_half_cost.hpp"
 
@@ -193,6 +194,22 @@ Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMe
       [&](const Blocks& blocks, const FastMemory& within) {
         return tile_fused_time(shape, blocks, kind, within, tile);
       });
+}
+
+Blocks choose_tile_fused_backward(const LayerShape& shape, const FastMemory& memory,
+                                  const TileShape& tile) {
+  const LayerShape unmasked = {shape.n, shape.m, shape.d, shape.dv, shape.tie, {}};
+  const Blocks tiles = choose_tile_fused(unmasked, tiles_of_u, memory, tile);
+  const index_t M = memory.is_outer() ? memory.inner_M : memory.M;
+  Blocks blocks;
+  blocks.form = Form::h;
+  blocks.products = Products::stored;
+  choose_thin_products(shape, {}, M, memory.price, tile, &blocks);
+  blocks.c = tiles.c;
+  blocks.rho = tiles.rho;
+  blocks.w = tiles.w;
+  blocks.o = std::clamp<index_t>(M / (2 * std::min(blocks.w, shape.dv) + 1), 1, shape.n);
+  return blocks;
 }
 
 Blocks choose_tile_fused_forward(const LayerShape& shape, const FastMemory& memory,

@@ -17,13 +17,15 @@ constexpr ProductItem product_items[] = {{"dA3", &GradientBlocks::da3},
                                          {"dW_Q", &GradientBlocks::dw},
                                          {"dW_K", &GradientBlocks::dw}};
 
-// One item of the text: a plan of a pass, or name=value.
-bool parse_item(std::string_view item, GradientPlan* plan) {
+// One item of the text: a plan of a pass, or name=value. `alone`: the only pass makes dX.
+bool parse_item(std::string_view item, bool alone, GradientPlan* plan) {
   if (is_pass(item)) {
     Plan pass;
     if (!parse_pass(item, &pass, plan)) return false;
-    if (pass.schedule == Schedule::col_stream) {
+    if (pass.schedule == Schedule::col_stream ||
+        (pass.schedule == Schedule::tile_fused && !alone)) {
       plan->blocks.keys = pass.blocks;
+      plan->blocks.by_keys = pass.schedule;
     } else {
       plan->blocks.schedule = pass.schedule;
       plan->blocks.rows = pass.blocks;
@@ -54,7 +56,7 @@ std::string to_text(const GradientPlan& plan, const GradientSet& set, Tie tie) {
     if (runs) add_item(item, &text);
   };
   add(!steps.alone || steps.dx, pass_text(plan, blocks.schedule, blocks.rows));
-  add(steps.keys, pass_text(plan, Schedule::col_stream, blocks.keys));
+  add(has_key_pass(steps, blocks), pass_text(plan, blocks.by_keys, blocks.keys));
   add(steps.da3, "dA3=" + to_text(blocks.da3));
   add(steps.dy, "dY=" + to_text(blocks.dy));
   add(steps.da1, "dA1=" + to_text(blocks.da1));
@@ -67,8 +69,10 @@ std::string to_text(const GradientPlan& plan, const GradientSet& set, Tie tie) {
 bool parse_gradient_plan(std::string_view text, const GradientSet& set, Tie tie, GradientPlan* plan,
                          std::string* error) {
   GradientPlan parsed;
+  const bool alone = steps_of(set, tie, Form::h).alone;
   const bool understood = parse_items(
-      text, "these gradients", [&](std::string_view item) { return parse_item(item, &parsed); },
+      text, "these gradients",
+      [&](std::string_view item) { return parse_item(item, alone, &parsed); },
       [&] { return to_text(parsed, set, tie); }, error);
   if (!understood) return false;
   *plan = parsed;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/blocking_tile_fused.hpp"
 #include "plan/gradient_ways.hpp"
 #include "plan/product_blocks.hpp"
 
@@ -88,10 +89,15 @@ GradientCandidate candidate_of_way(const PlanRequest& request, const GradientSet
 
 Status plan_passes(const PlanRequest& request, const GradientSet& set, GradientCandidate* chosen) {
   const LayerShape& shape = request.problem.shape;
-  if (request.schedule && !leaves_u(*request.schedule)) {
+  const bool by_tiles = request.schedule == Schedule::tile_fused;
+  if (request.schedule && !leaves_u(*request.schedule) && !by_tiles) {
     return Status::error(StatusCode::unsupported,
-                         "%s computes dX alone; other gradients take row_stream, q_stored or "
-                         "half_dim",
+                         "%s computes dX alone; other gradients take row_stream, q_stored, "
+                         "half_dim or tile_fused",
+                         name_of(*request.schedule));
+  }
+  if (by_tiles && is_half(request.problem.dtype)) {
+    return Status::error(StatusCode::unsupported, "%s takes no operands in 16 bits",
                          name_of(*request.schedule));
   }
   if (request.schedule && shape.mask.hides() && !takes_masks(*request.schedule)) {
@@ -111,7 +117,8 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, GradientC
       if (!may_be(request, set, way, outer)) continue;
       const GradientCandidate candidate = candidate_of_way(request, set, way, outer);
       const FastMemory memory = {request.M, outer ? request.M : 0};
-      const double time = weighed(candidate.estimate.time, memory);
+      double time = weighed(candidate.estimate.time, memory);
+      if (way.by_keys == Schedule::tile_fused) time = time_that_tiles_count(time, request.price);
       if (least_time > 0 && time >= least_time) continue;
       least_time = time;
       *chosen = candidate;

@@ -5,7 +5,9 @@
 #include "plan/block_search.hpp"
 #include "plan/blocking_col_stream.hpp"
 #include "plan/blocking_rows.hpp"
+#include "plan/blocking_tile_fused.hpp"
 #include "plan/product_blocks.hpp"
+#include "plan/thin_products.hpp"
 #include "theory/block_costs.hpp"
 
 namespace ioattn::plan {
@@ -13,6 +15,10 @@ namespace {
 
 double time_of(index_t fma, const theory::IoCost& cost, double per_word) {
   return static_cast<double>(fma) + per_word * static_cast<double>(cost.words());
+}
+
+LayerShape without_mask(const LayerShape& shape) {
+  return {shape.n, shape.m, shape.d, shape.dv, shape.tie, {}};
 }
 
 Variant row_variant(Schedule schedule, Form form) {
@@ -62,6 +68,12 @@ bool is_candidate(const PlanRequest& request, const GradientSet& set, Schedule s
          request.memory_limit_bytes >= 0 && !request.problem.shape.mask.hides();
 }
 
+// By pairs of score tiles, U too.
+bool may_be_tiles(const PlanRequest& request) {
+  const bool is_asked = !request.schedule || *request.schedule == Schedule::tile_fused;
+  return is_asked && !is_half(request.problem.dtype);
+}
+
 }  // namespace
 
 std::vector<Way> ways_of(const PlanRequest& request, const GradientSet& set) {
@@ -77,6 +89,10 @@ std::vector<Way> ways_of(const PlanRequest& request, const GradientSet& set) {
       }
     }
   }
+  if (may_be_tiles(request)) {
+    const GradientSteps steps = steps_of(set, request.problem.shape.tie, Form::h);
+    ways.push_back({Schedule::row_stream, Form::h, steps.rows, Schedule::tile_fused});
+  }
   return ways;
 }
 
@@ -89,7 +105,8 @@ GradientBlocks least_blocks(const Way& way) {
   GradientBlocks blocks;
   blocks.schedule = way.schedule;
   blocks.rows = unit_blocks(row_variant(way.schedule, way.form));
-  blocks.keys = unit_blocks({Pass::backward_keys, Schedule::col_stream, way.form});
+  blocks.keys = unit_blocks({Pass::backward_keys, way.by_keys, way.form});
+  blocks.by_keys = way.by_keys;
   blocks.keys.one_pass = way.one_pass;
   blocks.da1 = blocks.da3 = blocks.dy = blocks.dw = {1, 1, 1};
   blocks.sum = 1;
@@ -118,16 +135,13 @@ GradientBlocks choose_gradient_blocks(const LayerShape& shape, const GradientSet
       blocks.rows.rho = outer.rho;
     }
   } else {
-    // The thin products alone.
-    blocks.rows.s = product({n, d, d});
-    if (form == Form::h && steps.values) blocks.rows.h = product({m, d, e});
-    if (form == Form::g) blocks.rows.g = product({n, e, d});
-    if (steps.dx) blocks.rows.x = product({d, n, d});
-    blocks.rows.w = std::min(e, (M - 1) / 2);
-    blocks.rows.o = std::clamp<index_t>(M / (2 * blocks.rows.w + 1), 1, n);
+    choose_thin_products(shape, {steps.values, steps.dx}, M, memory.price, tile, &blocks.rows);
   }
-  if (steps.keys) {
-    blocks.keys = choose_col_stream(shape, form, key_pass(steps, blocks), memory, tile);
+  if (has_key_pass(steps, blocks)) {
+    const KeyPassKind kind = key_pass(steps, blocks);
+    blocks.keys = blocks.by_keys == Schedule::tile_fused
+                      ? choose_tile_fused(without_mask(shape), kind, memory, tile)
+                      : choose_col_stream(shape, form, kind, memory, tile);
   }
   if (steps.da3) blocks.da3 = product({m, e, d});
   if (steps.dy) blocks.dy = product({d, m, e});
@@ -147,7 +161,7 @@ double gradients_time(const PlanRequest& request, const GradientSet& set,
   double time = time_of(theory::gradients_fma(shape, set, blocks),
                         cost_of(request, set, blocks).total(), per_word);
   if (blocks.schedule != Schedule::row_stream) return time;
-  const LayerShape unmasked = {shape.n, shape.m, shape.d, shape.dv, shape.tie, {}};
+  const LayerShape unmasked = without_mask(shape);
   const index_t v = blocks.rows.form == Form::h ? shape.dv : shape.d;
   if (has_row_pass(steps, blocks)) {
     time += row_pass_time(row_variant(Schedule::row_stream, blocks.rows.form), unmasked,
@@ -155,11 +169,15 @@ double gradients_time(const PlanRequest& request, const GradientSet& set,
             time_of(shape.n * shape.m * (2 * shape.d + v),
                     theory::row_stream_backward_pass(unmasked, blocks.rows, weights), per_word);
   }
-  if (steps.keys) {
+  if (has_key_pass(steps, blocks)) {
     const KeyPassKind kind = key_pass(steps, blocks);
-    time += col_stream_time(unmasked, blocks.keys, kind, memory, tile) -
-            time_of(theory::col_stream_fma(unmasked, blocks.rows.form, kind),
-                    theory::col_stream(unmasked, blocks.keys, kind, 1, false, weights), per_word);
+    const bool by_tiles = blocks.by_keys == Schedule::tile_fused;
+    time += by_tiles ? tile_fused_time(unmasked, blocks.keys, kind, memory, tile)
+                     : col_stream_time(unmasked, blocks.keys, kind, memory, tile);
+    time -= time_of(theory::col_stream_fma(unmasked, blocks.rows.form, kind),
+                    by_tiles ? theory::tile_fused(unmasked, blocks.keys, kind)
+                             : theory::col_stream(unmasked, blocks.keys, kind, 1, false, weights),
+                    per_word);
   }
   return time;
 }

@@ -13,6 +13,7 @@ struct Way {
   Schedule schedule = Schedule::row_stream;  // of the pass over the queries
   Form form = Form::g;
   bool one_pass = false;
+  Schedule by_keys = Schedule::col_stream;
 };
 
 // Those that exist for a set that dX by a pass of its own is not enough for, and that the request

@@ -52,6 +52,7 @@ bool is_alone(const GradientSet& set, Tie tie) { return steps_of(set, tie, Form:
 // "row_stream h stored", "one_pass g".
 std::string name_of_way(const PlanRequest& request, const std::optional<GradientSet>& set,
                         const GradientBlocks& blocks) {
+  if (blocks.by_keys == Schedule::tile_fused) return name_of(blocks.by_keys);
   if (blocks.keys.one_pass) return std::string("one_pass ") + name_of(blocks.rows.form);
   if (set && !is_alone(*set, request.problem.shape.tie)) {
     return std::string(name_of(blocks.schedule)) + " " + name_of(blocks.rows.form);
@@ -93,8 +94,8 @@ std::vector<Place> places_of(const std::optional<GradientSet>& set, Tie tie,
   const Variant rows =
       variant_of(set ? Pass::backward : Pass::forward, blocks->schedule, blocks->rows);
   if (alone || has_row_pass(steps, *blocks)) add_sizes("", rows, &blocks->rows);
-  if (steps.keys && !alone) {
-    add_sizes("keys' ", variant_of(Pass::backward_keys, Schedule::col_stream, blocks->keys),
+  if (has_key_pass(steps, *blocks)) {
+    add_sizes("keys' ", variant_of(Pass::backward_keys, blocks->by_keys, blocks->keys),
               &blocks->keys);
   }
   for (const ProductField& field : product_fields())

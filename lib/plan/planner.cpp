@@ -1,8 +1,8 @@
 #include "plan/planner.hpp"
 
 #include "plan/blocking.hpp"
-#include "plan/blocking_rows.hpp"
-#include "theory/block_costs.hpp"
+#include "plan/fast_memory.hpp"
+#include "plan/planner_levels.hpp"
 
 namespace ioattn::plan {
 
@@ -44,9 +44,9 @@ index_t scratch_words(const Variant& variant, const LayerShape& shape) {
     case Schedule::q_stored: return thin + n * m;
     case Schedule::half_dim: return thin + (d > 1 ? 2 : 1) * n * m;
     case Schedule::weight_resident: return h_form ? m * e : 0;
+    case Schedule::tile_fused: return thin;
     case Schedule::resident:
-    case Schedule::col_stream:
-    case Schedule::tile_fused: return 0;
+    case Schedule::col_stream: return 0;
   }
   return 0;
 }
@@ -101,76 +101,9 @@ std::vector<Candidate> outlines(const PlanRequest& request) {
   return list;
 }
 
-double estimated_time(const PlanRequest& request, const Candidate& c) {
-  return static_cast<double>(c.fma) +
-         request.per_word() * static_cast<double>(c.cost.total().words());
-}
-
-// In multiply-adds, of a candidate that is row_stream. Longer blocks make the pass faster, not the
-// thin products around it.
-double row_stream_time(const PlanRequest& request, const Candidate& c, const FastMemory& memory) {
-  const LayerShape& shape = request.problem.shape;
-  const auto [n, m, d, e, tie, mask] = shape;
-  const Variant variant = variant_of(request.pass, c.schedule, c.blocks);
-  const bool forward = request.pass == Pass::forward, fused = variant.products == Products::fused;
-  const index_t v = variant.form == Form::h ? e : d;
-  index_t pass_fma = visible_pairs(mask, n, m) * (forward ? d + v : 2 * d + v);
-  index_t pass_words = c.cost.total().words();
-  if (!fused) {
-    const theory::Weights weights = request.weights();
-    pass_words = (forward ? theory::row_stream_forward_pass(shape, c.blocks, weights)
-                          : theory::row_stream_backward_pass(shape, c.blocks, weights))
-                     .words();
-  } else if (!forward) {
-    pass_fma += n * d * d;  // dX
-  }
-  return row_pass_time(variant, shape, c.blocks, memory, request.tile) +
-         static_cast<double>(c.fma - pass_fma) +
-         request.per_word() * static_cast<double>(c.cost.total().words() - pass_words);
-}
-
-// The same with blocks of row_stream that only L3 holds; the products stay in M.
-Candidate held_in_outer(const PlanRequest& request, const Candidate& inner) {
-  const LayerShape& shape = request.problem.shape;
-  const Variant variant = variant_of(request.pass, inner.schedule, inner.blocks);
-  const Blocks longer = choose_row_blocks(
-      variant, shape, {request.outer_numbers(), request.numbers(), request.price}, request.tile);
-  Candidate outer = inner;
-  outer.blocks.r = longer.r;
-  outer.blocks.c = longer.c;
-  outer.blocks.rho = longer.rho;
-  outer.is_outer = true;
-  outer.cost =
-      theory::io_cost(request.pass, outer.schedule, shape, outer.blocks, request.weights());
-  return outer;
-}
-
 // Asking for a schedule by name is asking for its scratch memory, unless a limit was given.
 bool is_allowed(const PlanRequest& request, const Candidate& c) {
   return c.within_memory_limit || (request.schedule && request.memory_limit_bytes < 0);
-}
-
-// Where row_stream is best, whether it is much better in L3.
-Candidate with_outer(const PlanRequest& request, const Candidate& best,
-                     const std::vector<Candidate>& all) {
-  Candidate taken = best;
-  if (request.outer_M <= request.M || request.literal || request.price.of_words() ||
-      best.schedule != Schedule::row_stream) {
-    return taken;
-  }
-  const FastMemory memory = {request.outer_numbers(), request.numbers(), request.price};
-  double least = row_stream_time(request, best, {request.numbers(), 0, request.price});
-  for (const Candidate& c : all) {
-    const bool offered = c.schedule == Schedule::row_stream && c.fits && c.within_memory_limit &&
-                         c.blocks.products == Products::stored;
-    if (!offered) continue;
-    const Candidate outer = held_in_outer(request, c);
-    const double time = weighed(row_stream_time(request, outer, memory), memory);
-    if (time >= least) continue;
-    least = time;
-    taken = outer;
-  }
-  return taken;
 }
 
 // `storing`: what would fit with more scratch memory, if anything does.
@@ -198,22 +131,12 @@ index_t scratch_bytes(const PlanRequest& request, const Variant& variant) {
          bytes_of_sum(request.problem.dtype);
 }
 
-double predicted_time(const PlanRequest& request, const Candidate& candidate) {
-  if (candidate.schedule != Schedule::row_stream) return estimated_time(request, candidate);
-  const index_t numbers = request.numbers();
-  return row_stream_time(request, candidate,
-                         candidate.is_outer
-                             ? FastMemory(request.outer_numbers(), numbers, request.price)
-                             : FastMemory(numbers, 0, request.price));
-}
-
 std::vector<Candidate> offered(const PlanRequest& request, bool outer) {
   std::vector<Candidate> list;
   if (outer && (request.outer_M <= request.M || request.price.of_words())) return list;
   for (Candidate c : outlines(request)) {
     if (!c.fits || !is_allowed(request, c)) continue;
-    if (outer && (c.schedule != Schedule::row_stream || c.blocks.products == Products::fused))
-      continue;
+    if (outer && !may_be_outer(c)) continue;
     complete(request, &c);
     if (c.fits) list.push_back(outer ? held_in_outer(request, c) : c);
   }
@@ -239,6 +162,10 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
                          name_of(*request.schedule));
   }
   std::vector<Candidate> list = outlines(request);
+  // Multiply-adds and words do not tell how fast tiles are: that depends on their sides.
+  const auto comes_last = [&](const Candidate& c) {
+    return c.schedule == Schedule::tile_fused && !request.price.of_words();
+  };
   const Candidate* best = nullptr;
   const Candidate* smallest = nullptr;
   const Candidate* storing = nullptr;  // that would fit, were its scratch memory allowed
@@ -250,9 +177,10 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
     if (smallest == nullptr || c.least_M < smallest->least_M) smallest = &c;
     if (!c.fits) continue;
     complete(request, &c);
-    if (best == nullptr || estimated_time(request, c) < estimated_time(request, *best)) {
-      best = &c;
-    }
+    const bool is_better =
+        best == nullptr || comes_last(*best) ||
+        (!comes_last(c) && estimated_time(request, c) < estimated_time(request, *best));
+    if (is_better) best = &c;
   }
   if (best == nullptr) {
     if (smallest == nullptr || (storing != nullptr && request.memory_limit_bytes >= 0)) {
@@ -267,7 +195,7 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
     return too_small(request, request.schedule ? name_of(*request.schedule) : any,
                      smallest->least_M, storing);
   }
-  const Candidate taken = with_outer(request, *best, list);
+  const Candidate taken = fastest(request, *best, list);
   *plan = {taken.is_outer ? outer_level : request.level,
            taken.schedule,
            taken.blocks,

@@ -27,7 +27,7 @@ struct PlanRequest {
   LayerProblem problem;
   std::string level = "L2";  // deciding level; "M" when M was given by the user
   index_t M = 0;             // words of fast memory
-  index_t outer_M = 0;       // of L3, for blocks of row_stream that L2 is too small for; 0: none
+  index_t outer_M = 0;       // of L3, for blocks of passes that L2 is too small for; 0: none
   std::optional<Schedule> schedule;  // nullopt = auto
   bool literal = false;              // paper_large as printed, although it does not fit
   index_t memory_limit_bytes = -1;   // scratch that the plan may allocate; -1 = O(n d), never n x m
@@ -65,14 +65,16 @@ struct Candidate {
 std::vector<Candidate> candidates(const PlanRequest& request);
 
 // Those that a plan may be of: they fit, and need no more scratch memory than it may allocate. With
-// `outer` blocks are held in outer_M, which only row_stream's may be.
+// `outer` blocks are held in outer_M, which only row_stream's and tile_fused's may be.
 std::vector<Candidate> offered(const PlanRequest& request, bool outer);
-// In multiply-adds; that short blocks make the kernels of row_stream slower counts.
+// In multiply-adds; that short blocks make the kernels of row_stream and of tile_fused slower
+// counts.
 double predicted_time(const PlanRequest& request, const Candidate& candidate);
 
 // The plan: the schedule asked for, or the candidate that costs least at the deciding level (words
 // and multiply-adds at the request's price, as lib/plan/README.md says), whose blocks are held in
-// L3 where time decides and that is a twentieth faster. Fails with fast_memory_too_small (naming
+// L3 where time decides and that is a twentieth faster; then tiles too are held against it by
+// their predicted time. Fails with fast_memory_too_small (naming
 // the least M that works), memory_limit or unsupported. On success *chosen, if not null, is the
 // candidate that became the plan.
 Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen = nullptr);

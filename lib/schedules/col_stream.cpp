@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/kernel_table.hpp"
-#include "parallel/parallel.hpp"
+#include "schedules/key_pass.hpp"
 #include "schedules/masked_tile.hpp"
 #include "schedules/memory_moves.hpp"
 #include "schedules/row_stream.hpp"
@@ -309,15 +309,7 @@ template <class S, class P>
 void ColStream<S, P>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
                           const Operands& operands, void* workspace) const {
   trace.phase("col_stream");
-  prepare(kernels, trace, operands, 0, workspace);
-  parallel::Dispenser blocks;
-  const index_t count = block_count();
-  auto body = [&](int worker) {
-    begin(kernels, worker, workspace);
-    for (index_t block = blocks.take(); block < count; block = blocks.take())
-      run_block(kernels, trace, operands, 0, block, worker, workspace);
-  };
-  parallel::run(threads_, body);
+  run_key_pass(*this, threads_, kernels, trace, operands, workspace);
 }
 
 template <class S, class P>

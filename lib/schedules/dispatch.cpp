@@ -37,12 +37,12 @@ Status backward_in_native(Schedule schedule, const BackwardTask<T>& task) {
     case Schedule::stationary: return stationary_backward(task);
     case Schedule::weight_resident: return weight_resident_backward(task);
     case Schedule::resident: return resident_backward(task);
+    case Schedule::tile_fused: return tile_fused_backward(task);
     case Schedule::row_stream:
     case Schedule::q_stored:
     case Schedule::half_dim:
     case Schedule::score_stored:
-    case Schedule::col_stream:
-    case Schedule::tile_fused: break;
+    case Schedule::col_stream: break;
   }
   return no_such_pass(schedule, "backward");
 }

@@ -5,9 +5,11 @@
 
 #include "schedules/batch.hpp"
 #include "schedules/col_stream.hpp"
+#include "schedules/key_pass.hpp"
 #include "schedules/memory_moves.hpp"
 #include "schedules/schedules.hpp"
 #include "schedules/stored_products.hpp"
+#include "schedules/tile_fused.hpp"
 #include "schedules/u_pass.hpp"
 
 namespace ioattn::schedules {
@@ -128,7 +130,6 @@ class GradientPhases {
 
   Status run_passes(const ProductPass<T>& dx, const ProductPass<T>& da3, const ProductPass<T>& dy,
                     const ProductPass<T>& da1) {
-    const index_t nr = task_.kernels->tile.cols;
     const BackwardTask<S> rows = backward_task();
     StoredNeeds needs;
     needs.delta = steps_.delta;
@@ -139,11 +140,7 @@ class GradientPhases {
     if (has_row_pass(steps_, task_.blocks)) {
       pass.emplace(task_.blocks.schedule, rows, threads_, &layout_);
     }
-    ColStream<S, T> keys;
-    if (steps_.keys) {
-      keys = ColStream<S, T>(task_.shape, task_.blocks.keys, key_pass(steps_, task_.blocks), nr,
-                             threads_, &layout_);
-    }
+    const KeyPasses keys = key_passes();
     const Status allocated = layout_.allocate(task_.memory, &memory_);
     if (!allocated.is_ok()) return allocated;
     void* memory = memory_.data();
@@ -178,9 +175,34 @@ class GradientPhases {
     return Status::ok();
   }
 
-  // dA2, the gradient of the values, and U on the way.
-  void run_keys(const ColStream<S, T>& keys, const StoredProducts<S>& thin) const {
-    if (!steps_.keys) return;
+  // What makes dA2, the gradient of the values, and U on the way.
+  struct KeyPasses {
+    std::optional<ColStream<S, T>> columns;
+    std::optional<TileFused<T>> tiles;  // not of 16 bits
+  };
+  KeyPasses key_passes() {
+    KeyPasses keys;
+    if (!has_key_pass(steps_, task_.blocks)) return keys;
+    const KeyPassKind kind = key_pass(steps_, task_.blocks);
+    const index_t nr = task_.kernels->tile.cols;
+    if (task_.blocks.by_keys == Schedule::tile_fused) {
+      keys.tiles.emplace(task_.shape, task_.blocks.keys, kind, nr, threads_, &layout_, 1, 1);
+    } else {
+      keys.columns.emplace(task_.shape, task_.blocks.keys, kind, nr, threads_, &layout_);
+    }
+    return keys;
+  }
+  void run_keys(const KeyPasses& keys, const StoredProducts<S>& thin) const {
+    void* memory = memory_.data();
+    const KeyPassOperands<S, T> operands = key_operands(thin);
+    if (keys.columns) keys.columns->run(*task_.kernels, trace_, operands, memory);
+    if constexpr (!is_half_storage<S>) {
+      if (!keys.tiles) return;
+      trace_.phase("tile_fused");
+      run_key_pass(*keys.tiles, threads_, *task_.kernels, trace_, operands, memory);
+    }
+  }
+  KeyPassOperands<S, T> key_operands(const StoredProducts<S>& thin) const {
     void* memory = memory_.data();
     KeyPassOperands<S, T> operands;
     operands.keys = task_.in.a2;
@@ -199,7 +221,7 @@ class GradientPhases {
     operands.d_keys = da2_.in(memory);
     operands.d_keys_name = steps_.one_sum ? Operand::dA : Operand::dA2;
     if (task_.blocks.keys.one_pass) operands.d_queries = thin.u(memory);
-    keys.run(*task_.kernels, trace_, operands, memory);
+    return operands;
   }
 
   // dA = dA2 + dA3 (+ dA1), of which some are results themselves.

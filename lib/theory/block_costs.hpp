@@ -108,9 +108,12 @@ index_t col_tile_words(const LayerShape& shape, const Blocks& blocks);
 index_t col_streamed_queries(const LayerShape& shape, const Blocks& blocks);
 index_t col_stream_fma(const LayerShape& shape, Form form, KeyPassKind kind);
 
-// The same pass of SDPA by pairs of score tiles, past which w columns of everything else stream.
+// The same pass in the h-form by pairs of score tiles, past which w columns of everything else
+// stream.
 IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                   index_t heads = 1, bool accumulate = false);
+// dX: U by tiles between thin products that are stored.
+ScheduleCost tile_fused_backward(const LayerShape& shape, const Blocks& blocks);
 // The forward pass of SDPA by tiles: Q is read, O and LSE are written.
 IoCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks);
 // Of all pairs of tiles of a pass over the keys: their queries, their keys, and their pairs of one

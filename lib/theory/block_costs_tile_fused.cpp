@@ -52,6 +52,14 @@ IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kin
   return cost;
 }
 
+ScheduleCost tile_fused_backward(const LayerShape& shape, const Blocks& blocks) {
+  ScheduleCost cost;
+  add_thin_products(shape, blocks, {}, &cost);
+  cost.add("tile_fused", tile_fused(shape, blocks, {KeyGradients::none, true}));
+  add_dx_product(shape, blocks, {}, &cost);
+  return cost;
+}
+
 TileSums forward_tile_sums(const LayerShape& shape, const Blocks& blocks) {
   const index_t n = shape.n, m = shape.m;
   const index_t c = std::min(blocks.c, m), rho = std::min(blocks.rho, n);

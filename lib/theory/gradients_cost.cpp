@@ -39,8 +39,11 @@ ScheduleCost cost_of_entry(const LayerShape& shape, const GradientSet& set,
     for (const char* name : {"q", "scores", name_of(blocks.schedule), "U"})
       copy(has_row_pass(steps, blocks), name);
     const auto add_keys = [&] {
-      if (!steps.keys) return;
-      cost.add("col_stream", col_stream(shape, blocks.keys, key_pass(steps, blocks), 1, false, w));
+      if (!has_key_pass(steps, blocks)) return;
+      const KeyPassKind kind = key_pass(steps, blocks);
+      cost.add(name_of(blocks.by_keys), blocks.by_keys == Schedule::tile_fused
+                                            ? tile_fused(shape, blocks.keys, kind)
+                                            : col_stream(shape, blocks.keys, kind, 1, false, w));
     };
     if (blocks.keys.one_pass) add_keys();
     copy(steps.dx, "dX");
@@ -112,7 +115,9 @@ index_t gradients_fma(const LayerShape& shape, const GradientSet& set, const Gra
   if (steps.values) fma += h_form ? m * d * e : n * d * e;
   if (has_row_pass(steps, blocks)) fma += visible_pairs(mask, n, m) * (2 * d + v);
   if (steps.dx) fma += seeing_queries(shape).size() * d * d;
-  if (steps.keys) fma += col_stream_fma(shape, blocks.rows.form, key_pass(steps, blocks));
+  if (has_key_pass(steps, blocks)) {
+    fma += col_stream_fma(shape, blocks.rows.form, key_pass(steps, blocks));
+  }
   if (steps.da3) fma += m * d * e;
   if (steps.dy) fma += seen_keys(shape).size() * d * e;
   if (steps.da1) fma += n * d * d;

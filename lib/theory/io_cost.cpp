@@ -45,6 +45,7 @@ ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, cons
       return cost;
     }
     case Schedule::tile_fused: {
+      if (pass == Pass::backward) return tile_fused_backward(shape, blocks);
       ScheduleCost cost;
       cost.add("tile_fused", tile_fused(shape, blocks, all_key_gradients(Form::h, shape.tie)));
       return cost;
@@ -107,8 +108,10 @@ index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const B
       return 2 * scores + (h_form ? h + n * m * e : n * d * e + n * m * d) +
              2 * m * d * d * ceil_div(n, std::min(blocks.r, n));
     case Schedule::resident: return s + h + scores + n * m * e + n * m * d + n * d * d;
-    case Schedule::col_stream:
     case Schedule::tile_fused:
+      if (pass == Pass::backward) return s + h + scores + pairs * e + pairs * d + n * d * d;
+      [[fallthrough]];
+    case Schedule::col_stream:
       return col_stream_fma(shape, blocks.form, all_key_gradients(blocks.form, shape.tie));
   }
   return 0;

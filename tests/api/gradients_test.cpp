@@ -280,7 +280,7 @@ TEST_F(Refused, WeightsThatAreMissing) {
 
 TEST_F(Refused, TooLittleMemory) {
   ioattn_options options = default_options();
-  options.fast_memory_words = 5;
+  options.fast_memory_words = 2;
   expect(IOATTN_FAST_MEMORY_TOO_SMALL, "the least is ", &options);
   const std::string message = ioattn_last_error();
   options.fast_memory_words = std::stoll(message.substr(message.rfind(' ')));

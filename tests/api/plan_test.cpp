@@ -420,6 +420,48 @@ TEST(Plans, DescribeNamesWhatMakesGradientsInOnePass) {
   EXPECT_GT(json["blocks"]["c"], 0);
 }
 
+TEST(Plans, OfTilesDescribeAndParse) {
+  LayerCall<float> call({200, 150, 16, 16, Ties::none}, 0);
+  const ioattn_layer_shape shape = shape_of(call.problem);
+  ioattn_options options = default_options();
+  options.schedule = "tile_fused";
+  float anywhere = 0;
+  for (const bool keys : {false, true}) {
+    ioattn_layer_gradients gradients = {};
+    gradients.struct_size = sizeof gradients;
+    gradients.dx = &anywhere;
+    if (keys) gradients.da2 = &anywhere;
+    const Plan plan = create(IOATTN_BACKWARD, call.problem, &options, &gradients);
+    const std::string text = text_of(ioattn_plan_text, plan);
+    const auto json = nlohmann::json::parse(text_of(ioattn_plan_describe, plan));
+    EXPECT_EQ(json["schedule"], "tile_fused");
+    for (const char* size : {"c", "rho", "w"}) EXPECT_GT(json["blocks"][size], 0) << size;
+    const auto parse = [&](const std::string& line) {
+      ioattn_plan* parsed = nullptr;
+      const ioattn_status status = ioattn_layer_plan_parse(IOATTN_BACKWARD, &shape, &gradients,
+                                                           nullptr, line.c_str(), &parsed);
+      const Plan owned(parsed);
+      EXPECT_EQ(parsed != nullptr, status == IOATTN_OK);
+      if (parsed != nullptr) {
+        EXPECT_EQ(text_of(ioattn_plan_text, owned), line);
+      }
+      return status;
+    };
+    EXPECT_EQ(parse(text), IOATTN_OK) << text;
+    const std::size_t tiles = text.find(":tile_fused(");
+    const auto changed = [&](const char* name, const std::string& to) {
+      const std::size_t at = text.find(name, tiles);
+      EXPECT_NE(at, std::string::npos) << text;
+      const std::size_t end = text.find_first_of(",)", at + 1);
+      return text.substr(0, at) + to + text.substr(end);
+    };
+    for (const std::string& wrong :
+         {changed(",c=", ",c=0"), changed(",w=", ""), changed(",rho=", ",rho=2199023255552"),
+          changed("form=", "form=g")})
+      EXPECT_NE(parse(wrong), IOATTN_OK) << wrong;
+  }
+}
+
 TEST(Plans, DescribeTellsWhatIsDone) {
   LayerCall<double> call({60, 45, 16, 10, Ties::none}, 0);
   const ioattn_layer_problem problem = call.problem;

@@ -51,7 +51,11 @@ std::set<std::string> schedules(const Json& rows) {
   std::set<std::string> names;
   for (const Json& row : rows) {
     std::string name = row["schedule"];
-    if (!row["form"].is_null()) name += " " + row["form"].get<std::string>();
+    ioattn::Schedule schedule;
+    EXPECT_TRUE(ioattn::parse_schedule(name.c_str(), &schedule)) << name;
+    // Named where there are two.
+    if (!row["form"].is_null() && ioattn::has_form(schedule, ioattn::Form::g))
+      name += " " + row["form"].get<std::string>();
     if (row["products"] == "stored") name += " stored";
     if (row["literal"].get<bool>()) name += " literal";
     names.insert(name + " " + row["dtype"].get<std::string>());

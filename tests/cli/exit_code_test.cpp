@@ -101,7 +101,7 @@ TEST(ExitCode, WrongCommandLinesAreTwo) {
       {plan + Arguments{"--schedule", "fastest"}, "row_stream"},
       {plan + Arguments{"--schedule", "naive", "--pass", "forward"}, "naive has no forward pass"},
       {plan + Arguments{"--literal"}, "paper_large"},
-      {plan + Arguments{"--M", "20"}, "the least is"},
+      {plan + Arguments{"--M", "3"}, "the least is"},
       {plan + Arguments{"--M", "100000", "--schedule", "paper_small", "--memory-limit", "1000"},
        "1000 bytes"},
       {{"demo"}, "DIR"},
@@ -224,7 +224,14 @@ TEST_F(GradExitCode, TooSmallMIsTwoAndNamesTheLeastThatWorks) {
       expect_failure(tiny, 2, "M = 1 words is too small");
       std::smatch least;
       ASSERT_TRUE(std::regex_search(tiny.err, least, std::regex("the least is ([0-9]+)")));
-      const long M = std::stol(least[1]);
+      long M = std::stol(least[1]);
+      // Of the other pass, if that needs more.
+      const RunResult next = at(std::to_string(M));
+      if (next.exit_code != 0) {
+        ASSERT_TRUE(std::regex_search(next.err, least, std::regex("the least is ([0-9]+)")));
+        EXPECT_GT(std::stol(least[1]), M);
+        M = std::stol(least[1]);
+      }
       EXPECT_EQ(at(std::to_string(M)).exit_code, 0) << at(std::to_string(M)).err;
       expect_failure(at(std::to_string(M - 1)), 2, "the least is " + std::to_string(M));
     }

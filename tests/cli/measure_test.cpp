@@ -98,7 +98,7 @@ TEST(MeasureCommand, HasAPlanForEachObjectiveOfALevel) {
 
 // Rows of the layer problem that L1 is too small for say so; those of L2 are measured.
 TEST(MeasureCommand, LeavesOutLevelsThatNothingFits) {
-  const Arguments deep = {"measure", "--n", "40", "--d", "1000"};
+  const Arguments deep = {"measure", "--n", "40", "--d", "1000", "--pass", "forward"};
   const Json json = done(deep);
   ASSERT_EQ(json["levels"].size(), 1u);
   EXPECT_EQ(json["levels"][0]["level"], "L2");

@@ -93,7 +93,7 @@ TEST_P(Pebblings, AnyBlocks) {
       blocks.r = random_.uniform(0, 1);
       blocks.c = random_.uniform(1, 5);
     }
-    if (uses(v, "rho")) {
+    if (uses(v, "r") && uses(v, "rho")) {
       blocks.rho = std::min(blocks.rho, blocks.r);
       blocks.r = round_up(blocks.r, blocks.rho);
     }

@@ -154,5 +154,91 @@ TEST(GradientPlanner, TextListsThePhases) {
   EXPECT_EQ(text.substr(second).rfind(" ; dY=", 0), 0u) << text;
 }
 
+// Where few rows of d words fit in M, tiles move fewer words and are predicted to take less time.
+TEST(GradientPlanner, LongRowsAreTakenByTiles) {
+  GradientSet all;
+  all.dX = all.dY = all.dA1 = all.dA2 = all.dA3 = true;
+  const index_t M = 196608;
+  for (const index_t d : {64, 128, 1024, 2048}) {
+    const LayerShape shape = {1024, 1024, d, d, Tie::none};
+    PlanRequest request = request_for(shape, M);
+    request.tile = {Isa::avx512, 8, 32};
+    GradientPlan plan, columns;
+    GradientEstimate estimate, of_columns;
+    ASSERT_TRUE(make_gradient_plan(request, all, &plan, &estimate).is_ok());
+    EXPECT_EQ(plan.blocks.by_keys == Schedule::tile_fused, d >= 1024) << d;
+    EXPECT_LE(estimate.cost.total().footprint, M);
+    if (d < 1024) continue;
+    EXPECT_TRUE(plan.blocks.keys.one_pass);
+    for (const GradientCandidate& other : gradient_candidates(request, all, false)) {
+      if (other.plan.blocks.by_keys == Schedule::tile_fused) continue;
+      EXPECT_LT(estimate.cost.total().words(), other.estimate.cost.total().words()) << d;
+      EXPECT_LT(estimate.time / 0.95, other.estimate.time) << d;
+    }
+    // L3 with room for longer rows does as well.
+    if (d > 1024) continue;
+    request.outer_M = 1 << 20;
+    ASSERT_TRUE(make_gradient_plan(request, all, &columns, &of_columns).is_ok());
+    EXPECT_EQ(columns.blocks.by_keys, Schedule::col_stream);
+    EXPECT_EQ(columns.level, "L3");
+  }
+}
+
+TEST(GradientPlanner, TilesByName) {
+  const LayerShape shape = {50, 40, 12, 7, Tie::none};
+  PlanRequest request = request_for(shape, 900);
+  request.schedule = Schedule::tile_fused;
+  struct Case {
+    GradientSet set;
+    std::string phases;
+  };
+  std::vector<Case> cases(4);
+  cases[0].set.dX = true;
+  cases[0].phases = "delta S h tile_fused dX";
+  cases[1].set.dX = cases[1].set.dA1 = true;  // U is all that the tiles make
+  cases[1].phases = "delta S h tile_fused dX dA1";
+  cases[2].set.dA2 = cases[2].set.dA3 = true;
+  cases[2].phases = "delta S h tile_fused dA3";
+  cases[3].set.dX = cases[3].set.dY = cases[3].set.dA2 = true;
+  cases[3].phases = "delta S h tile_fused dX dY";
+  for (const Case& one : cases) {
+    GradientPlan plan, parsed;
+    GradientEstimate estimate;
+    ASSERT_TRUE(make_gradient_plan(request, one.set, &plan, &estimate).is_ok());
+    std::string names;
+    for (int i = 0; i < estimate.cost.phase_count; ++i) {
+      names += (i == 0 ? "" : " ") + std::string(estimate.cost.phases[std::size_t(i)].name);
+    }
+    EXPECT_EQ(names, one.phases);
+    EXPECT_EQ(estimate.fma, theory::gradients_fma(shape, one.set, plan.blocks));
+    const std::string text = to_text(plan, one.set, Tie::none);
+    EXPECT_NE(text.find(":tile_fused(form=h,c="), std::string::npos) << text;
+    std::string error;
+    ASSERT_TRUE(parse_gradient_plan(text, one.set, Tie::none, &parsed, &error)) << error;
+    EXPECT_EQ(to_text(parsed, one.set, Tie::none), text);
+    EXPECT_EQ(parsed.blocks.schedule, plan.blocks.schedule);
+    EXPECT_EQ(parsed.blocks.rows, plan.blocks.rows);
+    EXPECT_EQ(parsed.blocks.by_keys, plan.blocks.by_keys);
+    if (!steps_of(one.set, Tie::none, Form::h).alone) {
+      EXPECT_EQ(parsed.blocks.keys, plan.blocks.keys);
+    }
+  }
+  // U is made once, whatever else the tiles make.
+  const GradientSet& keys = cases[2].set;
+  GradientSet both = keys;
+  both.dX = true;
+  GradientPlan plan;
+  ASSERT_TRUE(make_gradient_plan(request, both, &plan).is_ok());
+  GradientBlocks apart = plan.blocks;
+  apart.keys.one_pass = false;
+  const index_t more =
+      theory::gradients_fma(shape, both, plan.blocks) - theory::gradients_fma(shape, keys, apart);
+  EXPECT_EQ(more, 50 * 40 * 12 + 50 * 12 * 12);  // p A2, A1^T U
+
+  request.problem.dtype = DType::bf16;
+  for (const Case& one : cases)
+    EXPECT_EQ(make_gradient_plan(request, one.set, &plan).code(), StatusCode::unsupported);
+}
+
 }  // namespace
 }  // namespace ioattn::plan

@@ -136,7 +136,7 @@ TEST(LayerCandidates, HaveNeighboursThatFit) {
 
 TEST(LayerCandidates, FailAsThePlannerDoes) {
   PlanRequest request = request_for({300, 260, 70, 40, Tie::none, {}});
-  request.M = 10;
+  request.M = 2;
   request.outer_M = 0;
   std::vector<LayerCandidate> list;
   for (const Set* set : {&forward, &dx, &all})

@@ -47,6 +47,29 @@ double least_cost(const PlanRequest& request, Admits admits) {
   return least;
 }
 
+// The least weighed cost, but for tiles, whose speed depends on their sides: they are taken where
+// they are predicted to save a twentieth, or nothing else fits.
+void expect_fastest(const PlanRequest& request, const Candidate& chosen) {
+  const std::vector<Candidate> list = candidates(request);
+  const Candidate *other = nullptr, *tiles = nullptr;
+  const auto cost = [&](const Candidate& c) {
+    return weighed(request.pass, c.schedule, request.problem.shape, c.blocks);
+  };
+  for (const Candidate& c : list) {
+    if (!c.fits || !c.within_memory_limit) continue;
+    if (c.schedule == Schedule::tile_fused) {
+      tiles = &c;
+    } else if (other == nullptr || cost(c) < cost(*other)) {
+      other = &c;
+    }
+  }
+  const bool by_tiles = tiles != nullptr &&
+                        (other == nullptr ||
+                         predicted_time(request, *tiles) / 0.95 < predicted_time(request, *other));
+  ASSERT_EQ(chosen.schedule == Schedule::tile_fused, by_tiles);
+  ASSERT_EQ(cost(chosen), cost(by_tiles ? *tiles : *other));
+}
+
 index_t named_least(const Status& status) {
   const std::string message = status.message(), key = "the least is ";
   const std::size_t at = message.find(key);
@@ -142,7 +165,7 @@ TEST(Planner, CandidatesCarryTheExactCosts) {
 
 TEST(Planner, AutoTakesTheLeastCostAndNeverStoresScores) {
   ioattn_test::RandomProblem random(31);
-  int planned = 0, storing_is_cheaper = 0;
+  int planned = 0, storing_is_cheaper = 0, tiles = 0;
   for (int round = 0; round < 1000; ++round) {
     const LayerShape shape = random.shape(2000, 200);
     const index_t M = random.logarithmic(5, 1 << 18);
@@ -163,7 +186,9 @@ TEST(Planner, AutoTakesTheLeastCostAndNeverStoresScores) {
       ++planned;
       storing_is_cheaper += least_of_all < least;
       ASSERT_FALSE(scores_pass_through_memory(plan.schedule));
-      ASSERT_EQ(weighed(pass, plan.schedule, shape, plan.blocks), least) << to_text(plan);
+      expect_fastest(request, chosen);
+      ASSERT_FALSE(HasFatalFailure()) << to_text(plan);
+      tiles += plan.schedule == Schedule::tile_fused;
       ASSERT_EQ(chosen.schedule, plan.schedule);
       ASSERT_EQ(chosen.blocks, plan.blocks);
       ASSERT_LE(chosen.cost.total().footprint, M);
@@ -178,6 +203,7 @@ TEST(Planner, AutoTakesTheLeastCostAndNeverStoresScores) {
     }
   }
   EXPECT_GT(planned, 500);
+  EXPECT_GT(tiles, 100);
   EXPECT_GT(storing_is_cheaper, 50);  // the rule costs something, else it was not tested
 }
 
@@ -207,7 +233,8 @@ TEST(Planner, MemoryLimitIsHonoured) {
         ASSERT_EQ(status.is_ok(), least < std::numeric_limits<double>::infinity());
         if (status.is_ok()) {
           ASSERT_LE(chosen.scratch_bytes, limit);
-          ASSERT_EQ(weighed(request.pass, plan.schedule, shape, plan.blocks), least);
+          expect_fastest(request, chosen);
+          ASSERT_FALSE(HasFatalFailure()) << to_text(plan);
           stored += scores_pass_through_memory(plan.schedule);
         } else {
           ASSERT_EQ(status.code(), StatusCode::memory_limit) << status.message();
@@ -349,7 +376,7 @@ TEST(Planner, LeastFastMemoryHonoursTheMemoryLimit) {
 // Where rows are too long for M, score tiles that are stored may not be: the limit that admits them
 // is named.
 TEST(Planner, TooLittleFastMemoryNamesWhatWouldFit) {
-  PlanRequest request = request_for(Pass::backward, {300, 300, 2048, 2048, Tie::none}, 6144);
+  PlanRequest request = request_for(Pass::forward, {300, 300, 2048, 2048, Tie::none}, 2000);
   request.price = price_of(Objective::words);
   Plan plan;
   const Status status = make_plan(request, &plan);
@@ -360,22 +387,27 @@ TEST(Planner, TooLittleFastMemoryNamesWhatWouldFit) {
   request.memory_limit_bytes = std::atoll(message.c_str() + at + before.size());
   ASSERT_TRUE(make_plan(request, &plan).is_ok()) << message;
   EXPECT_TRUE(stores_scores(plan.schedule));
-  EXPECT_NE(message.find(std::string("; ") + name_of(plan.schedule) + before), std::string::npos)
-      << message;
+  const std::size_t name = message.rfind("; ", at) + 2;
+  Schedule named;
+  ASSERT_TRUE(parse_schedule(message.substr(name, at - name).c_str(), &named)) << message;
+  request.schedule = named;
+  EXPECT_TRUE(make_plan(request, &plan).is_ok()) << message;
+  EXPECT_EQ(plan.schedule, named);
+  request.schedule.reset();
   --request.memory_limit_bytes;
   EXPECT_EQ(make_plan(request, &plan).code(), StatusCode::memory_limit);
 }
 
 TEST(Planner, LimitThatAdmitsNothingIsNotCalledTooLittleFastMemory) {
   const LayerShape shape = {100, 100, 50, 50, Tie::none};
-  PlanRequest request = request_for(Pass::backward, shape, 50);  // row_stream needs 5 d + 3
+  PlanRequest request = request_for(Pass::forward, shape, 50);  // row_stream needs 4 d + 4
   Plan plan;
   EXPECT_EQ(make_plan(request, &plan).code(), StatusCode::fast_memory_too_small);
   request.memory_limit_bytes = 0;
   const Status status = make_plan(request, &plan);
   EXPECT_EQ(status.code(), StatusCode::memory_limit);
   EXPECT_STREQ(status.message(),
-               "no schedule for M = 50 words (backward pass) needs at most 0 bytes of scratch "
+               "no schedule for M = 50 words (forward pass) needs at most 0 bytes of scratch "
                "memory");
   request.memory_limit_bytes = 1 << 20;
   EXPECT_TRUE(make_plan(request, &plan).is_ok());

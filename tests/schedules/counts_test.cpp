@@ -113,7 +113,7 @@ TEST_P(Counts, AnyBlocks) {
       blocks.r = random_.uniform(0, 1);
       blocks.c = random_.logarithmic(1, 40);
     }
-    if (uses(v, "rho")) {
+    if (uses(v, "r") && uses(v, "rho")) {
       blocks.rho = std::min(blocks.rho, blocks.r);
       blocks.r = round_up(blocks.r, blocks.rho);
     }

@@ -55,6 +55,8 @@ inline double limit(const ioattn::LayerShape& shape, const ioattn::GradientSet& 
   include(steps.rows, m, rows.u.depth);
   include(steps.delta, e, rows.w);
   include(steps.keys, n, blocks.keys.rho);
+  include(has_key_pass(steps, blocks), std::max(d, e), blocks.keys.w);
+  include(steps.alone && blocks.schedule == ioattn::Schedule::tile_fused, std::max(d, e), rows.w);
   include(steps.da3, e, blocks.da3.depth);
   include(steps.dy, m, blocks.dy.depth);
   include(steps.da1, d, blocks.da1.depth);

@@ -47,6 +47,7 @@ ref::LayerInputs<double> make_inputs(RandomProblem* random, ref::Kind kind,
 TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
   RandomProblem random(60);
   int planned = 0, alone = 0, sums = 0, outer = 0, one_pass = 0;
+  int tiles = 0, u_alone = 0, any_by_tiles = 0;
   std::array<int, 2> forms = {};
   std::map<Schedule, int> schedules;
   while (planned < 2400 && !testing::Test::HasFailure()) {
@@ -65,6 +66,10 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
       plan::PlanRequest request = request_for(shape, 1, odd_tile<float>().tile);
       // Room for scores in memory.
       if (random.uniform(0, 1) == 1) request.memory_limit_bytes = index_t(1) << 40;
+      if (trial == 5 && !shape.mask.hides()) {
+        request.schedule = std::array{Schedule::row_stream, Schedule::q_stored,
+                                      Schedule::half_dim}[std::size_t(random.uniform(0, 2))];
+      }
       const index_t least = least_M(request, set);
       request.M = random.uniform(0, 3) == 0 ? least : random.logarithmic(least, 60 * least);
       request.outer_M = random.uniform(0, 1) * random.logarithmic(1, 20) * request.M;
@@ -87,11 +92,15 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
       ++forms[std::size_t(plan.blocks.rows.form)];
       if (steps.alone) continue;
       outer += is_outer;
-      one_pass += plan.blocks.keys.one_pass;
+      const bool by_tiles = plan.blocks.by_keys == Schedule::tile_fused;
+      (by_tiles ? tiles : one_pass) += plan.blocks.keys.one_pass;
+      u_alone += by_tiles && !steps.keys;
       if (has_row_pass(steps, plan.blocks)) ++schedules[plan.blocks.schedule];
 
       // Blocks of any size, in either form, of any schedule.
-      const GradientBlocks any = any_blocks(&random, shape, set);
+      const GradientBlocks any = any_blocks(&random, shape, set, true);
+      if (has_key_pass(steps_of(set, shape.tie, any.rows.form), any))
+        any_by_tiles += any.by_keys == Schedule::tile_fused;
       check_counts(problem, set, any, theory::gradients_cost(shape, set, any).total().footprint);
     }
   }
@@ -99,6 +108,9 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
   EXPECT_GT(sums, 100);
   EXPECT_GT(outer, 100);
   EXPECT_GT(one_pass, 200);
+  EXPECT_GT(tiles, 100);
+  EXPECT_GT(u_alone, 10);
+  EXPECT_GT(any_by_tiles, 200);
   EXPECT_GT(forms[0], 100);
   EXPECT_GT(forms[1], 100);
   EXPECT_GT(schedules[Schedule::row_stream], 200);
@@ -130,7 +142,7 @@ TYPED_TEST(LayerGradientValues, AreTheOraclesForEveryNumberOfThreads) {
       const GradientCase<T> problem(make_inputs(&random, kind, size, seed), size.ties, dk,
                                     index_t(seed % 3));
       const LayerShape shape = problem.shape();
-      for (int trial = 0; trial < 4; ++trial) {
+      for (int trial = 0; trial < 5; ++trial) {
         const kernels::KernelTable<T>& table = *tables[(++cases + seed) % tables.size()];
         const GradientSet set = random_set(&random, shape.tie, dk);
         plan::PlanRequest request = request_for(shape, 1, table.tile);
@@ -138,6 +150,7 @@ TYPED_TEST(LayerGradientValues, AreTheOraclesForEveryNumberOfThreads) {
         if (!shape.mask.hides() && trial > 1) {
           request.schedule = trial == 2 ? Schedule::q_stored : Schedule::half_dim;
         }
+        if (trial == 4) request.schedule = Schedule::tile_fused;
         request.M = least_M(request, set) * (trial == 0 ? 1 : random.logarithmic(1, 200));
         plan::GradientPlan plan;
         ASSERT_TRUE(plan::make_gradient_plan(request, set, &plan).is_ok());
@@ -166,7 +179,7 @@ TYPED_TEST(LayerGradientValues, AreTheOraclesForEveryNumberOfThreads) {
       }
     }
   }
-  EXPECT_GE(cases, 136u);
+  EXPECT_GE(cases, 170u);
   EXPECT_GE(accurate, 12u);
 }
 

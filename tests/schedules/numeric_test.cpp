@@ -80,8 +80,10 @@ double limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
       return std::max(limit(ceil_div(n, r) * ceil_div(m, c) * c, c), limit(r, blocks.rho));
     }
     case Schedule::resident: return limit(n, blocks.r);
-    case Schedule::col_stream:
-    case Schedule::tile_fused: return limit(n, blocks.rho);
+    case Schedule::tile_fused:
+      return std::max(
+          {limit(m, blocks.c), limit(std::max(d, e), blocks.w), thin_limit(v, shape, blocks)});
+    case Schedule::col_stream: return limit(n, blocks.rho);
   }
   return 0;
 }

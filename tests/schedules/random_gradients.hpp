@@ -80,9 +80,10 @@ inline ioattn::ProductBlocks any_product(RandomProblem* random) {
           random->uniform(0, 1) == 1};
 }
 
-// Blocks of any size, in either form, of any schedule.
+// Blocks of any size, in either form, of any schedule; tiles are not for 16 bits.
 inline ioattn::GradientBlocks any_blocks(RandomProblem* random, const ioattn::LayerShape& shape,
-                                         const ioattn::GradientSet& set) {
+                                         const ioattn::GradientSet& set,
+                                         bool may_be_tiles = false) {
   ioattn::GradientBlocks any;
   if (!shape.mask.hides()) {
     any.schedule = std::array{ioattn::Schedule::row_stream, ioattn::Schedule::q_stored,
@@ -107,8 +108,14 @@ inline ioattn::GradientBlocks any_blocks(RandomProblem* random, const ioattn::La
     any.rows.*product = any_product(random);
   any.keys.c = random->logarithmic(1, 40);
   any.keys.rho = random->logarithmic(1, 40);
-  any.keys.one_pass = steps.rows && steps.keys && any.schedule == ioattn::Schedule::row_stream &&
-                      random->uniform(0, 1) == 1;
+  const bool by_tiles =
+      may_be_tiles && form == ioattn::Form::h && !steps.alone && random->uniform(0, 1) == 1;
+  if (by_tiles) {
+    any.by_keys = ioattn::Schedule::tile_fused;
+    any.keys.w = random->logarithmic(1, 20);
+  }
+  any.keys.one_pass = steps.rows && (steps.keys || by_tiles) &&
+                      any.schedule == ioattn::Schedule::row_stream && random->uniform(0, 1) == 1;
   for (ioattn::ProductBlocks* product : {&any.da1, &any.da3, &any.dy, &any.dw})
     *product = any_product(random);
   any.sum = random->logarithmic(1, 20);

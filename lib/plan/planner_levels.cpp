@@ -1,0 +1,117 @@
+#include "plan/planner_levels.hpp"
+
+#include "plan/blocking_rows.hpp"
+#include "plan/blocking_tile_fused.hpp"
+#include "theory/block_costs.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+// A pass whose blocks decide how fast its kernels are, among the phases of a candidate.
+struct Share {
+  index_t fma = 0, words = 0;
+  double time = 0;
+};
+
+Share row_pass_of(const PlanRequest& request, const Candidate& c, const FastMemory& memory) {
+  const LayerShape& shape = request.problem.shape;
+  const auto [n, m, d, e, tie, mask] = shape;
+  const Variant variant = variant_of(request.pass, c.schedule, c.blocks);
+  const bool forward = request.pass == Pass::forward, fused = variant.products == Products::fused;
+  const index_t v = variant.form == Form::h ? e : d;
+  Share pass;
+  pass.fma = visible_pairs(mask, n, m) * (forward ? d + v : 2 * d + v);
+  pass.words = c.cost.total().words();
+  if (!fused) {
+    const theory::Weights weights = request.weights();
+    pass.words = (forward ? theory::row_stream_forward_pass(shape, c.blocks, weights)
+                          : theory::row_stream_backward_pass(shape, c.blocks, weights))
+                     .words();
+  } else if (!forward) {
+    pass.fma += n * d * d;  // dX
+  }
+  pass.time = row_pass_time(variant, shape, c.blocks, memory, request.tile);
+  return pass;
+}
+
+Share tiles_of(const PlanRequest& request, const Candidate& c, const FastMemory& memory) {
+  const LayerShape& shape = request.problem.shape;
+  return {theory::col_stream_fma(shape, Form::h, tiles_of_u),
+          theory::tile_fused(shape, c.blocks, tiles_of_u).words(),
+          tile_fused_time(shape, c.blocks, tiles_of_u, memory, request.tile)};
+}
+
+// In multiply-adds. Longer blocks make the pass faster, not the thin products around it.
+double streaming_time(const PlanRequest& request, const Candidate& c, const FastMemory& memory) {
+  const Share pass = c.schedule == Schedule::tile_fused ? tiles_of(request, c, memory)
+                                                        : row_pass_of(request, c, memory);
+  return pass.time + static_cast<double>(c.fma - pass.fma) +
+         request.per_word() * static_cast<double>(c.cost.total().words() - pass.words);
+}
+
+bool streams(const Candidate& c) {
+  return c.schedule == Schedule::row_stream || c.schedule == Schedule::tile_fused;
+}
+
+FastMemory memory_of(const PlanRequest& request, bool outer) {
+  const index_t numbers = request.numbers();
+  return outer ? FastMemory(request.outer_numbers(), numbers, request.price)
+               : FastMemory(numbers, 0, request.price);
+}
+
+}  // namespace
+
+bool may_be_outer(const Candidate& c) {
+  return streams(c) && c.blocks.products == Products::stored;
+}
+
+Candidate held_in_outer(const PlanRequest& request, const Candidate& inner) {
+  const LayerShape& shape = request.problem.shape;
+  const FastMemory memory = memory_of(request, true);
+  const Variant variant = variant_of(request.pass, inner.schedule, inner.blocks);
+  Candidate outer = inner;
+  if (inner.schedule == Schedule::tile_fused) {
+    outer.blocks = choose_tile_fused_backward(shape, memory, request.tile);
+  } else {
+    const Blocks longer = choose_row_blocks(variant, shape, memory, request.tile);
+    outer.blocks.r = longer.r;
+    outer.blocks.c = longer.c;
+    outer.blocks.rho = longer.rho;
+  }
+  outer.is_outer = true;
+  outer.cost =
+      theory::io_cost(request.pass, outer.schedule, shape, outer.blocks, request.weights());
+  return outer;
+}
+
+double predicted_time(const PlanRequest& request, const Candidate& candidate) {
+  return streams(candidate)
+             ? streaming_time(request, candidate, memory_of(request, candidate.is_outer))
+             : estimated_time(request, candidate);
+}
+
+Candidate fastest(const PlanRequest& request, const Candidate& best,
+                  const std::vector<Candidate>& all) {
+  Candidate taken = best;
+  if (request.literal || request.price.of_words()) return taken;
+  double least = predicted_time(request, best);
+  if (best.schedule == Schedule::tile_fused) least = time_that_tiles_count(least, request.price);
+  const auto consider = [&](const Candidate& c) {
+    double time = weighed(predicted_time(request, c), memory_of(request, c.is_outer));
+    if (c.schedule == Schedule::tile_fused) time = time_that_tiles_count(time, request.price);
+    if (time >= least) return;
+    least = time;
+    taken = c;
+  };
+  const bool has_outer = request.outer_M > request.M;
+  for (const Candidate& c : all) {
+    if (!c.fits || !c.within_memory_limit) continue;
+    const bool by_tiles = c.schedule == Schedule::tile_fused;
+    if (by_tiles) consider(c);
+    if (!has_outer || !may_be_outer(c)) continue;
+    if (by_tiles || best.schedule == Schedule::row_stream) consider(held_in_outer(request, c));
+  }
+  return taken;
+}
+
+}  // namespace ioattn::plan
