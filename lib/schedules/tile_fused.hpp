@@ -41,12 +41,15 @@ class TileFused {
   Mask mask_, seen_by_;  // which keys a query sees, which queries see a key
   bool rounds_;
   index_t tile_stride_, row_stride_, d_stride_, e_stride_;
+  index_t panel_words_;
+  bool ahead_;  // columns come while those before them are multiplied
 
   WorkspaceLayout worker_layout_;
   Slot<std::byte> workers_;
   QueryGates gates_;
   struct {
-    Slot<T> f, q;              // [rho][c]; p takes the place of f, paired along c if it is
+    Slot<T> f, q;              // [rho][c]; p takes the place of f, paired along c if it is.
+                               // While there is no q yet, or no more, columns that come ahead
     Slot<W> pairs;             // [rho][c], f and then p, paired along rho
     Slot<W> rows;              // [rho][w], of S and dO
     Slot<W> panels;            // [w][c], [c][w] or [rho][w]
