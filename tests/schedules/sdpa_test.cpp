@@ -154,8 +154,8 @@ TEST(Sdpa, CountsOfColumnsThatComeAheadAreTheFormula) {
     blocks.keys.w = random.uniform(1, 2);
     blocks.keys.one_pass = one_pass;
     SCOPED_TRACE(to_text(SdpaProblem{shape}) + " c=" + std::to_string(blocks.keys.c) +
-                 " rho=" + std::to_string(blocks.keys.rho) +
-                 " w=" + std::to_string(blocks.keys.w) + (one_pass ? " one pass" : ""));
+                 " rho=" + std::to_string(blocks.keys.rho) + " w=" + std::to_string(blocks.keys.w) +
+                 (one_pass ? " one pass" : ""));
     SdpaCase<float> problem(shape, ref::Layout::bhsd, std::uint64_t(trial));
     instruments::IoCounter counter;
     ASSERT_TRUE(problem.backward(set, blocks, {&table, 1, &counter}).is_ok());
