@@ -12,7 +12,7 @@ namespace ioattn {
 // Of two operands, those of one come a step ahead: twice the columns of one are there while only
 // one of the two tiles is.
 constexpr bool columns_come_ahead(KeyPassKind kind, index_t c, index_t rho, index_t w) {
-  return kind.makes_p() && 2 * (rho + c) * w <= rho * c;
+  return kind.makes_p() && rho * c > 0 && 2 * (rho + c) * w <= rho * c;
 }
 
 // dO, V and dV, which both tiles meet, take six steps, a half of the rows or keys each: dO is

@@ -107,7 +107,7 @@ double row_pass_time(const Variant& variant, const LayerShape& shape, const Bloc
 }
 
 Blocks choose_row_blocks(const Variant& variant, const LayerShape& shape, const FastMemory& memory,
-                         const TileShape& tile) {
+                         const TileShape& tile, bool makes_room) {
   const index_t M = memory.M;
   Blocks smallest = unit_blocks(variant);
   choose_products(variant, shape, memory, tile, &smallest);
@@ -115,7 +115,7 @@ Blocks choose_row_blocks(const Variant& variant, const LayerShape& shape, const 
       variant, shape, memory, tile, smallest, [&](const Blocks& trial, const Price& price) {
         return row_pass_time(variant, shape, trial, {M, memory.inner_M, price}, tile);
       });
-  if (!memory.is_outer()) make_room_for_padding(variant, shape, M, tile, &blocks);
+  if (makes_room && !memory.is_outer()) make_room_for_padding(variant, shape, M, tile, &blocks);
   widen_streams(variant, shape, M, tile, &blocks);
   return blocks;
 }
