@@ -104,7 +104,9 @@ bool choose_blocks(const Variant& variant, bool literal, const LayerShape& shape
     case Schedule::score_stored: *blocks = choose_stationary(variant, shape, M, price); return true;
     case Schedule::row_stream:
     case Schedule::q_stored:
-    case Schedule::half_dim: *blocks = choose_row_blocks(variant, shape, memory, tile); return true;
+    case Schedule::half_dim:
+      *blocks = choose_row_blocks(variant, shape, memory, tile, true);
+      return true;
     case Schedule::weight_resident:
       *blocks = choose_weight_resident(variant, shape, memory, tile);
       return true;

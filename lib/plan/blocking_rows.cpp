@@ -49,6 +49,29 @@ void widen_streams(const Variant& variant, const LayerShape& shape, index_t M,
   widen(variant, shape, M, shape.d, tile.rows, &Blocks::a, blocks);
 }
 
+// Words of memory that a pass over rows goes through for a block of keys: panels of S and of G or
+// dO, padded to whole lanes, rows of U or O; keys, the copy of them that is multiplied, values.
+index_t words_in_use(const Variant& variant, const LayerShape& shape, const Blocks& blocks,
+                     const TileShape& tile) {
+  const index_t lanes = ceil_div(blocks.r, blocks.rho) * round_up(blocks.rho, index_t(tile.cols));
+  const index_t v = variant.form == Form::h ? shape.dv : shape.d;
+  const index_t panels = variant.pass == Pass::backward ? shape.d + v : shape.d;
+  const index_t rows = variant.pass == Pass::backward ? shape.d : v;
+  return lanes * panels + blocks.r * rows + blocks.c * (2 * shape.d + v);
+}
+
+// Fewer rows than lanes hold more memory than is counted. Fewer keys at a time leave them room in
+// the cache, of which M is three quarters at most.
+void make_room_for_padding(const Variant& variant, const LayerShape& shape, index_t M,
+                           const TileShape& tile, Blocks* blocks) {
+  if (variant.schedule != Schedule::row_stream || blocks->r >= tile.cols) return;
+  Blocks trial = *blocks;
+  const index_t cache = ceil_div(4 * M, 3);
+  constexpr index_t least_keys = 4;  // sums over fewer crawl
+  while (trial.c > least_keys && words_in_use(variant, shape, trial, tile) > cache) trial.c /= 2;
+  if (words_in_use(variant, shape, trial, tile) <= cache) blocks->c = trial.c;
+}
+
 // Without thin products that are phases of their own, which row_stream alone may do without.
 index_t words_of_pass(const Variant& variant, const LayerShape& shape, const Blocks& blocks) {
   if (variant.schedule != Schedule::row_stream || variant.products == Products::fused) {
@@ -84,7 +107,7 @@ double row_pass_time(const Variant& variant, const LayerShape& shape, const Bloc
 }
 
 Blocks choose_row_blocks(const Variant& variant, const LayerShape& shape, const FastMemory& memory,
-                         const TileShape& tile) {
+                         const TileShape& tile, bool makes_room) {
   const index_t M = memory.M;
   Blocks smallest = unit_blocks(variant);
   choose_products(variant, shape, memory, tile, &smallest);
@@ -92,6 +115,7 @@ Blocks choose_row_blocks(const Variant& variant, const LayerShape& shape, const 
       variant, shape, memory, tile, smallest, [&](const Blocks& trial, const Price& price) {
         return row_pass_time(variant, shape, trial, {M, memory.inner_M, price}, tile);
       });
+  if (makes_room && !memory.is_outer()) make_room_for_padding(variant, shape, M, tile, &blocks);
   widen_streams(variant, shape, M, tile, &blocks);
   return blocks;
 }

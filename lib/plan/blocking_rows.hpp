@@ -7,8 +7,9 @@ namespace ioattn::plan {
 
 // Blocks of the schedules that are a pass over rows of queries, with their thin products. M is at
 // least least_fast_memory.
+// makes_room: fewer keys where rows fill no lanes; SDPA has tiles for that.
 Blocks choose_row_blocks(const Variant& variant, const LayerShape& shape, const FastMemory& memory,
-                         const TileShape& tile);
+                         const TileShape& tile, bool makes_room = false);
 
 // Its estimated time in multiply-adds.
 double row_pass_time(const Variant& variant, const LayerShape& shape, const Blocks& blocks,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/tile_steps.hpp"
 #include "plan/block_search.hpp"
 #include "plan/pair_speed.hpp"
 #include "plan/product_blocks.hpp"
@@ -35,7 +36,8 @@ index_t round_up_to_power(index_t n) {
 // Where words decide, a quarter of the side of a square of M words. Narrower blocks leave a little
 // more to the tiles, but rows that lie a power of two apart meet in few of a cache's sets, the
 // fewer the narrower: at n = 1024, d = 512 blocks of a line miss an L2 of 16 ways half as often
-// again as one without ways.
+// again as one without ways. Those that come by steps do not meet.
+constexpr index_t line = 16;  // words of 4 bytes
 index_t least_width(index_t M) {
   index_t w = 1;
   while (64 * w * w <= M) w *= 2;
@@ -113,10 +115,10 @@ namespace {
 // What the choices for both passes search: c up to longest(price), any rho, w. Lanes of score tiles
 // are keys or queries.
 enum class Lanes : std::uint8_t { keys, queries };
-template <class Longest, class Footprint, class Time>
+template <class Longest, class Footprint, class Time, class BySteps>
 Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_blocks,
                     const Longest& longest, const FastMemory& memory, const TileShape& tile,
-                    const Footprint& footprint, const Time& time) {
+                    const Footprint& footprint, const Time& time, const BySteps& by_steps) {
   const auto with = [&](index_t c, index_t rho, index_t w) {
     Blocks blocks = least_blocks;
     blocks.c = c;
@@ -130,7 +132,9 @@ Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_bl
     const bool by_keys = lanes == Lanes::keys;
     const index_t least_c = std::min(by_keys ? whole.lanes : whole.rows, shape.m);
     const index_t least_rho = std::min(by_keys ? whole.rows : whole.lanes, shape.n);
+    const index_t least_w = whole.lanes > 1 ? std::max(whole.lanes, least_width(within.M)) : 1;
     const auto consider = [&](const Blocks& blocks) {
+      if (blocks.w < least_w && !by_steps(blocks)) return;
       const double estimate = time(blocks, within);
       if (best && estimate >= least) return;
       least = estimate;
@@ -144,17 +148,20 @@ Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_bl
       const index_t even = ceil_div(shape.m, ceil_div(shape.m, most));
       const bool is_whole = multiplies_tiles(tile.isa) && round_up(even, panel) <= most;
       consider(with(is_whole ? round_up(even, panel) : even, rho, w));
-      if (most < shape.m && most > panel) consider(with(round_down(most, panel), rho, w));
+      // As many words: longer blocks, and a short last one, leave the rest of a cache less room.
+      const bool is_lean = within.price.of_words() && even % panel == 0;
+      if (most < shape.m && most > panel && !is_lean)
+        consider(with(round_down(most, panel), rho, w));
       // Of an outer cache fewer may be faster.
       if (!within.is_outer()) return;
       for (index_t c = most; c >= 4 * panel; c = round_down(3 * c / 4, panel))
         consider(with(c, rho, w));
     };
-    const index_t least_w = whole.lanes > 1 ? std::max(whole.lanes, least_width(within.M)) : 1;
+    const index_t narrowest = std::min(least_w, line);
     const index_t longest_words = longest_w * (multiplies_tiles(tile.isa)   ? 4
                                                : multiplies_pairs(tile.isa) ? 2
                                                                             : 1);
-    for (index_t w = longest_words; w >= std::min(least_w, std::max(shape.d, shape.dv)); w /= 2) {
+    for (index_t w = longest_words; w >= std::min(narrowest, std::max(shape.d, shape.dv)); w /= 2) {
       if (w > 1 && w / 2 >= std::max(shape.d, shape.dv)) continue;
       const index_t longest_rho = keeps_sides_short(tile, within.price)
                                       ? std::min(shape.n, longest_side_of_tiles)
@@ -175,6 +182,11 @@ Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_bl
 Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMemory& memory,
                          const TileShape& tile) {
   const bool is_short = keeps_sides_short(tile, memory.price);
+  const auto by_steps = [&](const Blocks& blocks) {
+    return !multiplies_pairs(tile.isa) &&
+           values_come_by_steps(kind, std::min(blocks.c, shape.m), std::min(blocks.rho, shape.n),
+                                blocks.w, shape.dv);
+  };
   return search_tiles(
       shape, Lanes::keys, blocks_of(kind, 1, 1, 1),
       [&](const Price& price) {
@@ -192,8 +204,12 @@ Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMe
         return is_short ? std::max(words, half_for_scores(shape, blocks)) : words;
       },
       [&](const Blocks& blocks, const FastMemory& within) {
-        return tile_fused_time(shape, blocks, kind, within, tile);
-      });
+        const double time = tile_fused_time(shape, blocks, kind, within, tile);
+        // Of blocks with as many words, those that do not lose others to few sets: half a word.
+        const bool costs = within.price.of_words() && !by_steps(blocks);
+        return costs ? time + within.price.per_word / 2 : time;
+      },
+      by_steps);
 }
 
 Blocks choose_tile_fused_backward(const LayerShape& shape, const FastMemory& memory,
@@ -227,7 +243,8 @@ Blocks choose_tile_fused_forward(const LayerShape& shape, const FastMemory& memo
       },
       [&](const Blocks& blocks, const FastMemory& within) {
         return tile_fused_forward_time(shape, blocks, within, tile);
-      });
+      },
+      [](const Blocks&) { return false; });
 }
 
 }  // namespace ioattn::plan

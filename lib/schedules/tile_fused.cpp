@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/tile_steps.hpp"
 #include "schedules/masked_tile.hpp"
 #include "schedules/row_stream.hpp"
 #include "schedules/storage.hpp"
@@ -27,13 +28,20 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
       tile_stride_(padded_stride(c_, nr)),
       row_stride_(padded_stride(words_of<W>(w_), nr)),
       d_stride_(padded_stride(d_, nr)),
-      e_stride_(padded_stride(e_, nr)) {
+      e_stride_(padded_stride(e_, nr)),
+      panel_words_(std::max(round_up(c_, nr) * words_of<W>(w_),
+                            words_of<W>(std::max(c_, rho_)) * round_up(w_, nr))),
+      ahead_(!are_pairs<W> && columns_come_ahead(kind, c_, rho_, w_)),
+      by_steps_(ahead_ && values_come_by_steps(kind, c_, rho_, w_, e_)) {
+  const index_t slot_words = std::max(rho_ * row_stride_, panel_words_);
+  if (ahead_)
+    slots_ = int(std::clamp<index_t>(rho_ * tile_stride_ / 2 / slot_words, 2, most_slots));
+  const index_t ahead = ahead_ ? panel_words_ + slots_ * slot_words : 0;
   worker_.f = worker_layout_.add<T>(rho_ * tile_stride_);
-  worker_.q = worker_layout_.add<T>(kind.makes_p() ? rho_ * tile_stride_ : 0);
+  worker_.q = worker_layout_.add<T>(kind.makes_p() ? std::max(rho_ * tile_stride_, ahead) : 0);
   worker_.pairs = worker_layout_.add<W>(are_pairs<W> ? words_of<W>(rho_) * tile_stride_ : 0);
-  worker_.rows = worker_layout_.add<W>(rho_ * row_stride_);
-  worker_.panels = worker_layout_.add<W>(std::max(
-      round_up(c_, nr) * words_of<W>(w_), words_of<W>(std::max(c_, rho_)) * round_up(w_, nr)));
+  worker_.rows = worker_layout_.add<W>((by_steps_ ? copied_steps : 1) * rho_ * row_stride_);
+  worker_.panels = worker_layout_.add<W>((by_steps_ ? 1 + packed_steps : 1) * panel_words_);
   worker_.lse = worker_layout_.add<T>(rho_);
   worker_.d_keys = worker_layout_.add<T>(rounds_ && kind.of_keys() ? c_ * d_stride_ : 0);
   worker_.d_values = worker_layout_.add<T>(rounds_ && kind.of_values() ? c_ * e_stride_ : 0);

@@ -34,6 +34,7 @@ class TileFused {
  private:
   struct Run;   // one block of keys
   struct Tile;  // one block of queries of it
+  static constexpr int most_slots = 3;
 
   index_t n_, m_, d_, e_;
   KeyPassKind kind_;
@@ -41,15 +42,19 @@ class TileFused {
   Mask mask_, seen_by_;  // which keys a query sees, which queries see a key
   bool rounds_;
   index_t tile_stride_, row_stride_, d_stride_, e_stride_;
+  index_t panel_words_;
+  bool ahead_, by_steps_;  // base/tile_steps.hpp
+  int slots_ = 1;          // of columns that come ahead
 
   WorkspaceLayout worker_layout_;
   Slot<std::byte> workers_;
   QueryGates gates_;
   struct {
-    Slot<T> f, q;              // [rho][c]; p takes the place of f, paired along c if it is
+    Slot<T> f, q;              // [rho][c]; p takes the place of f, paired along c if it is.
+                               // While there is no q yet, or no more, columns that come ahead
     Slot<W> pairs;             // [rho][c], f and then p, paired along rho
-    Slot<W> rows;              // [rho][w], of S and dO
-    Slot<W> panels;            // [w][c], [c][w] or [rho][w]
+    Slot<W> rows;              // [rho][w], of S and dO, or as many as there are by steps
+    Slot<W> panels;            // [w][c], [c][w] or [rho][w], or three of them by steps
     Slot<T> lse;               // [rho], where a bias may hide all keys
     Slot<T> d_keys, d_values;  // [c][d], [c][dv], rounded: slow memory
   } worker_;

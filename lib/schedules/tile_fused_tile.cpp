@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/tile_steps.hpp"
 #include "schedules/masked_tile.hpp"
 #include "schedules/memory_moves.hpp"
 #include "schedules/score_bias.hpp"
@@ -45,7 +46,11 @@ void TileFused<S, W>::Tile::add() const {
   make_weights();
   const Block paired = part_of(Operand::p_pairs, rows, keys);
   if (are_pairs<W>) trace.create(paired);
-  make_gradients();
+  if (pass.by_steps_) {
+    make_gradients_by_steps();
+  } else {
+    make_gradients();
+  }
   if (kind.of_keys()) add_to_keys();
   if (kind.queries) add_to_queries();
   if (are_pairs<W>) trace.remove(paired);
@@ -56,11 +61,14 @@ template <class S, class W>
 void TileFused<S, W>::Tile::make_weights() const {
   const Block lse = rows_of(Operand::LSE, rows, 1);
   trace.read(lse);
-  Range k(pass.d_, pass.w_);
-  do {  // also where d is 0
+  Terms s[most_slots];
+  const auto bring = [&](const Range& k, int slot) {
     trace.read(part_of(Operand::S, rows, k));
-    const Terms s = terms_of(queries, k, run.operands.scale);
-    kernels::Product<T, W> p = score(Operand::A2, run.operands.keys, k, s, f);
+    s[slot] = terms_of(queries, rows, k, run.operands.scale, row_slot(slot));
+  };
+  stream(pass.d_, bring, [&](const Range& k, int slot) {
+    kernels::Product<T, W> p =
+        score(Operand::A2, run.operands.keys, keys, k, s[slot], panel_slot(0), f);
     if (are_pairs<W>) p.scale = run.operands.scale;
     p.accumulate = p.accumulate || has_bias();
     if (k.end == pass.d_) {
@@ -70,9 +78,26 @@ void TileFused<S, W>::Tile::make_weights() const {
     multiply(run.kernels, p);
     trace.remove(part_of(Operand::A2, keys, k));
     trace.remove(part_of(Operand::S, rows, k));
-    k.next();
-  } while (k);
+  });
   trace.remove(lse);
+}
+
+template <class S, class W>
+template <class Bring, class Use>
+void TileFused<S, W>::Tile::stream(index_t cols, const Bring& bring, const Use& use) const {
+  const auto after = [&](int slot) { return (slot + 1) % pass.slots_; };
+  Range k(cols, pass.w_);
+  int slot = 0;
+  bring(k, slot);
+  do {  // also where there are none
+    Range next = k;
+    next.next();
+    if (next && pass.ahead_) bring(next, after(slot));
+    use(k, slot);
+    if (next && !pass.ahead_) bring(next, after(slot));
+    k = next;
+    slot = after(slot);
+  } while (k);
 }
 
 template <class S, class W>
@@ -92,25 +117,78 @@ void TileFused<S, W>::Tile::make_gradients() const {
     const Block second = part_of(Operand::dO_panels, rows, k);
     trace.read(streamed);
     if (makes_p) {
-      const Terms terms = terms_of(d_o, k, T(1));
-      multiply(run.kernels, score(Operand::h, run.operands.values, k, terms, q));
+      const Terms terms = terms_of(d_o, rows, k, T(1), copy);
+      multiply(run.kernels, score(Operand::h, run.operands.values, keys, k, terms, panels, q));
       trace.remove(part_of(Operand::h, keys, k));
       if (of_values) trace.create(second);
     }
     if (of_values) {
       if (!are_pairs<W> && makes_p) {
-        pack_copied_columns(k);
+        pack_copied_columns(copy, k, panels);
       } else {
-        pack_columns(d_o, rows, k);
+        pack_columns(d_o, rows, k, panels);
       }
-      add_to_key_sums(d_o, k, run.d_values, Operand::W);
+      add_to_key_sums(d_o, keys, k, panels, run.d_values, Operand::W);
       if (makes_p) trace.remove(second);
     }
     trace.remove(streamed);
     k.next();
   } while (k);
-  if (!makes_p) return;
+  if (makes_p) make_p_of_q();
+}
 
+template <class S, class W>
+void TileFused<S, W>::Tile::make_gradients_by_steps() const {
+  trace.create(part_of(Operand::q, rows, keys));
+  const index_t chunks = ceil_div(pass.e_, pass.w_);
+  const auto columns = [&](index_t chunk) { return Range(chunk * pass.w_, pass.e_, pass.w_); };
+  const auto copied = [&](index_t chunk) {
+    return copy + chunk % copied_steps * pass.rho_ * pass.row_stride_;
+  };
+  const auto packed = [&](index_t chunk) {
+    return panels + (1 + chunk % packed_steps) * pass.panel_words_;
+  };
+  const auto halves_of = [](const Range& all) {
+    return Range(all.begin, all.end, ceil_div(all.size(), index_t(2)));
+  };
+  const auto bring = [&](const Range& some, index_t chunk) {
+    const Range k = columns(chunk);
+    trace.read(part_of(Operand::dO, some, k));
+    terms_of(d_o, some, k, T(1), copied(chunk) + (some.begin - rows.begin) * pass.row_stride_);
+  };
+  const auto add_to_q = [&](const Range& some, index_t chunk) {
+    const Range k = columns(chunk);
+    const Terms terms = {copied(chunk), pass.row_stride_};
+    multiply(run.kernels, score(Operand::h, run.operands.values, some, k, terms, panels, q));
+    trace.remove(part_of(Operand::h, some, k));
+  };
+  const auto pack = [&](index_t chunk) {
+    const Range k = columns(chunk);
+    trace.create(part_of(Operand::dO_panels, rows, k));
+    pack_copied_columns(copied(chunk), k, packed(chunk));
+    for (Range some = halves_of(rows); some; some.next())
+      trace.remove(part_of(Operand::dO, some, k));
+  };
+  const auto add_to_values = [&](const Range& some, index_t chunk) {
+    add_to_key_sums(d_o, some, columns(chunk), packed(chunk), run.d_values, Operand::W);
+  };
+  const auto each_half = [&](const Range& all, index_t chunk, const auto& action) {
+    for (Range some = halves_of(all); some; some.next(), --chunk)
+      if (chunk >= 0 && chunk < chunks) action(some, chunk);
+  };
+  for (index_t step = 0; step < chunks + steps_of_values - 1; ++step) {
+    each_half(rows, step, bring);
+    each_half(keys, step - 2, add_to_q);
+    const index_t of_values = step - 4;
+    if (of_values >= 0 && of_values < chunks) pack(of_values);
+    each_half(keys, of_values, add_to_values);
+    if (of_values >= 1) trace.remove(part_of(Operand::dO_panels, rows, columns(of_values - 1)));
+  }
+  make_p_of_q();
+}
+
+template <class S, class W>
+void TileFused<S, W>::Tile::make_p_of_q() const {
   const Block delta = rows_of(Operand::delta, rows, 1);
   trace.read(delta);
   if constexpr (are_pairs<W>) {
@@ -194,12 +272,14 @@ const W* TileFused<S, W>::Tile::weights_by_keys() const {
 
 template <class S, class W>
 void TileFused<S, W>::Tile::add_to_keys() const {
-  for (Range k(pass.d_, pass.w_); k; k.next()) {
+  const auto bring = [&](const Range& k, int slot) {
     trace.read(part_of(Operand::S, rows, k));
-    pack_columns(queries, rows, k);
-    add_to_key_sums(queries, k, run.d_keys, run.operands.d_keys_name);
+    pack_columns(queries, rows, k, panel_slot(slot));
+  };
+  stream(pass.d_, bring, [&](const Range& k, int slot) {
+    add_to_key_sums(queries, keys, k, panel_slot(slot), run.d_keys, run.operands.d_keys_name);
     trace.remove(part_of(Operand::S, rows, k));
-  }
+  });
 }
 
 template <class S, class W>
@@ -208,40 +288,45 @@ void TileFused<S, W>::Tile::add_to_queries() const {
   if (sums.data != nullptr) sums.data += head * run.operands.d_queries_step;
   parallel::OrderedGate* gate = pass.gates_.at(run.problem, head, rows.begin, run.workspace);
   if (gate != nullptr) gate->wait_for(run.turn);
-  for (Range k(pass.d_, pass.w_); k; k.next()) {
+  const auto bring = [&](const Range& k, int slot) {
     trace.read(part_of(Operand::A2, keys, k));
-    pack_columns(run.operands.keys, keys, k);
-    kernels::Product<T, W> p = sum_of(keys, k, sums.at(rows.begin, k.begin), sums.stride);
+    pack_columns(run.operands.keys, keys, k, panel_slot(slot));
+  };
+  stream(pass.d_, bring, [&](const Range& k, int slot) {
+    W* const packed = panel_slot(slot);
+    kernels::Product<T, W> p = sum_of(keys, k, packed, sums.at(rows.begin, k.begin), sums.stride);
     p.a = weights_by_keys();
     p.rows = rows.size();
     p.a_row = pass.tile_stride_;
     p.a_depth = 1;
     add_product(p, part_of(run.operands.d_queries_name, rows, k),
                 run.operands.accumulate_queries || pass.mask_.hides() || keys.begin > 0, pass.mask_,
-                rows, keys, run.operands.keys, k);
+                rows, keys, packed, run.operands.keys, k);
     trace.remove(part_of(Operand::A2, keys, k));
-  }
+  });
   if (gate != nullptr) gate->pass(run.turn);
 }
 
 template <class S, class W>
-void TileFused<S, W>::Tile::add_to_key_sums(const MatrixView<const S>& terms, const Range& k,
-                                            const MatrixView<T>& sums, Operand name) const {
-  kernels::Product<T, W> p = sum_of(rows, k, sums.at(0, k.begin), sums.stride);
-  p.a = weights_by_queries();
-  p.rows = keys.size();
+void TileFused<S, W>::Tile::add_to_key_sums(const MatrixView<const S>& terms, const Range& some,
+                                            const Range& k, W* packed, const MatrixView<T>& sums,
+                                            Operand name) const {
+  kernels::Product<T, W> p =
+      sum_of(rows, k, packed, sums.at(some.begin - keys.begin, k.begin), sums.stride);
+  p.a = weights_by_queries() + (some.begin - keys.begin);
+  p.rows = some.size();
   p.a_row = 1;
   p.a_depth = pass.tile_stride_;
-  add_product(p, part_of(name, keys, k), begun, pass.seen_by_, keys, rows, terms, k);
+  add_product(p, part_of(name, some, k), begun, pass.seen_by_, some, rows, packed, terms, k);
 }
 
 template <class S, class W>
-auto TileFused<S, W>::Tile::sum_of(const Range& terms, const Range& k, T* sums,
+auto TileFused<S, W>::Tile::sum_of(const Range& terms, const Range& k, const W* packed, T* sums,
                                    index_t stride) const -> kernels::Product<T, W> {
   kernels::Product<T, W> p;
   p.cols = k.size();
   p.depth = words_of<W>(terms.size());
-  p.b = panels;
+  p.b = packed;
   p.b_panel = p.depth * pass.nr_;
   p.b_row = pass.nr_;
   p.c = sums;
@@ -253,7 +338,8 @@ auto TileFused<S, W>::Tile::sum_of(const Range& terms, const Range& k, T* sums,
 template <class S, class W>
 void TileFused<S, W>::Tile::add_product(kernels::Product<T, W> p, const Block& sums,
                                         bool accumulate, const Mask& mask, const Range& of_rows,
-                                        const Range& terms, const MatrixView<const S>& matrix,
+                                        const Range& terms, W* packed,
+                                        const MatrixView<const S>& matrix,
                                         const Range& cols) const {
   p.accumulate = accumulate;
   if (accumulate) {
@@ -261,57 +347,58 @@ void TileFused<S, W>::Tile::add_product(kernels::Product<T, W> p, const Block& s
   } else {
     trace.create(sums);
   }
-  masked_product(run.kernels, p, mask, of_rows, terms, panels, matrix, cols);
+  masked_product(run.kernels, p, mask, of_rows, terms, packed, matrix, cols);
   trace.write_and_remove(sums);
 }
 
 template <class S, class W>
-auto TileFused<S, W>::Tile::score(Operand name, const MatrixView<const S>& of_keys, const Range& k,
-                                  const Terms& terms, T* tile) const -> kernels::Product<T, W> {
-  trace.read(part_of(name, keys, k));
-  load_word_panels(run.kernels, of_keys.at(keys.begin, k.begin), of_keys.stride, 1, keys.size(),
-                   k.size(), panels);
+auto TileFused<S, W>::Tile::score(Operand name, const MatrixView<const S>& of_keys,
+                                  const Range& some, const Range& k, const Terms& terms, W* packed,
+                                  T* tile) const -> kernels::Product<T, W> {
+  trace.read(part_of(name, some, k));
+  load_word_panels(run.kernels, of_keys.at(some.begin, k.begin), of_keys.stride, 1, some.size(),
+                   k.size(), packed);
   kernels::Product<T, W> p;
   p.rows = rows.size();
-  p.cols = keys.size();
+  p.cols = some.size();
   p.depth = words_of<W>(k.size());
   p.a = terms.data;
   p.a_row = terms.row;
   p.a_depth = 1;
-  p.b = panels;
+  p.b = packed;
   p.b_panel = p.depth * pass.nr_;
   p.b_row = pass.nr_;
-  p.c = tile;
+  p.c = tile + (some.begin - keys.begin);
   p.c_panel = pass.nr_;
   p.c_row = pass.tile_stride_;
   p.accumulate = k.begin > 0;
-  p.padded = true;
+  p.padded = some.size() == keys.size();  // beyond a half are other keys, or other queries
   return p;
 }
 
 template <class S, class W>
-auto TileFused<S, W>::Tile::terms_of(const MatrixView<const S>& from, const Range& k, T scale) const
-    -> Terms {
-  const S* first = from.at(rows.begin, k.begin);
+auto TileFused<S, W>::Tile::terms_of(const MatrixView<const S>& from, const Range& some,
+                                     const Range& k, T scale, W* to) const -> Terms {
+  const S* first = from.at(some.begin, k.begin);
   if constexpr (are_pairs<W>) {
     if (are_words<W>(first, from.stride, k.size()))
       return {reinterpret_cast<const W*>(first), words_of<W>(from.stride)};
   }
-  load_terms(run.kernels, first, from.stride, rows.size(), k.size(), scale, copy, pass.row_stride_);
-  return {copy, pass.row_stride_};
+  load_terms(run.kernels, first, from.stride, some.size(), k.size(), scale, to, pass.row_stride_);
+  return {to, pass.row_stride_};
 }
 
 template <class S, class W>
 void TileFused<S, W>::Tile::pack_columns(const MatrixView<const S>& from, const Range& some,
-                                         const Range& k) const {
+                                         const Range& k, W* to) const {
   load_word_panels(run.kernels, from.at(some.begin, k.begin), 1, from.stride, k.size(), some.size(),
-                   panels);
+                   to);
 }
 
 template <class S, class W>
-void TileFused<S, W>::Tile::pack_copied_columns(const Range& k) const {
+void TileFused<S, W>::Tile::pack_copied_columns(const W* copied, const Range& k, W* to) const {
   if constexpr (!are_pairs<W>)
-    load_word_panels(run.kernels, copy, 1, pass.row_stride_, k.size(), rows.size(), panels);
+    load_word_panels(run.kernels, copied, 1, pass.row_stride_, k.size(), rows.size(), to);
 }
 
 template struct TileFused<float>::Tile;

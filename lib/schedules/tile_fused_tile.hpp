@@ -50,6 +50,9 @@ struct TileFused<S, W>::Tile {
   const T* shift() const;  // LSE
   // dV += f^T dO and q = dO V^T while dO streams; then f becomes scale * p, p = f o (q - delta).
   void make_gradients() const;
+  // The same, dO a step before V and V before dV, of half of the rows or keys one step later still.
+  void make_gradients_by_steps() const;
+  void make_p_of_q() const;
   void make_p() const;
   void make_pairs_of_p() const;
   bool is_cut() const;  // by the mask
@@ -64,23 +67,39 @@ struct TileFused<S, W>::Tile {
   void add_to_queries() const;
   // sums[key] += the sum over queries of tile[query][key] terms[query], columns k of it, which are
   // packed.
-  void add_to_key_sums(const MatrixView<const S>& terms, const Range& k, const MatrixView<T>& sums,
-                       Operand name) const;
-  // A product of the tile and packed columns of `terms`, a sum over these.
-  kernels::Product<T, W> sum_of(const Range& terms, const Range& k, T* sums, index_t stride) const;
+  void add_to_key_sums(const MatrixView<const S>& terms, const Range& some, const Range& k,
+                       W* packed, const MatrixView<T>& sums, Operand name) const;
+  // A product of the tile and columns of `terms` in panels, a sum over these.
+  kernels::Product<T, W> sum_of(const Range& terms, const Range& k, const W* packed, T* sums,
+                                index_t stride) const;
   void add_product(kernels::Product<T, W> p, const Block& sums, bool accumulate, const Mask& mask,
-                   const Range& of_rows, const Range& terms, const MatrixView<const S>& matrix,
-                   const Range& cols) const;
+                   const Range& of_rows, const Range& terms, W* packed,
+                   const MatrixView<const S>& matrix, const Range& cols) const;
   // tile[query][key] (+)= the copied columns k of rows of queries times those of the keys, which
-  // are read straight into panels.
-  kernels::Product<T, W> score(Operand name, const MatrixView<const S>& of_keys, const Range& k,
-                               const Terms& terms, T* tile) const;
-  Terms terms_of(const MatrixView<const S>& from, const Range& k, T scale) const;
+  // are read straight into panels, here `packed`.
+  kernels::Product<T, W> score(Operand name, const MatrixView<const S>& of_keys, const Range& some,
+                               const Range& k, const Terms& terms, W* packed, T* tile) const;
+  Terms terms_of(const MatrixView<const S>& from, const Range& some, const Range& k, T scale,
+                 W* to) const;
   // Columns k of some rows as lanes.
-  void pack_columns(const MatrixView<const S>& from, const Range& some, const Range& k) const;
-  // The same of the queries' rows in `copy`: those of a stride of a power of 2 may have left a
+  void pack_columns(const MatrixView<const S>& from, const Range& some, const Range& k,
+                    W* to) const;
+  // The same of the queries' rows in a copy: those of a stride of a power of 2 may have left a
   // cache of few ways meanwhile.
-  void pack_copied_columns(const Range& k) const;
+  void pack_copied_columns(const W* copied, const Range& k, W* to) const;
+
+  // bring(k, slot) and use(k, slot) of all columns. Columns of operands whose rows are a power of 2
+  // apart lie in few of a cache's sets. Where `ahead`, the first operand's come while the second's
+  // before them are used, so that both do not meet there and drive out the tile.
+  template <class Bring, class Use>
+  void stream(index_t cols, const Bring& bring, const Use& use) const;
+  // Of rows of S, and of panels. q is not there while they are needed: as many as are half of it,
+  // one after the other, keep its memory in the cache.
+  W* ahead(index_t offset) const { return reinterpret_cast<W*>(q) + offset; }
+  W* row_slot(int i) const {
+    return pass.ahead_ ? ahead(pass.panel_words_ + i * pass.rho_ * pass.row_stride_) : copy;
+  }
+  W* panel_slot(int i) const { return pass.ahead_ ? ahead(i * pass.panel_words_) : panels; }
 };
 
 }  // namespace ioattn::schedules

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/tile_steps.hpp"
 #include "theory/block_costs.hpp"
 
 // tile_fused: N T pairs of tiles, N = ceil(n / rho) of a head, T = ceil(m / c).
@@ -21,7 +22,7 @@ TileSums tile_sums(const LayerShape& shape, index_t c, index_t rho) {
 }
 
 // f is used for dV before p takes its place, and dO streams once for both q and dV: q is a tile of
-// its own while it is summed.
+// its own while it is summed. Columns that come ahead are fewer than its words.
 IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t heads,
                   bool accumulate) {
   const auto [n, m, d, e, tie, mask] = shape;
@@ -38,7 +39,11 @@ IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kin
   cost.writes = heads * tiles.keys * (k + v) + heads * tiles.queries * u;
   cost.created = heads * tiles.pairs * (1 + p) + (twice ? heads * tiles.queries * e : 0);
   const index_t score = rho * c + rho + (rho + c) * w_d;
-  const index_t values = (1 + p) * rho * c + (rho + c) * w_e + (twice ? rho * w_e : 0);
+  const bool by_steps = values_come_by_steps(
+      kind, c, rho, std::clamp<index_t>(blocks.w, 1, std::max({d, e, index_t(1)})), e);
+  const index_t beside =
+      by_steps ? words_of_steps(c, rho, w_e) : (rho + c) * w_e + (twice ? rho * w_e : 0);
+  const index_t values = (1 + p) * rho * c + beside;
   cost.footprint = std::max(score, values);
   if (accumulate) return cost;
 

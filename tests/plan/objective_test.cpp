@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/tile_steps.hpp"
 #include "plan/block_search.hpp"
 #include "plan/gradient_planner.hpp"
 #include "plan/sdpa_candidates.hpp"
@@ -145,6 +146,27 @@ TEST(Objective, NoWholeTilesOfSdpaMoveFewerWords) {
                 1.02 * static_cast<double>(least))
           << to_text(plan);
     }
+  }
+}
+
+// Wider columns of the same tiles are as many words, but meet in few sets of a cache.
+TEST(Objective, TilesOfAsManyWordsComeBySteps) {
+  for (const TileShape& tile : tiles) {
+    const SdpaSet set = {true, true, true, false};
+    const auto keys_for = [&](Objective objective) {
+      SdpaPlan plan;
+      EXPECT_TRUE(
+          make_sdpa_plan(sdpa_request({1024, 1024, 512, 512}, 196608, tile, objective), set, &plan)
+              .is_ok());
+      EXPECT_EQ(plan.blocks.by_keys, Schedule::tile_fused) << to_text(plan);
+      return plan.blocks.keys;
+    };
+    const Blocks keys = keys_for(Objective::words);
+    EXPECT_TRUE(
+        values_come_by_steps(KeyPassKind(KeyGradients::both, true), keys.c, keys.rho, keys.w, 512))
+        << keys.c << " " << keys.rho << " " << keys.w;
+    EXPECT_GE(keys.w, 16);
+    EXPECT_EQ(1024 % keys.c, 0) << keys.c;
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "base/tile_steps.hpp"
 #include "plan/blocking_tile_fused.hpp"
 #include "plan/sdpa_planner.hpp"
 #include "schedules/rounding_limit.hpp"
@@ -130,6 +131,52 @@ TEST(Sdpa, ForwardCountsOfTilesAreTheFormula) {
   }
   EXPECT_GT(masked, 400);
   EXPECT_GT(several, 400);
+}
+
+// Columns of one operand come a step before those of another, those of dO, V and dV by steps: the
+// words are the same, and the formula has those that are there at once.
+TEST(Sdpa, CountsOfColumnsThatComeAheadAreTheFormula) {
+  RandomProblem random(79);
+  const auto& table = odd_tile<float>();
+  int ahead = 0, by_steps = 0, masked = 0, largest = 0;
+  for (int trial = 0; trial < 400 && !HasFailure(); ++trial) {
+    SdpaShape shape = random_shape(&random, 60, 24);
+    shape.n += 20;
+    shape.m += 20;
+    shape.dv += 8;
+    SdpaSet set = random_set(&random);
+    set.dK = true;
+    const bool one_pass = set.dQ && random.uniform(0, 2) > 0;
+    SdpaBlocks blocks = any_blocks(&random);
+    blocks.by_keys = Schedule::tile_fused;
+    blocks.keys.c = random.uniform(14, 40);
+    blocks.keys.rho = random.uniform(14, 40);
+    blocks.keys.w = random.uniform(1, 2);
+    blocks.keys.one_pass = one_pass;
+    SCOPED_TRACE(to_text(SdpaProblem{shape}) + " c=" + std::to_string(blocks.keys.c) +
+                 " rho=" + std::to_string(blocks.keys.rho) + " w=" + std::to_string(blocks.keys.w) +
+                 (one_pass ? " one pass" : ""));
+    SdpaCase<float> problem(shape, ref::Layout::bhsd, std::uint64_t(trial));
+    instruments::IoCounter counter;
+    ASSERT_TRUE(problem.backward(set, blocks, {&table, 1, &counter}).is_ok());
+    hold_to_formula(counter, theory::sdpa_backward_cost(shape, set, blocks), shape);
+    problem.check_backward(set, std::max({limit(shape.group() * shape.n, blocks.keys.rho),
+                                          limit(shape.m, blocks.keys.c),
+                                          limit(std::max(shape.d, shape.dv), blocks.keys.w)}));
+    const index_t c = std::min(blocks.keys.c, shape.m), rho = std::min(blocks.keys.rho, shape.n);
+    const KeyPassKind kind = set.key_kind(one_pass);
+    const index_t w = std::min(blocks.keys.w, std::max(shape.d, shape.dv));
+    ahead += columns_come_ahead(kind, c, rho, w);
+    if (!values_come_by_steps(kind, c, rho, w, shape.dv)) continue;
+    ++by_steps;
+    masked += shape.mask.hides();
+    const theory::IoCost keys = theory::tile_fused(shape.head(), blocks.keys, kind);
+    largest += keys.footprint == 2 * rho * c + words_of_steps(c, rho, w);
+  }
+  EXPECT_GT(ahead, 60);
+  EXPECT_GT(by_steps, 30);
+  EXPECT_GT(masked, 10);
+  EXPECT_EQ(largest, by_steps);
 }
 
 TEST(Sdpa, CountsOfPairsOfTilesAreTheFormula) {
