@@ -51,7 +51,8 @@ TEST_F(WisdomSearch, SearchesEndInTime) {
   EXPECT_EQ(report.candidates[0].made_from, "estimate");
   for (std::size_t i = 0; i < report.candidates.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
-      EXPECT_FALSE(report.candidates[i].plan.blocks == report.candidates[j].plan.blocks);
+      EXPECT_FALSE(report.candidates[i].plan.blocks == report.candidates[j].plan.blocks &&
+                   report.candidates[i].plan.isa == report.candidates[j].plan.isa);
   // Stopped by the caller.
   options.time_limit_seconds = 0.5;
   ASSERT_TRUE(api::search_sdpa(
