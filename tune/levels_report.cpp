@@ -39,7 +39,7 @@ LevelsReport report_of(const Request& request, const LayerShape& shape, DType dt
   if (own != "L1" && parts.kernel_words >= 0) {
     add("L1", L1, parts.kernel_words, 0, "within the rate of the kernels");
   } else if (own != "L1") {
-    add("L1", L1, -1, -1, "not predicted: within the rate of the kernels");
+    add("L1", L1, -1, -1, "within the rate of the kernels");
   }
   if (is_outer) {
     add(own, request.M, parts.inner_words, parts.inner_time, "from L3");
@@ -50,7 +50,7 @@ LevelsReport report_of(const Request& request, const LayerShape& shape, DType dt
   add(own, request.M, static_cast<double>(parts.outer_words), parts.outer_time, "from memory");
   if (own == "L2" && request.outer_M > 0) {
     add(plan::outer_level, request.outer_M, -1, -1,
-        "holds no blocks: words past L2 count as from memory");
+        "holds no blocks");
   }
   return report;
 }
