@@ -49,8 +49,7 @@ LevelsReport report_of(const Request& request, const LayerShape& shape, DType dt
   }
   add(own, request.M, static_cast<double>(parts.outer_words), parts.outer_time, "from memory");
   if (own == "L2" && request.outer_M > 0) {
-    add(plan::outer_level, request.outer_M, -1, -1,
-        "holds no blocks");
+    add(plan::outer_level, request.outer_M, -1, -1, "holds no blocks");
   }
   return report;
 }

@@ -11,8 +11,8 @@
 
 // What tuning has learned, as a value. Threads, batch, heads and SDPA's masks are no part of any
 // key: the blocks of a plan fix the order of sums, and results are the same for any number of
-// threads and at any place in a batch. How threads share work is counted when it starts, so there is
-// no grid of threads to tune.
+// threads and at any place in a batch. How threads share work is counted when it starts, so there
+// is no grid of threads to tune.
 namespace ioattn::wisdom {
 
 // How much time was, or may be, taken.
