@@ -271,8 +271,10 @@ void add_plan_command(CLI::App* app) {
                     "paper_large with the paper's own block sizes, although they exceed M");
   add_integer(command, "--memory-limit", &options->run.memory_limit_bytes, 0, largest_words,
               "bytes of scratch memory for intermediates (default: O(n d), never n x m)");
-  command->add_flag("--explain", options->explain,
-                    "what a search would compare, what that is predicted to take, and why one won");
+  command->add_flag(
+      "--explain", options->explain,
+      "what a search would compare, what that is predicted to take, the plan at every "
+      "cache level, and why it won");
   add_json(command, &options->json);
   command->callback([options] {
     check_level(*options);

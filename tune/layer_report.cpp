@@ -7,13 +7,14 @@ LayerOrigin origin_of(Pass pass, const LayerProblem& problem, const api::RunOpti
   LayerOrigin of;
   of.objective = options.objective;
   if (pass == Pass::backward) of.set.emplace().dX = true;
-  of.origin.wisdom.message = "the options leave wisdom out";
-  if (api::takes_layer_wisdom(options)) {
-    plan::GradientPlan plan;
-    require(api::plan_layer(problem, of.set, options, &plan, nullptr, &of.origin));
-    if (of.origin.wisdom.is_ok()) of.known = plan::pass_of(plan);
-  }
-  if (explain) of.report = candidates_of<api::LayerKind>(problem, of.set, options);
+  plan::GradientPlan plan;
+  require(api::plan_layer(problem, of.set, options, &plan, nullptr, &of.origin));
+  if (of.origin.wisdom.is_ok()) of.known = plan::pass_of(plan);
+  if (!explain) return of;
+  of.report = candidates_of<api::LayerKind>(problem, of.set, options);
+  plan::PlanRequest request;
+  require(api::LayerKind::request_of(problem, of.set, options, &request));
+  of.levels = levels_of(request, of.set, plan);
   return of;
 }
 
@@ -27,6 +28,7 @@ void add_origin(const LayerOrigin& of, Json* json) {
   }
   if (!of.report) return;
   (*json)["why"] = why_of(of.origin, of.objective);
+  (*json)["predicted"] = levels_json(*of.levels);
   (*json)["searched"] = candidates_json(*of.report, of.set);
 }
 
@@ -37,8 +39,8 @@ std::string origin_text(const LayerOrigin& of) {
 
 std::string search_text(const LayerOrigin& of) {
   if (!of.report) return "";
-  return fmt::format("a search would compare, for {}:\n{}", to_text(of.report->timed),
-                     candidates_text(*of.report, of.set));
+  return fmt::format("{}a search would compare, for {}:\n{}", levels_text(*of.levels),
+                     to_text(of.report->timed), candidates_text(*of.report, of.set));
 }
 
 }  // namespace ioattn::tune

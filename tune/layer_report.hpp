@@ -2,13 +2,15 @@
 
 #include "api/layer_search.hpp"
 #include "tune/candidates_report.hpp"
+#include "tune/levels_report.hpp"
 
 // Where the plan of a layer problem that calls take is from, and what a search would compare.
 namespace ioattn::tune {
 
 struct LayerOrigin {
   api::PlanOrigin origin;
-  std::optional<plan::Plan> known;  // of wisdom
+  std::optional<plan::Plan> known;     // of wisdom
+  std::optional<LevelsReport> levels;  // if it is to be explained
   api::Objective objective = api::Objective::time;
   std::optional<GradientSet> set;                // dX; none: the forward pass
   std::optional<api::LayerSearchReport> report;  // if it is to be explained

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "api/other_kernels.hpp"
 #include "api/rates.hpp"
 #include "api/session.hpp"
 #include "api/wisdom_explain.hpp"
@@ -11,15 +14,23 @@
 namespace ioattn::tune {
 
 bool measure_rates(bool again, int threads) {
-  const kernels::Kernels* kernels = nullptr;
-  require(api::selected_kernels(&kernels));
+  const kernels::Kernels* own = nullptr;
+  require(api::selected_kernels(&own));
+  // In bf16 there are all that a search tries.
+  std::vector<const kernels::Kernels*> all = api::other_kernels(DType::bf16, true);
+  all.insert(all.begin(), own);
   {
     const api::WisdomReading known;
-    if (!again && api::knows_rates(*kernels, *known)) return false;
+    const auto knows = [&](const kernels::Kernels* kernels) {
+      return api::knows_rates(*kernels, *known);
+    };
+    if (!again && std::all_of(all.begin(), all.end(), knows)) return false;
   }
-  const api::RateMeter meter = api::meter_of(*kernels, api::granted_threads(threads));
+  const api::RateMeter meter = api::meter_of(*own, api::granted_threads(threads));
   wisdom::Wisdom learned;
-  api::learn_rates(*kernels, meter, api::date_now(), &learned);
+  const std::string date = api::date_now();
+  for (const kernels::Kernels* kernels : all)
+    api::learn_rates(*kernels, api::meter_of(*kernels, meter), date, &learned);
   api::change_wisdom([&](wisdom::Wisdom* wisdom) { wisdom->merge(learned); });
   return true;
 }

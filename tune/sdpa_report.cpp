@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tune/candidates_report.hpp"
+#include "tune/levels_report.hpp"
 #include "tune/rates_report.hpp"
 
 namespace ioattn::tune {
@@ -41,7 +42,11 @@ void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& s
               : api::plan_sdpa(problem, options, &plan, &estimate, &origin));
   api::SearchReport report;
   api::KnownPrice price;
+  LevelsReport levels;
   if (explain) {
+    plan::SdpaRequest request;
+    require(api::sdpa_request(problem, options, &request));
+    levels = levels_of(request, set, plan);
     report = candidates_of<api::SdpaKind>(problem, set, options);
     price = api::known_price(options, plan.isa, problem.dtype);
   }
@@ -63,6 +68,7 @@ void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& s
     if (explain) {
       object["price"] = price_json(price);
       object["why"] = why_of(origin, options.objective);
+      object["predicted"] = levels_json(levels);
       object["candidates"] = candidates_json(report, set);
     }
     print_json(object);
@@ -74,9 +80,9 @@ void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& s
              grouped(estimate.fma));
   fmt::print("origin: {}\nobjective: {}\n", origin.name, name_of(options.objective));
   if (!explain) return;
-  fmt::print("why: {}\n{}\ncandidates, for {}, and their predicted times:\n{}",
-             why_of(origin, options.objective), price_text(price), to_text(report.timed),
-             candidates_text(report, set));
+  fmt::print("why: {}\n{}\n{}candidates, for {}, and their predicted times:\n{}",
+             why_of(origin, options.objective), price_text(price), levels_text(levels),
+             to_text(report.timed), candidates_text(report, set));
 }
 
 }  // namespace ioattn::tune

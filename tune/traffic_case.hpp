@@ -42,6 +42,7 @@ class TrafficCase {
   // `kernels` in place of those of the plan, or null. Throws RunError.
   void run(Observer* observer, const kernels::Kernels* kernels) { run_on(1, observer, kernels); }
   virtual void run_on(int threads, Observer* observer, const kernels::Kernels* kernels) = 0;
+  virtual Isa isa() const = 0;  // of the plan
   // Of the results of the last run: runs of one plan are to have the same.
   virtual std::uint64_t result_bits() const = 0;
 };

@@ -148,9 +148,8 @@ void simulate(const SimulatedCache& cache, const TraceLimits& limits, std::uint6
     recorders.push_back(simulators.back()->recorder());
   }
   {
-    const kernels::Kernels* kernels = nullptr;
-    require(api::selected_kernels(&kernels));
-    const instruments::TracingKernels tracing(*kernels, recorders);
+    // Wisdom may have named others than calls use.
+    const instruments::TracingKernels tracing(*kernels::find_kernels(problem->isa()), recorders);
     problem->run_on(threads, nullptr, &tracing.kernels());
   }
   if (problem->result_bits() != bits) {

@@ -556,8 +556,9 @@ IOATTN_API ioattn_status ioattn_layer_bound(ioattn_pass pass, ioattn_class algor
  * and m to a power of two) and by environment (version and kernels of the library, instruction set,
  * CPU, caches), of the layer problem by tie and mask, too. Plans that leave M, the cache level and,
  * of the layer problem, the schedule to the library follow it. Another plan is another order of
- * sums, hence other last bits; results remain the same for any number of threads and at any place
- * in a batch.
+ * sums, and may be for another instruction set than ioattn_selected_isa() tells, unless IOATTN_ISA
+ * names one: hence other last bits; results remain the same for any number of threads and at any
+ * place in a batch.
  *
  * A process reads, when it first plans, /etc/ioattn/wisdom.json and
  * $XDG_CACHE_HOME/ioattn/wisdom.json

@@ -2,21 +2,19 @@
 
 #include <string>
 
+#include "api/other_kernels.hpp"
 #include "api/wisdom_state.hpp"
 #include "plan/fast_memory.hpp"
 
 // What may be wrong with the plan of a record, of either problem.
 namespace ioattn::api {
 
-// Same kernel, and blocks of a level that is there.
+// Kernels that are here, and blocks of a level that is there.
 template <class Request, class Plan>
-wisdom::Verdict check_place(const Request& request, const Plan& plan, const std::string& text) {
-  if (plan.isa != request.tile.isa || plan.tile_rows != request.tile.rows ||
-      plan.tile_cols != request.tile.cols) {
-    return {wisdom::Reason::kernel, "calls use " + std::string(name_of(request.tile.isa)) + "(" +
-                                        std::to_string(request.tile.rows) + "x" +
-                                        std::to_string(request.tile.cols) + "): " + text};
-  }
+wisdom::Verdict check_place(const Request& request, const Plan& plan, DType dtype) {
+  wisdom::Verdict verdict = check_kernels(request.tile, request.tile_only,
+                                          {plan.isa, plan.tile_rows, plan.tile_cols}, dtype);
+  if (!verdict.is_ok()) return verdict;
   const bool is_outer = plan.level == plan::outer_level && request.outer_M > request.M;
   if (plan.level == request.level || is_outer) return {};
   return {wisdom::Reason::blocks, "blocks in " + plan.level + ", which is not there"};

@@ -90,7 +90,7 @@ Verdict read_plan(const plan::PlanRequest& request, const std::optional<Gradient
   if (!plan::parse_plan_of(record.plan, set, request.problem.shape.tie, &parsed, &error)) {
     return {Reason::plan, error};
   }
-  Verdict verdict = check_place(request, parsed, record.plan);
+  Verdict verdict = check_place(request, parsed, request.problem.dtype);
   if (!verdict.is_ok()) return verdict;
   const Status valid = validate_plan_of(request, set, parsed);
   if (!valid.is_ok()) return {Reason::blocks, valid.message()};

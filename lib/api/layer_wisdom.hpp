@@ -23,8 +23,8 @@ bool problem_of_class(const wisdom::ProblemClass& of, LayerProblem* problem,
                       std::optional<GradientSet>* set);
 bool is_layer(const wisdom::ProblemClass& of);
 
-// The plan of a record, if it is one for the request: same kernel, a schedule that the problem and
-// the limit on memory allow, and blocks that fit its level.
+// The plan of a record, if it is one for the request: kernels that are here, a schedule that the
+// problem and the limit on memory allow, and blocks that fit its level.
 wisdom::Verdict read_plan(const plan::PlanRequest& request, const std::optional<GradientSet>& set,
                           const wisdom::Record& record, plan::GradientPlan* plan);
 

@@ -60,6 +60,18 @@ double product_seconds(void (*product)(const kernels::Product<T, W>&), const Til
   return seconds / static_cast<double>(rows * cols * depth * terms);
 }
 
+double multiply_add_seconds(const kernels::Kernels& kernels, DType dtype, int threads) {
+  if (dtype == DType::f64) {
+    return product_seconds(kernels.f64->product, kernels.f64->tile, threads);
+  }
+  const kernels::KernelTable<float>& of_bf16 = *kernels.of_bf16;
+  if (dtype == DType::bf16 && has_pairs(kernels)) {
+    const kernels::PairKernels* pairs = of_bf16.pairs_of_bf16;
+    return product_seconds(pairs->product, of_bf16.tile, threads, pairs);
+  }
+  return product_seconds(kernels.f32->product, kernels.f32->tile, threads);
+}
+
 // Two streams, as of keys and values, for each thread.
 class Streams {
  public:
@@ -74,7 +86,18 @@ class Streams {
   }
   bool has_memory() const { return memory_.data() != nullptr; }
 
+  // Measured when it is first asked for.
   double seconds_of_byte(bool from_L3) {
+    double& known = seconds_of_byte_[from_L3 ? 1 : 0];
+    if (known == 0) known = measure(from_L3);
+    return known;
+  }
+
+ private:
+  static constexpr index_t cols = 256;
+  static constexpr index_t most_bytes = index_t(512) << 20;  // of all threads
+
+  double measure(bool from_L3) {
     const index_t rows = from_L3 ? std::min(rows_of(bytes_in_L3()), largest_) : largest_;
     const double seconds = seconds_of_threads(threads_, {.seconds = stream_time}, [&](int worker) {
       const float* first = words() + index_t{2} * worker * largest_ * cols;
@@ -83,11 +106,6 @@ class Streams {
     });
     return seconds / static_cast<double>(2 * rows * cols * index_t(sizeof(float)));
   }
-
- private:
-  static constexpr index_t cols = 256;
-  static constexpr index_t most_bytes = index_t(512) << 20;  // of all threads
-
   static index_t rows_of(index_t bytes) {
     return std::max<index_t>(bytes / (2 * cols * index_t(sizeof(float))), 1);
   }
@@ -112,6 +130,7 @@ class Streams {
   index_t largest_;  // rows of a stream
   AlignedBuffer memory_;
   std::vector<float> sums_;
+  double seconds_of_byte_[2] = {0, 0};
 };
 
 }  // namespace
@@ -123,15 +142,16 @@ RateMeter meter_of(const kernels::Kernels& kernels, int threads) {
   if (!streams->has_memory()) return meter;
   meter.byte = [streams](bool from_L3) { return streams->seconds_of_byte(from_L3); };
   meter.multiply_add = [&kernels, threads](DType dtype) {
-    if (dtype == DType::f64) {
-      return product_seconds(kernels.f64->product, kernels.f64->tile, threads);
-    }
-    const kernels::KernelTable<float>& of_bf16 = *kernels.of_bf16;
-    if (dtype == DType::bf16 && has_pairs(kernels)) {
-      const kernels::PairKernels* pairs = of_bf16.pairs_of_bf16;
-      return product_seconds(pairs->product, of_bf16.tile, threads, pairs);
-    }
-    return product_seconds(kernels.f32->product, kernels.f32->tile, threads);
+    return multiply_add_seconds(kernels, dtype, threads);
+  };
+  return meter;
+}
+
+RateMeter meter_of(const kernels::Kernels& kernels, const RateMeter& bytes) {
+  RateMeter meter = bytes;
+  if (!bytes.multiply_add) return meter;
+  meter.multiply_add = [&kernels, threads = bytes.threads](DType dtype) {
+    return multiply_add_seconds(kernels, dtype, threads);
   };
   return meter;
 }

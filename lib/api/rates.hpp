@@ -20,6 +20,8 @@ struct RateMeter {
 // Of this machine: each function takes a tenth of a second or so. Empty functions if there is
 // no memory for the streams.
 RateMeter meter_of(const kernels::Kernels& kernels, int threads);
+// The same bytes, which are read once, with the multiply-adds of other kernels.
+RateMeter meter_of(const kernels::Kernels& kernels, const RateMeter& bytes);
 
 // Keeps the rates of every type, of the environments of their kernels; none that no CPU has.
 void learn_rates(const kernels::Kernels& kernels, const RateMeter& meter, const std::string& date,

@@ -82,6 +82,7 @@ Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
   request->M = layer.M;
   request->outer_M = layer.outer_M;
   request->tile = layer.tile;
+  request->tile_only = layer.tile_only;
   request->price = layer.price;
   return status;
 }

@@ -56,7 +56,7 @@ Verdict read_plan(const plan::SdpaRequest& request, const std::optional<SdpaSet>
     return {Reason::plan, error};
   }
   const Status valid = set ? validate_plan(parsed, *set) : validate_plan(parsed);
-  Verdict verdict = check_place(request, parsed, record.plan);
+  Verdict verdict = check_place(request, parsed, request.dtype);
   if (verdict.reason == Reason::kernel) return verdict;
   if (!valid.is_ok()) return {Reason::blocks, valid.message()};
   if (!verdict.is_ok()) return verdict;

@@ -16,7 +16,8 @@ bool parse_pass(const std::string& name, std::optional<SdpaSet>* set);
 wisdom::ProblemClass class_of(const SdpaShape& shape, DType dtype,
                               const std::optional<SdpaSet>& set);
 
-// The plan of a record, if it is one for the request: same kernel, and blocks that fit its level.
+// The plan of a record, if it is one for the request: kernels that are here, and blocks that fit
+// its level.
 wisdom::Verdict read_plan(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
                           const wisdom::Record& record, plan::SdpaPlan* plan);
 

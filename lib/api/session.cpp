@@ -43,12 +43,16 @@ KnownPrice known_price(const RunOptions& options, Isa isa, DType dtype) {
   return known;
 }
 
+bool names_an_isa() {
+  const char* const wanted = std::getenv("IOATTN_ISA");
+  return wanted != nullptr && *wanted != '\0';
+}
+
 Status selected_kernels(const kernels::Kernels** kernels) {
   const machine::Machine& machine = machine::this_machine();
   const char* const wanted = std::getenv("IOATTN_ISA");
-  const bool named = wanted != nullptr && *wanted != '\0';
-  const Status status =
-      kernels::select_kernels(named ? machine.isa : machine::fast_isa(machine), wanted, kernels);
+  const Status status = kernels::select_kernels(
+      names_an_isa() ? machine.isa : machine::fast_isa(machine), wanted, kernels);
   const bool lacks_tiles = status.code() == StatusCode::unsupported && !machine.no_tiles.empty() &&
                            wanted != nullptr &&
                            std::string_view(wanted) == name_of(Isa::avx512_amx);
@@ -92,6 +96,7 @@ Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
   request->literal = options.literal;
   request->memory_limit_bytes = options.memory_limit_bytes;
   request->tile = kernels->tile(problem.dtype);
+  request->tile_only = names_an_isa();
   request->price = price_of(options, request->tile.isa, problem.dtype);
   if (options.M > 0) {
     request->level = "M";

@@ -50,6 +50,8 @@ bool takes_wisdom(const RunOptions& options);
 plan::Price price_of(const RunOptions& options, Isa isa, DType dtype);
 KnownPrice known_price(const RunOptions& options, Isa isa, DType dtype);
 
+// Whether IOATTN_ISA names an instruction set; then nothing else is used.
+bool names_an_isa();
 // The kernels that calls use: IOATTN_ISA or the best that the CPU has.
 Status selected_kernels(const kernels::Kernels** kernels);
 

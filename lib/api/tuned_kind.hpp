@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/layer_wisdom.hpp"
+#include "api/other_kernels.hpp"
 #include "api/sdpa.hpp"
 #include "api/sdpa_wisdom.hpp"
 #include "api/tuner.hpp"
@@ -55,27 +56,40 @@ class WaysOf final : public Ways {
   void add_neighbours_of(std::size_t i) override {
     for (typename Kind::Candidate& one :
          plan::neighbours(request_, set_, report_.candidates[i].plan)) {
-      if (count() >= plan::most_candidates || is_known(one.plan)) continue;
+      if (count() >= plan::most_candidates || plan::is_listed(report_.candidates, one.plan))
+        continue;
       one.made_from += " of " + std::to_string(i);
       report_.candidates.push_back(std::move(one));
     }
   }
 
  private:
-  bool is_known(const typename Kind::Plan& plan) const {
-    for (const typename Kind::Candidate& candidate : report_.candidates)
-      if (candidate.plan.blocks == plan.blocks) return true;
-    return false;
-  }
-
   const Request& request_;
   const Set& set_;
   SearchReportOf<Kind>& report_;
   std::unique_ptr<typename Kind::Timed> timed_;
 };
 
+// Adds the candidates on other instruction sets.
+template <class Kind>
+Status add_other_kernels(const typename Kind::Request& request, const typename Kind::Set& set,
+                         const RunOptions& options, SearchReportOf<Kind>* report) {
+  const DType dtype = report->timed.dtype;
+  for (const kernels::Kernels* kernels : other_kernels(dtype, Kind::multiplies_pairs)) {
+    typename Kind::Request alike = request;
+    alike.tile = kernels->tile(dtype);
+    alike.price = price_of(options, alike.tile.isa, dtype);
+    std::vector<typename Kind::Candidate> others;
+    const Status status = plan::list_candidates(alike, set, &others);
+    if (!status.is_ok()) return status;
+    const double slower = slower_by(WisdomReading()->wisdom, request.tile, alike.tile, dtype);
+    plan::add_candidates(std::move(others), name_of(alike.tile.isa), slower, &report->candidates);
+  }
+  return Status::ok();
+}
+
 // What there is to time, before anything is: the problem that is timed in place of a valid one, and
-// the candidates.
+// the candidates; of one instruction set unless a search may be asked for.
 template <class Kind>
 Status list_ways(const typename Kind::Problem& problem, const typename Kind::Set& set,
                  const RunOptions& options, typename Kind::Request* request,
@@ -85,6 +99,9 @@ Status list_ways(const typename Kind::Problem& problem, const typename Kind::Set
   report->threads = Kind::threads(report->timed, options);
   Status status = Kind::request_of(report->timed, set, options, request);
   if (status.is_ok()) status = plan::list_candidates(*request, set, &report->candidates);
+  if (status.is_ok() && Kind::check_search(options).is_ok()) {
+    status = add_other_kernels<Kind>(*request, set, options, report);
+  }
   report->timings.resize(report->candidates.size());
   return status;
 }

@@ -1,7 +1,6 @@
 #include "api/tuner.hpp"
 
 #include "api/wisdom_state.hpp"
-#include "plan/search_limits.hpp"
 #include "search/sample.hpp"
 
 namespace ioattn::api {

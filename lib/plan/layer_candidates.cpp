@@ -5,16 +5,9 @@
 #include "plan/block_search.hpp"
 #include "plan/fast_memory.hpp"
 #include "plan/gradient_ways.hpp"
-#include "plan/search_limits.hpp"
 
 namespace ioattn::plan {
 namespace {
-
-bool is_listed(const std::vector<LayerCandidate>& list, const GradientPlan& plan) {
-  return std::any_of(list.begin(), list.end(), [&](const LayerCandidate& listed) {
-    return listed.plan.blocks == plan.blocks;
-  });
-}
 
 PlanRequest forward_request(const PlanRequest& request) {
   PlanRequest forward = request;
@@ -183,24 +176,19 @@ Status list_candidates(const PlanRequest& request, const std::optional<GradientS
       index_t& words = outer ? narrowed.outer_M : narrowed.M;
       words = words / 8 * part;
       if (!outer) narrowed.outer_M = 0;
-      for (GradientCandidate& one : all_of(narrowed, set, outer)) {
-        if (one.estimate.time > hopeless * first.estimate.time || is_listed(*candidates, one.plan))
-          continue;
+      for (GradientCandidate& made : all_of(narrowed, set, outer)) {
+        LayerCandidate one = {std::move(made.plan), made.estimate, ""};
+        if (!is_worth_timing(*candidates, one, false)) continue;
         // What it costs, and how long it takes, at the whole level.
-        const double time = one.estimate.time;
         estimate_costs(request, set, one.plan, &one.estimate);
-        one.estimate.time = time;
-        const std::string made_from = name_of_way(request, set, one.plan.blocks) + " in " +
-                                      std::to_string(part) + "/8 of " + one.plan.level;
-        candidates->push_back({std::move(one.plan), one.estimate, made_from});
+        one.estimate.time = made.estimate.time;
+        one.made_from = name_of_way(request, set, one.plan.blocks) + " in " + std::to_string(part) +
+                        "/8 of " + one.plan.level;
+        candidates->push_back(std::move(one));
       }
     }
   }
-  std::stable_sort(candidates->begin() + 1, candidates->end(),
-                   [](const LayerCandidate& a, const LayerCandidate& b) {
-                     return a.estimate.time < b.estimate.time;
-                   });
-  if (candidates->size() > most_candidates) candidates->resize(most_candidates);
+  order_candidates(request.price.of_words(), candidates);
   return Status::ok();
 }
 

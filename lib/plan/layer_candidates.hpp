@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/candidate_list.hpp"
 #include "plan/gradient_planner.hpp"
 
 // Plans of the layer problem that a search compares. No set: the forward pass, of whose plan

@@ -32,7 +32,8 @@ struct PlanRequest {
   bool literal = false;              // paper_large as printed, although it does not fit
   index_t memory_limit_bytes = -1;   // scratch that the plan may allocate; -1 = O(n d), never n x m
   TileShape tile;
-  Price price;  // what plans are compared by
+  bool tile_only = false;  // the caller asks for it: wisdom may not name other kernels
+  Price price;             // what plans are compared by
 
   // Numbers that M, and the outer M, have room for: a resident one of 16 bits is in f32.
   index_t numbers() const { return M / theory::resident_words(problem.dtype); }

@@ -1,18 +1,10 @@
 #include "plan/sdpa_candidates.hpp"
 
-#include <algorithm>
-
 #include "plan/block_search.hpp"
 #include "plan/fast_memory.hpp"
 
 namespace ioattn::plan {
 namespace {
-
-bool is_listed(const std::vector<SdpaCandidate>& list, const SdpaPlan& plan) {
-  return std::any_of(list.begin(), list.end(), [&](const SdpaCandidate& listed) {
-    return listed.plan.blocks == plan.blocks;
-  });
-}
 
 struct Neighbour {
   const char* name;
@@ -58,8 +50,7 @@ Status list_candidates(const SdpaRequest& request, const std::optional<SdpaSet>&
     if (!outer) narrowed.outer_M = 0;
     SdpaCandidate candidate;
     if (!make_plan_of(narrowed, set, &candidate.plan, &candidate.estimate).is_ok() ||
-        (!request.price.of_words() && candidate.estimate.time > hopeless * first.estimate.time) ||
-        is_listed(*candidates, candidate.plan)) {
+        !is_worth_timing(*candidates, candidate, request.price.of_words())) {
       return;
     }
     // What it costs, and how long it takes, at the whole level.
@@ -79,14 +70,7 @@ Status list_candidates(const SdpaRequest& request, const std::optional<SdpaSet>&
         if (!outer || may_be_outer) consider(form, outer, part);
       }
   }
-  std::stable_sort(candidates->begin() + 1, candidates->end(),
-                   [&](const SdpaCandidate& a, const SdpaCandidate& b) {
-                     const index_t of_a = a.estimate.cost.total().words();
-                     const index_t of_b = b.estimate.cost.total().words();
-                     if (request.price.of_words() && of_a != of_b) return of_a < of_b;
-                     return a.estimate.time < b.estimate.time;
-                   });
-  if (candidates->size() > most_candidates) candidates->resize(most_candidates);
+  order_candidates(request.price.of_words(), candidates);
   return Status::ok();
 }
 

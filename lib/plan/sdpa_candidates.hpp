@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
+#include "plan/candidate_list.hpp"
 #include "plan/sdpa_planner.hpp"
-#include "plan/search_limits.hpp"
 
 // Plans that a search compares. No set: the forward pass.
 namespace ioattn::plan {

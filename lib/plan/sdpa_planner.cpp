@@ -133,7 +133,7 @@ Status check_scratch(const SdpaSet& set, index_t queries, DType dtype, index_t l
 void estimate_costs(const SdpaRequest& request, const SdpaPlan& plan, SdpaEstimate* estimate) {
   estimate->M = words_of_level(request, plan);
   estimate->cost = theory::sdpa_forward_cost(request.shape, plan.blocks.rows, true, request.dtype,
-                                             multiplies_pairs(request.tile.isa));
+                                             multiplies_pairs(plan.isa));
   estimate->fma = theory::sdpa_forward_fma(request.shape);
 }
 
@@ -142,7 +142,7 @@ void estimate_costs(const SdpaRequest& request, const SdpaSet& set, const SdpaPl
   const index_t queries = request.shape.all_heads() * request.shape.n;
   estimate->M = words_of_level(request, plan);
   estimate->cost = theory::sdpa_backward_cost(request.shape, set, plan.blocks, request.dtype,
-                                              multiplies_pairs(request.tile.isa));
+                                              multiplies_pairs(plan.isa));
   estimate->fma = theory::sdpa_backward_fma(request.shape, set, plan.blocks);
   const index_t sums = sums_of_dq(request, set, set.in_one_pass(plan.blocks));
   estimate->scratch_bytes = scratch_bytes(set, queries, sums, request.dtype);

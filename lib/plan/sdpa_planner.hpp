@@ -27,7 +27,8 @@ struct SdpaRequest {
   index_t outer_M = 0;       // of L3, which may hold blocks that are too short in L2; 0: it may not
   index_t memory_limit_bytes = -1;
   TileShape tile;
-  Price price;  // what plans are compared by
+  bool tile_only = false;  // the caller asks for it: wisdom may not name other kernels
+  Price price;             // what plans are compared by
   // What a search looks at apart.
   std::optional<SdpaForm> form = {};  // no other
   bool outer_only = false;            // blocks in outer_M

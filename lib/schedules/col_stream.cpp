@@ -21,7 +21,7 @@ ColStream<S, P>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPas
       g_form_(blocks.form == Form::g),
       shared_(g_form_ && shape.tie != Tie::none),
       kind_(kind),
-      c_(shared_block(shape.m, blocks.c, nr, kind.queries ? 1 : workers.per_head)),
+      c_(kind.queries ? std::min(blocks.c, shape.m) : shared_block(shape.m, blocks.c, nr, workers)),
       rho_(std::min(blocks.rho, shape.n)),
       nr_(nr),
       threads_(workers.count),
@@ -45,7 +45,7 @@ ColStream<S, P>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPas
   worker_.d_values = worker_layout_.add<T>(rounds_ && kind.of_values() ? c_ * d_o_stride_ : 0);
   const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
   workers_ = layout->add<std::byte>(bytes.value());
-  const bool is_shared = kind.queries && workers.per_head > 1;
+  const bool is_shared = kind.queries && !workers.take_whole_problems();
   gates_ = QueryGates(is_shared, problems, heads, n_, rho_, layout);
 }
 

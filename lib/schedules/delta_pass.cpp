@@ -12,12 +12,10 @@ DeltaPass<S>::DeltaPass(const LayerShape& shape, const Blocks& blocks, const Wor
                         WorkspaceLayout* layout, index_t heads)
     : n_(shape.n),
       e_(shape.dv),
-      rows_(std::min(blocks.o, shape.n)),
+      rows_(shared_block(shape.n, blocks.o, 1, workers)),
       cols_(blocks.w),
       threads_(workers.count),
-      delta_(layout->add<T>(heads * shape.n)) {
-  if (workers.per_head > 1) rows_ = std::min(rows_, ceil_div(n_, index_t(workers.per_head)));
-}
+      delta_(layout->add<T>(heads * shape.n)) {}
 
 template <class S>
 void DeltaPass<S>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,

@@ -36,7 +36,7 @@ RowPass<S, P>::RowPass(const BackwardTask<S>& task, const RowPassKind& kind, con
       width_(d_ - kind.first_col),
       mask_(task.shape.mask),
       tied_(kind.values == Values::g && task.shape.tie != Tie::none),
-      r_(rows_per_block(task.shape, task.blocks, workers.per_head)),
+      r_(rows_per_block(task.shape, task.blocks, workers)),
       c_(std::min(task.blocks.c, m_)),
       layout_{std::min(task.blocks.rho, r_), nr_},
       value_width_(kind.values == Values::h ? e_ : d_),

@@ -7,11 +7,9 @@
 
 namespace ioattn::schedules::row_stream {
 
-index_t rows_per_block(const LayerShape& shape, const Blocks& blocks, int threads) {
-  const index_t r = std::min(blocks.r, shape.n);
-  if (threads <= 1 || blocks.rho >= shape.n) return r;
-  const index_t count = round_up(ceil_div(shape.n, r), threads);
-  return std::min(r, round_up(ceil_div(shape.n, count), blocks.rho));
+index_t rows_per_block(const LayerShape& shape, const Blocks& blocks, const Workers& workers) {
+  if (blocks.rho >= shape.n) return std::min(blocks.r, shape.n);
+  return shared_block(shape.n, blocks.r, blocks.rho, workers);
 }
 
 template <class T>

@@ -27,7 +27,7 @@ struct QueryLayout {
 
 // Row block of a pass, for a number of threads. More threads get smaller blocks, in multiples of
 // rho: every sum over queries is taken per rho rows, so results do not depend on it.
-index_t rows_per_block(const LayerShape& shape, const Blocks& blocks, int threads);
+index_t rows_per_block(const LayerShape& shape, const Blocks& blocks, const Workers& workers);
 
 // panels[sub][nr panels][width][nr] = scale * rows [first, first + rows) of a row-major matrix,
 // transposed.

@@ -36,7 +36,7 @@ class SdpaBackward {
         set_(rounds_ ? task.rounded.set() : task.out.set()),
         trace_(task.observer, is_half_storage<S>, false, task.overflows),
         threads_(task.observer != nullptr ? 1 : task.threads) {
-    const Workers of_queries = workers_for(shape_.all_heads(), threads_);
+    const Workers of_queries = {threads_, shape_.all_heads()};
     if (set_.delta()) {
       delta_.emplace(shape_.head(), task.blocks.rows, of_queries, &layout_, shape_.all_heads());
     }
@@ -49,7 +49,7 @@ class SdpaBackward {
       kind.values = row_stream::RowPassKind::Values::h;
       kind.stored_s = kind.stored_delta = kind.stored_u = true;
       kind.makes_u = set_.dQ;
-      const Workers of_biases = workers_for(shape_.all_biases(), threads_);
+      const Workers of_biases = {threads_, shape_.all_biases()};
       rows_.emplace(head_, kind, set_.dBias ? of_biases : of_queries, &layout_);
       if (rounds_ && set_.dBias)
         d_bias_ = layout_.add<T>(threads_ * rows_->block_rows() * shape_.m);
@@ -59,7 +59,7 @@ class SdpaBackward {
     }
     const auto tiles = [&](auto* pass) {
       pass->emplace(shape_.head(), task.blocks.keys, set_.key_kind(task.blocks),
-                    task.kernels->tile.cols, workers_for(shape_.all_kv_heads(), threads_), &layout_,
+                    task.kernels->tile.cols, Workers(threads_, shape_.all_kv_heads()), &layout_,
                     shape_.all_kv_heads(), shape_.group(), key_sums);
     };
     if (!set_.key_pass(task.blocks)) return;
@@ -71,7 +71,7 @@ class SdpaBackward {
       }
     } else {
       keys_.emplace(shape_.head(), task.blocks.keys, set_.key_kind(task.blocks),
-                    task.kernels->tile.cols, workers_for(shape_.all_kv_heads(), threads_), &layout_,
+                    task.kernels->tile.cols, Workers(threads_, shape_.all_kv_heads()), &layout_,
                     QueryRows::copied, shape_.all_kv_heads(), shape_.group(), key_sums);
     }
   }

@@ -45,7 +45,7 @@ Status sdpa_forward(const SdpaForwardTask<S>& task) {
   SdpaShape shape = task.shape;
   if (task.o.data == nullptr) shape.dv = 0;  // no values, no sum of them
   const int threads = task.observer != nullptr ? 1 : task.threads;
-  const Workers workers = workers_for(shape.all_heads(), threads);
+  const Workers workers = {threads, shape.all_heads()};
   WorkspaceLayout layout;
   if (forward_schedule(task.blocks) == Schedule::tile_fused) {
     if (multiplies_pairs<S>(*task.kernels)) {

@@ -7,13 +7,6 @@
 // Heads of SDPA, and how they and their blocks are shared out.
 namespace ioattn::schedules {
 
-// Rows of a head are shared out only where heads alone would leave threads idle: shorter row blocks
-// move more words. No result depends on it.
-inline Workers workers_for(index_t heads, int threads) {
-  const bool heads_suffice = heads % threads == 0 || heads >= 4 * index_t(threads);
-  return {threads, heads_suffice ? 1 : threads};
-}
-
 // Calls block(head, block, worker) for every block of every head, after begin(worker). Blocks may
 // multiply pairs with the kernels given.
 template <class Begin, class Act>

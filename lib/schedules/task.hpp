@@ -48,23 +48,40 @@ struct BackwardTask {
   MatrixView<T> u = {};
 };
 
-// Workers of a pass, and how many of them share the rows, or the keys, of one problem: all, unless
-// the pass runs over several heads at once.
+// Workers of a pass, and how many problems, heads of SDPA, they share.
 struct Workers {
   int count;
-  int per_head;
+  index_t problems;
 
-  Workers(int all) : count(all), per_head(all) {}  // NOLINT: a number of threads
-  Workers(int all, int of_one_head) : count(all), per_head(of_one_head) {}
+  Workers(int all, index_t shared = 1) : count(all), problems(shared) {}  // NOLINT: of threads
+
+  // Whether each takes whole problems where sums over blocks are made in their order: unless that
+  // leaves them idle for more than an eighth of the time, for to share a problem is to wait for
+  // each other.
+  bool take_whole_problems() const {
+    return 8 * ceil_div(problems, index_t(count)) * count <= 9 * problems;
+  }
 };
 
-// Rows of a block that no sum depends on: few long blocks would leave some of the threads that
-// share them idle. Whole panels of nr.
-inline index_t shared_block(index_t size, index_t block, index_t nr, int threads) {
+// Rows of a block that no sum depends on, in steps. Blocks are taken as workers come: few long ones
+// would leave some idle at the end, and each passes over all that the problem streams, which takes
+// as long as some rows more. Of the lengths that make no more blocks than whole rounds of all
+// workers need the one by which the last ends first.
+inline index_t shared_block(index_t size, index_t block, index_t step, const Workers& workers) {
+  constexpr index_t rows_per_pass = 16;  // multiply-adds in the time of a word
   block = std::min(block, size);
-  if (threads <= 1) return block;
-  const index_t count = round_up(ceil_div(size, block), index_t(threads));
-  return std::min(block, round_up(ceil_div(size, count), nr));
+  if (workers.count <= 1) return block;
+  const index_t all = workers.count, fewest = ceil_div(size, block);
+  index_t best = block, least_time = 0;
+  for (index_t count = fewest; count <= round_up(fewest, all); ++count) {
+    const index_t length = std::min(block, round_up(ceil_div(size, count), step));
+    const index_t rounds = ceil_div(workers.problems * ceil_div(size, length), all);
+    const index_t time = rounds * (length + rows_per_pass);
+    if (least_time > 0 && time >= least_time) continue;
+    least_time = time;
+    best = length;
+  }
+  return best;
 }
 
 // Events to an observer that may be null, and who counts results that overflow. Of a problem in 16

@@ -47,7 +47,7 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
   worker_.d_values = worker_layout_.add<T>(rounds_ && kind.of_values() ? c_ * e_stride_ : 0);
   const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
   workers_ = layout->add<std::byte>(bytes.value());
-  const bool is_shared = kind.queries && workers.per_head > 1;
+  const bool is_shared = kind.queries && !workers.take_whole_problems();
   gates_ = QueryGates(is_shared, problems, heads, n_, rho_, layout);
 }
 

@@ -14,10 +14,11 @@ namespace {
 
 // A block begins its sums at the first key that any of its queries sees: where that is not the
 // first of all, a shorter block for more threads would have other sums.
-index_t queries_per_block(const LayerShape& shape, const Blocks& blocks, index_t nr, int threads) {
+index_t queries_per_block(const LayerShape& shape, const Blocks& blocks, index_t nr,
+                          const Workers& workers) {
   const bool begins_later = shape.mask.first > -shape.n;
   return begins_later ? std::min(blocks.rho, shape.n)
-                      : shared_block(shape.n, blocks.rho, nr, threads);
+                      : shared_block(shape.n, blocks.rho, nr, workers);
 }
 
 }  // namespace
@@ -34,7 +35,7 @@ TileFusedForward<S, W>::TileFusedForward(const LayerShape& shape, const Blocks& 
       nr_(kernels.tile.cols),
       mask_(shape.mask),
       c_(std::min(blocks.c, shape.m)),
-      rho_(queries_per_block(shape, blocks, nr_, workers.per_head)),
+      rho_(queries_per_block(shape, blocks, nr_, workers)),
       w_(std::clamp(blocks.w, index_t(1), std::max({shape.d, shape.dv, index_t(1)}))),
       tile_stride_(padded_stride(rho_, nr_)),
       row_stride_(padded_stride(words_of<W>(w_), nr_)),

@@ -11,8 +11,8 @@
 
 // What tuning has learned, as a value. Threads, batch, heads and SDPA's masks are no part of any
 // key: the blocks of a plan fix the order of sums, and results are the same for any number of
-// threads and at any place in a batch. Work is shared out while it runs, so there is no grid of
-// threads to tune.
+// threads and at any place in a batch. How threads share work is counted when it starts, so there
+// is no grid of threads to tune.
 namespace ioattn::wisdom {
 
 // How much time was, or may be, taken.
@@ -24,7 +24,7 @@ bool parse_rigor(std::string_view name, Rigor* rigor);
 struct Environment {
   std::string library;  // version
   std::string kernels;  // hash of what the kernels are made of
-  std::string isa;      // that calls use
+  std::string isa;      // that calls use; a plan may name another
   std::string cpu;      // vendor, family, model, stepping, name
   std::string caches;   // sizes, ways and shares, as the planner takes them
 

@@ -9,6 +9,7 @@
 #include "api/sdpa.hpp"
 #include "api/sdpa_call.hpp"
 #include "api/sdpa_wisdom.hpp"
+#include "machine/machine.hpp"
 #include "plan/sdpa_candidates.hpp"
 #include "wisdom/text.hpp"
 
@@ -32,6 +33,10 @@ inline std::string text_of_wisdom(ioattn_status (*function)(char*, size_t, size_
   EXPECT_EQ(function(text.data(), needed, nullptr), IOATTN_OK);
   text.pop_back();
   return text;
+}
+// Of a plan for kernels that this CPU has not.
+inline const char* absent_kernels() {
+  return machine::this_machine().isa.has(Isa::neon) ? "reg:avx2(6x16)" : "reg:neon(8x8)";
 }
 inline Json explained() { return Json::parse(text_of_wisdom(ioattn_wisdom_explain)); }
 

@@ -120,6 +120,43 @@ TEST_F(WisdomCommand, TunesLayerProblems) {
   EXPECT_GE(listed["problems"][1]["candidates"].size(), 2u);
 }
 
+// Parts of the predicted time, by level; in ms once rates are known.
+TEST_F(WisdomCommand, ExplainsEveryLevel) {
+  const auto explain = [&](const Arguments& arguments) {
+    const RunResult result =
+        run_ioattn(Arguments{"plan", "--explain"} + arguments,
+                   {{"IOATTN_WISDOM", file()}, {"IOATTN_L1", "16k"}, {"IOATTN_L2", "256k"}});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result;
+  };
+  for (const std::string name : {"sdpa:h2,n300,d48", "layer:n300,d48,tied"}) {
+    SCOPED_TRACE(name);
+    const Json told = explain({"--problem", name, "--json"}).json()["predicted"];
+    ASSERT_GE(told["levels"].size(), 3u) << told;
+    double sum = 0;
+    for (const Json& level : told["levels"])
+      sum += level["time"].is_null() ? 0 : level["time"].get<double>();
+    EXPECT_NEAR(told["total"].get<double>(), sum, 1e-9 * sum);
+    EXPECT_TRUE(told["multiply_adds_per_second"].is_null());
+    const Json &kernels = told["levels"][0], &first = told["levels"][1],
+               &second = told["levels"][2];
+    EXPECT_EQ(kernels["level"], "kernels");
+    EXPECT_GT(kernels["time"], sum / 2);
+    EXPECT_EQ(first["level"], "L1");
+    EXPECT_EQ(first["M"], 2048);
+    EXPECT_EQ(first["regime"], "small cache");
+    EXPECT_EQ(second["level"], "L2");
+    EXPECT_EQ(second["M"], 49152);
+    EXPECT_EQ(second["regime"], "large cache");
+    // Words of delta alone count no time.
+    const double words = second["words"].get<double>();
+    EXPECT_LE(second["time"], 16 * words);
+    EXPECT_GT(second["time"], 12 * words);
+    const std::string text = explain({"--problem", name}).out;
+    EXPECT_NE(text.find("in the time of so many multiply-adds"), std::string::npos) << text;
+  }
+}
+
 TEST_F(WisdomCommand, MeasuresRatesOnce) {
   const Arguments explain = {"plan", "--problem", problem, "--explain"};
   EXPECT_EQ(json(explain)["price"]["origin"], "assumed");

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "plan/fast_memory.hpp"
-#include "plan/search_limits.hpp"
 
 // What a search for plans of the layer problem compares.
 namespace ioattn::plan {
