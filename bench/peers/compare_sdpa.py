@@ -147,18 +147,25 @@ def errors(inputs, library, error):
     return found
 
 
+def root_of_squares(of_errors):
+    return sum(of_errors[name]**2 for name in ("dQ", "dK", "dV"))**0.5
+
+
 def compare_errors(count, n, d, dtype, library):
     """Relative L2 errors over `count` problems: those of ioattn by those of torch."""
-    ratios = {name: [] for name in ("O", "dQ", "dK", "dV")}
+    ratios = {name: [] for name in ("O", "dQ", "dK", "dV", "all gradients")}
     for seed in range(count):
         of_both = errors(Inputs(Shape(1, 1, n, d, seed % 2 == 1), dtype, seed), library, l2_error)
+        for of_one in of_both.values():
+            of_one["all gradients"] = root_of_squares(of_one)
         for name, of_name in ratios.items():
             of_name.append(of_both["ioattn"][name] / of_both["torch"][name])
     print(f"relative L2 errors, ioattn / torch, over {count} problems n{n} d{d}, every other one causal")
     for name, of_name in ratios.items():
-        print(f"  {name:3} median {statistics.median(of_name):.2f}  largest {max(of_name):.2f}", flush=True)
+        print(f"  {name:13} median {statistics.median(of_name):.2f}  largest {max(of_name):.2f}", flush=True)
     return {"problems": count, "n": n, "d": d,
-            **{name: {"median": statistics.median(r), "largest": max(r)} for name, r in ratios.items()}}
+            **{name: {"median": statistics.median(r), "largest": max(r), "ratios": [round(x, 4) for x in r]}
+               for name, r in ratios.items()}}
 
 
 def default_library():

@@ -66,7 +66,8 @@ struct StorageKernels {
                index_t depth, float* dst);
 };
 
-// p = scale f o (q - delta) of score tiles [rows][cols] with one delta per row, rounded to 16 bits.
+// p = scale f o (q - delta) of score tiles [rows][cols] with one delta per row, rounded to 16 bits
+// and, perhaps, in f32 without the scale.
 struct PairGradient {
   index_t rows = 0, cols = 0;
   const float *f = nullptr, *q = nullptr;
@@ -77,6 +78,7 @@ struct PairGradient {
   index_t by_rows_stride = 0;
   bf16x2* by_cols = nullptr;  // null, or [i][k] = {p[i][2k], p[i][2k + 1]}; may take the place of f
   index_t by_cols_stride = 0;
+  float* in_f32 = nullptr;  // null, or of the stride of f and q; may take the place of q
 };
 
 // Where weights of rows of scores go, whose maxima are known.

@@ -216,19 +216,31 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
   const Status fits = check_memory(request, Pass::backward, least);
   if (!fits.is_ok()) return fits;
 
-  const auto choose = [&](const FastMemory& memory) {
-    Trial best;
+  const bool by_pairs = multiplies_pairs(request.tile.isa);
+  const auto choose_rows = [&](const FastMemory& memory) {
+    const Blocks delta = choose_delta_blocks(head, memory.M);
+    if (memory.M < least_for(false)) return delta;
+    if (by_pairs) {
+      Blocks rows = choose_pair_rows(head, set, memory, request.tile);
+      rows.o = delta.o;
+      rows.w = delta.w;
+      return rows;
+    }
     FastMemory of_rows = memory;
     of_rows.M -= apart;
+    return choose_row_blocks(variant, head, of_rows, request.tile);
+  };
+  const auto choose = [&](const FastMemory& memory) {
+    Trial best;
     const bool rows_fit = memory.M >= least_for(false);
-    const Blocks rows = rows_fit ? choose_row_blocks(variant, head, of_rows, request.tile)
-                                 : choose_delta_blocks(head, memory.M);
+    const Blocks rows = choose_rows(memory);
     const auto add_row_pass = [&](Trial* trial) {
       trial->fills_lanes &= fill_lanes(rows.rho, head.n, request.tile);
       add_phase(
           memory,
           [&](const FastMemory& in) {
-            return row_pass_time(variant, head, rows, in, request.tile);
+            return by_pairs ? pair_rows_time(head, set, rows, in, request.tile)
+                            : row_pass_time(variant, head, rows, in, request.tile);
           },
           trial);
     };

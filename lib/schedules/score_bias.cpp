@@ -77,6 +77,14 @@ void store_d_bias(const kernels::KernelTable<T>& kernels, const Trace& trace, co
                     d_bias.at(queries.begin, keys.begin), d_bias.stride);
 }
 
+void store_d_bias_rows(const kernels::KernelTable<float>& kernels, const Trace& trace,
+                       const float* tile, index_t stride, const Range& queries, const Range& keys,
+                       bool add, const MatrixView<float>& d_bias) {
+  trace_store(trace, queries, keys, add);
+  store_rows(kernels, tile, stride, queries.size(), keys.size(), 1.f, add,
+             d_bias.at(queries.begin, keys.begin), d_bias.stride);
+}
+
 template <class T>
 void clear_d_bias(const Trace& trace, const Range& queries, const MatrixView<T>& d_bias) {
   trace_store(trace, queries, Range(d_bias.cols, d_bias.cols), false);

@@ -24,6 +24,11 @@ void store_d_bias(const kernels::KernelTable<T>& kernels, const Trace& trace, co
                   index_t stride, const Range& queries, const Range& keys, bool add,
                   const MatrixView<T>& d_bias);
 
+// The same of a query-major tile.
+void store_d_bias_rows(const kernels::KernelTable<float>& kernels, const Trace& trace,
+                       const float* tile, index_t stride, const Range& queries, const Range& keys,
+                       bool add, const MatrixView<float>& d_bias);
+
 // Zeros, a word at a time, where tiles that a mask hides will add nothing.
 template <class T>
 void clear_d_bias(const Trace& trace, const Range& queries, const MatrixView<T>& d_bias);

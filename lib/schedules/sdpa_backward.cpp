@@ -4,6 +4,7 @@
 
 #include "schedules/col_stream.hpp"
 #include "schedules/delta_pass.hpp"
+#include "schedules/pair_backward.hpp"
 #include "schedules/row_pass.hpp"
 #include "schedules/score_bias.hpp"
 #include "schedules/sdpa_heads.hpp"
@@ -50,9 +51,15 @@ class SdpaBackward {
       kind.stored_s = kind.stored_delta = kind.stored_u = true;
       kind.makes_u = set_.dQ;
       const Workers of_biases = {threads_, shape_.all_biases()};
-      rows_.emplace(head_, kind, set_.dBias ? of_biases : of_queries, &layout_);
-      if (rounds_ && set_.dBias)
-        d_bias_ = layout_.add<T>(threads_ * rows_->block_rows() * shape_.m);
+      const Workers& workers = set_.dBias ? of_biases : of_queries;
+      if constexpr (std::is_same_v<S, bf16>) {
+        if (multiplies_pairs<S>(*task.kernels)) {
+          pair_rows_.emplace(head_.shape, head_.blocks, set_.dQ, *task.kernels, workers, &layout_);
+        }
+      }
+      if (!pair_rows_) rows_.emplace(head_, kind, workers, &layout_);
+      const index_t at_once = pair_rows_ ? pair_rows_->block_rows() : rows_->block_rows();
+      if (rounds_ && set_.dBias) d_bias_ = layout_.add<T>(threads_ * at_once * shape_.m);
     }
     if (rounds_ && set_.in_one_pass(task.blocks)) {
       dq_ = layout_.add<T>(shape_.all_heads() * shape_.n * shape_.d);
@@ -84,7 +91,10 @@ class SdpaBackward {
     if (!allocated.is_ok()) return allocated;
     void* memory = buffer.data();
     if (delta_) run_delta(memory);
-    if (rows_) run_rows(memory);
+    if (rows_) run_rows(*rows_, memory);
+    if constexpr (std::is_same_v<S, bf16>) {
+      if (pair_rows_) run_rows(*pair_rows_, memory);
+    }
     if (keys_) run_keys(*keys_, memory);
     if (tiles_) run_keys(*tiles_, memory);
     if (pairs_) run_keys(*pairs_, memory);
@@ -104,41 +114,53 @@ class SdpaBackward {
         });
   }
 
-  void run_rows(void* memory) const {
+  // By RowPass or PairBackward.
+  template <class Rows>
+  void run_rows(const Rows& pass, void* memory) const {
     trace_.phase("row_stream");
-    const auto begin = [&](int worker) { rows_->begin(worker, memory); };
+    const bool of_pairs = pair_rows_.has_value();
+    const Trace trace(task_.observer, is_half_storage<S>, of_pairs, task_.overflows);
+    const kernels::PairKernels* pairs = of_pairs ? task_.kernels->pairs_of_bf16 : nullptr;
+    const auto begin = [&](int worker) { pass.begin(worker, memory); };
+    const auto run_block = [&](index_t head, index_t block, int worker, const MatrixView<T>& d_bias,
+                               bool add) {
+      row_stream::RowPassMemory<S> found;
+      const BackwardTask<S> operands = row_operands(head, memory, d_bias, add, &found);
+      pass.run_block(trace, operands, found, block, worker, memory);
+    };
     if (!set_.dBias) {
-      for_each_block(threads_, shape_.all_heads(), rows_->block_count(), begin,
-                     [&](index_t head, index_t block, int worker) {
-                       run_row_block(head, block, worker, memory, {}, false);
-                     });
+      for_each_block(
+          threads_, shape_.all_heads(), pass.block_count(), begin,
+          [&](index_t head, index_t block, int worker) {
+            run_block(head, block, worker, {}, false);
+          },
+          pairs);
       return;
     }
-    for_each_block(threads_, shape_.all_biases(), rows_->block_count(), begin,
-                   [&](index_t bias, index_t block, int worker) {
-                     bool add = set_.accumulate && !rounds_;
-                     const MatrixView<T> sums = d_bias_of(bias, block, worker, memory);
-                     for_heads_of_bias(shape_, bias, [&](index_t head) {
-                       run_row_block(head, block, worker, memory, sums, add);
-                       add = true;
-                     });
-                     if constexpr (is_half_storage<S>) {
-                       if (rounds_) round_block_of_d_bias(bias, block, sums);
-                     }
-                   });
+    const auto run_bias = [&](index_t bias, index_t block, int worker) {
+      bool add = set_.accumulate && !rounds_;
+      const Range rows(block * pass.block_rows(), shape_.n, pass.block_rows());
+      const MatrixView<T> sums = d_bias_of(bias, rows, worker, memory);
+      for_heads_of_bias(shape_, bias, [&](index_t head) {
+        run_block(head, block, worker, sums, add);
+        add = true;
+      });
+      if constexpr (is_half_storage<S>) {
+        if (rounds_) round_block_of_d_bias(bias, rows, sums);
+      }
+    };
+    for_each_block(threads_, shape_.all_biases(), pass.block_count(), begin, run_bias, pairs);
   }
 
   // The matrix [n, m] of the gradient of a bias. Where it is to be rounded only the rows of the
   // block exist.
-  MatrixView<T> d_bias_of(index_t bias, index_t block, int worker, void* memory) const {
+  MatrixView<T> d_bias_of(index_t bias, const Range& rows, int worker, void* memory) const {
     if (!rounds_)
       return task_.out.d_bias.matrix(bias / shape_.bias_heads, bias % shape_.bias_heads);
-    const index_t rows = rows_->block_rows();
-    T* first = d_bias_.in(memory) + worker * rows * shape_.m;
-    return {first - block * rows * shape_.m, shape_.n, shape_.m, shape_.m};
+    T* first = d_bias_.in(memory) + worker * rows.step * shape_.m;
+    return {first - rows.begin * shape_.m, shape_.n, shape_.m, shape_.m};
   }
-  void round_block_of_d_bias(index_t bias, index_t block, const MatrixView<T>& sums) const {
-    const Range rows(block * rows_->block_rows(), shape_.n, rows_->block_rows());
+  void round_block_of_d_bias(index_t bias, const Range& rows, const MatrixView<T>& sums) const {
     const MatrixView<const T> made = {sums.row(rows.begin), rows.size(), sums.cols, sums.stride};
     round_d_bias(*task_.kernels, trace_, made, rows.begin, set_.accumulate,
                  task_.rounded.d_bias.matrix(bias / shape_.bias_heads, bias % shape_.bias_heads));
@@ -165,13 +187,14 @@ class SdpaBackward {
         });
   }
 
-  void run_row_block(index_t head, index_t block, int worker, void* memory,
-                     const MatrixView<T>& d_bias, bool add_to_d_bias) const {
+  // Of a head of queries.
+  BackwardTask<S> row_operands(index_t head, void* memory, const MatrixView<T>& d_bias,
+                               bool add_to_d_bias, row_stream::RowPassMemory<S>* memory_of) const {
+    row_stream::RowPassMemory<S>& found = *memory_of;
     BackwardTask<S> operands = head_;
     operands.in.a2 = key_head(task_.in.k, shape_, head);
     operands.d_o = query_head(task_.d_o, shape_, head);
     operands.lse = query_head(task_.lse, shape_, head).data;
-    row_stream::RowPassMemory<S> found;
     found.s = query_head(task_.in.q, shape_, head);
     found.h = key_head(task_.in.v, shape_, head);
     found.delta = delta_->delta(memory, head);
@@ -184,7 +207,7 @@ class SdpaBackward {
       found.d_bias = d_bias;
       found.add_to_d_bias = add_to_d_bias;
     }
-    rows_->run_block(trace_, operands, found, block, worker, memory);
+    return operands;
   }
 
   // In place, or to be rounded.
@@ -268,6 +291,7 @@ class SdpaBackward {
   Slot<T> dq_, d_bias_;  // sums to be rounded
   std::optional<DeltaPass<S>> delta_;
   std::optional<row_stream::RowPass<S>> rows_;
+  std::optional<PairBackward> pair_rows_;
   std::optional<ColStream<S>> keys_;
   std::optional<TileFused<S>> tiles_;
   std::optional<TileFused<S, PairsOf<S>>> pairs_;

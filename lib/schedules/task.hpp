@@ -145,7 +145,8 @@ class Trace {
   }
   static bool is_multiplied(Operand operand) {
     return operand == Operand::S || operand == Operand::A2 || operand == Operand::h ||
-           operand == Operand::dO || operand == Operand::dO_panels || operand == Operand::p_pairs;
+           operand == Operand::dO || operand == Operand::dO_panels || operand == Operand::A2_rows ||
+           operand == Operand::p_pairs;
   }
   Block weighed(Block block, bool in_half) const {
     if (!half_) return block;

@@ -75,6 +75,8 @@ IoCost row_stream_backward_pass(const LayerShape& shape, const Blocks& blocks,
                                 const Weights& weights = {});
 // Words of the score tiles of such a pass: pairs of a query and a key that are computed.
 index_t row_tile_words(const LayerShape& shape, const Blocks& blocks);
+// Keys that its blocks of rows read, in all.
+index_t row_streamed_keys(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost stationary_forward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost stationary_backward(const LayerShape& shape, const Blocks& blocks);
 ScheduleCost q_stored_backward(const LayerShape& shape, const Blocks& blocks,

@@ -73,6 +73,10 @@ index_t row_tile_words(const LayerShape& shape, const Blocks& blocks) {
   return Streamed(shape, RowCut(shape, blocks)).pairs;
 }
 
+index_t row_streamed_keys(const LayerShape& shape, const Blocks& blocks) {
+  return Streamed(shape, RowCut(shape, blocks)).keys;
+}
+
 // S, G (or dO), delta and LSE are read; U is written.
 IoCost row_stream_backward_pass(const LayerShape& shape, const Blocks& blocks, const Weights& w) {
   const auto [n, m, d, e, tie, mask] = shape;

@@ -76,7 +76,7 @@ ScheduleCost sdpa_backward_cost(const SdpaShape& shape, const SdpaSet& set,
                            : times(shape.all_heads(), delta_cost(head, blocks.rows)));
   }
   if (by_rows) {
-    cost.add("row_stream", half ? half_query_pass_cost(shape, set, blocks.rows)
+    cost.add("row_stream", half ? half_query_pass_cost(shape, set, blocks.rows, pairs)
                                 : query_pass_cost(shape, set, blocks.rows));
   }
   if (set.key_pass(blocks)) {

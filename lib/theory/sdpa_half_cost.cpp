@@ -105,6 +105,17 @@ index_t pair_rows_forward_footprint(const LayerShape& head, const Blocks& blocks
   return r * (head.d + 2 * head.dv + 4) + c * (head.d + head.dv) + rho * (3 * c + 2);
 }
 
+// Rows of queries and of dO, LSE, delta and sums of dQ; keys, also as rows, and values; f and q,
+// then p in their places, rounded and in f32, beside which a word of dBias passes.
+index_t pair_rows_backward_footprint(const LayerShape& head, const Blocks& blocks, bool dq,
+                                     bool d_bias) {
+  const index_t r = std::min(blocks.r, head.n), c = std::min(blocks.c, head.m);
+  const index_t tile = std::min(blocks.rho, r) * c;
+  const index_t gradients = (dq ? 1 : 0) * tile + (d_bias ? 2 * tile + 2 : 0);
+  return r * (head.d + head.dv + 4 + (dq ? 2 * head.d : 0)) +
+         c * (head.d + head.dv + (dq ? head.d : 0)) + std::max(4 * tile, gradients);
+}
+
 IoCost half_forward_cost(const LayerShape& head, const Blocks& blocks, bool lse, bool pairs) {
   const bool by_tiles = forward_schedule(blocks) == Schedule::tile_fused;
   const index_t o = head.n * head.dv;
@@ -127,7 +138,8 @@ IoCost half_delta_cost(const SdpaShape& shape, const Blocks& blocks) {
   return times(shape.all_heads(), resident_in_f32(cost));
 }
 
-IoCost half_query_pass_cost(const SdpaShape& shape, const SdpaSet& set, const Blocks& blocks) {
+IoCost half_query_pass_cost(const SdpaShape& shape, const SdpaSet& set, const Blocks& blocks,
+                            bool pairs) {
   const LayerShape head = shape.head();
   const index_t dq = shape.n * shape.d;
   const index_t tiles = shape.has_bias() ? row_tile_words(head, blocks) : 0;
@@ -141,10 +153,18 @@ IoCost half_query_pass_cost(const SdpaShape& shape, const SdpaSet& set, const Bl
     if (set.accumulate) one.reads += set.in_f32 ? 2 * dq : dq;
     if (set.in_f32) one.writes += dq;
   }
-  IoCost cost = times(shape.all_heads(), resident_in_f32(one));
+  one = resident_in_f32(one);
+  if (pairs) {
+    // q, and for dQ rounded tiles and keys as rows.
+    const index_t keys = row_streamed_keys(head, blocks) * shape.d;
+    one.created += 2 * row_tile_words(head, blocks);
+    if (set.dQ) one.created += row_tile_words(head, blocks) + keys;
+    one.footprint = pair_rows_backward_footprint(head, blocks, set.dQ, set.dBias);
+  }
+  IoCost cost = times(shape.all_heads(), one);
   if (!set.dBias) return cost;
   // Sums of dBias are in f32, in place or to be rounded.
-  cost.footprint += 2;
+  if (!pairs) cost.footprint += 2;
   cost.writes += 2 * shape.all_heads() * tiles;
   cost.reads += 2 * shape.all_heads() * tiles;
   const index_t all = shape.all_biases() * shape.n * shape.m;

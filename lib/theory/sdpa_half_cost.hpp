@@ -13,7 +13,8 @@ namespace ioattn::theory {
 IoCost half_forward_cost(const LayerShape& head, const Blocks& blocks, bool lse, bool pairs);
 // Of all heads of queries.
 IoCost half_delta_cost(const SdpaShape& shape, const Blocks& blocks);
-IoCost half_query_pass_cost(const SdpaShape& shape, const SdpaSet& set, const Blocks& blocks);
+IoCost half_query_pass_cost(const SdpaShape& shape, const SdpaSet& set, const Blocks& blocks,
+                            bool pairs);
 // Sums of dQ in f32 become dQ.
 IoCost half_round_cost(const SdpaShape& shape, const SdpaSet& set);
 // Of one head of keys, without its bias.
@@ -25,7 +26,9 @@ IoCost half_key_pass_cost(const SdpaShape& shape, const SdpaSet& set, const Sdpa
 index_t pair_tiles_footprint(const LayerShape& head, const Blocks& blocks, KeyPassKind kind,
                              index_t rounded_together);
 index_t pair_tiles_forward_footprint(const LayerShape& head, const Blocks& blocks);
-// The same of row_stream.
+// The same of row_stream, forward and backward: dQ, or the gradient of a bias.
 index_t pair_rows_forward_footprint(const LayerShape& head, const Blocks& blocks);
+index_t pair_rows_backward_footprint(const LayerShape& head, const Blocks& blocks, bool dq,
+                                     bool d_bias);
 
 }  // namespace ioattn::theory

@@ -230,19 +230,29 @@ TEST_P(PairsTest, GradientIsRoundedBothWays) {
       for (float& x : *operand) x = normal(random_);
     std::vector<bf16x2> by_rows(std::size_t(ceil_div(g.rows, 2) * g.by_rows_stride), {7}),
         by_cols(std::size_t(g.rows * g.by_cols_stride), {7});
-    const std::vector<float> weights = f;
+    const std::vector<float> weights = f, products = q;
+    std::vector<float> apart(q.size(), 7.f);
     g.f = f.data();
     g.q = q.data();
     g.delta = delta.data();
     if (trial % 3 != 1) g.by_rows = by_rows.data();
     if (trial % 3 != 2)  // sometimes in place of f
       g.by_cols = trial % 4 == 0 ? reinterpret_cast<bf16x2*>(f.data()) : by_cols.data();
+    if (trial % 5 < 3)  // sometimes in place of q
+      g.in_f32 = trial % 5 == 0 ? q.data() : apart.data();
     pairs().gradient(g);
     const auto element = [&](index_t i, index_t j) {
       if (i >= g.rows || j >= g.cols) return bf16{0};
       const std::size_t at = std::size_t(i * g.stride + j);
-      return nearest(g.scale * weights[at] * (q[at] - delta[std::size_t(i)]));
+      return nearest(g.scale * weights[at] * (products[at] - delta[std::size_t(i)]));
     };
+    for (index_t i = 0; i < g.rows && g.in_f32 != nullptr; ++i)
+      for (index_t j = 0; j < g.stride; ++j) {
+        const std::size_t at = std::size_t(i * g.stride + j);
+        const float untouched = g.in_f32 == q.data() ? products[at] : 7.f;
+        const float p = weights[at] * (products[at] - delta[std::size_t(i)]);
+        ASSERT_EQ(g.in_f32[at], j < g.cols ? p : untouched) << i << " " << j;
+      }
     for (index_t i = 0; i < round_up(g.rows, 2) && g.by_rows != nullptr; ++i)
       for (index_t j = 0; j < g.by_rows_stride; ++j) {
         const std::uint32_t pair = g.by_rows[i / 2 * g.by_rows_stride + j].bits;

@@ -32,7 +32,7 @@ bool sees(const SdpaShape& shape, index_t i, index_t j) {
 // queries changes. The other way around, queries that do not see some keys.
 TEST(MaskedPairs, HiddenNumbersTouchNothing) {
   RandomProblem random(92);
-  int hidden = 0;
+  int hidden = 0, hidden_by_rows = 0, of_bias = 0;
   for (int number = 0; number < 300 && !HasFailure(); number += step()) {
     Trial trial = random_trial(&random, number);
     if (!trial.shape.mask.hides()) continue;
@@ -40,9 +40,9 @@ TEST(MaskedPairs, HiddenNumbersTouchNothing) {
     SdpaShape& shape = trial.shape;
     make_single(&shape);
     SCOPED_TRACE(to_text(SdpaProblem{shape}) + " " + name_of(trial.table->tile.isa));
-    const SdpaSet all = {true, true, true};
-    SdpaBlocks blocks = trial.blocks;
-    blocks.keys.one_pass = true;
+    SdpaSet all = {true, true, true};
+    const SdpaBlocks& blocks = trial.blocks;
+    all.dBias = shape.has_bias() && !blocks.keys.one_pass;
     HalfCase<bf16> clean(shape), spoiled(shape);
     clean.randomise(unsigned(number));
     spoiled.set_inputs(clean);
@@ -83,6 +83,11 @@ TEST(MaskedPairs, HiddenNumbersTouchNothing) {
       ++hidden;
       expect_same(clean.o, spoiled.o, i, shape.dv);
       expect_same(clean.dq, spoiled.dq, i, shape.d);
+      hidden_by_rows += !blocks.keys.one_pass;
+      if (all.dBias) {
+        ++of_bias;
+        expect_same(clean.d_bias, spoiled.d_bias, i, shape.m);
+      }
       const std::size_t at = place(0, i, n);
       ASSERT_TRUE(clean.lse.values()[at] == spoiled.lse.values()[at]) << i;
     }
@@ -96,6 +101,8 @@ TEST(MaskedPairs, HiddenNumbersTouchNothing) {
     }
   }
   EXPECT_GT(hidden, 700 / step());
+  EXPECT_GT(hidden_by_rows, 150 / step());
+  EXPECT_GT(of_bias, 50 / step());
 }
 
 // SDPA in doubles, one head, by definition.
@@ -201,7 +208,6 @@ TEST(MaskedPairs, VisibleNumbersArrive) {
     shape.mask = random.mask(shape.n, shape.m);
     SdpaBlocks blocks = any_blocks(&random);
     blocks.by_keys = Schedule::tile_fused;
-    blocks.keys.one_pass = true;
     Blocks by_tiles = blocks.rows;
     by_tiles.r = 0;
     const auto* table = tables[std::size_t(random.uniform(0, index_t(tables.size()) - 1))];
@@ -258,9 +264,8 @@ TEST(MaskedPairs, BlocksOfRowsChangeNoBits) {
       blocks.rows.c = blocks.keys.c = 43;
       blocks.rows.w = blocks.keys.w = 20;
       blocks.rows.o = 20;
-      blocks.keys.one_pass = true;
       std::vector<bf16> o;
-      std::vector<float> lse, dq;
+      std::vector<float> lse, dq, dq_by_rows;
       for (const index_t rho : {n, index_t(32), index_t(40), index_t(7), index_t(1)}) {
         blocks.rows.rho = blocks.keys.rho = rho;
         blocks.rows.r = 0;
@@ -272,9 +277,13 @@ TEST(MaskedPairs, BlocksOfRowsChangeNoBits) {
           gradients.set_inputs(half);
           gradients.set_forward(half);
         }
-        ASSERT_TRUE(gradients.backward({true, true, true}, of_backward(blocks), {table}).is_ok());
-        if (dq.empty()) dq = gradients.dq.values();
-        EXPECT_TRUE(same_bytes(gradients.dq.values(), dq)) << rho;
+        for (const bool one_pass : {true, false}) {
+          blocks.keys.one_pass = one_pass;
+          std::vector<float>& expected = one_pass ? dq : dq_by_rows;
+          ASSERT_TRUE(gradients.backward({true, true, true}, of_backward(blocks), {table}).is_ok());
+          if (expected.empty()) expected = gradients.dq.values();
+          EXPECT_TRUE(same_bytes(gradients.dq.values(), expected)) << rho << " " << one_pass;
+        }
       }
     }
   }

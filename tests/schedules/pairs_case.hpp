@@ -48,14 +48,20 @@ inline Trial random_trial(RandomProblem* random, int number) {
   trial.blocks = any_blocks(random);
   trial.blocks.rows.r *= random->uniform(0, 1);  // 0: by tiles
   trial.blocks.by_keys = ioattn::Schedule::tile_fused;
-  trial.blocks.keys.one_pass = !trial.set.dBias;
+  trial.blocks.keys.one_pass = !trial.set.dBias && random->uniform(0, 2) > 0;  // else by rows
   trial.table = tables[std::size_t(random->uniform(0, ioattn::index_t(tables.size()) - 1))];
+  // Emulated tiles, however few of their rows are used, take a while.
+  ioattn::SdpaBlocks& blocks = trial.blocks;
+  for (ioattn::index_t* size : {&blocks.rows.rho, &blocks.keys.rho, &blocks.keys.c})
+    if (large && multiplies_tiles(trial.table->tile.isa))
+      *size = std::max<ioattn::index_t>(*size, 16);
   return trial;
 }
 
-// Backward passes need blocks of rows.
+// Backward passes need blocks of rows: not so short that packing keys is most of the work.
 inline ioattn::SdpaBlocks of_backward(ioattn::SdpaBlocks blocks) {
-  blocks.rows.r = std::max(blocks.rows.rho, ioattn::index_t(1));
+  blocks.rows.rho = std::max(blocks.rows.rho, ioattn::index_t(1));
+  blocks.rows.r = ioattn::round_up(ioattn::index_t(16), blocks.rows.rho);
   return blocks;
 }
 

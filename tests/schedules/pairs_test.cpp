@@ -74,16 +74,19 @@ TEST(Pairs, GradientsAreNearThoseOfFloats) {
     EXPECT_LE(error_of(one.dq.values(), full.dq.values()), tolerance);
     EXPECT_LE(error_of(one.dk.values(), full.dk.values()), tolerance);
     EXPECT_LE(error_of(one.dv.values(), full.dv.values()), tolerance);
+    EXPECT_LE(error_of(one.d_bias.values(), full.d_bias.values()), 1e-4);
     // In 16 bits: those, rounded.
     ASSERT_TRUE(half.backward(trial.set, blocks, {trial.table}).is_ok());
     EXPECT_LE(error_of(half.dq.values(), one.dq.values()), 1.0 / 256);
     EXPECT_LE(error_of(half.dk.values(), one.dk.values()), 1.0 / 256);
     EXPECT_LE(error_of(half.dv.values(), one.dv.values()), 1.0 / 256);
+    EXPECT_LE(error_of(half.d_bias.values(), one.d_bias.values()), 1.0 / 256);
     for (const int threads : {2, 3, 8}) {
       ASSERT_TRUE(pairs.backward(trial.set, blocks, {trial.table, threads}).is_ok());
       EXPECT_TRUE(same_bytes(pairs.dq.values(), one.dq.values())) << threads;
       EXPECT_TRUE(same_bytes(pairs.dk.values(), one.dk.values())) << threads;
       EXPECT_TRUE(same_bytes(pairs.dv.values(), one.dv.values())) << threads;
+      EXPECT_TRUE(same_bytes(pairs.d_bias.values(), one.d_bias.values())) << threads;
     }
   }
 }

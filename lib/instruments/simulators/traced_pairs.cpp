@@ -97,6 +97,8 @@ void gradient(const kernels::PairGradient& g) {
       if (g.by_rows != nullptr) write(g.by_rows + i / 2 * g.by_rows_stride + j, width);
       for (index_t k = i; k < i + height && g.by_cols != nullptr; ++k)
         write(g.by_cols + k * g.by_cols_stride + j / 2, ceil_div(width, 2));
+      for (index_t k = i; k < i + height && g.in_f32 != nullptr; ++k)
+        write(g.in_f32 + k * g.stride + j, width);
     }
   }
   inner->gradient(g);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/half.hpp"
+#include "kernels/generic/pair_elements.hpp"
 #include "kernels/generic/product_kernel.hpp"
 #include "kernels/generic/scalar_vector.hpp"
 
@@ -11,9 +12,6 @@ namespace {
 
 IOATTN_INLINE float without_denormals(float x) {
   return __builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0.f, x) : x;
-}
-IOATTN_INLINE bf16x2 pair_of(bf16 first, bf16 second) {
-  return {std::uint32_t(first.bits) | std::uint32_t(second.bits) << 16};
 }
 IOATTN_INLINE bf16 rounded(float x) { return from_float<bf16>(without_denormals(x)); }
 
@@ -40,14 +38,9 @@ template <int max_rows, int nr>
 struct EmulatedPairs {
   static IOATTN_KERNEL void pack(const bf16* src, index_t lane_stride, index_t depth_stride,
                                  index_t lanes, index_t depth, bf16x2* dst) {
-    for (index_t panel = 0; panel < lanes; panel += nr)
-      for (index_t q = 0; q < depth; q += 2, dst += nr)
-        for (index_t j = 0; j < nr; ++j) {
-          const bf16* term = src + (panel + j) * lane_stride + q * depth_stride;
-          const bool exists = panel + j < lanes;
-          dst[j] = pair_of(exists ? *term : bf16{0},
-                           exists && q + 1 < depth ? term[depth_stride] : bf16{0});
-        }
+    for (index_t panel = 0; panel < lanes; panel += nr, dst += (depth + 1) / 2 * nr)
+      pack_pair_elements<nr>(src + panel * lane_stride, lane_stride, depth_stride, lanes - panel,
+                             depth, dst);
   }
 
   static IOATTN_KERNEL void copy(const bf16* src, index_t src_stride, index_t rows, index_t cols,
@@ -69,12 +62,18 @@ struct EmulatedPairs {
     const index_t at = i * g.stride + j;
     return rounded(g.scale * g.f[at] * (g.q[at] - g.delta[i]));
   }
+  static IOATTN_INLINE void store_in_f32(const PairGradient& g, index_t i, index_t j) {
+    const index_t at = i * g.stride + j;
+    g.in_f32[at] = without_denormals(g.f[at] * (g.q[at] - g.delta[i]));
+  }
   static IOATTN_KERNEL void gradient(const PairGradient& gradient) {
     const PairGradient g = gradient;
     for (index_t i = 0; i < g.rows; i += 2)
       for (index_t j = 0; j < g.cols; j += 2) {
         const bf16 p[2][2] = {{element(g, i, j), element(g, i, j + 1)},
                               {element(g, i + 1, j), element(g, i + 1, j + 1)}};
+        for (index_t row = i; row < i + 2 && row < g.rows && g.in_f32 != nullptr; ++row)
+          for (index_t col = j; col < j + 2 && col < g.cols; ++col) store_in_f32(g, row, col);
         for (index_t k = 0; k < 2 && g.by_rows != nullptr && j + k < g.cols; ++k)
           g.by_rows[i / 2 * g.by_rows_stride + j + k] = pair_of(p[0][k], p[1][k]);
         for (index_t k = 0; k < 2 && g.by_cols != nullptr && i + k < g.rows; ++k)

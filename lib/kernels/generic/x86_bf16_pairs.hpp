@@ -2,6 +2,7 @@
 
 #include <immintrin.h>
 
+#include "kernels/generic/pair_elements.hpp"
 #include "kernels/generic/product_kernel.hpp"
 #include "kernels/generic/x86_bf16_softmax.hpp"
 #include "kernels/generic/xsimd_transpose.hpp"
@@ -67,19 +68,6 @@ struct X86Bf16Pairs : X86Bf16Softmax {
     }
   }
 
-  static IOATTN_INLINE void pack_elements(const bf16* src, index_t lane_stride,
-                                          index_t depth_stride, index_t width, index_t depth,
-                                          bf16x2* dst) {
-    for (index_t q = 0; q < depth; q += 2, dst += nr)
-      for (index_t j = 0; j < nr; ++j) {
-        const bf16* term = src + j * lane_stride + q * depth_stride;
-        std::uint32_t bits = 0;
-        if (j < width) bits = term->bits;
-        if (j < width && q + 1 < depth) bits |= std::uint32_t(term[depth_stride].bits) << 16;
-        dst[j] = {bits};
-      }
-  }
-
   static IOATTN_KERNEL void pack(const bf16* src, index_t lane_stride, index_t depth_stride,
                                  index_t all_lanes, index_t depth, bf16x2* dst) {
     if (depth == 0) return;  // there may be no memory behind src
@@ -91,7 +79,7 @@ struct X86Bf16Pairs : X86Bf16Softmax {
       } else if (depth_stride == 1) {
         pack_adjacent_terms(panel, lane_stride, width, depth, dst);
       } else {
-        pack_elements(panel, lane_stride, depth_stride, width, depth, dst);
+        pack_pair_elements<nr>(panel, lane_stride, depth_stride, width, depth, dst);
       }
     }
   }
@@ -135,8 +123,10 @@ struct X86Bf16Pairs : X86Bf16Softmax {
         const index_t at = (mask == 0 ? i : i + row) * g.stride + j + k * lanes;
         const __m512 f = _mm512_maskz_loadu_ps(mask, g.f + at);
         const __m512 q = _mm512_maskz_loadu_ps(mask, g.q + at);
-        p[row][k] =
-            _mm512_maskz_mul_ps(mask, _mm512_mul_ps(scale, f), _mm512_sub_ps(q, delta[row]));
+        const __m512 difference = _mm512_sub_ps(q, delta[row]);
+        p[row][k] = _mm512_maskz_mul_ps(mask, _mm512_mul_ps(scale, f), difference);
+        if (g.in_f32 != nullptr)
+          _mm512_mask_storeu_ps(g.in_f32 + at, mask, _mm512_mul_ps(f, difference));
       }
     if (g.by_rows != nullptr) {
       bf16x2* to = g.by_rows + i / 2 * g.by_rows_stride + j;

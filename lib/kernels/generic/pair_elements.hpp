@@ -1,0 +1,28 @@
+#pragma once
+
+#include "kernels/generic/inlining.hpp"
+#include "kernels/kernel_table.hpp"
+
+// Pairs of terms one by one. See scalar_vector.hpp about the anonymous namespace.
+namespace ioattn::kernels {
+namespace {
+
+IOATTN_INLINE bf16x2 pair_of(bf16 first, bf16 second) {
+  return {std::uint32_t(first.bits) | std::uint32_t(second.bits) << 16};
+}
+
+// A panel of nr lanes of any strides, as PairKernels::pack; `width` lanes exist.
+template <index_t nr>
+IOATTN_INLINE void pack_pair_elements(const bf16* src, index_t lane_stride, index_t depth_stride,
+                                      index_t width, index_t depth, bf16x2* dst) {
+  for (index_t q = 0; q < depth; q += 2, dst += nr)
+    for (index_t j = 0; j < nr; ++j) {
+      const bf16* term = src + j * lane_stride + q * depth_stride;
+      const bool exists = j < width;
+      dst[j] =
+          pair_of(exists ? *term : bf16{0}, exists && q + 1 < depth ? term[depth_stride] : bf16{0});
+    }
+}
+
+}  // namespace
+}  // namespace ioattn::kernels

@@ -1,0 +1,272 @@
+#include "schedules/pair_backward.hpp"
+
+#include <algorithm>
+
+#include "schedules/memory_moves.hpp"
+#include "schedules/row_stream.hpp"
+#include "schedules/score_bias.hpp"
+#include "schedules/storage.hpp"
+
+namespace ioattn::schedules {
+
+PairBackward::PairBackward(const LayerShape& shape, const Blocks& blocks, bool makes_dq,
+                           const kernels::KernelTable<float>& kernels, const Workers& workers,
+                           WorkspaceLayout* layout)
+    : kernels_(kernels),
+      n_(shape.n),
+      m_(shape.m),
+      d_(shape.d),
+      e_(shape.dv),
+      nr_(kernels.tile.cols),
+      whole_pairs_(nr_ % 2 == 0 ? nr_ : 2 * nr_),
+      makes_dq_(makes_dq),
+      mask_(shape.mask),
+      r_(row_stream::rows_per_block(shape, blocks, workers.per_head)),
+      c_(std::min(blocks.c, m_)),
+      rho_(std::min(blocks.rho, r_)),
+      query_stride_(padded_stride(words_of<Word>(d_), nr_)),
+      d_o_stride_(padded_stride(words_of<Word>(e_), nr_)),
+      sum_stride_(padded_stride(d_, nr_)),
+      tile_stride_(padded_stride(c_, nr_)) {
+  worker_.queries = worker_layout_.add<Word>(r_ * query_stride_);
+  worker_.d_o = worker_layout_.add<Word>(r_ * d_o_stride_);
+  worker_.keys = worker_layout_.add<Word>(round_up(c_, nr_) * words_of<Word>(d_));
+  worker_.values = worker_layout_.add<Word>(round_up(c_, nr_) * words_of<Word>(e_));
+  worker_.key_rows =
+      worker_layout_.add<Word>(makes_dq ? words_of<Word>(c_) * round_up(d_, nr_) : 0);
+  worker_.f = worker_layout_.add<float>(rho_ * tile_stride_);
+  worker_.q = worker_layout_.add<float>(rho_ * tile_stride_);
+  worker_.sums = worker_layout_.add<float>(makes_dq ? r_ * sum_stride_ : 0);
+  worker_.lse = worker_layout_.add<float>(r_);
+  const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
+  workers_ = layout->add<std::byte>(bytes.value());
+}
+
+void PairBackward::run_block(const Trace& trace, const BackwardTask<bf16>& operands,
+                             const Memory& memory, index_t block, int worker,
+                             void* workspace) const {
+  const Work work = {trace, operands, memory,
+                     workers_.in(workspace) + worker * worker_layout_.bytes(),
+                     Range(block * r_, n_, r_)};
+  start(work);
+  const Interval seen = mask_.of_any(interval_of(work.rows), m_);
+  for (Range keys = blocks_within(seen, c_); keys; keys.next()) stream_keys(work, keys);
+  finish(work);
+}
+
+void PairBackward::start(const Work& work) const {
+  const Range& rows = work.rows;
+  const auto load = [&](const MatrixView<const bf16>& from, index_t cols, const Slot<Word>& to,
+                        index_t stride) {
+    load_terms(kernels_, from.at(rows.begin, 0), from.stride, rows.size(), cols, 1.f,
+               to.in(work.local), stride);
+  };
+  work.trace.read(rows_of(Operand::S, rows, d_));
+  load(work.memory.s, d_, worker_.queries, query_stride_);
+  work.trace.read(rows_of(Operand::dO, rows, e_));
+  load(work.operands.d_o, e_, worker_.d_o, d_o_stride_);
+  work.trace.read(rows_of(Operand::delta, rows, 1));
+  work.trace.read(rows_of(Operand::LSE, rows, 1));
+  if (work.has_bias()) {
+    copy_shifts(work.operands.lse + rows.begin, rows.size(), worker_.lse.in(work.local));
+  }
+  for (Range row(rows.begin, rows.end, 1); makes_dq_ && row && work.trace.is_observed(); row.next())
+    work.trace.create(rows_of(Operand::U, row, d_));
+  if (!mask_.hides()) return;
+  // Rows that see no key get no term.
+  if (makes_dq_) fill_words(kernels_, worker_.sums.in(work.local), rows.size() * sum_stride_, 0.f);
+  if (work.makes_d_bias() && !work.memory.add_to_d_bias)
+    clear_d_bias(work.trace, rows, work.memory.d_bias);
+}
+
+void PairBackward::stream_keys(const Work& work, const Range& keys) const {
+  const MatrixView<const bf16>&all_keys = work.operands.in.a2, &all_values = work.memory.h;
+  const Block read[] = {rows_of(Operand::A2, keys, d_), rows_of(Operand::h, keys, e_)};
+  const Block second = rows_of(Operand::A2_rows, keys, d_);
+  for (const Block& block : read) work.trace.read(block);
+  if (makes_dq_) work.trace.create(second);
+  // Panels lie as in a whole block, so that sums do not depend on which of its keys others see.
+  const index_t block = round_down(keys.begin, c_);
+  const index_t first = block + round_down(keys.begin - block, whole_pairs_),
+                count = keys.end - first;
+  load_word_panels(kernels_, all_keys.at(first, 0), all_keys.stride, 1, count, d_,
+                   worker_.keys.in(work.local));
+  load_word_panels(kernels_, all_values.at(first, 0), all_values.stride, 1, count, e_,
+                   worker_.values.in(work.local));
+  if (makes_dq_) pack_key_rows(work, first, count);
+  for (Range strip(work.rows.size(), rho_); strip; strip.next()) {
+    const Interval queries = {work.rows.begin + strip.begin, work.rows.begin + strip.end};
+    const Interval seen = intersect(mask_.of_any(queries, m_), interval_of(keys));
+    if (seen.is_empty()) continue;
+    add_keys(work, meeting_of(work, strip, Range(seen.begin, seen.end, seen.size()), first, count));
+  }
+  if (makes_dq_) work.trace.remove(second);
+  for (const Block& block_of : read) work.trace.remove(block_of);
+}
+
+void PairBackward::pack_key_rows(const Work& work, index_t first, index_t count) const {
+  const MatrixView<const bf16>& keys = work.operands.in.a2;
+  load_word_panels(kernels_, keys.at(first, 0), 1, keys.stride, d_, count,
+                   worker_.key_rows.in(work.local));
+}
+
+auto PairBackward::meeting_of(const Work& work, const Range& strip, const Range& seen,
+                              index_t first, index_t count) const -> Meeting {
+  const index_t query = work.rows.begin + strip.begin;
+  const Range queries(query, query + strip.size(), strip.size());
+  const index_t begin = first + round_down(seen.begin - first, whole_pairs_);
+  // Whole pairs of keys: the other half of a last one is hidden.
+  const index_t end = std::min(begin + round_up(seen.end - begin, 2), first + count);
+  const Range computed(begin, end, end - begin);
+  const bool full = is_full(mask_, interval_of(queries), interval_of(computed));
+  return {strip, queries, seen, computed, first, count, full};
+}
+
+void PairBackward::add_keys(const Work& work, const Meeting& meeting) const {
+  const auto& [strip, queries, seen, computed, first, count, full] = meeting;
+  const Block weights = part_of(Operand::p, queries, seen);
+  const Block products = part_of(Operand::q, queries, seen);
+  const Block paired = part_of(Operand::p_pairs, queries, seen);
+  if (work.has_bias()) {
+    const index_t skipped = seen.begin - computed.begin;
+    load_bias_rows(kernels_, work.trace, work.memory.bias, queries, seen,
+                   round_up(computed.size(), nr_) - skipped, worker_.f.in(work.local) + skipped,
+                   tile_stride_);
+  }
+  work.trace.create(weights);
+  make_weights(work, meeting);
+  work.trace.create(products);
+  make_p(work, meeting);
+  work.trace.remove(weights);
+  if (makes_dq_) work.trace.create(paired);
+  if (work.makes_d_bias()) add_to_d_bias(work, meeting);
+  work.trace.remove(products);
+  if (!makes_dq_) return;
+  add_to_dq(work, meeting);
+  work.trace.remove(paired);
+}
+
+// tile[query][key] = the products of rows of the strip and keys in panels.
+auto PairBackward::score(const Meeting& meeting, const Word* rows, index_t stride, index_t depth,
+                         const Word* panels, float* tile) const -> Product {
+  Product p;
+  p.rows = meeting.strip.size();
+  p.cols = meeting.computed.size();
+  p.depth = depth;
+  p.a = rows + meeting.strip.begin * stride;
+  p.a_row = stride;
+  p.a_depth = 1;
+  p.b = panels + (meeting.computed.begin - meeting.first) * depth;
+  p.b_panel = depth * nr_;
+  p.b_row = nr_;
+  p.c = tile;
+  p.c_panel = nr_;
+  p.c_row = tile_stride_;
+  p.padded = true;
+  return p;
+}
+
+// f = exp(scale Q K^T + bias - LSE)
+void PairBackward::make_weights(const Work& work, const Meeting& meeting) const {
+  const float* lse =
+      work.has_bias() ? worker_.lse.in(work.local) : work.operands.lse + work.rows.begin;
+  Product p = score(meeting, worker_.queries.in(work.local), query_stride_, words_of<Word>(d_),
+                    worker_.keys.in(work.local), worker_.f.in(work.local));
+  p.scale = work.memory.scale;
+  p.accumulate = work.has_bias();
+  p.epilogue = kernels::Epilogue::exp;
+  p.row = lse + meeting.strip.begin;
+  multiply(kernels_, p);
+}
+
+// p = f o (dO V^T - delta)
+void PairBackward::make_p(const Work& work, const Meeting& meeting) const {
+  float *f = worker_.f.in(work.local), *q = worker_.q.in(work.local);
+  multiply(kernels_, score(meeting, worker_.d_o.in(work.local), d_o_stride_, words_of<Word>(e_),
+                           worker_.values.in(work.local), q));
+  kernels::PairGradient p;
+  p.rows = meeting.strip.size();
+  p.cols = meeting.computed.size();
+  p.f = f;
+  p.q = q;
+  p.stride = p.by_cols_stride = tile_stride_;
+  p.delta = work.memory.delta + meeting.queries.begin;
+  p.scale = work.memory.scale;
+  if (makes_dq_) p.by_cols = reinterpret_cast<Word*>(f);
+  if (work.makes_d_bias()) p.in_f32 = q;
+  kernels_.pairs_of_bf16->gradient(p);
+  if (meeting.full) return;
+  if (makes_dq_)
+    hide_in_col_pairs(mask_, meeting.queries, meeting.computed, p.by_cols, tile_stride_);
+  if (work.makes_d_bias())
+    hide(kernels_, mask_.transposed(), meeting.computed, meeting.queries, 0.f, q, tile_stride_);
+}
+
+void PairBackward::add_to_d_bias(const Work& work, const Meeting& meeting) const {
+  const bool add = mask_.hides() || work.memory.add_to_d_bias;
+  const index_t skipped = meeting.seen.begin - meeting.computed.begin;
+  store_d_bias_rows(kernels_, work.trace, worker_.q.in(work.local) + skipped, tile_stride_,
+                    meeting.queries, meeting.seen, add, work.memory.d_bias);
+}
+
+// dQ += p K, p scaled
+void PairBackward::add_to_dq(const Work& work, const Meeting& meeting) const {
+  const auto& [strip, queries, seen, computed, first, count, full] = meeting;
+  Product p;
+  p.rows = strip.size();
+  p.cols = d_;
+  p.depth = words_of<Word>(computed.size());
+  p.a = reinterpret_cast<const Word*>(worker_.f.in(work.local));
+  p.a_row = tile_stride_;
+  p.a_depth = 1;
+  p.b_panel = words_of<Word>(count) * nr_;
+  p.b_row = nr_;
+  p.c = worker_.sums.in(work.local) + strip.begin * sum_stride_;
+  p.c_panel = nr_;
+  p.c_row = sum_stride_;
+  p.accumulate = mask_.hides() || computed.begin > 0;
+  p.padded = true;
+  Word* panels = worker_.key_rows.in(work.local) + words_of<Word>(computed.begin - first) * nr_;
+  p.b = panels;
+  const MatrixView<const bf16>& keys = work.operands.in.a2;
+  const MatrixView<const bf16> stored = {keys.at(computed.begin, 0), computed.size(), d_,
+                                         keys.stride};
+  if (masked_product(kernels_, p, mask_, queries, computed, panels, stored)) {
+    pack_key_rows(work, first, count);  // other strips may see what was taken out
+  }
+}
+
+void PairBackward::finish(const Work& work) const {
+  const Range& rows = work.rows;
+  work.trace.remove(rows_of(Operand::S, rows, d_));
+  work.trace.remove(rows_of(Operand::dO, rows, e_));
+  work.trace.remove(rows_of(Operand::delta, rows, 1));
+  work.trace.remove(rows_of(Operand::LSE, rows, 1));
+  if (!makes_dq_) return;
+  const bool rounds = work.memory.u.data == nullptr, adds = work.memory.accumulate_u;
+  if (rounds) {
+    write_dq(work, work.memory.rounded_u);
+  } else {
+    write_dq(work, work.memory.u);
+  }
+  for (Range row(rows.begin, rows.end, 1); row && work.trace.is_observed(); row.next()) {
+    const Block sums = rows_of(Operand::U, row, d_), dq = rows_of(Operand::dQ, row, d_);
+    if (adds && rounds) work.trace.read_rounded(dq);
+    if (adds && !rounds) work.trace.read(dq);
+    if (rounds) {
+      work.trace.write_rounded_and_remove(sums);
+    } else {
+      work.trace.write_and_remove(sums);
+    }
+    if (adds) work.trace.remove(dq);
+  }
+}
+
+template <class Result>
+void PairBackward::write_dq(const Work& work, const MatrixView<Result>& dq) const {
+  store_rows(kernels_, worker_.sums.in(work.local), sum_stride_, work.rows.size(), d_, 1.f,
+             work.memory.accumulate_u, dq.row(work.rows.begin), dq.stride,
+             work.trace.counted(Operand::dQ));
+}
+
+}  // namespace ioattn::schedules
