@@ -21,7 +21,7 @@ PairBackward::PairBackward(const LayerShape& shape, const Blocks& blocks, bool m
       whole_pairs_(nr_ % 2 == 0 ? nr_ : 2 * nr_),
       makes_dq_(makes_dq),
       mask_(shape.mask),
-      r_(row_stream::rows_per_block(shape, blocks, workers.per_head)),
+      r_(row_stream::rows_per_block(shape, blocks, workers)),
       c_(std::min(blocks.c, m_)),
       rho_(std::min(blocks.rho, r_)),
       query_stride_(padded_stride(words_of<Word>(d_), nr_)),
