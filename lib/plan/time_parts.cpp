@@ -140,7 +140,16 @@ std::vector<Phase> phases_of(const LayerShape& head, const std::optional<SdpaSet
       };
     return phases;
   }
-  if (set->query_pass(blocks)) phases.push_back(rows_phase(Pass::backward, head, rows, tile));
+  if (set->query_pass(blocks)) {
+    if (pairs) {
+      phases.push_back({[=, of = *set](const FastMemory& memory) {
+                          return pair_rows_time(head, of, rows, memory, tile);
+                        },
+                        speed});
+    } else {
+      phases.push_back(rows_phase(Pass::backward, head, rows, tile));
+    }
+  }
   if (!set->key_pass(blocks)) return phases;
   const KeyPassKind kind = set->key_kind(blocks);
   const auto words = [=](index_t L1) { return KernelWords(L1, tile).keys(head, keys, kind); };

@@ -18,7 +18,6 @@ PairBackward::PairBackward(const LayerShape& shape, const Blocks& blocks, bool m
       d_(shape.d),
       e_(shape.dv),
       nr_(kernels.tile.cols),
-      whole_pairs_(nr_ % 2 == 0 ? nr_ : 2 * nr_),
       makes_dq_(makes_dq),
       mask_(shape.mask),
       r_(row_stream::rows_per_block(shape, blocks, workers)),
@@ -87,7 +86,7 @@ void PairBackward::stream_keys(const Work& work, const Range& keys) const {
   if (makes_dq_) work.trace.create(second);
   // Panels lie as in a whole block, so that sums do not depend on which of its keys others see.
   const index_t block = round_down(keys.begin, c_);
-  const index_t first = block + round_down(keys.begin - block, whole_pairs_),
+  const index_t first = block + round_down(keys.begin - block, lanes_of_pairs(nr_)),
                 count = keys.end - first;
   load_word_panels(kernels_, all_keys.at(first, 0), all_keys.stride, 1, count, d_,
                    worker_.keys.in(work.local));
@@ -114,7 +113,7 @@ auto PairBackward::meeting_of(const Work& work, const Range& strip, const Range&
                               index_t first, index_t count) const -> Meeting {
   const index_t query = work.rows.begin + strip.begin;
   const Range queries(query, query + strip.size(), strip.size());
-  const index_t begin = first + round_down(seen.begin - first, whole_pairs_);
+  const index_t begin = first + round_down(seen.begin - first, lanes_of_pairs(nr_));
   // Whole pairs of keys: the other half of a last one is hidden.
   const index_t end = std::min(begin + round_up(seen.end - begin, 2), first + count);
   const Range computed(begin, end, end - begin);

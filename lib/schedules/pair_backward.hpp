@@ -66,7 +66,6 @@ class PairBackward {
 
   const kernels::KernelTable<float>& kernels_;
   index_t n_, m_, d_, e_, nr_;
-  index_t whole_pairs_;  // keys of some panels, which are pairs
   bool makes_dq_;
   Mask mask_;
   index_t r_, c_, rho_;

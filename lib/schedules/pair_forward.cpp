@@ -74,7 +74,7 @@ void PairForward::stream_keys(const Work& work, const Range& keys) const {
   // Panels lie as in a whole block, whose sums do not depend on which of its keys others see: a few
   // keys before those that these queries see may be packed too.
   const index_t block = round_down(keys.begin, c_);
-  const index_t first = block + round_down(keys.begin - block, nr_);
+  const index_t first = block + round_down(keys.begin - block, lanes_of_pairs(nr_));
   const Packed packed = {first, keys.end - first};
   load_word_panels(kernels_, in.keys.at(first, 0), in.keys.stride, 1, packed.count, d_,
                    worker_.keys.in(work.local));
@@ -103,7 +103,7 @@ void PairForward::add_keys(const Work& work, const Range& strip, const Range& se
   const Block tile = part_of(Operand::scores, queries, seen);
   const Block paired = part_of(Operand::p_pairs, queries, seen);
   const Block factors = rows_of(Operand::rescale, queries, 1);
-  const index_t begin = packed.first + round_down(seen.begin - packed.first, nr_);
+  const index_t begin = packed.first + round_down(seen.begin - packed.first, lanes_of_pairs(nr_));
   // Whole pairs of values: the other half of a last one is hidden.
   const index_t end = std::min(begin + round_up(seen.end - begin, 2), packed.first + packed.count);
   const Range computed(begin, end, end - begin);

@@ -365,8 +365,15 @@ TEST(Status, TooLittleFastMemory) {
         options.fast_memory_words = 1;
         expect_refused(passes[pass](&options), IOATTN_FAST_MEMORY_TOO_SMALL,
                        {"M = 1 ", "the least is "});
-        const std::int64_t least = least_words();
+        std::int64_t least = least_words();
         ASSERT_GT(least, 1);
+        options.fast_memory_words = least;
+        // A call that runs both passes may need more for the other one.
+        if (pass == 1 && passes[pass](&options) == IOATTN_FAST_MEMORY_TOO_SMALL) {
+          ASSERT_GT(least_words(), least);
+          least = least_words();
+        }
+        call.dx.fill_with_pattern();
         options.fast_memory_words = least - 1;
         expect_refused(passes[pass](&options), IOATTN_FAST_MEMORY_TOO_SMALL, {});
         EXPECT_TRUE(call.dx.untouched());

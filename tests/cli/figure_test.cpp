@@ -210,6 +210,7 @@ TEST(Figure, FilesOfTheCommand) {
 }
 
 TEST(Figure, TableIsCountedWithoutPoints) {
+  if (!has_gnuplot()) GTEST_SKIP() << "gnuplot is not installed: no figure is drawn";
   const TemporaryDirectory directory;
   const Arguments figure = {"figure", "--n", "100", "--d", "8", "--out", directory / "small",
                             "--json"};
