@@ -84,45 +84,39 @@ void PairBackward::stream_keys(const Work& work, const Range& keys) const {
   const Block second = rows_of(Operand::A2_rows, keys, d_);
   for (const Block& block : read) work.trace.read(block);
   if (makes_dq_) work.trace.create(second);
-  // Panels lie as in a whole block, so that sums do not depend on which of its keys others see.
-  const index_t block = round_down(keys.begin, c_);
-  const index_t first = block + round_down(keys.begin - block, lanes_of_pairs(nr_)),
-                count = keys.end - first;
-  load_word_panels(kernels_, all_keys.at(first, 0), all_keys.stride, 1, count, d_,
+  const PairPanels packed(keys, c_, nr_);
+  load_word_panels(kernels_, all_keys.at(packed.first, 0), all_keys.stride, 1, packed.count, d_,
                    worker_.keys.in(work.local));
-  load_word_panels(kernels_, all_values.at(first, 0), all_values.stride, 1, count, e_,
+  load_word_panels(kernels_, all_values.at(packed.first, 0), all_values.stride, 1, packed.count, e_,
                    worker_.values.in(work.local));
-  if (makes_dq_) pack_key_rows(work, first, count);
+  if (makes_dq_) pack_key_rows(work, packed);
   for (Range strip(work.rows.size(), rho_); strip; strip.next()) {
     const Interval queries = {work.rows.begin + strip.begin, work.rows.begin + strip.end};
     const Interval seen = intersect(mask_.of_any(queries, m_), interval_of(keys));
     if (seen.is_empty()) continue;
-    add_keys(work, meeting_of(work, strip, Range(seen.begin, seen.end, seen.size()), first, count));
+    add_keys(work, meeting_of(work, strip, Range(seen.begin, seen.end, seen.size()), packed));
   }
   if (makes_dq_) work.trace.remove(second);
   for (const Block& block_of : read) work.trace.remove(block_of);
 }
 
-void PairBackward::pack_key_rows(const Work& work, index_t first, index_t count) const {
+void PairBackward::pack_key_rows(const Work& work, const PairPanels& packed) const {
   const MatrixView<const bf16>& keys = work.operands.in.a2;
-  load_word_panels(kernels_, keys.at(first, 0), 1, keys.stride, d_, count,
+  load_word_panels(kernels_, keys.at(packed.first, 0), 1, keys.stride, d_, packed.count,
                    worker_.key_rows.in(work.local));
 }
 
 auto PairBackward::meeting_of(const Work& work, const Range& strip, const Range& seen,
-                              index_t first, index_t count) const -> Meeting {
+                              const PairPanels& packed) const -> Meeting {
   const index_t query = work.rows.begin + strip.begin;
   const Range queries(query, query + strip.size(), strip.size());
-  const index_t begin = first + round_down(seen.begin - first, lanes_of_pairs(nr_));
-  // Whole pairs of keys: the other half of a last one is hidden.
-  const index_t end = std::min(begin + round_up(seen.end - begin, 2), first + count);
-  const Range computed(begin, end, end - begin);
+  const Range computed = packed.around(seen);
   const bool full = is_full(mask_, interval_of(queries), interval_of(computed));
-  return {strip, queries, seen, computed, first, count, full};
+  return {strip, queries, seen, computed, packed, full};
 }
 
 void PairBackward::add_keys(const Work& work, const Meeting& meeting) const {
-  const auto& [strip, queries, seen, computed, first, count, full] = meeting;
+  const auto& [strip, queries, seen, computed, packed, full] = meeting;
   const Block weights = part_of(Operand::p, queries, seen);
   const Block products = part_of(Operand::q, queries, seen);
   const Block paired = part_of(Operand::p_pairs, queries, seen);
@@ -155,7 +149,7 @@ auto PairBackward::score(const Meeting& meeting, const Word* rows, index_t strid
   p.a = rows + meeting.strip.begin * stride;
   p.a_row = stride;
   p.a_depth = 1;
-  p.b = panels + (meeting.computed.begin - meeting.first) * depth;
+  p.b = panels + (meeting.computed.begin - meeting.packed.first) * depth;
   p.b_panel = depth * nr_;
   p.b_row = nr_;
   p.c = tile;
@@ -210,7 +204,7 @@ void PairBackward::add_to_d_bias(const Work& work, const Meeting& meeting) const
 
 // dQ += p K, p scaled
 void PairBackward::add_to_dq(const Work& work, const Meeting& meeting) const {
-  const auto& [strip, queries, seen, computed, first, count, full] = meeting;
+  const auto& [strip, queries, seen, computed, packed, full] = meeting;
   Product p;
   p.rows = strip.size();
   p.cols = d_;
@@ -218,20 +212,21 @@ void PairBackward::add_to_dq(const Work& work, const Meeting& meeting) const {
   p.a = reinterpret_cast<const Word*>(worker_.f.in(work.local));
   p.a_row = tile_stride_;
   p.a_depth = 1;
-  p.b_panel = words_of<Word>(count) * nr_;
+  p.b_panel = words_of<Word>(packed.count) * nr_;
   p.b_row = nr_;
   p.c = worker_.sums.in(work.local) + strip.begin * sum_stride_;
   p.c_panel = nr_;
   p.c_row = sum_stride_;
   p.accumulate = mask_.hides() || computed.begin > 0;
   p.padded = true;
-  Word* panels = worker_.key_rows.in(work.local) + words_of<Word>(computed.begin - first) * nr_;
+  Word* panels =
+      worker_.key_rows.in(work.local) + words_of<Word>(computed.begin - packed.first) * nr_;
   p.b = panels;
   const MatrixView<const bf16>& keys = work.operands.in.a2;
   const MatrixView<const bf16> stored = {keys.at(computed.begin, 0), computed.size(), d_,
                                          keys.stride};
   if (masked_product(kernels_, p, mask_, queries, computed, panels, stored)) {
-    pack_key_rows(work, first, count);  // other strips may see what was taken out
+    pack_key_rows(work, packed);  // other strips may see what was taken out
   }
 }
 

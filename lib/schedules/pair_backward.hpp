@@ -1,6 +1,7 @@
 #pragma once
 
 #include "schedules/masked_tile.hpp"
+#include "schedules/pair_panels.hpp"
 #include "schedules/row_pass.hpp"
 #include "schedules/words.hpp"
 
@@ -41,18 +42,18 @@ class PairBackward {
     bool has_bias() const { return memory.bias.data != nullptr; }
     bool makes_d_bias() const { return memory.d_bias.data != nullptr; }
   };
-  // A strip of queries and the keys that it meets, `computed` of those in panels from `first` on.
+  // A strip of queries and the keys that it meets, `computed` of those in panels.
   struct Meeting {
     Range strip, queries, seen, computed;
-    index_t first, count;
+    PairPanels packed;
     bool full;  // every query sees all of `computed`
   };
 
   void start(const Work& work) const;
   void stream_keys(const Work& work, const Range& keys) const;
-  void pack_key_rows(const Work& work, index_t first, index_t count) const;
-  Meeting meeting_of(const Work& work, const Range& strip, const Range& seen, index_t first,
-                     index_t count) const;
+  void pack_key_rows(const Work& work, const PairPanels& packed) const;
+  Meeting meeting_of(const Work& work, const Range& strip, const Range& seen,
+                     const PairPanels& packed) const;
   void add_keys(const Work& work, const Meeting& meeting) const;
   Product score(const Meeting& meeting, const Word* rows, index_t stride, index_t depth,
                 const Word* panels, float* tile) const;

@@ -71,12 +71,8 @@ void PairForward::stream_keys(const Work& work, const Range& keys) const {
   const row_stream::ForwardOperands<bf16>& in = work.operands;
   work.trace.read(rows_of(Operand::A2, keys, d_));
   work.trace.read(rows_of(Operand::h, keys, e_));
-  // Panels lie as in a whole block, whose sums do not depend on which of its keys others see: a few
-  // keys before those that these queries see may be packed too.
-  const index_t block = round_down(keys.begin, c_);
-  const index_t first = block + round_down(keys.begin - block, lanes_of_pairs(nr_));
-  const Packed packed = {first, keys.end - first};
-  load_word_panels(kernels_, in.keys.at(first, 0), in.keys.stride, 1, packed.count, d_,
+  const PairPanels packed(keys, c_, nr_);
+  load_word_panels(kernels_, in.keys.at(packed.first, 0), in.keys.stride, 1, packed.count, d_,
                    worker_.keys.in(work.local));
   load_values(work, packed);
   for (Range strip(work.rows.size(), rho_); strip; strip.next()) {
@@ -89,7 +85,7 @@ void PairForward::stream_keys(const Work& work, const Range& keys) const {
   work.trace.remove(rows_of(Operand::h, keys, e_));
 }
 
-void PairForward::load_values(const Work& work, const Packed& packed) const {
+void PairForward::load_values(const Work& work, const PairPanels& packed) const {
   if (e_ == 0) return;
   const MatrixView<const bf16>& values = work.operands.values;
   load_word_panels(kernels_, values.at(packed.first, 0), 1, values.stride, e_, packed.count,
@@ -97,18 +93,15 @@ void PairForward::load_values(const Work& work, const Packed& packed) const {
 }
 
 void PairForward::add_keys(const Work& work, const Range& strip, const Range& seen,
-                           const Packed& packed) const {
+                           const PairPanels& packed) const {
   const index_t first = work.rows.begin + strip.begin;
   const Range queries(first, first + strip.size(), strip.size());
   const Block tile = part_of(Operand::scores, queries, seen);
   const Block paired = part_of(Operand::p_pairs, queries, seen);
   const Block factors = rows_of(Operand::rescale, queries, 1);
-  const index_t begin = packed.first + round_down(seen.begin - packed.first, lanes_of_pairs(nr_));
-  // Whole pairs of values: the other half of a last one is hidden.
-  const index_t end = std::min(begin + round_up(seen.end - begin, 2), packed.first + packed.count);
-  const Range computed(begin, end, end - begin);
+  const Range computed = packed.around(seen);
   if (work.operands.bias.data != nullptr) {
-    const index_t skipped = seen.begin - begin;
+    const index_t skipped = seen.begin - computed.begin;
     load_bias_rows(kernels_, work.trace, work.operands.bias, queries, seen,
                    round_up(computed.size(), nr_) - skipped, worker_.tile.in(work.local) + skipped,
                    tile_stride_);
@@ -125,7 +118,7 @@ void PairForward::add_keys(const Work& work, const Range& strip, const Range& se
 
 // The online softmax of the scores; whether sums are to be rescaled.
 bool PairForward::make_weights(const Work& work, const Range& strip, const Range& queries,
-                               const Range& computed, const Packed& packed) const {
+                               const Range& computed, const PairPanels& packed) const {
   const kernels::PairKernels& pairs = *kernels_.pairs_of_bf16;
   float* row_max = worker_.row_max.in(work.local) + strip.begin;
   float* row_sum = worker_.row_sum.in(work.local) + strip.begin;
@@ -152,7 +145,7 @@ bool PairForward::make_weights(const Work& work, const Range& strip, const Range
 kernels::Product<float, kernels::bf16x2> PairForward::scores_of(const Work& work,
                                                                 const Range& strip,
                                                                 const Range& computed,
-                                                                const Packed& packed) const {
+                                                                const PairPanels& packed) const {
   const row_stream::ForwardOperands<bf16>& in = work.operands;
   kernels::Product<float, Word> p;
   p.rows = strip.size();
@@ -175,7 +168,7 @@ kernels::Product<float, kernels::bf16x2> PairForward::scores_of(const Work& work
 
 // O = rescale O + f V
 void PairForward::add_values(const Work& work, const Range& strip, const Range& queries,
-                             const Range& computed, const Packed& packed, bool rescales) const {
+                             const Range& computed, const PairPanels& packed, bool rescales) const {
   kernels::Product<float, Word> p;
   p.rows = strip.size();
   p.cols = e_;

@@ -2,6 +2,7 @@
 
 #include "schedules/forward_pass.hpp"
 #include "schedules/masked_tile.hpp"
+#include "schedules/pair_panels.hpp"
 #include "schedules/words.hpp"
 
 namespace ioattn::schedules {
@@ -31,26 +32,21 @@ class PairForward {
     void* local;
     Range rows;
   };
-  // Keys in panels, which begin at `first`.
-  struct Packed {
-    index_t first, count;
-  };
-
   // Whether the scores wait for the softmax to be scaled.
   static bool scales_late(const row_stream::ForwardOperands<bf16>& in) {
     return in.scale > 0 && in.bias.data == nullptr;
   }
   void start(const Work& work) const;
   void stream_keys(const Work& work, const Range& keys) const;
-  void load_values(const Work& work, const Packed& packed) const;
+  void load_values(const Work& work, const PairPanels& packed) const;
   void add_keys(const Work& work, const Range& strip, const Range& seen,
-                const Packed& packed) const;
+                const PairPanels& packed) const;
   bool make_weights(const Work& work, const Range& strip, const Range& queries,
-                    const Range& computed, const Packed& packed) const;
+                    const Range& computed, const PairPanels& packed) const;
   kernels::Product<float, Word> scores_of(const Work& work, const Range& strip,
-                                          const Range& computed, const Packed& packed) const;
+                                          const Range& computed, const PairPanels& packed) const;
   void add_values(const Work& work, const Range& strip, const Range& queries, const Range& computed,
-                  const Packed& packed, bool rescales) const;
+                  const PairPanels& packed, bool rescales) const;
   void finish(const Work& work) const;
 
   const kernels::KernelTable<float>& kernels_;

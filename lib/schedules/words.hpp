@@ -23,9 +23,6 @@ constexpr index_t words_of(index_t terms) {
   return are_pairs<W> ? ceil_div(terms, 2) : terms;
 }
 
-// Lanes of the fewest whole panels of nr that are whole pairs of terms, too.
-constexpr index_t lanes_of_pairs(index_t nr) { return nr % 2 == 0 ? nr : 2 * nr; }
-
 // Whether rows of so many terms, `stride` apart, can be multiplied as words where they lie, and are
 // no slower there: pages apart, they would share a few sets of L1.
 template <class W, class S>
