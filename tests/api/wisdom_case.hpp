@@ -104,6 +104,21 @@ class WisdomTest : public testing::Test {
     return to_text(plan);
   }
 
+  // Both passes are right, and have the same bits for more threads.
+  void expect_results_of_any_threads() {
+    const ioattn_options one = with_threads(1);
+    ASSERT_EQ(call.forward(&one), IOATTN_OK);
+    ASSERT_EQ(call.backward(&one), IOATTN_OK);
+    call.expect_forward();
+    call.expect_backward();
+    const std::vector<float> values = call.values();
+    const ioattn_options more = with_threads(4);
+    call.poison();
+    ASSERT_EQ(call.forward(&more), IOATTN_OK);
+    ASSERT_EQ(call.backward(&more), IOATTN_OK);
+    EXPECT_TRUE(same_bits(call.values(), values));
+  }
+
   SdpaCall<float> call;
   SdpaProblem problem;
   plan::SdpaRequest request;

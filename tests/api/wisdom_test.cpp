@@ -33,17 +33,7 @@ TEST_F(WisdomTest, IsFollowedByPlansAndCalls) {
 TEST_F(WisdomTest, GivesTheSameBitsForAnyThreadsAndBatch) {
   import(document(to_text(another(forward_set))));
   import(document(to_text(another(all_gradients)), all_gradients));
-  const ioattn_options one = with_threads(1);
-  ASSERT_EQ(call.forward(&one), IOATTN_OK);
-  ASSERT_EQ(call.backward(&one), IOATTN_OK);
-  call.expect_forward();
-  call.expect_backward();
-  const std::vector<float> values = call.values();
-  const ioattn_options more = with_threads(4);
-  call.poison();
-  ASSERT_EQ(call.forward(&more), IOATTN_OK);
-  ASSERT_EQ(call.backward(&more), IOATTN_OK);
-  EXPECT_TRUE(same_bits(call.values(), values));
+  expect_results_of_any_threads();
   SdpaProblem alone = problem;
   alone.shape.batch = alone.shape.heads = alone.shape.kv_heads = 1;
   plan::SdpaPlan plan;
