@@ -20,6 +20,8 @@ struct Price {
 
   bool operator==(const Price&) const = default;
   bool of_words() const { return objective == Objective::words; }
+  // What times are estimated with.
+  Price of_time() const { return of_words() ? Price() : *this; }
 };
 
 // Where words decide, one outweighs all multiply-adds, and time decides among equals. A power of

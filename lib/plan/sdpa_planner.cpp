@@ -23,8 +23,7 @@ constexpr Variant row_variant(Pass pass) {
   return {pass, Schedule::row_stream, Form::h, Products::stored};
 }
 
-// A number in 16 bits is resident in f32.
-index_t words_of_number(DType dtype) { return is_half(dtype) ? 2 : 1; }
+using theory::resident_words;
 
 Status check_memory(const SdpaRequest& request, Pass pass, index_t least) {
   if (request.M >= least) return Status::ok();
@@ -42,7 +41,7 @@ struct Trial {
 };
 
 FastMemory timed(FastMemory memory) {
-  if (memory.price.of_words()) memory.price = Price();
+  memory.price = memory.price.of_time();
   return memory;
 }
 
@@ -80,7 +79,7 @@ Trial trial_of_tiles(const LayerShape& head, const SdpaSet& set, bool one_pass,
 template <class Choose>
 bool choose_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* plan,
                   SdpaEstimate* estimate) {
-  const index_t words = words_of_number(request.dtype);
+  const index_t words = resident_words(request.dtype);
   Trial best;
   if (!request.outer_only) best = choose(FastMemory(request.M / words, 0, request.price));
   plan->level = request.level;
@@ -116,7 +115,7 @@ index_t sums_of_dq(const SdpaRequest& request, const SdpaSet& set, bool one_pass
 
 // Of delta, and of sums of dQ.
 index_t scratch_bytes(const SdpaSet& set, index_t queries, index_t sums, DType dtype) {
-  const index_t bytes = size_of(dtype) * words_of_number(dtype);
+  const index_t bytes = size_of(dtype) * resident_words(dtype);
   return ((set.delta() ? queries : 0) + sums) * bytes;
 }
 
@@ -154,7 +153,7 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* 
   const index_t of_rows = least_fast_memory(variant, head);
   const Status fits =
       check_memory(request, Pass::forward,
-                   std::min(of_rows * words_of_number(request.dtype), least_of_tiles(request)));
+                   std::min(of_rows * resident_words(request.dtype), least_of_tiles(request)));
   if (!fits.is_ok()) return fits;
   const bool by_pairs = multiplies_pairs(request.tile.isa);
   const auto choose = [&](const FastMemory& memory) {
@@ -211,7 +210,7 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
   const bool tiles_make_dq = set.may_be_one_pass(Schedule::tile_fused) && has_room(true);
   const bool rows_beside_tiles = set.dBias || (set.dQ && !tiles_make_dq);
   const bool may_be_tiles = set.keys() || tiles_make_dq;
-  index_t least = least_for(false) * words_of_number(request.dtype);
+  index_t least = least_for(false) * resident_words(request.dtype);
   if (may_be_tiles && !rows_beside_tiles) least = std::min(least, least_of_tiles(request, set));
   const Status fits = check_memory(request, Pass::backward, least);
   if (!fits.is_ok()) return fits;

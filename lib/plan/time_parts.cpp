@@ -101,8 +101,6 @@ TimeParts parts_of(const std::vector<Phase>& phases, const FastMemory& memory, i
   return parts;
 }
 
-Price time_price(const Price& price) { return price.of_words() ? Price() : price; }
-
 bool is_outer(const std::string& level, const std::string& own) {
   return level == outer_level && own != outer_level;
 }
@@ -190,12 +188,12 @@ double layer_time(PlanRequest request, const std::optional<GradientSet>& set,
 
 TimeParts time_parts(const SdpaRequest& request, const std::optional<SdpaSet>& set,
                      const SdpaPlan& plan, index_t L1) {
-  const index_t words = is_half(request.dtype) ? 2 : 1;
+  const index_t words = theory::resident_words(request.dtype);
   LayerShape head = request.shape.head();
   head.mask = {};
   const bool outer = is_outer(plan.level, request.level);
   const FastMemory memory = {(outer ? request.outer_M : request.M) / words,
-                             outer ? request.M / words : 0, time_price(request.price)};
+                             outer ? request.M / words : 0, request.price.of_time()};
   const TileShape tile = {plan.isa, plan.tile_rows, plan.tile_cols};
   TimeParts parts = parts_of(phases_of(head, set, plan.blocks, tile), memory, L1 / words);
   SdpaRequest one = request;
@@ -213,7 +211,7 @@ TimeParts time_parts(const PlanRequest& request, const std::optional<GradientSet
   const index_t words = theory::resident_words(request.problem.dtype);
   const bool outer = is_outer(plan.level, request.level);
   const FastMemory memory = {outer ? request.outer_numbers() : request.numbers(),
-                             outer ? request.numbers() : 0, time_price(request.price)};
+                             outer ? request.numbers() : 0, request.price.of_time()};
   PlanRequest of_plan = request;
   of_plan.tile = {plan.isa, plan.tile_rows, plan.tile_cols};
   Phase all = {[&](const FastMemory& in) { return layer_time(of_plan, set, plan, in); }};
