@@ -1,22 +1,40 @@
 #pragma once
 
+#include <cstdint>
+
 #include "base/types.hpp"
 
 namespace ioattn::kernels {
 namespace {
 
-// e^x = 2^n e^r with n = round(x log2 e), r = x - n ln 2 in two pieces, |r| <= ln(2)/2, and
-// e^r = 1 + r + r^2 q(r). q makes the relative error on that interval as small as its degree
-// allows: 3.1e-9 (f32) and 1.7e-17 (f64), so that the result is within 2 ulp. Below `lowest` the
-// result is 0, which also keeps 2^n normal; NaN stays NaN.
+// e^x = 2^(n/N) e^r with n = round(x N log2 e), r = x - n ln(2)/N in two pieces, |r| <= ln(2)/2N,
+// and e^r = 1 + r + r^2 q(r). N is the number of powers that a vector can look up in a register, 1
+// if it can look up none. q makes the relative error on that interval as small as its degree
+// allows: below 3.1e-9 (f32) and 1.7e-17 (f64), so that the result is within 2 ulp. Below `lowest`
+// the result is 0, which also keeps 2^(n/N) normal; NaN stays NaN.
 template <class T>
+struct ExpRange;
+
+template <>
+struct ExpRange<float> {
+  static constexpr float lowest = -86.9f;
+  static constexpr float highest = 88.0f;
+};
+
+template <>
+struct ExpRange<double> {
+  static constexpr double lowest = -707.0;
+  static constexpr double highest = 709.0;
+};
+
+// 1.5 * 2^(bits of the mantissa) rounds what is added to it to an integer n; with the exponent's
+// bias the low bits of the sum are those of the exponent of 2^n.
+template <class T, int powers>
 struct ExpConstants;
 
 template <>
-struct ExpConstants<float> {
-  static constexpr float lowest = -86.9f;
-  static constexpr float highest = 88.0f;
-  static constexpr float round_magic = 12582912.0f + 127;  // see exponential_below()
+struct ExpConstants<float, 1> {
+  static constexpr float round_magic = 12582912.0f + 127;
   static constexpr float log2e = 1.44269504f;
   static constexpr float ln2_high = 0.693359375f;
   static constexpr float ln2_low = -2.12194440e-4f;
@@ -25,9 +43,7 @@ struct ExpConstants<float> {
 };
 
 template <>
-struct ExpConstants<double> {
-  static constexpr double lowest = -707.0;
-  static constexpr double highest = 709.0;
+struct ExpConstants<double, 1> {
   static constexpr double round_magic = 6755399441055744.0 + 1023;
   static constexpr double log2e = 1.4426950408889634;
   static constexpr double ln2_high = 6.93145751953125e-1;
@@ -39,12 +55,40 @@ struct ExpConstants<double> {
                                  2.7620088445409748161e-7, 2.5100385495510319078e-8};
 };
 
+// `powers` are the bits of 2^(k/N) less those of k as the sum with n << shift has them.
+template <>
+struct ExpConstants<float, 16> {
+  static constexpr float round_magic = 12582912.0f;
+  static constexpr float log2e = 16 * 1.44269504f;
+  static constexpr float ln2_high = 0.693359375f / 16;
+  static constexpr float ln2_low = -2.12194440e-4f / 16;
+  static constexpr float q[] = {5.0001618077e-1f, 1.6666718589e-1f};
+  static constexpr int shift = 23 - 4;
+  static constexpr std::uint32_t powers[] = {0x3f800000u, 0x3f7daac3u, 0x3f7b95c2u, 0x3f79c3d3u,
+                                             0x3f7837f0u, 0x3f76f532u, 0x3f75fed7u, 0x3f75583fu,
+                                             0x3f7504f3u, 0x3f7508a4u, 0x3f75672au, 0x3f76248cu,
+                                             0x3f7744fdu, 0x3f78ccdfu, 0x3f7ac0c7u, 0x3f7d257du};
+};
+
+template <>
+struct ExpConstants<double, 8> {
+  static constexpr double round_magic = 6755399441055744.0;
+  static constexpr double log2e = 8 * 1.4426950408889634;
+  static constexpr double ln2_high = 6.93145751953125e-1 / 8;
+  static constexpr double ln2_low = 1.42860682030941723212e-6 / 8;
+  static constexpr double q[] = {5.0000000000002955193e-1, 1.6666666666663718290e-1,
+                                 4.1666666570075371776e-2, 8.3333333711873976249e-3,
+                                 1.3889781021999647709e-3, 1.9840565489217141313e-4};
+  static constexpr int shift = 52 - 3;
+  static constexpr std::uint64_t powers[] = {
+      0x3ff0000000000000u, 0x3fef72b83c7d517bu, 0x3fef06fe0a31b715u, 0x3feebfdad5362a27u,
+      0x3feea09e667f3bcdu, 0x3feeace5422aa0dbu, 0x3feee89f995ad3adu, 0x3fef5818dcfba487u};
+};
+
 // q(r) by powers of r^2, so that less of it waits for what is before.
-template <class V, int first = 0>
+template <class V, class C, int first = 0>
 inline V exponential_tail(V r, V r2) {
-  using T = typename V::value_type;
-  using C = ExpConstants<T>;
-  constexpr int last = static_cast<int>(sizeof(C::q) / sizeof(T)) - 1;
+  constexpr int last = static_cast<int>(sizeof(C::q) / sizeof(C::q[0])) - 1;
   if constexpr (first == last) {
     return V::splat(C::q[last]);
   } else {
@@ -52,7 +96,7 @@ inline V exponential_tail(V r, V r2) {
     if constexpr (first + 1 == last) {
       return pair;
     } else {
-      return V::fma(r2, exponential_tail<V, first + 2>(r, r2), pair);
+      return V::fma(r2, exponential_tail<V, C, first + 2>(r, r2), pair);
     }
   }
 }
@@ -61,26 +105,28 @@ inline V exponential_tail(V r, V r2) {
 template <class V>
 inline V exponential_below(V x) {
   using T = typename V::value_type;
-  using C = ExpConstants<T>;
-  // 1.5 * 2^(bits of the mantissa) rounds what is added to it to an integer n; with the exponent's
-  // bias the low bits of the sum are those of the exponent of 2^n.
-  const V magic = V::splat(C::round_magic);
-  const V n_bits = V::fma(x, V::splat(C::log2e), magic);
-  const V n = n_bits - magic;
+  using C = ExpConstants<T, V::powers>;
+  const V n_bits = V::fma(x, V::splat(C::log2e), V::splat(C::round_magic));
+  const V n = n_bits - V::splat(C::round_magic);
   V r = V::fma(n, V::splat(-C::ln2_high), x);
   r = V::fma(n, V::splat(-C::ln2_low), r);
   const V r2 = r * r;
-  // 2^n apart: adding n to the bits of e^r itself would turn some NaNs into numbers.
-  const V power = V::from_exponent_bits(n_bits);
-  const V y = V::fma(power, V::fma(r2, exponential_tail(r, r2), r), power);
-  return V::zero_where_less(x, V::splat(C::lowest), y);
+  const V tail = V::fma(r2, exponential_tail<V, C>(r, r2), r);
+  // 2^(n/N) apart: adding n to the bits of e^r itself would turn some NaNs into numbers.
+  V power;
+  if constexpr (V::powers == 1) {
+    power = V::from_exponent_bits(n_bits);
+  } else {
+    power = V::template lookup<C::shift>(C::powers, n_bits);
+  }
+  return V::zero_where_less(x, V::splat(ExpRange<T>::lowest), V::fma(power, tail, power));
 }
 
 // Above `highest` it is e^highest.
 template <class V>
 inline V exponential(V x) {
   using T = typename V::value_type;
-  return exponential_below(V::min(V::splat(ExpConstants<T>::highest), x));
+  return exponential_below(V::min(V::splat(ExpRange<T>::highest), x));
 }
 
 }  // namespace

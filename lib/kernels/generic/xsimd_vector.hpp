@@ -16,6 +16,11 @@ struct XsimdVector {
   using batch = xsimd::batch<T>;
   using bits = xsimd::batch<xsimd::as_unsigned_integer_t<T>>;
   static constexpr int lanes = static_cast<int>(batch::size);
+#ifdef __AVX512F__
+  static constexpr int powers = lanes;  // that exponentials look up
+#else
+  static constexpr int powers = 1;
+#endif
 
   batch value;
 
@@ -51,7 +56,13 @@ struct XsimdVector {
     return {xsimd::select(a.value < b.value, x.value, y.value)};
   }
   static XsimdVector zero_where_less(XsimdVector a, XsimdVector b, XsimdVector x) {
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == 4) {
+      return {batch(_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.value, b.value, _CMP_NLT_UQ), x.value))};
+    } else {
+      return {batch(_mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a.value, b.value, _CMP_NLT_UQ), x.value))};
+    }
+#elif defined(__AVX2__)
     // A blend takes a multiply-add's place in the pipes; masking does not.
     if constexpr (sizeof(T) == 4) {
       return {batch(_mm256_andnot_ps(_mm256_cmp_ps(a.value, b.value, _CMP_LT_OQ), x.value))};
@@ -66,6 +77,22 @@ struct XsimdVector {
     constexpr int mantissa_bits = sizeof(T) == 4 ? 23 : 52;
     return {xsimd::bitwise_cast<batch>(xsimd::bitwise_cast<bits>(x.value) << mantissa_bits)};
   }
+#ifdef __AVX512F__
+  // The numbers whose bits are table[k] + (those of x << shift), k the low bits of x.
+  template <int shift>
+  static XsimdVector lookup(const typename bits::value_type (&table)[lanes], XsimdVector x) {
+    const __m512i entries = _mm512_loadu_si512(table);
+    if constexpr (sizeof(T) == 4) {
+      const __m512i n = _mm512_castps_si512(x.value);
+      return {batch(_mm512_castsi512_ps(
+          _mm512_add_epi32(_mm512_permutexvar_epi32(n, entries), _mm512_slli_epi32(n, shift))))};
+    } else {
+      const __m512i n = _mm512_castpd_si512(x.value);
+      return {batch(_mm512_castsi512_pd(
+          _mm512_add_epi64(_mm512_permutexvar_epi64(n, entries), _mm512_slli_epi64(n, shift))))};
+    }
+  }
+#endif
 };
 
 }  // namespace
