@@ -23,6 +23,7 @@ class TracedProduct {
 
   // Rows whose sums are kept beside the product where it is not finished in registers.
   static constexpr index_t tiles_of_sums = 16;
+  static constexpr index_t narrow_rows = 8;  // of a tile half a panel wide
 
   void trace() {
     const index_t depth = p_.depth;
@@ -50,11 +51,14 @@ class TracedProduct {
                           (p_.epilogue == kernels::Epilogue::none ||
                            (p_.epilogue == kernels::Epilogue::gradient && p_.a_row != 1));
     for (index_t col = 0; col < p_.cols; col += nr_) {
-      const index_t width = p_.padded ? nr_ : std::min(nr_, p_.cols - col);
-      if (finishes && width == nr_) {
+      const index_t left = std::min(nr_, p_.cols - col);
+      const bool is_narrow = left <= nr_ / 2;
+      lanes_ = is_narrow ? nr_ / 2 : nr_;
+      rows_of_tile_ = is_narrow ? narrow_rows : rows_at_once_;
+      if (finishes && (p_.padded || left == nr_)) {
         in_registers(col, first, last, accumulate);
       } else {
-        by_sums(col, width, first, last, accumulate);
+        by_sums(col, p_.padded ? lanes_ : left, first, last, accumulate);
       }
     }
   }
@@ -64,11 +68,11 @@ class TracedProduct {
     const bool gradient = p_.epilogue == kernels::Epilogue::gradient;
     for_tiles(0, p_.rows, [&](index_t row, index_t count) {
       terms(col, row, count, first, last);
-      if (p_.lane != nullptr && gradient) read(p_.lane + col, nr_);
+      if (p_.lane != nullptr && gradient) read(p_.lane + col, lanes_);
       for (index_t i = row; i < row + count; ++i) {
         shifts_of(i, gradient);
-        if (accumulate || gradient) read(c_at(i, col), nr_);
-        write(c_at(i, col), nr_);
+        if (accumulate || gradient) read(c_at(i, col), lanes_);
+        write(c_at(i, col), lanes_);
       }
     });
   }
@@ -77,11 +81,11 @@ class TracedProduct {
   // of the one before.
   template <class Body>
   void for_tiles(index_t first, index_t end, const Body& body) const {
-    constexpr index_t least_rows = 4;
+    const index_t least_rows = 4 * nr_ / lanes_;
     for (index_t row = first; row < end;) {
       const index_t left = end - row;
-      index_t count = std::min(rows_at_once_, left);
-      if (left > rows_at_once_ && left < rows_at_once_ + least_rows) count = (left + 1) / 2;
+      index_t count = std::min(rows_of_tile_, left);
+      if (left > rows_of_tile_ && left < rows_of_tile_ + least_rows) count = (left + 1) / 2;
       body(row, count);
       row += count;
     }
@@ -100,9 +104,9 @@ class TracedProduct {
           write(sums_ + (i - row) * nr_, count * nr_);
         });
       }
-      if (shifted && p_.lane != nullptr) read(p_.lane + col, nr_);
+      if (shifted && p_.lane != nullptr) read(p_.lane + col, lanes_);
       for (index_t i = row; i < end; ++i) {
-        read(sums_ + (i - row) * nr_, nr_);
+        read(sums_ + (i - row) * nr_, lanes_);
         shifts_of(i, shifted);
         if (reads_c) read(c_at(i, col), width);
         write(c_at(i, col), width);
@@ -121,7 +125,7 @@ class TracedProduct {
     const W* b = p_.b + col / nr_ * p_.b_panel;
     const auto mask = static_cast<std::uintptr_t>(recorder_.line_bytes() - 1);
     for (index_t q = first; q < last; ++q) {
-      read(b + q * p_.b_row, nr_);
+      read(b + q * p_.b_row, lanes_);
       if (p_.a_row == 1) {
         read(p_.a + row + q * p_.a_depth, rows);
         continue;
@@ -140,6 +144,7 @@ class TracedProduct {
 
   const kernels::Product<T, W>& p_;
   index_t rows_at_once_, nr_, most_terms_;
+  index_t lanes_ = 0, rows_of_tile_ = 0;  // of a tile of the panel at hand
   TraceRecorder& recorder_;
   T* sums_;
 };

@@ -29,7 +29,8 @@ IOATTN_INLINE void by_terms(const Product& p, index_t most, const Part& part) {
 
 // In register tiles of max_rows rows and one panel. With wide_rows, panels are taken two by two, in
 // tiles of so many rows that take fewer loads: 6 x 64 floats 10 for 24 multiply-adds, 8 x 32 for
-// 16. The operations that make an element and their order are the same.
+// 16. Of a last panel that has no more columns than half its vectors, no others are computed. The
+// operations that make an element and their order are the same.
 template <class V, int max_rows, int vectors, class Terms = SingleTerms<V>, int wide_rows = 0>
 struct ProductKernel {
   using T = typename V::value_type;
@@ -39,6 +40,10 @@ struct ProductKernel {
   using Finish = typename Tiles::Finish;
   using Strip = typename Tiles::Strip;
   static constexpr int nr = vectors * V::lanes;
+  static constexpr int narrow = vectors / 2;
+
+  template <int width>
+  static constexpr int panels_of = width > vectors ? width / vectors : 1;
 
   // Terms of a sum in registers. Where rows of A are adjacent each term has a cache line of its own
   // beside one of B: 256 of both would be all of a small L1.
@@ -54,22 +59,22 @@ struct ProductKernel {
     index_t columns;  // nr where C may be written that far
   };
 
-  // Rows [first, first + rows) of C = exp(sums (+ C) - shift), or C o (sums - shift), over a whole
-  // panel.
-  template <Epilogue epilogue, bool shift_by_row, bool accumulate>
+  // Rows [first, first + rows) of C = exp(sums (+ C) - shift), or C o (sums - shift), over the
+  // first vectors of a panel.
+  template <Epilogue epilogue, int count, bool shift_by_row, bool accumulate>
   static IOATTN_KERNEL void whole_sums(const Product& p, const Panel& panel, index_t first,
                                        index_t rows, const T* sums) {
     const index_t c_row = p.c_row;
     const T* row = p.row;
     T* c = panel.c;
-    V shift[vectors];
+    V shift[count];
     if (!shift_by_row)
-      for (int v = 0; v < vectors; ++v) shift[v] = V::load(panel.lane + v * V::lanes);
+      for (int v = 0; v < count; ++v) shift[v] = V::load(panel.lane + v * V::lanes);
     for (index_t i = first; i < first + rows; ++i, sums += nr) {
       T* target = c + i * c_row;
       __builtin_prefetch(target + 4 * c_row, 1);
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) {
+      for (int v = 0; v < count; ++v) {
         V x = V::load(sums + v * V::lanes);
         if (accumulate) x = V::load(target + v * V::lanes) + x;
         x = x - (shift_by_row ? V::splat(row[i]) : shift[v]);
@@ -80,7 +85,7 @@ struct ProductKernel {
   }
 
   // The same for everything that a Product can ask for.
-  static IOATTN_KERNEL void any_sums(const Product& p, const Panel& panel, index_t first,
+  static IOATTN_KERNEL void any_sums(const Product& p, const Panel& panel, int lanes, index_t first,
                                      index_t rows, const T* sums) {
     const bool partial = panel.columns < nr;
     const bool reads_c = p.accumulate || p.epilogue == Epilogue::gradient;
@@ -89,7 +94,7 @@ struct ProductKernel {
       T edge[nr] = {};
       T* out = partial ? edge : target;
       for (index_t j = 0; partial && reads_c && j < panel.columns; ++j) edge[j] = target[j];
-      for (int v = 0; v < nr; v += V::lanes) {
+      for (int v = 0; v < lanes; v += V::lanes) {
         V x = V::load(sums + v);
         if (p.accumulate) {
           x = p.row_scale != nullptr ? V::fma(V::load(out + v), V::splat(p.row_scale[i]), x)
@@ -105,33 +110,36 @@ struct ProductKernel {
     }
   }
 
-  template <Epilogue epilogue, bool accumulate>
+  template <Epilogue epilogue, int count, bool accumulate>
   static void finish_whole_sums(const Product& p, const Panel& panel, index_t first, index_t rows,
                                 const T* sums) {
     if (p.row != nullptr) {
-      whole_sums<epilogue, true, accumulate>(p, panel, first, rows, sums);
+      whole_sums<epilogue, count, true, accumulate>(p, panel, first, rows, sums);
     } else {
-      whole_sums<epilogue, false, accumulate>(p, panel, first, rows, sums);
+      whole_sums<epilogue, count, false, accumulate>(p, panel, first, rows, sums);
     }
   }
 
+  template <int count = vectors>
   static void finish_sums(const Product& p, const Panel& panel, index_t first, index_t rows,
                           const T* sums) {
     if (panel.columns < nr || p.epilogue == Epilogue::none || p.row_scale != nullptr) {
-      any_sums(p, panel, first, rows, sums);
+      any_sums(p, panel, count * V::lanes, first, rows, sums);
     } else if (p.epilogue == Epilogue::gradient) {
-      finish_whole_sums<Epilogue::gradient, false>(p, panel, first, rows, sums);
+      finish_whole_sums<Epilogue::gradient, count, false>(p, panel, first, rows, sums);
     } else if (p.accumulate) {
-      finish_whole_sums<Epilogue::exp, true>(p, panel, first, rows, sums);
+      finish_whole_sums<Epilogue::exp, count, true>(p, panel, first, rows, sums);
     } else {
-      finish_whole_sums<Epilogue::exp, false>(p, panel, first, rows, sums);
+      finish_whole_sums<Epilogue::exp, count, false>(p, panel, first, rows, sums);
     }
   }
 
-  template <int panels, bool a_unit_row, Finish finish>
+  static constexpr int narrow_rows = 8;  // sums enough to hide the latency of an addition
+
+  template <int width, bool a_unit_row, Finish finish>
   static void all_rows(const Strip& strip, index_t rows) {
-    constexpr int most = panels == 1 ? max_rows : wide_rows;
-    Tiles::template all_rows<most, panels, a_unit_row, finish>(strip, rows);
+    constexpr int most = width > vectors ? wide_rows : width == vectors ? max_rows : narrow_rows;
+    Tiles::template all_rows<most, width, a_unit_row, finish>(strip, rows);
   }
 
   // Rows whose sums are kept in L1 while blocks of terms are added to them.
@@ -139,8 +147,10 @@ struct ProductKernel {
   static constexpr index_t rows_of_sums = index_t(16) * max_rows / panels;
 
   // Panels by way of their sums: for whatever has no Finish of its own.
-  template <int panels, bool a_unit_row>
-  static void by_sums(const Product& p, const Panel (&panel)[panels]) {
+  template <int width, bool a_unit_row>
+  static void by_sums(const Product& p, const Panel* panel) {
+    constexpr int panels = panels_of<width>;
+    constexpr int count_of_vectors = width < vectors ? width : vectors;
     constexpr index_t most_rows = rows_of_sums<panels>, panel_of_sums = most_rows * nr;
     alignas(64) T sums[panels * panel_of_sums];
     for (index_t row = 0; row < p.rows; row += most_rows) {
@@ -161,32 +171,32 @@ struct ProductKernel {
         strip.c_row = nr;
         strip.scale = p.scale;
         if (q == 0) {
-          all_rows<panels, a_unit_row, Finish::store>(strip, count);
+          all_rows<width, a_unit_row, Finish::store>(strip, count);
         } else {
-          all_rows<panels, a_unit_row, Finish::add>(strip, count);
+          all_rows<width, a_unit_row, Finish::add>(strip, count);
         }
       }
       for (int k = 0; k < panels; ++k)
-        finish_sums(p, panel[k], row, count, sums + k * panel_of_sums);
+        finish_sums<count_of_vectors>(p, panel[k], row, count, sums + k * panel_of_sums);
     }
   }
 
   using Rows = void (*)(const Strip&, index_t);
 
   // What finishes the rows of whole panels; nullptr if they go by way of their sums.
-  template <int panels, bool a_unit_row>
+  template <int width, bool a_unit_row>
   static Rows rows_for(const Product& p) {
     if (p.depth > terms_at_once<a_unit_row>) return nullptr;
     if (p.accumulate) {
       if (p.epilogue != Epilogue::none) return nullptr;
-      return p.row_scale != nullptr ? all_rows<panels, a_unit_row, Finish::scale_add>
-                                    : all_rows<panels, a_unit_row, Finish::add>;
+      return p.row_scale != nullptr ? all_rows<width, a_unit_row, Finish::scale_add>
+                                    : all_rows<width, a_unit_row, Finish::add>;
     }
-    if (p.epilogue == Epilogue::none) return all_rows<panels, a_unit_row, Finish::store>;
+    if (p.epilogue == Epilogue::none) return all_rows<width, a_unit_row, Finish::store>;
     if constexpr (!a_unit_row) {  // score products have rows of queries or keys
       if (p.epilogue == Epilogue::gradient) {
-        return p.row != nullptr ? all_rows<panels, false, Finish::gradient_row>
-                                : all_rows<panels, false, Finish::gradient_lane>;
+        return p.row != nullptr ? all_rows<width, false, Finish::gradient_row>
+                                : all_rows<width, false, Finish::gradient_lane>;
       }
     }
     return nullptr;
@@ -198,33 +208,40 @@ struct ProductKernel {
             p.lane + (p.lane != nullptr ? col : 0), left >= nr || p.padded ? nr : left};
   }
 
-  template <int panels, bool a_unit_row>
-  static void some_panels(const Product& p, const Panel (&panel)[panels], Rows rows) {
+  template <int width, bool a_unit_row>
+  static void some_panels(const Product& p, const Panel* panel, Rows rows) {
     const Panel& first = panel[0];
     if (rows != nullptr && first.columns == nr) {
       rows({p.a, p.a_row, p.a_depth, first.b, p.b_panel, p.b_row, p.depth, first.c, p.c_panel,
             p.c_row, first.lane, p.row, p.row_scale, p.scale},
            p.rows);
     } else {
-      by_sums<panels, a_unit_row>(p, panel);
+      by_sums<width, a_unit_row>(p, panel);
     }
   }
 
   template <bool a_unit_row>
   static void all_panels(const Product& p) {
+    constexpr index_t narrow_lanes = narrow * V::lanes;
     index_t col = 0;
     if constexpr (wide_rows > 0) {
-      const Rows rows = rows_for<2, a_unit_row>(p);
-      for (; col + nr < p.cols; col += 2 * nr) {
+      const Rows rows = rows_for<2 * vectors, a_unit_row>(p);
+      for (; p.cols - col > nr + narrow_lanes; col += 2 * nr) {
         const Panel panels[] = {panel_at(p, col), panel_at(p, col + nr)};
         if (panels[1].columns < nr) break;
-        some_panels<2, a_unit_row>(p, panels, rows);
+        some_panels<2 * vectors, a_unit_row>(p, panels, rows);
       }
     }
-    const Rows rows = rows_for<1, a_unit_row>(p);
-    for (; col < p.cols; col += nr) {
-      const Panel panels[] = {panel_at(p, col)};
-      some_panels<1, a_unit_row>(p, panels, rows);
+    const Rows rows = rows_for<vectors, a_unit_row>(p);
+    for (; p.cols - col > narrow_lanes; col += nr) {
+      const Panel panel = panel_at(p, col);
+      some_panels<vectors, a_unit_row>(p, &panel, rows);
+    }
+    if constexpr (narrow > 0) {
+      if (col < p.cols) {
+        const Panel panel = panel_at(p, col);
+        some_panels<narrow, a_unit_row>(p, &panel, rows_for<narrow, a_unit_row>(p));
+      }
     }
   }
 

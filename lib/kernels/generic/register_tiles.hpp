@@ -21,7 +21,8 @@ struct SingleTerms {
   static IOATTN_INLINE V exp(V x) { return exponential(x); }
 };
 
-// Tiles of sums in registers: rows by one panel of columns, `vectors` of V wide, or by two.
+// Tiles of sums in registers: rows by `width` vectors of V, which are some of a panel of columns,
+// `vectors` wide, all of it, or two panels.
 template <class V, int vectors, class Terms>
 struct RegisterTiles {
   using T = typename V::value_type;
@@ -38,7 +39,7 @@ struct RegisterTiles {
     gradient_row,
   };
 
-  // Tiles one below the other, of the columns of one or two panels.
+  // Tiles one below the other.
   struct Strip {
     const Word* a;
     index_t a_row, a_depth;
@@ -53,9 +54,9 @@ struct RegisterTiles {
     T scale;
   };
 
-  template <int rows, int panels = 1>
+  template <int rows, int width = vectors>
   struct Accumulators {
-    V value[rows][panels * vectors];
+    V value[rows][width];
   };
 
   // Of vector v of a tile, in B or C.
@@ -64,31 +65,31 @@ struct RegisterTiles {
   }
 
   // `a_unit_row`: rows of A are adjacent (a_row = 1), else its terms are.
-  template <int rows, int panels, bool a_unit_row>
+  template <int rows, int width, bool a_unit_row>
   static IOATTN_INLINE void add_term(const Word* a, index_t a_stride, const Word* b,
-                                     index_t b_panel, Accumulators<rows, panels>& acc) {
-    typename Terms::Vector lane[panels * vectors];
+                                     index_t b_panel, Accumulators<rows, width>& acc) {
+    typename Terms::Vector lane[width];
 #pragma GCC unroll 4
-    for (int v = 0; v < panels * vectors; ++v) lane[v] = Terms::load(b + offset_of(v, b_panel));
+    for (int v = 0; v < width; ++v) lane[v] = Terms::load(b + offset_of(v, b_panel));
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
       const auto scalar = Terms::splat(a_unit_row ? a[i] : a[i * a_stride]);
 #pragma GCC unroll 4
-      for (int v = 0; v < panels * vectors; ++v)
+      for (int v = 0; v < width; ++v)
         acc.value[i][v] = Terms::multiply_add(scalar, lane[v], acc.value[i][v]);
     }
   }
 
   // Unrolled by hand: g++ would put the terms that are left before the loop and spill accumulators
   // there.
-  template <int rows, int panels, bool a_unit_row>
+  template <int rows, int width, bool a_unit_row>
   static IOATTN_INLINE void multiply(const Strip& s, const Word* a,
-                                     Accumulators<rows, panels>& acc) {
+                                     Accumulators<rows, width>& acc) {
     constexpr int unroll = 2;
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
-      for (int v = 0; v < panels * vectors; ++v) acc.value[i][v] = V::splat(T(0));
+      for (int v = 0; v < width; ++v) acc.value[i][v] = V::splat(T(0));
     const index_t a_stride = a_unit_row ? s.a_depth : s.a_row;
     const index_t a_step = a_unit_row ? a_stride : 1;
     const index_t b_panel = s.b_panel, b_row = s.b_row;
@@ -97,7 +98,7 @@ struct RegisterTiles {
     for (; depth >= unroll; depth -= unroll) {
 #pragma GCC unroll 2
       for (int u = 0; u < unroll; ++u) {
-        add_term<rows, panels, a_unit_row>(a, a_stride, b, b_panel, acc);
+        add_term<rows, width, a_unit_row>(a, a_stride, b, b_panel, acc);
         a += a_step;
         b += b_row;
         __asm__ volatile("" ::: "memory");  // keeps the loads of a term together
@@ -105,18 +106,18 @@ struct RegisterTiles {
     }
 #pragma GCC unroll 1
     for (; depth > 0; --depth) {
-      add_term<rows, panels, a_unit_row>(a, a_stride, b, b_panel, acc);
+      add_term<rows, width, a_unit_row>(a, a_stride, b, b_panel, acc);
       a += a_step;
       b += b_row;
     }
   }
 
-  template <int rows, int panels>
-  static IOATTN_INLINE void scale_sums(V scale, Accumulators<rows, panels>& acc) {
+  template <int rows, int width>
+  static IOATTN_INLINE void scale_sums(V scale, Accumulators<rows, width>& acc) {
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
-      for (int v = 0; v < panels * vectors; ++v) acc.value[i][v] = acc.value[i][v] * scale;
+      for (int v = 0; v < width; ++v) acc.value[i][v] = acc.value[i][v] * scale;
   }
 
   template <Finish finish>
@@ -130,7 +131,7 @@ struct RegisterTiles {
     }
   }
 
-  template <int rows, int panels, bool a_unit_row, Finish finish>
+  template <int rows, int width, bool a_unit_row, Finish finish>
   static IOATTN_KERNEL void tiles(const Strip& strip, index_t count) {
     constexpr bool by_lane = finish == Finish::gradient_lane;
     constexpr bool by_row = finish == Finish::gradient_row;
@@ -141,16 +142,17 @@ struct RegisterTiles {
 #pragma GCC unroll 16
       for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 2
-        for (int k = 0; k < panels; ++k) __builtin_prefetch(c + i * s.c_row + k * s.c_panel, 1);
-      Accumulators<rows, panels> acc;
-      multiply<rows, panels, a_unit_row>(s, a, acc);
+        for (int v = 0; v < width; v += vectors)
+          __builtin_prefetch(c + i * s.c_row + offset_of(v, s.c_panel), 1);
+      Accumulators<rows, width> acc;
+      multiply<rows, width, a_unit_row>(s, a, acc);
       if (Terms::can_scale && s.scale != T(1)) scale_sums(V::splat(s.scale), acc);
 #pragma GCC unroll 16
       for (int i = 0; i < rows; ++i) {
         const V scale = V::splat(finish == Finish::scale_add ? s.row_scale[row + i] : T(1));
         const V row_shift = V::splat(by_row ? s.row[row + i] : T(0));
 #pragma GCC unroll 4
-        for (int v = 0; v < panels * vectors; ++v) {
+        for (int v = 0; v < width; ++v) {
           T* target = c + i * s.c_row + offset_of(v, s.c_panel);
           const V shift = by_lane ? V::load(s.lane + v * V::lanes) : row_shift;
           finished<finish>(acc.value[i][v], target, scale, shift).store(target);
@@ -162,13 +164,13 @@ struct RegisterTiles {
   }
 
   // One tile of `left` rows, at most `rows`.
-  template <int rows, int panels, bool a_unit_row, Finish finish>
+  template <int rows, int width, bool a_unit_row, Finish finish>
   static void last_tile(const Strip& strip, index_t left) {
     if constexpr (rows > 0) {
       if (left == rows) {
-        tiles<rows, panels, a_unit_row, finish>(strip, 1);
+        tiles<rows, width, a_unit_row, finish>(strip, 1);
       } else {
-        last_tile<rows - 1, panels, a_unit_row, finish>(strip, left);
+        last_tile<rows - 1, width, a_unit_row, finish>(strip, left);
       }
     }
   }
@@ -181,26 +183,26 @@ struct RegisterTiles {
   }
 
   // A tile of fewer rows has too few sums to hide their latency.
-  template <int panels>
-  static constexpr int least_rows = 4 / panels;
+  template <int width>
+  static constexpr int least_rows = 4 * vectors / width;
 
   // In tiles of `most` rows and what is left.
-  template <int most, int panels, bool a_unit_row, Finish finish>
+  template <int most, int width, bool a_unit_row, Finish finish>
   static void all_rows(const Strip& all, index_t rows) {
     Strip strip = all;
     index_t whole = rows / most;
     index_t left = rows - whole * most;
-    const bool shared = whole > 0 && left > 0 && left < least_rows<panels>;
+    const bool shared = whole > 0 && left > 0 && left < least_rows<width>;
     if (shared) --whole;
-    if (whole > 0) tiles<most, panels, a_unit_row, finish>(strip, whole);
+    if (whole > 0) tiles<most, width, a_unit_row, finish>(strip, whole);
     advance(&strip, whole * most);
     if (shared) {  // the last whole tile and what is left, in two
       const index_t half = (most + left + 1) / 2;
-      last_tile<most, panels, a_unit_row, finish>(strip, half);
+      last_tile<most, width, a_unit_row, finish>(strip, half);
       advance(&strip, half);
       left = most + left - half;
     }
-    last_tile<most, panels, a_unit_row, finish>(strip, left);
+    last_tile<most, width, a_unit_row, finish>(strip, left);
   }
 };
 

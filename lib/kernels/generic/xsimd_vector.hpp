@@ -58,9 +58,11 @@ struct XsimdVector {
   static XsimdVector zero_where_less(XsimdVector a, XsimdVector b, XsimdVector x) {
 #if defined(__AVX512F__)
     if constexpr (sizeof(T) == 4) {
-      return {batch(_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.value, b.value, _CMP_NLT_UQ), x.value))};
+      return {
+          batch(_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.value, b.value, _CMP_NLT_UQ), x.value))};
     } else {
-      return {batch(_mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a.value, b.value, _CMP_NLT_UQ), x.value))};
+      return {
+          batch(_mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a.value, b.value, _CMP_NLT_UQ), x.value))};
     }
 #elif defined(__AVX2__)
     // A blend takes a multiply-add's place in the pipes; masking does not.
