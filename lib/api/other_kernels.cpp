@@ -28,8 +28,7 @@ bool are_alike(const kernels::Kernels& a, const kernels::Kernels& b, DType dtype
 }
 
 int vector_bits(Isa isa) {
-  const bool is_avx512 =
-      isa == Isa::avx512 || isa == Isa::avx512_bf16 || isa == Isa::avx512_amx;
+  const bool is_avx512 = isa == Isa::avx512 || isa == Isa::avx512_bf16 || isa == Isa::avx512_amx;
   return is_avx512 ? 512 : isa == Isa::avx2 ? 256 : isa == Isa::neon ? 128 : 0;
 }
 

@@ -1,5 +1,7 @@
 #include "api/sdpa_estimate.hpp"
 
+#include <algorithm>
+
 #include "api/other_kernels.hpp"
 #include "api/wisdom_state.hpp"
 #include "plan/kernel_time.hpp"
@@ -47,8 +49,10 @@ TileShape choose_tile(const plan::SdpaRequest& request, const std::optional<Sdpa
   double least = plan::worth_another_isa;
   for (const kernels::Kernels* kernels : other_kernels(request.dtype, true)) {
     const TileShape tile = kernels->tile(request.dtype);
-    const double time =
-        comparison.time(tile, slower_by(rates, request.tile, tile, request.dtype)) / own;
+    // Of rates that were measured beside other work one may be short of its best: without wasted
+    // lanes none is taken for the faster.
+    const double slower = std::max(1., slower_by(rates, request.tile, tile, request.dtype));
+    const double time = comparison.time(tile, slower) / own;
     if (time <= 0) continue;
     if (choice != nullptr) {
       choice->trials.push_back(
@@ -68,8 +72,8 @@ bool weighs_isas(const RunOptions& options) {
 }
 
 Status estimate_sdpa(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
-                     const RunOptions& options, plan::SdpaPlan* plan,
-                     plan::SdpaEstimate* estimate, plan::SdpaRequest* made, IsaChoice* choice) {
+                     const RunOptions& options, plan::SdpaPlan* plan, plan::SdpaEstimate* estimate,
+                     plan::SdpaRequest* made, IsaChoice* choice) {
   if (made != nullptr) *made = request;
   if (choice != nullptr) *choice = {request.tile.isa, {{request.tile.isa}}};
   const Status status = plan::make_plan_of(request, set, plan, estimate);

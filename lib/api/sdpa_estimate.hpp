@@ -24,9 +24,10 @@ struct IsaChoice {
 // decides, or another objective than time. (IOATTN_ISA leaves no others.)
 bool weighs_isas(const RunOptions& options);
 
-// The plan of the request, or, where that takes nine tenths of the time at most, the same on another
-// instruction set. It follows from sizes, the machine and, unless they are left out, the rates that
-// wisdom has: not from threads, batch or masks. *made, if not null, is what was asked for then.
+// The plan of the request, or, where that takes nine tenths of the time at most, the same on
+// another instruction set. It follows from sizes, the machine and, unless they are left out, the
+// rates that wisdom has: not from threads, batch or masks. *made, if not null, is what was asked
+// for then.
 Status estimate_sdpa(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
                      const RunOptions& options, plan::SdpaPlan* plan,
                      plan::SdpaEstimate* estimate = nullptr, plan::SdpaRequest* made = nullptr,

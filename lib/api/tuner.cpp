@@ -93,8 +93,7 @@ class Search {
 
   double seconds_of_duel() const {
     const double pairs = static_cast<double>(search::least_pairs) + 2;
-    return std::max((1 - before_duel) * seconds_,
-                    pairs * (estimate_.median() + winner_.median()));
+    return std::max((1 - before_duel) * seconds_, pairs * (estimate_.median() + winner_.median()));
   }
 
   // The estimate stays unless the winner, timed beside it anew, is surely faster.

@@ -21,7 +21,9 @@ class Kernels {
 
   // Scores have queries for lanes, sums over keys have columns.
   double rows(Pass pass, const Blocks& blocks) const {
-    const double pairs = computed_pairs(head_.m, head_.n, std::min(blocks.rho, blocks.r));
+    // Tiles have no rows that stay.
+    const index_t lanes = blocks.r > 0 ? std::min(blocks.rho, blocks.r) : blocks.rho;
+    const double pairs = computed_pairs(head_.m, head_.n, lanes);
     const index_t keys = std::min(blocks.c, head_.m);
     if (pass == Pass::forward) {
       return pairs * (over(head_.d) + softmax_) + sum(head_.dv, keys);
@@ -42,19 +44,19 @@ class Kernels {
  private:
   // Of a score.
   static double over(index_t depth) { return static_cast<double>(depth) / efficiency(depth); }
-  double lanes(index_t columns) const {
+  double computed(index_t columns) const {
     return wasted_lanes(columns, tile_) * static_cast<double>(columns);
   }
   double computed_pairs(index_t rows, index_t columns, index_t block) const {
     block = std::clamp<index_t>(block, 1, columns);
     const index_t last = columns % block;
-    const double all = static_cast<double>(columns / block) * lanes(block);
-    return static_cast<double>(rows) * (last > 0 ? all + lanes(last) : all);
+    const double all = static_cast<double>(columns / block) * computed(block);
+    return static_cast<double>(rows) * (last > 0 ? all + computed(last) : all);
   }
   // Of all pairs of a query and a key, in sums of so many terms.
   double sum(index_t width, index_t terms) const {
     if (width == 0) return 0;
-    return static_cast<double>(head_.n) * static_cast<double>(head_.m) * lanes(width) /
+    return static_cast<double>(head_.n) * static_cast<double>(head_.m) * computed(width) /
            efficiency(std::max<index_t>(terms, 1));
   }
 

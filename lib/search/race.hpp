@@ -45,8 +45,8 @@ Status race(std::size_t candidates, const std::function<Status(std::size_t)>& ru
             const RaceOptions& options, Race* result);
 
 // Runs a champion, 0, and a challenger, 1, that a race has found, pair by pair, each pair beginning
-// with the other: on times of their own, as those that made it the fastest of many were the luckiest
-// of many, too.
+// with the other: on times of their own, as those that made it the fastest of many were the
+// luckiest of many, too.
 struct Duel {
   std::vector<Timing> timings;  // of both, by pair
   bool is_won = false;          // by the challenger
