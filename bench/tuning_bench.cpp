@@ -42,12 +42,9 @@ class PassBench {
   Status run(Json* json) {
     run_options_.threads = options_.threads;
     run_options_.rigor = wisdom::Rigor::measure;
-    api::RunOptions assumed = run_options_;
-    assumed.reproducible = true;
     plan::SdpaPlan with_rates, without;
-    Status status = estimate(run_options_, &request_, &with_rates);
-    plan::SdpaRequest of_assumed;
-    if (status.is_ok()) status = estimate(assumed, &of_assumed, &without);
+    Status status = estimate(&request_, &with_rates);
+    if (status.is_ok()) status = estimate_without_rates(&without);
     plan::SdpaPlan forward;
     if (status.is_ok()) status = plan::make_sdpa_plan(request_, &forward);
     if (status.is_ok()) {
@@ -88,10 +85,17 @@ class PassBench {
   }
 
  private:
-  Status estimate(const api::RunOptions& options, plan::SdpaRequest* request,
-                  plan::SdpaPlan* plan) const {
-    const Status status = api::sdpa_request(problem_, options, request);
-    return status.is_ok() ? api::estimate_sdpa(*request, set_, options, plan) : status;
+  Status estimate(plan::SdpaRequest* request, plan::SdpaPlan* plan) const {
+    const Status status = api::sdpa_request(problem_, run_options_, request);
+    return status.is_ok() ? api::estimate_sdpa(*request, set_, run_options_, plan) : status;
+  }
+  Status estimate_without_rates(plan::SdpaPlan* plan) const {
+    wisdom::Wisdom rates;
+    api::change_wisdom([&](wisdom::Wisdom* known) { std::swap(*known, rates); });
+    plan::SdpaRequest request;
+    const Status status = estimate(&request, plan);
+    api::change_wisdom([&](wisdom::Wisdom* known) { std::swap(*known, rates); });
+    return status;
   }
 
   Status race(const std::vector<plan::SdpaPlan>& plans, double seconds, search::Race* race) const {

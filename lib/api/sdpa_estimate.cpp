@@ -67,24 +67,14 @@ TileShape choose_tile(const plan::SdpaRequest& request, const std::optional<Sdpa
 
 }  // namespace
 
-bool weighs_isas(const RunOptions& options) {
-  return options.M == 0 && options.cache_level == 2 && options.objective == Objective::time;
-}
-
 Status estimate_sdpa(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
                      const RunOptions& options, plan::SdpaPlan* plan, plan::SdpaEstimate* estimate,
                      plan::SdpaRequest* made, IsaChoice* choice) {
   if (made != nullptr) *made = request;
   if (choice != nullptr) *choice = {request.tile.isa, {{request.tile.isa}}};
   const Status status = plan::make_plan_of(request, set, plan, estimate);
-  if (!status.is_ok() || !weighs_isas(options) || (set && set->is_empty())) return status;
-  TileShape tile;
-  if (takes_wisdom(options)) {
-    const WisdomReading known;
-    tile = choose_tile(request, set, *plan, known->wisdom, choice);
-  } else {
-    tile = choose_tile(request, set, *plan, {}, choice);
-  }
+  if (!status.is_ok() || !takes_wisdom(options) || (set && set->is_empty())) return status;
+  const TileShape tile = choose_tile(request, set, *plan, WisdomReading()->wisdom, choice);
   if (tile == request.tile) return status;
   plan::SdpaRequest other = request;
   other.tile = tile;

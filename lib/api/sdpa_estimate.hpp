@@ -20,14 +20,11 @@ struct IsaChoice {
   std::vector<IsaTrial> trials;  // that of calls first; alone where it is not compared with others
 };
 
-// Whether estimates look at other instruction sets: not where the caller gives M, the level that
-// decides, or another objective than time. (IOATTN_ISA leaves no others.)
-bool weighs_isas(const RunOptions& options);
-
-// The plan of the request, or, where that takes nine tenths of the time at most, the same on
-// another instruction set. It follows from sizes, the machine and, unless they are left out, the
-// rates that wisdom has: not from threads, batch or masks. *made, if not null, is what was asked
-// for then.
+// The plan of the request, or, where that takes nine tenths of the time at most, of another
+// instruction set. It follows from sizes, the machine and the rates that wisdom has: not from
+// threads, batch or masks. Where wisdom has no say (takes_wisdom), nor IOATTN_ISA leaves others, it
+// is the request's: then results are those of every machine with the same caches and instruction
+// set, and this depends on how the CPU computes. *made, if not null, is what was asked for then.
 Status estimate_sdpa(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
                      const RunOptions& options, plan::SdpaPlan* plan,
                      plan::SdpaEstimate* estimate = nullptr, plan::SdpaRequest* made = nullptr,
