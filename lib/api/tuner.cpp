@@ -1,7 +1,6 @@
 #include "api/tuner.hpp"
 
 #include "api/wisdom_state.hpp"
-#include "search/sample.hpp"
 
 namespace ioattn::api {
 namespace {
@@ -35,7 +34,7 @@ class Search {
   }
 
  private:
-  double elapsed() const { return search::steady_seconds() - begin_; }
+  double elapsed() const { return ways_.now() - begin_; }
 
   void set_up(search::RaceOptions* options) const {
     options->progress = [this](search::Progress progress) {
@@ -44,8 +43,9 @@ class Search {
       progress.done = 1 - progress.seconds_left / seconds_;
       return watch_(progress);
     };
+    options->clock = [this] { return ways_.now(); };
     // Of the calling thread: whoever else has its CPU is left out.
-    if (found_.threads == 1) options->run_clock = search::thread_seconds;
+    if (found_.threads == 1) options->run_clock = [this] { return ways_.thread_now(); };
   }
 
   // Of some candidates, the estimate first; the last race that could tell decides.
