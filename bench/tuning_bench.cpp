@@ -1,5 +1,6 @@
 // How near estimates are to the fastest plan that a wide search finds, and whether tuned plans are
-// ever slower than estimates: over 60 shapes of SDPA, forward and backward, as JSON.
+// ever slower than estimates: over 60 shapes of SDPA, forward and backward, as JSON. All search
+// every instruction set of the CPU.
 
 #include <fmt/format.h>
 
@@ -11,8 +12,10 @@
 #include <utility>
 
 #include "api/rates.hpp"
+#include "api/sdpa_estimate.hpp"
 #include "api/sdpa_search.hpp"
 #include "api/timed_sdpa.hpp"
+#include "bench/tuning_plans.hpp"
 #include "machine/machine.hpp"
 #include "search/race.hpp"
 #include "search/sample.hpp"
@@ -28,47 +31,8 @@ struct Options {
   double seconds = 6;  // for the wide search of a pass
   double minutes = 90;
   index_t shapes = 60;
+  std::vector<std::string> problems;  // in place of the 60
 };
-
-struct Shape {
-  index_t d, n, heads;
-};
-
-// Some of one head, some of 4, 16 and 64, at most half a second by call at 40e9 multiply-adds a
-// second.
-std::vector<Shape> all_shapes() {
-  constexpr index_t most = index_t(22e9);
-  std::vector<Shape> list = {{80, 384, 1}};
-  for (const index_t d : {16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048})
-    for (index_t n = 128; n <= 8192; n *= 2)
-      if (5 * n * n * d <= most) list.push_back({d, n, 1});
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    Shape& shape = list[i];
-    for (std::size_t power = i % 4; power > 0; --power)
-      if (5 * shape.n * shape.n * shape.d * shape.heads * 4 <= most) shape.heads *= 4;
-  }
-  // In an order whose beginning is a fair sample.
-  std::vector<Shape> order;
-  for (std::size_t i = 0; i < list.size(); ++i) order.push_back(list[i * 37 % list.size()]);
-  return order;
-}
-
-// Every plan that a search starts from, with all of their neighbours; the given ones first.
-std::vector<plan::SdpaPlan> wide_list(const plan::SdpaRequest& request,
-                                      const std::optional<SdpaSet>& set,
-                                      std::vector<plan::SdpaPlan> plans) {
-  const auto add = [&](const plan::SdpaPlan& plan) {
-    for (const plan::SdpaPlan& known : plans)
-      if (known.blocks == plan.blocks && known.level == plan.level) return;
-    plans.push_back(plan);
-  };
-  std::vector<plan::SdpaCandidate> candidates;
-  if (!plan::list_candidates(request, set, &candidates).is_ok()) return plans;
-  for (const plan::SdpaCandidate& one : candidates) add(one.plan);
-  for (const plan::SdpaCandidate& one : candidates)
-    for (const plan::SdpaCandidate& near : plan::neighbours(request, set, one.plan)) add(near.plan);
-  return plans;
-}
 
 class PassBench {
  public:
@@ -78,12 +42,9 @@ class PassBench {
   Status run(Json* json) {
     run_options_.threads = options_.threads;
     run_options_.rigor = wisdom::Rigor::measure;
-    api::RunOptions assumed = run_options_;
-    assumed.reproducible = true;
     plan::SdpaPlan with_rates, without;
-    Status status = estimate(run_options_, &request_, &with_rates);
-    plan::SdpaRequest of_assumed;
-    if (status.is_ok()) status = estimate(assumed, &of_assumed, &without);
+    Status status = estimate(&request_, &with_rates);
+    if (status.is_ok()) status = estimate_without_rates(&without);
     plan::SdpaPlan forward;
     if (status.is_ok()) status = plan::make_sdpa_plan(request_, &forward);
     if (status.is_ok()) {
@@ -97,21 +58,25 @@ class PassBench {
     if (!status.is_ok()) return status;
     plan::SdpaPlan of_tuned = with_rates;
     if (tuned.verdict.is_ok()) of_tuned = tuned.candidates[tuned.winner].plan;
-    std::vector<plan::SdpaPlan> plans = wide_list(request_, set_, {with_rates, without, of_tuned});
+    std::vector<plan::SdpaPlan> plans =
+        wide_list(request_, set_, run_options_, {with_rates, without, of_tuned});
     plan::SdpaPlan best;
     status = find_best(std::move(plans), &best);
-    std::vector<double> times;
-    if (status.is_ok()) status = compare({with_rates, without, of_tuned, best}, &times);
+    const std::vector<plan::SdpaPlan> four = {with_rates, without, of_tuned, best};
+    std::vector<std::vector<double>> times;
+    if (status.is_ok()) status = compare(four, &times);
     if (!status.is_ok()) return status;
-    const double least = std::min({times[0], times[1], times[2], times[3]});
+    std::size_t least = 0;
+    for (std::size_t i = 1; i < four.size(); ++i)
+      if (search::median(times[i]) < search::median(times[least])) least = i;
     *json = {{"problem", to_text(problem_)},
              {"pass", api::name_of_pass(set_)},
              {"plans", plans_},
              {"searched", tuned.verdict.is_ok()},
-             {"seconds", least},
-             {"estimate_to_best", times[0] / least},
-             {"assumed_price_to_best", times[1] / least},
-             {"tuned_to_estimate", times[2] / times[0]},
+             {"seconds", search::median(times[least])},
+             {"estimate_to_best", ratio(times[0], times[least])},
+             {"assumed_price_to_best", ratio(times[1], times[least])},
+             {"tuned_to_estimate", ratio(times[2], times[0])},
              {"estimate", to_text(with_rates)},
              {"assumed_price", to_text(without)},
              {"tuned", to_text(of_tuned)},
@@ -120,10 +85,17 @@ class PassBench {
   }
 
  private:
-  Status estimate(const api::RunOptions& options, plan::SdpaRequest* request,
-                  plan::SdpaPlan* plan) const {
-    const Status status = api::sdpa_request(problem_, options, request);
-    return status.is_ok() ? plan::make_plan_of(*request, set_, plan, nullptr) : status;
+  Status estimate(plan::SdpaRequest* request, plan::SdpaPlan* plan) const {
+    const Status status = api::sdpa_request(problem_, run_options_, request);
+    return status.is_ok() ? api::estimate_sdpa(*request, set_, run_options_, plan) : status;
+  }
+  Status estimate_without_rates(plan::SdpaPlan* plan) const {
+    wisdom::Wisdom rates;
+    api::change_wisdom([&](wisdom::Wisdom* known) { std::swap(*known, rates); });
+    plan::SdpaRequest request;
+    const Status status = estimate(&request, plan);
+    api::change_wisdom([&](wisdom::Wisdom* known) { std::swap(*known, rates); });
+    return status;
   }
 
   Status race(const std::vector<plan::SdpaPlan>& plans, double seconds, search::Race* race) const {
@@ -176,13 +148,15 @@ class PassBench {
     return status;
   }
 
-  // Their medians over as many rounds, whoever is slower.
-  Status compare(const std::vector<plan::SdpaPlan>& plans, std::vector<double>* times) const {
+  // By rounds, as many of each, whoever is slower.
+  Status compare(const std::vector<plan::SdpaPlan>& plans,
+                 std::vector<std::vector<double>>* times) const {
     constexpr double sample_seconds = 5e-3, all_seconds = 3;
     const int repeats = static_cast<int>(std::clamp(sample_seconds / run_seconds_, 1., 200.));
     const int rounds =
         static_cast<int>(std::clamp(all_seconds / (4 * repeats * run_seconds_), 5., 25.));
-    std::vector<std::vector<double>> seconds(plans.size());
+    std::vector<std::vector<double>>& seconds = *times;
+    seconds.assign(plans.size(), {});
     Status status;
     for (int round = 0; round < rounds && status.is_ok(); ++round) {
       for (std::size_t k = 0; k < plans.size() && status.is_ok(); ++k) {
@@ -191,14 +165,19 @@ class PassBench {
         status = sample(plans[i], repeats, &seconds[i].back());
       }
     }
-    times->clear();
     for (std::size_t i = 0; i < plans.size(); ++i) {
-      // The same plan has the same time.
+      // The same plan has the same times.
       std::size_t first = 0;
       while (!(plans[first] == plans[i])) ++first;
-      times->push_back(search::median(seconds[first]));
+      seconds[i] = seconds[first];
     }
     return status;
+  }
+  // The median of the rounds': they are next to each other.
+  static double ratio(const std::vector<double>& of, const std::vector<double>& to) {
+    std::vector<double> ratios;
+    for (std::size_t round = 0; round < of.size(); ++round) ratios.push_back(of[round] / to[round]);
+    return search::median(ratios);
   }
 
   SdpaProblem problem_;
@@ -234,8 +213,11 @@ Status run(const Options& options) {
   const auto& machine = machine::this_machine();
   api::change_wisdom([&](wisdom::Wisdom* wisdom) {
     *wisdom = {};
-    api::learn_rates(*kernels, api::meter_of(*kernels, machine.usable_threads), api::date_now(),
-                     wisdom);
+    const api::RateMeter meter = api::meter_of(*kernels, machine.usable_threads);
+    std::vector<const kernels::Kernels*> all = api::other_kernels(DType::f32, true);
+    all.push_back(kernels);
+    for (const kernels::Kernels* one : all)
+      api::learn_rates(*one, api::meter_of(*one, meter), api::date_now(), wisdom);
   });
   const plan::Price price = api::price_of({}, kernels->tile(DType::f32).isa, DType::f32);
   Json json = {{"cpu", machine.model},
@@ -247,14 +229,19 @@ Status run(const Options& options) {
                {"seconds_by_pass", options.seconds},
                {"price", {{"per_word", price.per_word}, {"per_inner_word", price.per_inner_word}}}};
   Json passes = Json::array();
-  const auto shapes = all_shapes();
+  std::vector<SdpaProblem> problems(options.problems.size());
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    std::string error;
+    if (parse_problem(options.problems[i], &problems[i], &error)) continue;
+    return Status::error(StatusCode::invalid_argument, "%.200s", error.c_str());
+  }
+  if (problems.empty()) {
+    for (const Shape& shape : all_shapes()) problems.push_back(problem_of(shape, options.threads));
+  }
   const double begin = search::steady_seconds();
   index_t done = 0;
-  for (const Shape& shape : shapes) {
+  for (const SdpaProblem& problem : problems) {
     if (done == options.shapes || search::steady_seconds() - begin > 60 * options.minutes) break;
-    SdpaProblem problem;
-    const index_t heads = shape.heads * options.threads;
-    problem.shape = {1, heads, heads, shape.n, shape.n, shape.d, shape.d, {}};
     for (const bool backward : {false, true}) {
       std::optional<SdpaSet> set;
       if (backward) set = SdpaSet{true, true, true};
@@ -270,7 +257,7 @@ Status run(const Options& options) {
     ++done;
   }
   json["shapes"] = done;
-  json["shapes_of_all"] = shapes.size();
+  json["shapes_of_all"] = problems.size();
   json["minutes"] = (search::steady_seconds() - begin) / 60;
   json["estimate_to_best"] = summary(passes, "estimate_to_best", 1.1);
   json["assumed_price_to_best"] = summary(passes, "assumed_price_to_best", 1.1);
@@ -299,6 +286,7 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--minutes", options.minutes, "after which no shape is begun (default: 90)")
       ->check(CLI::PositiveNumber);
+  app.add_option("--problems", options.problems, "these, as text, in place of the 60");
   app.add_option("--shapes", options.shapes, "how many of the 60 (default: all)")
       ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "api/sdpa_estimate.hpp"
 #include "tune/candidates_report.hpp"
 #include "tune/levels_report.hpp"
 #include "tune/rates_report.hpp"
@@ -33,6 +34,33 @@ std::string wisdom_file(const std::string& named) {
       "nor HOME is a path; --file names one");
 }
 
+namespace {
+
+Json isas_json(const api::IsaChoice& choice) {
+  Json list = Json::array();
+  for (const api::IsaTrial& trial : choice.trials) {
+    list.push_back({{"isa", name_of(trial.isa)},
+                    {"time", trial.time},
+                    {"rate", trial.is_measured ? "measured" : "assumed"},
+                    {"estimate", trial.isa == choice.chosen}});
+  }
+  return list;
+}
+
+// "instruction sets: avx512, avx2 in 0.72 of its time at assumed rates; estimates take avx2".
+std::string isas_text(const api::IsaChoice& choice) {
+  std::string text = std::string("instruction sets: ") + name_of(choice.trials[0].isa);
+  for (std::size_t i = 1; i < choice.trials.size(); ++i) {
+    const api::IsaTrial& trial = choice.trials[i];
+    text += fmt::format(", {} in {:.2f} of its time at {} rates", name_of(trial.isa), trial.time,
+                        trial.is_measured ? "measured" : "assumed");
+  }
+  if (choice.trials.size() == 1) return text + " alone is looked at";
+  return text + "; the estimate takes " + name_of(choice.chosen);
+}
+
+}  // namespace
+
 void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
                      const api::RunOptions& options, bool explain, bool json) {
   plan::SdpaPlan plan;
@@ -42,11 +70,14 @@ void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& s
               : api::plan_sdpa(problem, options, &plan, &estimate, &origin));
   api::SearchReport report;
   api::KnownPrice price;
+  api::IsaChoice choice;
   LevelsReport levels;
   if (explain) {
     plan::SdpaRequest request;
     require(api::sdpa_request(problem, options, &request));
     levels = levels_of(request, set, plan);
+    plan::SdpaPlan estimated;
+    require(api::estimate_sdpa(request, set, options, &estimated, nullptr, nullptr, &choice));
     report = candidates_of<api::SdpaKind>(problem, set, options);
     price = api::known_price(options, plan.isa, problem.dtype);
   }
@@ -69,6 +100,7 @@ void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& s
       object["price"] = price_json(price);
       object["why"] = why_of(origin, options.objective);
       object["predicted"] = levels_json(levels);
+      object["instruction_sets"] = isas_json(choice);
       object["candidates"] = candidates_json(report, set);
     }
     print_json(object);
@@ -80,9 +112,9 @@ void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& s
              grouped(estimate.fma));
   fmt::print("origin: {}\nobjective: {}\n", origin.name, name_of(options.objective));
   if (!explain) return;
-  fmt::print("why: {}\n{}\n{}candidates, for {}, and their predicted times:\n{}",
-             why_of(origin, options.objective), price_text(price), levels_text(levels),
-             to_text(report.timed), candidates_text(report, set));
+  fmt::print("why: {}\n{}\n{}\n{}candidates, for {}, and their predicted times:\n{}",
+             why_of(origin, options.objective), price_text(price), isas_text(choice),
+             levels_text(levels), to_text(report.timed), candidates_text(report, set));
 }
 
 }  // namespace ioattn::tune

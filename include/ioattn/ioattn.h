@@ -511,6 +511,8 @@ IOATTN_API const char* ioattn_version(void);
 IOATTN_API const char* ioattn_isa(int32_t index, int32_t* available);
 
 /** The ISA that calls use: the best available one, or that of the environment variable IOATTN_ISA.
+ * (Plans of SDPA may be for another where neither that nor `reproducible` is set, and the CPU is
+ * sure to be faster with it, as where vectors are longer than the problem is wide.)
  * Of a CPU with AMX the first call asks the kernel for its tiles (arch_prctl()), for the whole
  * process, unless IOATTN_ISA names another ISA then. Once they are granted, sigaltstack() takes no
  * stack of less than sysconf(_SC_MINSIGSTKSZ); where a thread has one, they are refused and the

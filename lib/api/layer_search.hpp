@@ -34,6 +34,11 @@ struct LayerKind {
                            Request* request) {
     return plan_request(set ? Pass::backward : Pass::forward, problem, options, request);
   }
+  static Status request_of_estimate(const Request& request, const Set&, const RunOptions&,
+                                    Request* made) {
+    *made = request;
+    return Status::ok();
+  }
   static std::string text_of(const Plan& plan, const Set& set, const Problem& problem) {
     return plan::to_text(plan, set, problem.shape.tie);
   }

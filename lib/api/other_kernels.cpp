@@ -5,6 +5,7 @@
 #include "api/layer_checks.hpp"
 #include "api/session.hpp"
 #include "api/wisdom_state.hpp"
+#include "machine/datapath.hpp"
 #include "machine/machine.hpp"
 #include "plan/pair_speed.hpp"
 
@@ -25,6 +26,14 @@ bool are_alike(const kernels::Kernels& a, const kernels::Kernels& b, DType dtype
   if (dtype == DType::f64) return a.f64 == b.f64;
   return dtype == DType::bf16 && may_be_pairs ? a.of_bf16 == b.of_bf16 : a.f32 == b.f32;
 }
+
+int vector_bits(Isa isa) {
+  const bool is_avx512 = isa == Isa::avx512 || isa == Isa::avx512_bf16 || isa == Isa::avx512_amx;
+  return is_avx512 ? 512 : isa == Isa::avx2 ? 256 : isa == Isa::neon ? 128 : 0;
+}
+
+// Measured on Zen 4, whose units take 256 bits: AVX2 beside AVX-512 where no lane is wasted.
+constexpr double shorter_vectors = 1.06;
 
 }  // namespace
 
@@ -50,12 +59,40 @@ std::vector<const kernels::Kernels*> other_kernels(DType dtype, bool may_be_pair
   return others;
 }
 
+std::vector<const kernels::Kernels*> kernels_beside(const TileShape& tile, DType dtype,
+                                                    bool may_be_pairs) {
+  std::vector<const kernels::Kernels*> others = other_kernels(dtype, may_be_pairs);
+  const kernels::Kernels* own = nullptr;
+  if (names_an_isa() || !selected_kernels(&own).is_ok()) return others;
+  others.insert(others.begin(), own);
+  std::erase_if(others, [&](const kernels::Kernels* one) { return one->tile(dtype) == tile; });
+  return others;
+}
+
+bool are_measured(const wisdom::Wisdom& known, const TileShape& own, const TileShape& other,
+                  DType dtype) {
+  return multiply_adds_per_second(known, own.isa, dtype) > 0 &&
+         multiply_adds_per_second(known, other.isa, dtype) > 0;
+}
+
+double slower_by(const wisdom::Wisdom& known, const TileShape& own, const TileShape& other,
+                 DType dtype, int datapath_bits) {
+  if (are_measured(known, own, other, dtype)) {
+    return multiply_adds_per_second(known, own.isa, dtype) /
+           multiply_adds_per_second(known, other.isa, dtype);
+  }
+  const double lanes = static_cast<double>(own.cols) / static_cast<double>(other.cols);
+  const int of_own = vector_bits(own.isa), of_other = vector_bits(other.isa);
+  if (datapath_bits == 0 || of_own == of_other || std::min(of_own, of_other) < datapath_bits) {
+    return lanes;
+  }
+  // Both compute as many lanes at a time, the shorter by more instructions.
+  return of_other < of_own ? shorter_vectors : 1 / shorter_vectors;
+}
+
 double slower_by(const wisdom::Wisdom& known, const TileShape& own, const TileShape& other,
                  DType dtype) {
-  const double of_own = multiply_adds_per_second(known, own.isa, dtype);
-  const double of_other = multiply_adds_per_second(known, other.isa, dtype);
-  if (of_own > 0 && of_other > 0) return of_own / of_other;
-  return static_cast<double>(own.cols) / static_cast<double>(other.cols);
+  return slower_by(known, own, other, dtype, machine::datapath_bits());
 }
 
 Verdict check_kernels(const TileShape& own, bool own_only, const TileShape& of_plan, DType dtype) {

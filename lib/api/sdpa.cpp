@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "api/sdpa_estimate.hpp"
 #include "api/sdpa_plan_cache.hpp"
 #include "api/sdpa_wisdom.hpp"
 #include "api/validate.hpp"
@@ -55,7 +56,7 @@ Status plan_any(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
     return Status::error(StatusCode::unsupported, "no wisdom: %s: %.200s", name_of(verdict.reason),
                          verdict.message.c_str());
   } else {
-    status = plan::make_plan_of(request, set, plan, estimate);
+    status = estimate_sdpa(request, set, options, plan, estimate);
   }
   if (status.is_ok() && !is_asked) keep_sdpa_plan(request, set, generation, *plan);
   return status;

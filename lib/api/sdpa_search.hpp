@@ -1,5 +1,6 @@
 #pragma once
 
+#include "api/sdpa_estimate.hpp"
 #include "api/timed_sdpa.hpp"
 #include "api/tuned_kind.hpp"
 
@@ -29,6 +30,12 @@ struct SdpaKind {
   static Status request_of(const Problem& problem, const Set&, const RunOptions& options,
                            Request* request) {
     return sdpa_request(problem, options, request);
+  }
+  // With the instruction set of the estimate.
+  static Status request_of_estimate(const Request& request, const Set& set,
+                                    const RunOptions& options, Request* made) {
+    Plan plan;
+    return estimate_sdpa(request, set, options, &plan, nullptr, made);
   }
   static std::string text_of(const Plan& plan, const Set&, const Problem&) {
     return plan::to_text(plan);

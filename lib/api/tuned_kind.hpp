@@ -70,12 +70,13 @@ class WaysOf final : public Ways {
   std::unique_ptr<typename Kind::Timed> timed_;
 };
 
-// Adds the candidates on other instruction sets.
+// Adds the candidates on other instruction sets than that of the estimate, which the request has.
 template <class Kind>
 Status add_other_kernels(const typename Kind::Request& request, const typename Kind::Set& set,
                          const RunOptions& options, SearchReportOf<Kind>* report) {
   const DType dtype = report->timed.dtype;
-  for (const kernels::Kernels* kernels : other_kernels(dtype, Kind::multiplies_pairs)) {
+  for (const kernels::Kernels* kernels :
+       kernels_beside(request.tile, dtype, Kind::multiplies_pairs)) {
     typename Kind::Request alike = request;
     alike.tile = kernels->tile(dtype);
     alike.price = price_of(options, alike.tile.isa, dtype);
@@ -98,9 +99,11 @@ Status list_ways(const typename Kind::Problem& problem, const typename Kind::Set
   report->timed = Kind::timed(problem, set, granted_threads(options.threads));
   report->threads = Kind::threads(report->timed, options);
   Status status = Kind::request_of(report->timed, set, options, request);
-  if (status.is_ok()) status = plan::list_candidates(*request, set, &report->candidates);
+  typename Kind::Request of_estimate;
+  if (status.is_ok()) status = Kind::request_of_estimate(*request, set, options, &of_estimate);
+  if (status.is_ok()) status = plan::list_candidates(of_estimate, set, &report->candidates);
   if (status.is_ok() && Kind::check_search(options).is_ok()) {
-    status = add_other_kernels<Kind>(*request, set, options, report);
+    status = add_other_kernels<Kind>(of_estimate, set, options, report);
   }
   report->timings.resize(report->candidates.size());
   return status;

@@ -1,7 +1,6 @@
 #include "api/tuner.hpp"
 
 #include "api/wisdom_state.hpp"
-#include "search/sample.hpp"
 
 namespace ioattn::api {
 namespace {
@@ -11,7 +10,9 @@ using wisdom::Rigor;
 
 constexpr double measure_seconds = 0.5, patient_seconds = 30;
 constexpr index_t most_bytes = index_t(2) << 30;  // of what is timed
-constexpr double first_part = 0.6;                // of the time; the rest is for neighbours
+// Of the time: for all candidates, and until the best of them is held against the estimate once
+// more, alone.
+constexpr double first_part = 0.5, before_duel = 0.75;
 
 class Search {
  public:
@@ -27,22 +28,31 @@ class Search {
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
     status = race(all, first_part * (seconds_ - elapsed()));
     if (!status.is_ok() || found_.stopped || !is_decided_) return finish(status);
-    return finish(race_neighbours());
+    status = race_neighbours();
+    if (status.is_ok() && !found_.stopped && found_.winner != 0) status = confirm();
+    return finish(status);
   }
 
  private:
-  double elapsed() const { return search::steady_seconds() - begin_; }
+  double elapsed() const { return ways_.now() - begin_; }
 
-  // Of some candidates, the estimate first; the last race that could tell decides.
-  Status race(const std::vector<std::size_t>& candidates, double seconds) {
-    search::RaceOptions options;
-    options.seconds = seconds;
-    options.progress = [&](search::Progress progress) {
+  void set_up(search::RaceOptions* options) const {
+    options->progress = [this](search::Progress progress) {
       if (!watch_) return true;
       progress.seconds_left = std::max(seconds_ - elapsed(), 0.);
       progress.done = 1 - progress.seconds_left / seconds_;
       return watch_(progress);
     };
+    options->clock = [this] { return ways_.now(); };
+    // Of the calling thread: whoever else has its CPU is left out.
+    if (found_.threads == 1) options->run_clock = [this] { return ways_.thread_now(); };
+  }
+
+  // Of some candidates, the estimate first; the last race that could tell decides.
+  Status race(const std::vector<std::size_t>& candidates, double seconds) {
+    search::RaceOptions options;
+    options.seconds = seconds;
+    set_up(&options);
     search::Race race;
     const Status status = search::race(
         candidates.size(), [&](std::size_t i) { return ways_.run(candidates[i]); }, options, &race);
@@ -65,7 +75,7 @@ class Search {
   Status race_neighbours() {
     Status status;
     for (std::size_t around = ways_.count(); status.is_ok() && !found_.stopped;) {
-      const double left = seconds_ - elapsed();
+      const double left = seconds_ - elapsed() - seconds_of_duel();
       const std::size_t best = found_.winner;
       if (best == around || left < 0.1 * seconds_) break;
       around = best;
@@ -78,6 +88,32 @@ class Search {
       found_.timings.resize(ways_.count());
       status = race(list, 0.6 * left);
     }
+    return status;
+  }
+
+  double seconds_of_duel() const {
+    const double pairs = static_cast<double>(search::least_pairs) + 2;
+    return std::max((1 - before_duel) * seconds_, pairs * (estimate_.median() + winner_.median()));
+  }
+
+  // The estimate stays unless the winner, timed beside it anew, is surely faster.
+  Status confirm() {
+    search::RaceOptions options;
+    options.seconds = std::max(seconds_ - elapsed(), 0.);
+    set_up(&options);
+    const std::size_t pair[] = {0, found_.winner};
+    search::Duel duel;
+    const Status status =
+        search::duel([&](std::size_t i) { return ways_.run(pair[i]); }, options, &duel);
+    if (!status.is_ok()) return status;
+    found_.stopped = duel.stopped;
+    if (duel.timings[0].rounds() > 0) {
+      estimate_ = duel.timings[0];
+      winner_ = duel.timings[1];
+    }
+    if (duel.is_won || duel.stopped) return status;
+    found_.winner = 0;
+    winner_ = estimate_;
     return status;
   }
 

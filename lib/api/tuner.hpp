@@ -6,6 +6,7 @@
 
 #include "api/session.hpp"
 #include "search/race.hpp"
+#include "search/sample.hpp"
 
 // The search for the fastest plan, of whatever problem.
 namespace ioattn::api {
@@ -22,6 +23,9 @@ class Ways {
   virtual Status prepare() = 0;              // memory to run on
   virtual Status run(std::size_t i) = 0;     // a pass
   virtual void add_neighbours_of(std::size_t i) = 0;
+  // In seconds: of the search, and of the calling thread alone.
+  virtual double now() const { return search::steady_seconds(); }
+  virtual double thread_now() const { return search::thread_seconds(); }
 };
 
 // What a search found.

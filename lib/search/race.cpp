@@ -13,9 +13,33 @@ constexpr double shortest_sample = 2e-4;  // seconds: clocks and caches disturb 
 constexpr int most_repeats = 200;
 constexpr index_t least_rounds = 5, most_rounds = 40;
 constexpr double worth_changing = 0.98;  // of the time of candidate 0
+constexpr index_t most_pairs = 40;
+constexpr double worth_a_change = 0.975, surely = 0.99;  // of the champion's time
 // Slower than the best by this: at their best after two rounds, of which one may have met cold
 // caches or another process; by their medians after more.
 constexpr double behind_twice = 1.25, behind = 1.08;
+
+// How often runs are repeated to make a sample that a clock can tell.
+int repeats_of(double seconds) {
+  return static_cast<int>(std::clamp(std::ceil(shortest_sample / seconds), 1., 1. * most_repeats));
+}
+
+// Seconds of a run, by the clock of runs.
+Status sample_of(const std::function<Status(std::size_t)>& run, std::size_t candidate, int repeats,
+                 const std::function<double()>& clock, double* seconds) {
+  const auto now = [&] { return clock ? clock() : steady_seconds(); };
+  const double start = now();
+  for (int i = 0; i < repeats; ++i) {
+    const Status status = run(candidate);
+    if (!status.is_ok()) return status;
+  }
+  *seconds = (now() - start) / repeats;
+  return Status::ok();
+}
+
+const std::function<double()>& run_clock(const RaceOptions& options) {
+  return options.run_clock ? options.run_clock : options.clock;
+}
 
 class Racing {
  public:
@@ -50,8 +74,7 @@ class Racing {
     start = now();
     status = run_(0);
     const double took = std::max(now() - start, 1e-9);
-    repeats_ =
-        static_cast<int>(std::clamp(std::ceil(shortest_sample / took), 1., 1. * most_repeats));
+    repeats_ = repeats_of(took);
     // Two rounds of all, and the rest of the time for those that are left.
     const double affordable = left() / 4 / (took * repeats_);
     const double count = static_cast<double>(race_.timings.size());
@@ -84,13 +107,10 @@ class Racing {
   }
 
   Status sample(std::size_t candidate) {
-    const double start = now();
-    for (int i = 0; i < repeats_; ++i) {
-      const Status status = run_(candidate);
-      if (!status.is_ok()) return status;
-    }
-    race_.timings[candidate].seconds.push_back((now() - start) / repeats_);
-    return Status::ok();
+    double seconds = 0;
+    const Status status = sample_of(run_, candidate, repeats_, run_clock(options_), &seconds);
+    if (status.is_ok()) race_.timings[candidate].seconds.push_back(seconds);
+    return status;
   }
 
   void drop_slow_ones() {
@@ -146,6 +166,52 @@ double Timing::mad() const { return search::mad(seconds); }
 Status race(std::size_t candidates, const std::function<Status(std::size_t)>& run,
             const RaceOptions& options, Race* result) {
   return Racing(run, options, result).all(candidates);
+}
+
+bool is_surely_faster(const std::vector<double>& ratios) {
+  if (static_cast<index_t>(ratios.size()) < least_pairs) return false;
+  const Mean mean = winsorised_mean(ratios);
+  // The fewer they are the less is known of their errors, too.
+  const double errors = 3 + 18 / static_cast<double>(ratios.size());
+  return median(ratios) < worth_a_change && mean.value < worth_a_change &&
+         mean.value + errors * mean.error < surely;
+}
+
+Status duel(const std::function<Status(std::size_t)>& run, const RaceOptions& options,
+            Duel* result) {
+  *result = {};
+  result->timings.resize(2);
+  const auto now = [&] { return options.clock ? options.clock() : steady_seconds(); };
+  const double begin = now();
+  const auto left = [&] { return begin + options.seconds - now(); };
+  int repeats = 1;
+  std::vector<double> ratios;
+  double pair_seconds = 0;  // of the longest
+  for (index_t pair = 0; pair < most_pairs && left() > pair_seconds; ++pair) {
+    if (options.progress) {
+      const double remaining = std::max(left(), 0.);
+      result->stopped = !options.progress({1 - remaining / options.seconds, remaining, 2});
+      if (result->stopped) return Status::ok();
+    }
+    const double start = now();
+    double seconds[2] = {};
+    for (const index_t k : {pair % 2, 1 - pair % 2}) {
+      const auto candidate = static_cast<std::size_t>(k);
+      const Status status =
+          sample_of(run, candidate, repeats, run_clock(options), &seconds[candidate]);
+      if (!status.is_ok()) return status;
+    }
+    if (pair == 0 && repeats == 1) {  // which was for the caches
+      repeats = repeats_of(std::max(seconds[0], 1e-9));
+      pair_seconds = (now() - start) * repeats;
+      continue;
+    }
+    pair_seconds = std::max(pair_seconds, now() - start);
+    for (std::size_t i = 0; i < 2; ++i) result->timings[i].seconds.push_back(seconds[i]);
+    ratios.push_back(seconds[1] / seconds[0]);
+  }
+  result->is_won = is_surely_faster(ratios);
+  return Status::ok();
 }
 
 }  // namespace ioattn::search

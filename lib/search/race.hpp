@@ -19,6 +19,7 @@ struct RaceOptions {
   double seconds = 0.5;
   std::function<bool(const Progress&)> progress;  // false: stop; null: nobody asks
   std::function<double()> clock;                  // in seconds; null: the steady clock
+  std::function<double()> run_clock;              // that runs are timed by; null: the same
 };
 
 struct Timing {
@@ -42,5 +43,21 @@ struct Race {
 // are promising: where there is no time for all, the last do not run. Fails as a run fails.
 Status race(std::size_t candidates, const std::function<Status(std::size_t)>& run,
             const RaceOptions& options, Race* result);
+
+// Runs a champion, 0, and a challenger, 1, that a race has found, pair by pair, each pair beginning
+// with the other: on times of their own, as those that made it the fastest of many were the
+// luckiest of many, too.
+struct Duel {
+  std::vector<Timing> timings;  // of both, by pair
+  bool is_won = false;          // by the challenger
+  bool stopped = false;         // by the progress function: nobody has won
+};
+Status duel(const std::function<Status(std::size_t)>& run, const RaceOptions& options,
+            Duel* result);
+inline constexpr index_t least_pairs = 9;
+
+// Whether a challenger that took so many times as long as the champion beside it, by pairs, is
+// faster by 2.5 % and surely by 1 %.
+bool is_surely_faster(const std::vector<double>& ratios);
 
 }  // namespace ioattn::search

@@ -76,16 +76,28 @@ TEST_F(OtherKernels, AreThoseOfThisCpuThatComputeOtherwise) {
 TEST_F(OtherKernels, AreComparedByRatesOrLanes) {
   const TileShape own = {Isa::avx512, 8, 32}, other = {Isa::avx2, 6, 16};
   wisdom::Wisdom known;
-  EXPECT_DOUBLE_EQ(api::slower_by(known, own, other, DType::f32), 2);
+  const auto slower = [&](int datapath_bits) {
+    return api::slower_by(known, own, other, DType::f32, datapath_bits);
+  };
+  EXPECT_DOUBLE_EQ(slower(0), 2);
+  EXPECT_DOUBLE_EQ(slower(512), 2);
+  // Units that take 256 bits at a time.
+  EXPECT_GT(slower(256), 1);
+  EXPECT_LT(slower(256), 1.1);
+  EXPECT_DOUBLE_EQ(api::slower_by(known, other, own, DType::f32, 256), 1 / slower(256));
+  EXPECT_DOUBLE_EQ(api::slower_by(known, own, {Isa::scalar, 4, 4}, DType::f32, 256), 8);
   const auto learn = [&](Isa isa, const char* dtype, double multiply_adds) {
     known.keep_rates(api::environment_of(isa), dtype,
                      {multiply_adds, 1e-9, 1e-10, 1, "2026-01-01T00:00:00Z", ""});
   };
   learn(Isa::avx512, "f32", 60e9);
-  EXPECT_DOUBLE_EQ(api::slower_by(known, own, other, DType::f32), 2) << "one alone says nothing";
+  EXPECT_DOUBLE_EQ(slower(0), 2) << "one alone says nothing";
+  EXPECT_FALSE(api::are_measured(known, own, other, DType::f32));
   learn(Isa::avx2, "f32", 50e9);
-  EXPECT_DOUBLE_EQ(api::slower_by(known, own, other, DType::f32), 1.2);
-  EXPECT_DOUBLE_EQ(api::slower_by(known, own, other, DType::f64), 2) << "of another type";
+  EXPECT_DOUBLE_EQ(slower(0), 1.2);
+  EXPECT_DOUBLE_EQ(slower(256), 1.2);
+  EXPECT_TRUE(api::are_measured(known, own, other, DType::f32));
+  EXPECT_DOUBLE_EQ(api::slower_by(known, own, other, DType::f64, 0), 2) << "of another type";
   // Estimates know that pairs take half the time.
   const TileShape pairs = {Isa::avx512_bf16, 8, 32};
   learn(Isa::avx512_bf16, "bf16", 120e9);
@@ -106,12 +118,14 @@ TEST_F(OtherKernels, AreSearchedWhereNobodyNamesOne) {
       std::set<Isa> set;
       for (const plan::SdpaCandidate& candidate : report.candidates) {
         set.insert(candidate.plan.isa);
-        EXPECT_EQ(candidate.plan.isa != made.tile.isa,
+        EXPECT_EQ(candidate.plan.isa != report.candidates[0].plan.isa,
                   candidate.made_from.find(" on ") != std::string::npos);
       }
       EXPECT_LE(report.candidates.size(), plan::most_candidates);
       EXPECT_EQ(report.candidates[0].made_from, "estimate");
-      EXPECT_EQ(report.candidates[0].plan.isa, made.tile.isa);
+      plan::SdpaPlan estimate;
+      EXPECT_TRUE(api::plan_sdpa(one, *all_gradients, options, &estimate).is_ok());
+      EXPECT_EQ(report.candidates[0].plan.isa, estimate.isa);
       return set;
     };
     // Those of half the lanes are not hopeless; beside tiles all others may be.

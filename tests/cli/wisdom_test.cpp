@@ -157,6 +157,32 @@ TEST_F(WisdomCommand, ExplainsEveryLevel) {
   }
 }
 
+// What every instruction set would take; one is named, or the only one.
+TEST_F(WisdomCommand, ExplainsTheInstructionSet) {
+  const Arguments plan = {"plan", "--problem", "sdpa:n300,d8", "--pass", "forward", "--explain"};
+  const auto told = [&](const Arguments& more) {
+    const Json list = json(plan + more)["instruction_sets"];
+    EXPECT_GE(list.size(), 1u);
+    int taken = 0;
+    for (const Json& one : list) {
+      taken += one["estimate"] == true ? 1 : 0;
+      EXPECT_GT(one["time"], 0);
+      EXPECT_EQ(one["rate"], "assumed");
+      if (one["estimate"] == true) {
+        EXPECT_NE(json(plan + more)["plan"].get<std::string>().find(
+                      "reg:" + one["isa"].get<std::string>() + "("),
+                  std::string::npos);
+      }
+    }
+    EXPECT_EQ(taken, 1);
+    EXPECT_EQ(list[0]["time"], 1);
+    return list.size();
+  };
+  told({});
+  EXPECT_EQ(told({"--M", "20000"}), 1u);
+  EXPECT_NE(run(plan).out.find("\ninstruction sets: "), std::string::npos) << run(plan).out;
+}
+
 TEST_F(WisdomCommand, MeasuresRatesOnce) {
   const Arguments explain = {"plan", "--problem", problem, "--explain"};
   EXPECT_EQ(json(explain)["price"]["origin"], "assumed");

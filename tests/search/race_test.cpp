@@ -43,24 +43,30 @@ class Track {
   Race race(const RaceOptions& options) {
     Race result;
     const Status status = search::race(
-        times_.size(),
-        [this](std::size_t i) {
-          ++runs[i];
-          // Never faster than it is, sometimes much slower.
-          std::exponential_distribution<double> slower(1);
-          const bool disturbed = std::uniform_int_distribution<int>(0, 19)(random_) == 0;
-          clock_ += times_[i] * (1 + noise_ * slower(random_) + (disturbed ? 3 : 0));
-          return Status::ok();
-        },
-        options, &result);
+        times_.size(), [this](std::size_t i) { return run(i); }, options, &result);
     EXPECT_TRUE(status.is_ok());
     EXPECT_EQ(result.timings.size(), times_.size());
+    return result;
+  }
+  search::Duel duel(const RaceOptions& options) {
+    search::Duel result;
+    EXPECT_TRUE(search::duel([this](std::size_t i) { return run(i); }, options, &result).is_ok());
+    EXPECT_EQ(result.timings[0].rounds(), result.timings[1].rounds());
     return result;
   }
   double clock() const { return clock_; }
   std::vector<int> runs;
 
  private:
+  Status run(std::size_t i) {
+    ++runs[i];
+    // Never faster than it is, sometimes much slower.
+    std::exponential_distribution<double> slower(1);
+    const bool disturbed = std::uniform_int_distribution<int>(0, 19)(random_) == 0;
+    clock_ += times_[i] * (1 + noise_ * slower(random_) + (disturbed ? 3 : 0));
+    return Status::ok();
+  }
+
   std::vector<double> times_;
   double noise_;
   std::mt19937 random_;
@@ -137,6 +143,91 @@ TEST(Race, StopsWhenAsked) {
   EXPECT_TRUE(race.stopped);
   EXPECT_EQ(asked, 40);
   EXPECT_EQ(race.winner, 1u) << "what was learned is kept";
+}
+
+TEST(Duel, IsWonByWhoIsSurelyFaster) {
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    Track track({1.0, 0.9}, 0.02, seed);
+    const search::Duel duel = track.duel(track.options(50));
+    EXPECT_TRUE(duel.is_won) << seed;
+    EXPECT_GE(duel.timings[0].rounds(), search::least_pairs);
+    EXPECT_LE(track.clock(), 100 + 50 + 8);
+  }
+}
+
+// The promise again, in more noise than the differences are, whoever has won the race before.
+TEST(Duel, LeavesTheChampionInNoise) {
+  for (const double time : {0.99, 1.0, 1.02, 1.05})
+    for (const double noise : {0.01, 0.05, 0.2})
+      for (unsigned seed = 0; seed < 200; ++seed) {
+        Track track({1.0, time}, noise, seed);
+        EXPECT_FALSE(track.duel(track.options(20 + seed % 60)).is_won)
+            << time << " " << noise << " " << seed;
+      }
+}
+
+// Of many that are as fast as the first the luckiest wins some races; times of its own tell.
+TEST(Duel, TellsTheLuckyFromTheFast) {
+  int nominated = 0, changed = 0;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    Track track(std::vector<double>(40, 1.0), 0.05, seed);
+    if (track.race(track.options(400)).winner == 0) continue;
+    ++nominated;
+    changed += track.duel(track.options(60)).is_won ? 1 : 0;
+  }
+  EXPECT_GE(nominated, 3);
+  EXPECT_EQ(changed, 0);
+}
+
+TEST(Duel, TakesTheClockOfRuns) {
+  // Somebody else has the CPU while the challenger runs: on the clock of runs it is the faster.
+  double clock = 0, run_clock = 0;
+  RaceOptions options;
+  options.seconds = 100;
+  options.clock = [&] { return clock; };
+  options.run_clock = [&] { return run_clock; };
+  search::Duel duel;
+  const auto run = [&](std::size_t i) {
+    run_clock += i == 0 ? 1 : 0.8;
+    clock += i == 0 ? 1 : 2;
+    return Status::ok();
+  };
+  ASSERT_TRUE(search::duel(run, options, &duel).is_ok());
+  EXPECT_TRUE(duel.is_won);
+  EXPECT_NEAR(duel.timings[1].median(), 0.8, 1e-9);
+  Race race;
+  ASSERT_TRUE(search::race(2, run, options, &race).is_ok());
+  EXPECT_EQ(race.winner, 1u);
+}
+
+TEST(Duel, NeedsPairsEnough) {
+  const std::vector<double> few(static_cast<std::size_t>(search::least_pairs - 1), 0.5);
+  EXPECT_FALSE(search::is_surely_faster(few));
+  std::vector<double> enough = few;
+  enough.push_back(0.5);
+  EXPECT_TRUE(search::is_surely_faster(enough));
+  EXPECT_FALSE(search::is_surely_faster(std::vector<double>(20, 0.98)));
+  Track short_of_time({1.0, 0.5}, 0, 1);
+  EXPECT_FALSE(short_of_time.duel(short_of_time.options(12)).is_won);
+  Track none({1.0, 0.5}, 0, 1);
+  EXPECT_FALSE(none.duel(none.options(0)).is_won);
+  EXPECT_EQ(none.runs[1], 0);
+}
+
+TEST(Duel, StopsAndFails) {
+  Track track({1.0, 0.5}, 0.01, 1);
+  RaceOptions options = track.options(1000);
+  int asked = 0;
+  options.progress = [&](const search::Progress&) { return ++asked < 5; };
+  const search::Duel stopped = track.duel(options);
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_FALSE(stopped.is_won);
+  EXPECT_EQ(asked, 5);
+  search::Duel duel;
+  const auto run = [](std::size_t i) {
+    return i == 0 ? Status::ok() : Status::error(StatusCode::out_of_memory, "no memory");
+  };
+  EXPECT_EQ(search::duel(run, {}, &duel).code(), StatusCode::out_of_memory);
 }
 
 TEST(Race, FailsAsARunFails) {

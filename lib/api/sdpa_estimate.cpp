@@ -1,0 +1,87 @@
+#include "api/sdpa_estimate.hpp"
+
+#include <algorithm>
+
+#include "api/other_kernels.hpp"
+#include "api/wisdom_state.hpp"
+#include "plan/kernel_time.hpp"
+#include "plan/sdpa_candidates.hpp"
+#include "plan/time_parts.hpp"
+
+namespace ioattn::api {
+namespace {
+
+// Compares a plan with the same on other instruction sets.
+class Comparison {
+ public:
+  Comparison(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
+             const plan::SdpaPlan& plan)
+      : request_(request), set_(set), plan_(plan) {
+    const plan::TimeParts parts = plan::time_parts(request, set, plan, 0);
+    words_ = parts.outer_time + parts.inner_time;
+  }
+
+  // In multiply-adds of the request's kernels; 0: not known.
+  double time(const TileShape& tile, double slower) const {
+    plan::SdpaPlan trial = plan_;
+    trial.isa = tile.isa;
+    trial.tile_rows = tile.rows;
+    trial.tile_cols = tile.cols;
+    const double of_kernels = plan::kernel_time(request_.shape, set_, request_.dtype, trial);
+    return of_kernels > 0 ? slower * of_kernels + words_ : 0;
+  }
+
+ private:
+  const plan::SdpaRequest& request_;
+  const std::optional<SdpaSet>& set_;
+  const plan::SdpaPlan& plan_;
+  double words_ = 0;
+};
+
+// The tile of the instruction set that takes least.
+TileShape choose_tile(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
+                      const plan::SdpaPlan& plan, const wisdom::Wisdom& rates, IsaChoice* choice) {
+  const Comparison comparison(request, set, plan);
+  const double own = comparison.time(request.tile, 1);
+  // What tiles of pairs do to the rate of other kernels is not known.
+  if (own <= 0 || multiplies_tiles(request.tile.isa)) return request.tile;
+  TileShape best = request.tile;
+  double least = plan::worth_another_isa;
+  for (const kernels::Kernels* kernels : other_kernels(request.dtype, true)) {
+    const TileShape tile = kernels->tile(request.dtype);
+    // Of rates that were measured beside other work one may be short of its best: without wasted
+    // lanes none is taken for the faster.
+    const double slower = std::max(1., slower_by(rates, request.tile, tile, request.dtype));
+    const double time = comparison.time(tile, slower) / own;
+    if (time <= 0) continue;
+    if (choice != nullptr) {
+      choice->trials.push_back(
+          {tile.isa, time, are_measured(rates, request.tile, tile, request.dtype)});
+    }
+    if (time > least) continue;
+    least = time;
+    best = tile;
+  }
+  return best;
+}
+
+}  // namespace
+
+Status estimate_sdpa(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
+                     const RunOptions& options, plan::SdpaPlan* plan, plan::SdpaEstimate* estimate,
+                     plan::SdpaRequest* made, IsaChoice* choice) {
+  if (made != nullptr) *made = request;
+  if (choice != nullptr) *choice = {request.tile.isa, {{request.tile.isa}}};
+  const Status status = plan::make_plan_of(request, set, plan, estimate);
+  if (!status.is_ok() || !takes_wisdom(options) || (set && set->is_empty())) return status;
+  const TileShape tile = choose_tile(request, set, *plan, WisdomReading()->wisdom, choice);
+  if (tile == request.tile) return status;
+  plan::SdpaRequest other = request;
+  other.tile = tile;
+  other.price = price_of(options, tile.isa, request.dtype);
+  if (choice != nullptr) choice->chosen = tile.isa;
+  if (made != nullptr) *made = other;
+  return plan::make_plan_of(other, set, plan, estimate);
+}
+
+}  // namespace ioattn::api

@@ -1,0 +1,90 @@
+#include "plan/kernel_time.hpp"
+
+#include <algorithm>
+
+#include "plan/block_search.hpp"
+#include "plan/product_blocks.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+// Multiply-adds in the time that softmax takes for a score, and backward its weight and gradient.
+// AVX2 turns a double's exponent into an integer the long way (lib/kernels/README.md).
+double softmax_time(const TileShape& tile, DType dtype) {
+  return tile.isa == Isa::avx2 && dtype == DType::f64 ? 19 : 14;
+}
+
+class Kernels {
+ public:
+  Kernels(const LayerShape& head, DType dtype, const TileShape& tile)
+      : head_(head), tile_(tile), softmax_(softmax_time(tile, dtype)) {}
+
+  // Scores have queries for lanes, sums over keys have columns.
+  double rows(Pass pass, const Blocks& blocks) const {
+    // Tiles have no rows that stay.
+    const index_t lanes = blocks.r > 0 ? std::min(blocks.rho, blocks.r) : blocks.rho;
+    const double pairs = computed_pairs(head_.m, head_.n, lanes);
+    const index_t keys = std::min(blocks.c, head_.m);
+    if (pass == Pass::forward) {
+      return pairs * (over(head_.d) + softmax_) + sum(head_.dv, keys);
+    }
+    return pairs * (over(head_.d) + over(head_.dv) + softmax_) + sum(head_.d, keys);
+  }
+  // Scores have keys for lanes, all sums have columns.
+  double keys(const Blocks& blocks, KeyPassKind kind) const {
+    const index_t keys = std::min(blocks.c, head_.m), queries = std::min(blocks.rho, head_.n);
+    double time = computed_pairs(head_.n, head_.m, keys) *
+                  (over(head_.d) + (kind.makes_p() ? over(head_.dv) : 0) + softmax_);
+    if (kind.of_keys()) time += sum(head_.d, queries);
+    if (kind.of_values()) time += sum(head_.dv, queries);
+    if (kind.queries) time += sum(head_.d, keys);
+    return time;
+  }
+
+ private:
+  // Of a score.
+  static double over(index_t depth) { return static_cast<double>(depth) / efficiency(depth); }
+  double computed(index_t columns) const {
+    return wasted_lanes(columns, tile_) * static_cast<double>(columns);
+  }
+  double computed_pairs(index_t rows, index_t columns, index_t block) const {
+    block = std::clamp<index_t>(block, 1, columns);
+    const index_t last = columns % block;
+    const double all = static_cast<double>(columns / block) * computed(block);
+    return static_cast<double>(rows) * (last > 0 ? all + computed(last) : all);
+  }
+  // Of all pairs of a query and a key, in sums of so many terms.
+  double sum(index_t width, index_t terms) const {
+    if (width == 0) return 0;
+    return static_cast<double>(head_.n) * static_cast<double>(head_.m) * computed(width) /
+           efficiency(std::max<index_t>(terms, 1));
+  }
+
+  const LayerShape& head_;
+  const TileShape& tile_;
+  double softmax_;
+};
+
+}  // namespace
+
+double kernel_time(const SdpaShape& shape, const std::optional<SdpaSet>& set, DType dtype,
+                   const SdpaPlan& plan) {
+  const LayerShape head = shape.head();
+  const TileShape tile = {plan.isa, plan.tile_rows, plan.tile_cols};
+  const Kernels kernels(head, dtype, tile);
+  const SdpaBlocks& blocks = plan.blocks;
+  const bool pairs = multiplies_pairs(plan.isa);
+  if (!set) return pairs ? 0 : kernels.rows(Pass::forward, blocks.rows);
+  double time = 0;
+  if (set->query_pass(blocks)) {
+    if (pairs) return 0;
+    time += kernels.rows(Pass::backward, blocks.rows);
+  }
+  if (set->key_pass(blocks)) {
+    if (pairs && blocks.by_keys == Schedule::tile_fused) return 0;
+    time += kernels.keys(blocks.keys, set->key_kind(blocks));
+  }
+  return time;
+}
+
+}  // namespace ioattn::plan

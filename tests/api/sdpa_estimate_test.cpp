@@ -1,0 +1,174 @@
+// Estimates take the instruction set that the model says is the fastest.
+
+#include "api/sdpa_estimate.hpp"
+
+#include <set>
+
+#include "api/isa_variable.hpp"
+#include "api/other_kernels.hpp"
+#include "api/sdpa_search.hpp"
+#include "api/wisdom_case.hpp"
+
+namespace ioattn_test {
+namespace {
+
+constexpr SdpaSizes narrow = {2, 4, 2, 90, 200, 8, 8};
+
+// Of rates that the test gives, and with no IOATTN_ISA, whatever the tests run with. On CPUs with
+// two vector lengths, of which the shorter wastes fewer lanes.
+class SdpaEstimates : public WisdomTest {
+ protected:
+  SdpaEstimates() {
+    isa_.SetUp();
+    unsetenv("IOATTN_ISA");
+    problem.shape = {2, 4, 2, 90, 200, 8, 8, {}};
+    EXPECT_TRUE(api::sdpa_request(problem, {}, &request).is_ok());
+    for (const kernels::Kernels* one : api::other_kernels(problem.dtype, true)) {
+      const TileShape tile = one->tile(problem.dtype);
+      if (tile.cols < request.tile.cols && tile.cols >= 8) shorter_ = tile;
+    }
+  }
+  ~SdpaEstimates() override { isa_.TearDown(); }
+
+  bool has_two() const { return shorter_.isa != Isa::scalar; }
+  // Multiply-adds a second of the instruction set of calls, and of that with shorter vectors.
+  void learn(double own, double shorter) const {
+    api::change_wisdom([&](wisdom::Wisdom* wisdom) {
+      const auto keep = [&](Isa isa, double multiply_adds) {
+        wisdom->keep_rates(api::environment_of(isa), name_of(problem.dtype),
+                           {multiply_adds, 1e-9, 1e-10, 1, "2026-01-01T00:00:00Z", ""});
+      };
+      keep(request.tile.isa, own);
+      keep(shorter_.isa, shorter);
+    });
+  }
+  plan::SdpaPlan estimate(const std::optional<SdpaSet>& set, const api::RunOptions& options = {},
+                          api::IsaChoice* choice = nullptr) const {
+    plan::SdpaRequest made;
+    plan::SdpaPlan plan;
+    EXPECT_TRUE(api::sdpa_request(problem, options, &made).is_ok());
+    EXPECT_TRUE(api::estimate_sdpa(made, set, options, &plan, nullptr, nullptr, choice).is_ok());
+    return plan;
+  }
+
+  TileShape shorter_;
+
+ private:
+  struct Variable : IsaVariable {
+    using IsaVariable::SetUp;
+    using IsaVariable::TearDown;
+    void TestBody() override {}
+  } isa_;
+};
+
+TEST_F(SdpaEstimates, TakeShorterVectorsThatWasteLess) {
+  if (!has_two()) GTEST_SKIP() << "one vector length alone";
+  for (const auto& set : {forward_set, all_gradients}) {
+    api::IsaChoice choice;
+    learn(50e9, 50e9);
+    EXPECT_EQ(estimate(set, {}, &choice).isa, shorter_.isa);
+    EXPECT_EQ(choice.chosen, shorter_.isa);
+    ASSERT_GE(choice.trials.size(), 2u);
+    EXPECT_EQ(choice.trials[0].isa, request.tile.isa);
+    EXPECT_EQ(choice.trials[0].time, 1);
+    for (const api::IsaTrial& trial : choice.trials) {
+      if (trial.isa != shorter_.isa) continue;
+      EXPECT_LT(trial.time, 0.9);
+      EXPECT_TRUE(trial.is_measured);
+    }
+    // A plan for it, and what calls take.
+    EXPECT_EQ(quick_plan(set), to_text(estimate(set)));
+    plan::SdpaRequest of_shorter = request;
+    of_shorter.tile = shorter_;
+    of_shorter.price = api::price_of({}, shorter_.isa, problem.dtype);
+    plan::SdpaPlan plan;
+    ASSERT_TRUE(plan::make_plan_of(of_shorter, set, &plan, nullptr).is_ok());
+    EXPECT_EQ(estimate(set), plan);
+    // At half the rate they gain nothing.
+    learn(100e9, 50e9);
+    EXPECT_EQ(estimate(set, {}, &choice).isa, request.tile.isa);
+    EXPECT_EQ(choice.chosen, request.tile.isa);
+    EXPECT_EQ(quick_plan(set), to_text(estimate(set))) << "not from the cache";
+    // Nor where no lane is wasted, however wrong a rate may be.
+    learn(50e9, 80e9);
+    problem.shape.n = problem.shape.m = 256;
+    problem.shape.d = problem.shape.dv = 256;
+    EXPECT_EQ(estimate(set).isa, request.tile.isa);
+    problem.shape = {2, 4, 2, 90, 200, 8, 8, {}};
+  }
+}
+
+TEST_F(SdpaEstimates, AreOfTheIsaThatTheCallerAsksFor) {
+  if (!has_two()) GTEST_SKIP() << "one vector length alone";
+  learn(50e9, 50e9);
+  ASSERT_EQ(estimate(all_gradients).isa, shorter_.isa);
+  api::RunOptions given;
+  given.M = 20000;
+  EXPECT_EQ(estimate(all_gradients, given).isa, request.tile.isa);
+  api::RunOptions words;
+  words.objective = api::Objective::words_l2;
+  EXPECT_EQ(estimate(all_gradients, words).isa, request.tile.isa);
+  setenv("IOATTN_ISA", name_of(request.tile.isa), 1);
+  EXPECT_EQ(estimate(all_gradients).isa, request.tile.isa);
+  unsetenv("IOATTN_ISA");
+  // Nor may it depend on the CPU where results are to be those of others.
+  api::RunOptions reproducible;
+  reproducible.reproducible = true;
+  api::IsaChoice choice;
+  EXPECT_EQ(estimate(all_gradients, reproducible, &choice).isa, request.tile.isa);
+  EXPECT_EQ(choice.trials.size(), 1u);
+}
+
+// Threads, heads, batch and mask have no part in it.
+TEST_F(SdpaEstimates, AreTheSameForSlicesAndThreads) {
+  if (!has_two()) GTEST_SKIP() << "one vector length alone";
+  learn(50e9, 50e9);
+  for (const auto& set : {forward_set, all_gradients}) {
+    const std::string plan = quick_plan(set);
+    for (const int threads : {1, 3, 16}) {
+      api::RunOptions options;
+      options.threads = threads;
+      EXPECT_EQ(quick_plan(set, options), plan);
+    }
+    const SdpaShape shape = problem.shape;
+    problem.shape.batch = 7;
+    problem.shape.heads = problem.shape.kv_heads = 1;
+    EXPECT_EQ(quick_plan(set), plan);
+    problem.shape.mask = {-Mask::unbounded, 0};
+    EXPECT_EQ(quick_plan(set), plan);
+    problem.shape = shape;
+  }
+  SdpaCall<float> small(narrow);
+  const ioattn_options one = with_threads(1), more = with_threads(4);
+  ASSERT_EQ(small.forward(&one), IOATTN_OK);
+  ASSERT_EQ(small.backward(&one), IOATTN_OK);
+  small.expect_forward();
+  small.expect_backward();
+  const std::vector<float> values = small.values();
+  small.poison();
+  ASSERT_EQ(small.forward(&more), IOATTN_OK);
+  ASSERT_EQ(small.backward(&more), IOATTN_OK);
+  EXPECT_TRUE(same_bits(small.values(), values));
+}
+
+// A search begins with the estimate, has the instruction set of calls besides, and its record is
+// found by calls.
+TEST_F(SdpaEstimates, AreWhereSearchesBegin) {
+  if (!has_two()) GTEST_SKIP() << "one vector length alone";
+  learn(50e9, 50e9);
+  const std::string estimated = quick_plan(all_gradients);
+  plan::SdpaRequest made;
+  api::SearchReport report;
+  ASSERT_TRUE(api::list_ways<api::SdpaKind>(problem, all_gradients, {}, &made, &report).is_ok());
+  EXPECT_EQ(to_text(report.candidates[0].plan), estimated);
+  std::set<Isa> isas;
+  for (const plan::SdpaCandidate& one : report.candidates) isas.insert(one.plan.isa);
+  EXPECT_TRUE(isas.count(request.tile.isa) == 1 && isas.count(shorter_.isa) == 1);
+  EXPECT_EQ(made.tile, request.tile) << "wisdom is kept where calls look for it";
+  import(document(estimated, all_gradients));
+  EXPECT_EQ(explained()["records"][0]["code"], "ok");
+  EXPECT_EQ(quick_plan(all_gradients), estimated);
+}
+
+}  // namespace
+}  // namespace ioattn_test
