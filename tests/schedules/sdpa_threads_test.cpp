@@ -30,8 +30,8 @@ const Case cases[] = {
     {"sdpa:b5,h4,kv2,n17,m19,d6,v4", Mask{-3, 9}},   //
     {"sdpa:h2,kv2,n70,m90,d20,v20", Mask{40, 200}},  // queries that see nothing
     // Rows of O and V that kernels take where they lie, but for heads whose rows lie apart.
-    {"sdpa:h2,kv1,n70,m60,d16,v160,causal"},  // rows of heads
-    {"sdpa:h2,kv1,n60,m70,d16,v160"},         // gaps between rows
+    {"sdpa:h2,kv1,n70,m60,d8,v32,causal"},  // rows of heads
+    {"sdpa:h2,kv1,n40,m50,d6,v20"},         // gaps between rows, panels of the odd tile
 };
 
 SdpaShape shape_of(const Case& c) {
