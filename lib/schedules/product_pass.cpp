@@ -36,7 +36,8 @@ ProductPass<T>::ProductPass(index_t n1, index_t k, index_t n2, const ProductBloc
       k_(k),
       n2_(n2),
       nr_(nr),
-      gathers_(factors == Factors::native && (k % far_apart<T> == 0 || n1 % far_apart<T> == 0)),
+      gathers_(factors == Factors::native && blocks.keep_a && n2 > nr &&
+               (k % far_apart<T> == 0 || n1 % far_apart<T> == 0)),
       blocks_(cut_blocks(n1, k, n2, blocks, nr, threads)),
       elementwise_(is_elementwise(n1, n2, blocks)),
       threads_(threads) {
@@ -48,14 +49,13 @@ ProductPass<T>::ProductPass(index_t n1, index_t k, index_t n2, const ProductBloc
   const auto whole_lines = [](index_t elements) {
     return round_up(elements, index_t(AlignedBuffer::alignment));
   };
-  const index_t terms = blocks_.keep_a ? k : blocks_.depth;
   if (gathers_) {
     a_elements_ = whole_lines(
-        std::max(blocks_.rows * padded_stride(terms, nr), terms * padded_stride(blocks_.rows, nr)));
+        std::max(blocks_.rows * padded_stride(k, nr), k * padded_stride(blocks_.rows, nr)));
     a_ = layout->add<T>(a_elements_ * threads);
   }
   if (factors == Factors::native) return;
-  a_elements_ = whole_lines(blocks_.rows * terms);
+  a_elements_ = whole_lines(blocks_.rows * (blocks_.keep_a ? k : blocks_.depth));
   b_elements_ = whole_lines(blocks_.depth * blocks_.cols);
   a_ = layout->add<T>(a_elements_ * threads);
   b_ = layout->add<T>(b_elements_ * threads);
@@ -90,9 +90,8 @@ Factor<const T> ProductPass<T>::gathered(const kernels::KernelTable<T>& kernels,
   const index_t stride = by_rows ? block.row_stride : block.col_stride;
   const index_t rows = by_rows ? row.size() : term.size();
   const index_t cols = by_rows ? term.size() : row.size();
-  const bool is_read_again = (blocks_.keep_a ? n2_ : blocks_.cols) > nr_;
-  if (!gathers_ || elementwise_ || c.col_stride != 1 || !is_read_again ||
-      stride % far_apart<T> != 0 || 2 * cols > stride) {
+  if (!gathers_ || elementwise_ || c.col_stride != 1 || stride % far_apart<T> != 0 ||
+      2 * cols > stride) {
     return block;
   }
   const index_t to = padded_stride(cols, nr_);
@@ -135,9 +134,7 @@ void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& t
                         add);
       } else {
         const Factor<const T> left =
-            blocks_.keep_a ? part_from(kept, 0, q.begin)
-                           : gathered(kernels, in_compute(kernels, a, i, q, scratch.a), c, row,
-                                      term, scratch.a);
+            blocks_.keep_a ? part_from(kept, 0, q.begin) : in_compute(kernels, a, i, q, scratch.a);
         multiply_part(elementwise_, kernels, left, right, tile, row, term, col, add, scratch.pack);
       }
       if (!blocks_.keep_a) trace.remove(a.block(i, q));

@@ -59,8 +59,8 @@ class ProductPass {
   struct Scratch {
     T *pack, *a, *b;  // a, b: blocks that became f32, or of A that were copied
   };
-  // A block of A that is read again for every panel of C, copied if its rows meet in few of a
-  // cache's sets, which would drop it in between.
+  // Rows of A that stay and are read again for every panel of C, copied if they meet in few of a
+  // cache's sets, which would drop them in between.
   Factor<const T> gathered(const kernels::KernelTable<T>& kernels, const Factor<const T>& block,
                            const Factor<T>& c, const Range& row, const Range& term, T* copy) const;
   template <class A, class B>
