@@ -60,6 +60,15 @@ index_t half_for_scores(const LayerShape& shape, const Blocks& blocks) {
 // makes weights of tiles' scores in L1.
 double fma_per_stored_score(const TileShape& tile) { return multiplies_tiles(tile.isa) ? 64 : 0; }
 
+// Words that a score tile goes through for w columns: itself, rows padded, the columns, the copy of
+// those of queries and the panels of those of keys.
+index_t words_in_use(const LayerShape& shape, const Blocks& blocks, const TileShape& tile) {
+  const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
+  const index_t w = std::min(blocks.w, std::max(shape.d, shape.dv));
+  const auto padded = [&](index_t cols) { return round_up(cols + 1, index_t(tile.cols)); };
+  return rho * padded(c) + (rho + c) * w + rho * padded(w) + round_up(c, index_t(tile.cols)) * w;
+}
+
 double product(index_t x, index_t y) { return static_cast<double>(x) * static_cast<double>(y); }
 
 }  // namespace
@@ -133,8 +142,15 @@ Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_bl
     const index_t least_c = std::min(by_keys ? whole.lanes : whole.rows, shape.m);
     const index_t least_rho = std::min(by_keys ? whole.rows : whole.lanes, shape.n);
     const index_t least_w = whole.lanes > 1 ? std::max(whole.lanes, least_width(within.M)) : 1;
+    // Columns that leave a tile no room in the cache, of which M is three quarters at most, are
+    // narrowed; not where kernels' sums would have fewer than 64 terms.
+    const auto is_crowded = [&](const Blocks& blocks) {
+      constexpr index_t short_sums = 64;
+      return !within.is_outer() && !multiplies_pairs(tile.isa) && blocks.w > short_sums &&
+             3 * words_in_use(shape, blocks, tile) > 4 * within.M;
+    };
     const auto consider = [&](const Blocks& blocks) {
-      if (blocks.w < least_w && !by_steps(blocks)) return;
+      if ((blocks.w < least_w && !by_steps(blocks)) || is_crowded(blocks)) return;
       const double estimate = time(blocks, within);
       if (best && estimate >= least) return;
       least = estimate;

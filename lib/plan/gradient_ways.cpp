@@ -127,7 +127,7 @@ GradientBlocks choose_gradient_blocks(const LayerShape& shape, const GradientSet
   };
   if (has_row_pass(steps, blocks)) {
     const Variant variant = row_variant(way.schedule, form);
-    blocks.rows = choose_row_blocks(variant, shape, {M, 0, memory.price}, tile);
+    blocks.rows = choose_row_blocks(variant, shape, {M, 0, memory.price}, tile, true);
     if (memory.is_outer()) {
       const Blocks outer = choose_row_blocks(variant, shape, memory, tile);
       blocks.rows.r = outer.r;

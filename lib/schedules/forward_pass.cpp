@@ -7,20 +7,8 @@
 #include "schedules/masked_tile.hpp"
 #include "schedules/memory_moves.hpp"
 #include "schedules/score_bias.hpp"
-#include "schedules/softmax_end.hpp"
 
 namespace ioattn::schedules::row_stream {
-namespace {
-
-// Whether a block of rows is as good where it lies as in a copy: it fills the caches' sets evenly,
-// and the lines of a tile's rows do not share a few sets of L1.
-template <class T>
-bool are_dense(index_t stride, index_t cols) {
-  constexpr index_t page = 4096 / sizeof(T);
-  return stride < 2 * cols && stride % page != 0;
-}
-
-}  // namespace
 
 template <class S, class P>
 ForwardPass<S, P>::ForwardPass(const LayerShape& shape, const Blocks& blocks,
@@ -38,7 +26,7 @@ ForwardPass<S, P>::ForwardPass(const LayerShape& shape, const Blocks& blocks,
       h_form_(blocks.form == Form::h),
       tied_(!h_form_ && shape.tie != Tie::none),
       stored_(blocks.products == Products::stored),
-      copies_values_(!tied_ && (!h_form_ || value_rows == ValueRows::copied || is_half_storage<S>)),
+      value_rows_(value_rows),
       width_(h_form_ ? e_ : d_),
       r_(rows_per_block(shape, blocks, workers)),
       c_(std::min(blocks.c, m_)),
@@ -55,7 +43,9 @@ ForwardPass<S, P>::ForwardPass(const LayerShape& shape, const Blocks& blocks,
   worker_.a1 = {worker_.sum.offset, a1_words};
   worker_.sum.count = sum_words;
   worker_.key = workers_.add<T>(c_ * d_stride_);
-  worker_.value = workers_.add<T>(copies_values_ ? c_ * sum_stride_ : 0);
+  const bool never_copies =
+      tied_ || (h_form_ && value_rows_ == ValueRows::padded && !is_half_storage<P>);
+  worker_.value = workers_.add<T>(never_copies ? 0 : c_ * sum_stride_);
   worker_.tile = workers_.add<T>(c_ * tile_stride_);
   worker_.row_max = workers_.add<T>(lanes);
   worker_.row_sum = workers_.add<T>(lanes);
@@ -82,15 +72,21 @@ void ForwardPass<S, P>::run(const Trace& trace, const Operands& operands, void* 
 
 template <class S, class P>
 void ForwardPass<S, P>::begin(int worker, void* workspace) const {
-  // The padding of the rows is read as lanes.
-  for (const Slot<T>& rows : {worker_.key, worker_.value})
-    fill_words(kernels_, rows.in(local(worker, workspace)), rows.count, T(0));
+  // The padding of copied rows is read as lanes.
+  void* memory = local(worker, workspace);
+  const auto clear = [&](const Slot<T>& rows) {
+    fill_words(kernels_, rows.in(memory), rows.count, T(0));
+  };
+  if (tied_ && d_ % nr_ != 0) clear(worker_.key);
+  if (!tied_ && width_ % nr_ != 0) clear(worker_.value);
 }
 
 template <class S, class P>
 void ForwardPass<S, P>::run_block(const Trace& trace, const Operands& operands, index_t block,
                                   int worker, void* workspace) const {
-  const Work work = {trace, operands, local(worker, workspace), Range(block * r_, n_, r_)};
+  const Range rows(block * r_, n_, r_);
+  void* memory = local(worker, workspace);
+  const Work work = {trace, operands, memory, rows, sums_of(operands, rows, memory)};
   start(work);
   const Interval seen = mask_.of_any(interval_of(work.rows), m_);
   for (Range keys = blocks_within(seen, c_); keys; keys.next()) stream_keys(work, keys);
@@ -116,7 +112,9 @@ void ForwardPass<S, P>::start(const Work& work) const {
   fill_words(kernels_, worker_.row_max.in(work.local), worker_.row_max.count,
              -std::numeric_limits<T>::infinity());
   fill_words(kernels_, worker_.row_sum.in(work.local), worker_.row_sum.count, T(0));
-  if (mask_.hides()) fill_words(kernels_, worker_.sum.in(work.local), worker_.sum.count, T(0));
+  if (!mask_.hides()) return;
+  for (index_t i = 0; i < rows.size(); ++i)
+    fill_words(kernels_, work.sums.row(i), round_up(width_, nr_), T(0));
 }
 
 template <class S, class P>
@@ -132,19 +130,20 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   Streamed key = {};
   if constexpr (!is_half_storage<S>) key = {in.keys.row(keys.begin), in.keys.stride};
   // Tied, they are read by whole panels too.
-  if (tied_ || is_half_storage<S> || !are_dense<T>(in.keys.stride, d_)) {
+  if (tied_ || is_half_storage<S> || !is_dense(in.keys.stride, d_)) {
     key = copy_rows(in.keys, d_stride_, worker_.key.in(work.local));
   }
   Streamed value = key;
   if (!tied_) {
     trace.read(rows_of(value_name, keys, width_));
-    if constexpr (!is_half_storage<S>) {
-      if (!copies_values_) value = {in.values.row(keys.begin), in.values.stride};
-    }
-  }
-  if (copies_values_) {
     T* copy = worker_.value.in(work.local);
-    value = h_form_ ? copy_rows(in.values, sum_stride_, copy) : copy_rows(in.a3, sum_stride_, copy);
+    if (!h_form_) {
+      value = copy_rows(in.a3, sum_stride_, copy);
+    } else if (copies_values(in)) {
+      value = copy_rows(in.values, sum_stride_, copy);
+    } else if constexpr (!is_half_storage<P>) {
+      value = {in.values.row(keys.begin), in.values.stride};
+    }
   }
   for (Range sub(work.rows.size(), layout_.rho); sub; sub.next()) {
     const Interval queries = {work.rows.begin + sub.begin, work.rows.begin + sub.end};
@@ -199,9 +198,9 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
   update.b = value.rows;
   update.b_panel = nr_;
   update.b_row = value.stride;
-  update.c = worker_.sum.in(work.local) + sub.begin * sum_stride_;
+  update.c = work.sums.row(sub.begin);
   update.c_panel = nr_;
-  update.c_row = sum_stride_;
+  update.c_row = work.sums.stride;
   update.accumulate = mask_.hides() || keys.begin > 0;
   update.row_scale = rescale;
   update.padded = true;
@@ -210,93 +209,21 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
   work.trace.remove(factors);
 }
 
-// Divides by the sums and writes LSE and O or, stored in the g-form, Z.
-template <class S, class P>
-void ForwardPass<S, P>::finish(const Work& work) const {
-  const Range& rows = work.rows;
-  const Trace& trace = work.trace;
-  T* sum = worker_.sum.in(work.local);
-  const T* row_max = worker_.row_max.in(work.local);
-  const T* row_sum = worker_.row_sum.in(work.local);
-  T* lse = work.operands.lse;
-  trace.remove(rows_of(Operand::S, rows, d_));
-  for (index_t i = 0; i < rows.size(); ++i) {
-    const index_t lane = layout_.lane_offset(i - i % layout_.rho) + i % layout_.rho;
-    divide_by_sum(kernels_, row_sum + lane, sum + i * sum_stride_, width_);
-    if (lse != nullptr) {
-      write_lse(kernels_, row_max + lane, row_sum + lane, lse + rows.begin + i);
-    }
-  }
-  // LSE takes the place of the running sum.
-  trace.remove(rows_of(Operand::row_max, rows, 1));
-  if (lse != nullptr) trace.write(rows_of(Operand::row_sum, rows, 1));
-  trace.remove(rows_of(Operand::row_sum, rows, 1));
-  if (!h_form_ && !stored_) {
-    multiply_by_y(work);
-    return;
-  }
-  const auto store = [&](const auto& result) {
-    store_rows(kernels_, sum, sum_stride_, rows.size(), width_, T(1), false, result.row(rows.begin),
-               result.stride, trace.counted(Operand::O));
-  };
-  const bool rounds = work.operands.rounded.data != nullptr;
-  if (rounds) {
-    store(work.operands.rounded);
-  } else {
-    store(work.operands.result);
-  }
-  if (rounds || is_half_storage<P>) {
-    trace.write_rounded_and_remove(accumulator(rows));
-  } else {
-    trace.write_and_remove(accumulator(rows));
-  }
-}
-
-// O_I = Z_I Y, Y streams by blocks of w columns.
-template <class S, class P>
-void ForwardPass<S, P>::multiply_by_y(const Work& work) const {
-  const Range& rows = work.rows;
-  const MatrixView<const S>& all = work.operands.layer->y;
-  MatrixView<T> o = {worker_.o.in(work.local), rows.size(), e_, o_stride_};
-  if constexpr (!is_half_storage<S>) {
-    o = {work.operands.result.row(rows.begin), rows.size(), e_, work.operands.result.stride};
-  }
-  work.trace.create(rows_of(Operand::O, rows, e_));
-  for (Range y(e_, blocks_.w); y; y.next()) {
-    const Block streamed = {Operand::Y, 0, y.begin, d_, y.size()};
-    work.trace.read(streamed);
-    T* panels = worker_.y.in(work.local);
-    load_panels(kernels_, all.at(0, y.begin), 1, all.stride, y.size(), d_, panels);
-    kernels::Product<T> p;
-    p.rows = rows.size();
-    p.cols = y.size();
-    p.depth = d_;
-    p.a = worker_.sum.in(work.local);
-    p.a_row = sum_stride_;
-    p.a_depth = 1;
-    p.b = panels;
-    p.b_panel = d_ * nr_;
-    p.b_row = nr_;
-    p.c = o.at(0, y.begin);
-    p.c_panel = nr_;
-    p.c_row = o.stride;
-    kernels_.product(p);
-    work.trace.remove(streamed);
-  }
-  if constexpr (is_half_storage<S>) {
-    store_rows(kernels_, o.data, o.stride, rows.size(), e_, T(1), false,
-               work.operands.rounded.row(rows.begin), work.operands.rounded.stride,
-               work.trace.counted(Operand::O));
-  }
-  work.trace.write_rounded_and_remove(rows_of(Operand::O, rows, e_));
-  work.trace.remove(accumulator(rows));
-}
-
-template class ForwardPass<float>;
-template class ForwardPass<double>;
-template class ForwardPass<bf16>;
-template class ForwardPass<f16>;
-template class ForwardPass<bf16, float>;
-template class ForwardPass<f16, float>;
+// What stays is defined in forward_pass_sums.cpp, which instantiates these members.
+#define IOATTN_INSTANTIATE(S, P)                                                                   \
+  template ForwardPass<S, P>::ForwardPass(const LayerShape&, const Blocks&,                        \
+                                          const kernels::KernelTable<Compute<S>>&, const Workers&, \
+                                          WorkspaceLayout*, ValueRows);                            \
+  template void ForwardPass<S, P>::run(const Trace&, const ForwardOperands<S, P>&, void*) const;   \
+  template void ForwardPass<S, P>::begin(int, void*) const;                                        \
+  template void ForwardPass<S, P>::run_block(const Trace&, const ForwardOperands<S, P>&, index_t,  \
+                                             int, void*) const
+IOATTN_INSTANTIATE(float, float);
+IOATTN_INSTANTIATE(double, double);
+IOATTN_INSTANTIATE(bf16, bf16);
+IOATTN_INSTANTIATE(f16, f16);
+IOATTN_INSTANTIATE(bf16, float);
+IOATTN_INSTANTIATE(f16, float);
+#undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules::row_stream

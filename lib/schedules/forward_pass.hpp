@@ -23,12 +23,14 @@ struct ForwardOperands {
   MatrixView<const S> bias;               // of the scores [n, m]; null data: none
 };
 
-// Whether rows of h can be read as whole panels of lanes, or have to be copied for that.
-enum class ValueRows : std::uint8_t { padded, copied };
+// Whether rows of h can be read beyond their columns, up to whole panels of lanes.
+enum class ValueRows : std::uint8_t { padded, bare };
 
 // Rows of S and of Z = f A3 (or of O) stay; keys and values stream once per row block. fused: X and
 // Y stream once more per row block. stored: S is found in memory, Z or O = f h is left there.
-// Threads own row blocks.
+// Threads own row blocks. Values, and the rows of the result while they are summed up, lie where
+// the caller has them if kernels can take them there, otherwise in copies: these would be as many
+// lines again, in a cache that is planned for the words alone.
 template <class S, class P = S>
 class ForwardPass {
  public:
@@ -48,12 +50,19 @@ class ForwardPass {
                  void* workspace) const;
 
  private:
+  // Rows of Z or O while they are summed up.
+  struct Sums {
+    T* rows;
+    index_t stride;
+    T* row(index_t i) const { return rows + i * stride; }
+  };
   // A row block in the hands of a worker.
   struct Work {
     const Trace& trace;
     const Operands& operands;
     void* local;
     Range rows;
+    Sums sums;
   };
   // Rows of a streamed operand, as a pass reads them.
   struct Streamed {
@@ -69,11 +78,19 @@ class ForwardPass {
     return all_workers_.in(workspace) + worker * workers_.bytes();
   }
 
+  static bool is_dense(index_t stride, index_t cols);
+  // Of rows of `width`: kernels can take them, in whole panels of lanes, where they lie.
+  bool are_panels(index_t stride) const;
+  bool copies_values(const Operands& operands) const;
+  bool sums_in_place(const Operands& operands) const;
+  Sums sums_of(const Operands& operands, const Range& rows, void* local) const;
+
   void start(const Work& work) const;
   void stream_keys(const Work& work, const Range& keys) const;
   void add_keys(const Work& work, const Range& sub, const Range& keys, const Streamed& key,
                 const Streamed& value) const;
   void finish(const Work& work) const;
+  void store_sums(const Work& work) const;
   void multiply_by_y(const Work& work) const;
 
   Blocks blocks_;
@@ -82,7 +99,8 @@ class ForwardPass {
   Mask mask_;
   index_t nr_;
   int threads_;
-  bool h_form_, tied_, stored_, copies_values_;
+  bool h_form_, tied_, stored_;
+  ValueRows value_rows_;
   index_t width_;  // of the accumulated rows: dv in the h-form, else d
   index_t r_, c_;
   QueryLayout layout_;
@@ -94,7 +112,7 @@ class ForwardPass {
     Slot<T> a1, s;  // panels [lanes][d]
     Slot<T> sum;    // [r][width], Z or O
     Slot<T> key;    // [c][d]
-    Slot<T> value;  // [c][width]
+    Slot<T> value;  // [c][width], unless they are never copied
     Slot<T> tile;   // [c][rho]
     Slot<T> row_max, row_sum, rescale;
     Slot<T> y;        // panels [w][d]

@@ -9,6 +9,10 @@ namespace {
 
 Range from_0(const Range& range) { return Range(range.size(), range.size()); }
 
+// Rows so far apart lie in few sets: 32 of them, or fewer, before a way of 64 KiB begins again.
+template <class T>
+constexpr index_t far_apart = 2048 / sizeof(T);
+
 }  // namespace
 
 ProductBlocks cut_blocks(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks, index_t nr,
@@ -31,6 +35,9 @@ ProductPass<T>::ProductPass(index_t n1, index_t k, index_t n2, const ProductBloc
     : n1_(n1),
       k_(k),
       n2_(n2),
+      nr_(nr),
+      gathers_(factors == Factors::native && blocks.keep_a && n2 > nr &&
+               (k % far_apart<T> == 0 || n1 % far_apart<T> == 0)),
       blocks_(cut_blocks(n1, k, n2, blocks, nr, threads)),
       elementwise_(is_elementwise(n1, n2, blocks)),
       threads_(threads) {
@@ -39,10 +46,15 @@ ProductPass<T>::ProductPass(index_t n1, index_t k, index_t n2, const ProductBloc
                         pack_elements(1, blocks_.depth, blocks_.cols, nr)),
                index_t(AlignedBuffer::alignment));
   pack_ = layout->add<T>(pack_elements_ * threads);
-  if (factors == Factors::native) return;
   const auto whole_lines = [](index_t elements) {
     return round_up(elements, index_t(AlignedBuffer::alignment));
   };
+  if (gathers_) {
+    a_elements_ = whole_lines(
+        std::max(blocks_.rows * padded_stride(k, nr), k * padded_stride(blocks_.rows, nr)));
+    a_ = layout->add<T>(a_elements_ * threads);
+  }
+  if (factors == Factors::native) return;
   a_elements_ = whole_lines(blocks_.rows * (blocks_.keep_a ? k : blocks_.depth));
   b_elements_ = whole_lines(blocks_.depth * blocks_.cols);
   a_ = layout->add<T>(a_elements_ * threads);
@@ -71,6 +83,23 @@ void ProductPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace& tr
 }
 
 template <class T>
+Factor<const T> ProductPass<T>::gathered(const kernels::KernelTable<T>& kernels,
+                                         const Factor<const T>& block, const Factor<T>& c,
+                                         const Range& row, const Range& term, T* copy) const {
+  const bool by_rows = block.col_stride == 1;
+  const index_t stride = by_rows ? block.row_stride : block.col_stride;
+  const index_t rows = by_rows ? row.size() : term.size();
+  const index_t cols = by_rows ? term.size() : row.size();
+  if (!gathers_ || elementwise_ || c.col_stride != 1 || stride % far_apart<T> != 0 ||
+      2 * cols > stride) {
+    return block;
+  }
+  const index_t to = padded_stride(cols, nr_);
+  load_rows(kernels, block.data, stride, rows, cols, copy, to);
+  return {block.operand, copy, by_rows ? to : 1, by_rows ? 1 : to, block.named_transposed, false};
+}
+
+template <class T>
 template <class A, class B>
 void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& trace,
                           const Factor<const A>& a, const Factor<const B>& b, const Factor<T>& c,
@@ -83,7 +112,7 @@ void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& t
   Panels<T> panels{};
   if (blocks_.keep_a) {
     trace.read(a.block(i, all));
-    kept = in_compute(kernels, a, i, all, scratch.a);
+    kept = gathered(kernels, in_compute(kernels, a, i, all, scratch.a), c, row, all, scratch.a);
   }
   if (packed_once) panels = lane_panels(kernels, transposed(kept), all, row, scratch.pack);
   for (Range j(n2_, blocks_.cols); j; j.next()) {

@@ -57,14 +57,19 @@ class ProductPass {
  private:
   // Memory of a worker.
   struct Scratch {
-    T *pack, *a, *b;  // a, b: blocks that became f32
+    T *pack, *a, *b;  // a, b: blocks that became f32, or of A that were copied
   };
+  // Rows of A that stay and are read again for every panel of C, copied if they meet in few of a
+  // cache's sets, which would drop them in between.
+  Factor<const T> gathered(const kernels::KernelTable<T>& kernels, const Factor<const T>& block,
+                           const Factor<T>& c, const Range& row, const Range& term, T* copy) const;
   template <class A, class B>
   void rows(const kernels::KernelTable<T>& kernels, const Trace& trace, const Factor<const A>& a,
             const Factor<const B>& b, const Factor<T>& c, const Range& i, const Scratch& scratch,
             bool accumulate, const TileHook* hook, int worker) const;
 
-  index_t n1_ = 0, k_ = 0, n2_ = 0;
+  index_t n1_ = 0, k_ = 0, n2_ = 0, nr_ = 1;
+  bool gathers_ = false;  // there is memory for copies of A
   ProductBlocks blocks_;
   bool elementwise_ = false;
   int threads_ = 1;

@@ -63,7 +63,7 @@ Status sdpa_forward(const SdpaForwardTask<S>& task) {
     }
   }
   const row_stream::ForwardPass<S> pass(shape.head(), task.blocks, *task.kernels, workers, &layout,
-                                        row_stream::ValueRows::copied);
+                                        row_stream::ValueRows::bare);
   return run_forward_pass(task, shape, pass, layout);
 }
 

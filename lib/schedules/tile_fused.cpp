@@ -34,9 +34,12 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
       ahead_(!are_pairs<W> && columns_come_ahead(kind, c_, rho_, w_)),
       by_steps_(ahead_ && values_come_by_steps(kind, c_, rho_, w_, e_)) {
   const index_t slot_words = std::max(rho_ * row_stride_, panel_words_);
-  if (ahead_)
-    slots_ = int(std::clamp<index_t>(rho_ * tile_stride_ / 2 / slot_words, 2, most_slots));
+  const index_t q_words = rho_ * tile_stride_;
+  if (ahead_) slots_ = int(std::clamp<index_t>(q_words / 2 / slot_words, 2, most_slots));
   const index_t ahead = ahead_ ? panel_words_ + slots_ * slot_words : 0;
+  const index_t slots_of_q = (q_words - panel_words_) / slot_words;
+  lends_q_ = ahead_ || (!are_pairs<W> && kind.makes_p() && slots_of_q > 0);
+  if (lends_q_ && !ahead_) slots_ = int(std::min<index_t>(slots_of_q, most_slots));
   worker_.f = worker_layout_.add<T>(rho_ * tile_stride_);
   worker_.q = worker_layout_.add<T>(kind.makes_p() ? std::max(rho_ * tile_stride_, ahead) : 0);
   worker_.pairs = worker_layout_.add<W>(are_pairs<W> ? words_of<W>(rho_) * tile_stride_ : 0);

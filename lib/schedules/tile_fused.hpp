@@ -44,14 +44,15 @@ class TileFused {
   index_t tile_stride_, row_stride_, d_stride_, e_stride_;
   index_t panel_words_;
   bool ahead_, by_steps_;  // base/tile_steps.hpp
-  int slots_ = 1;          // of columns that come ahead
+  bool lends_q_;           // columns lie in q's memory while there is no q
+  int slots_ = 1;          // of columns there
 
   WorkspaceLayout worker_layout_;
   Slot<std::byte> workers_;
   QueryGates gates_;
   struct {
     Slot<T> f, q;              // [rho][c]; p takes the place of f, paired along c if it is.
-                               // While there is no q yet, or no more, columns that come ahead
+                               // While there is no q yet, or no more, columns
     Slot<W> pairs;             // [rho][c], f and then p, paired along rho
     Slot<W> rows;              // [rho][w], of S and dO, or as many as there are by steps
     Slot<W> panels;            // [w][c], [c][w] or [rho][w], or three of them by steps

@@ -93,13 +93,13 @@ struct TileFused<S, W>::Tile {
   // before them are used, so that both do not meet there and drive out the tile.
   template <class Bring, class Use>
   void stream(index_t cols, const Bring& bring, const Use& use) const;
-  // Of rows of S, and of panels. q is not there while they are needed: as many as are half of it,
-  // one after the other, keep its memory in the cache.
+  // Of rows of S, and of panels. q is not there while they are needed: several, one after the
+  // other, keep its memory in the cache, where it would leave a copy beside it no room.
   W* ahead(index_t offset) const { return reinterpret_cast<W*>(q) + offset; }
   W* row_slot(int i) const {
-    return pass.ahead_ ? ahead(pass.panel_words_ + i * pass.rho_ * pass.row_stride_) : copy;
+    return pass.lends_q_ ? ahead(pass.panel_words_ + i * pass.rho_ * pass.row_stride_) : copy;
   }
-  W* panel_slot(int i) const { return pass.ahead_ ? ahead(i * pass.panel_words_) : panels; }
+  W* panel_slot(int i) const { return pass.lends_q_ ? ahead(i * pass.panel_words_) : panels; }
 };
 
 }  // namespace ioattn::schedules

@@ -184,6 +184,22 @@ TEST(GradientPlanner, LongRowsAreTakenByTiles) {
   }
 }
 
+// Rows that fill no lanes hold more memory than is counted: fewer keys pass by them at a time, so
+// that their panels, U, the keys, the copies of these and values fit in a cache of 4/3 M.
+TEST(GradientPlanner, FewKeysPassByPaddedRows) {
+  const index_t n = 256, d = 2048, M = 98304;
+  PlanRequest request = request_for({n, n, d, d, Tie::none}, M);
+  request.schedule = Schedule::row_stream;
+  GradientSet set = keys_and_values();
+  set.dX = true;
+  GradientPlan plan;
+  ASSERT_TRUE(make_gradient_plan(request, set, &plan, nullptr).is_ok());
+  const Blocks& rows = plan.blocks.rows;
+  ASSERT_LT(rows.r, tile.cols);
+  ASSERT_EQ(rows.rho, rows.r);
+  EXPECT_LE(2 * tile.cols * d + rows.r * d + 3 * rows.c * d, 4 * M / 3);
+}
+
 TEST(GradientPlanner, TilesByName) {
   const LayerShape shape = {50, 40, 12, 7, Tie::none};
   PlanRequest request = request_for(shape, 900);

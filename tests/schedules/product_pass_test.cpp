@@ -153,5 +153,28 @@ TEST(ProductPass, ThreadsDoNotChangeABit) {
   }
 }
 
+// Kept rows a multiple of 2 KiB apart are copied: the bits are those of any other stride, for any
+// threads.
+TEST(ProductPass, RowsFarApartChangeNoBit) {
+  const Case c = {256, 40, 17, true, false, false, false, {37, 9, 11, true}};
+  RandomProblem random(41);
+  Stored near(c.n1, c.k, true, &random);
+  const Stored b(c.k, c.n2, false, &random), result(c.n1, c.n2, false, &random);
+  near.stride = 256;
+  Stored apart = near;
+  apart.stride = 257;
+  apart.values.resize(static_cast<std::size_t>(c.k * apart.stride + 16));
+  for (index_t i = 0; i < c.n1; ++i)
+    for (index_t j = 0; j < c.k; ++j) {
+      near.at(i, j) = 1.0 / static_cast<double>(i + 3 * j + 1);
+      apart.at(i, j) = 1.0 / static_cast<double>(i + 3 * j + 1);
+    }
+  const std::vector<double> expected = run(c, apart, b, result, 1, nullptr);
+  for (const int threads : thread_counts) {
+    const std::vector<double> got = run(c, near, b, result, threads, nullptr);
+    ASSERT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(double)), 0) << threads;
+  }
+}
+
 }  // namespace
 }  // namespace ioattn_test
