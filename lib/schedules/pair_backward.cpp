@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedules/memory_moves.hpp"
+#include "schedules/refined_delta.hpp"
 #include "schedules/row_stream.hpp"
 #include "schedules/score_bias.hpp"
 #include "schedules/storage.hpp"
@@ -37,6 +38,7 @@ PairBackward::PairBackward(const LayerShape& shape, const Blocks& blocks, bool m
   worker_.q = worker_layout_.add<float>(rho_ * tile_stride_);
   worker_.sums = worker_layout_.add<float>(makes_dq ? r_ * sum_stride_ : 0);
   worker_.lse = worker_layout_.add<float>(r_);
+  worker_.delta = worker_layout_.add<float>(rho_);
   const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
   workers_ = layout->add<std::byte>(bytes.value());
 }
@@ -183,7 +185,8 @@ void PairBackward::make_p(const Work& work, const Meeting& meeting) const {
   p.f = f;
   p.q = q;
   p.stride = p.by_cols_stride = tile_stride_;
-  p.delta = work.memory.delta + meeting.queries.begin;
+  p.delta = refined_deltas(kernels_, mask_, m_, {meeting.queries, meeting.computed, f, q, p.stride},
+                           work.memory.delta + meeting.queries.begin, worker_.delta.in(work.local));
   p.scale = work.memory.scale;
   if (makes_dq_) p.by_cols = reinterpret_cast<Word*>(f);
   if (work.makes_d_bias()) p.in_f32 = q;

@@ -80,6 +80,7 @@ class PairBackward {
     Slot<float> f, q;                   // [rho][c]
     Slot<float> sums;                   // [r][d]
     Slot<float> lse;                    // [r], where a bias may hide all keys
+    Slot<float> delta;                  // [rho], refined
   } worker_;
 };
 

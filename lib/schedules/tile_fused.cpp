@@ -46,6 +46,7 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
   worker_.rows = worker_layout_.add<W>((by_steps_ ? copied_steps : 1) * rho_ * row_stride_);
   worker_.panels = worker_layout_.add<W>((by_steps_ ? 1 + packed_steps : 1) * panel_words_);
   worker_.lse = worker_layout_.add<T>(rho_);
+  worker_.delta = worker_layout_.add<T>(are_pairs<W> && kind.makes_p() ? rho_ : 0);
   worker_.d_keys = worker_layout_.add<T>(rounds_ && kind.of_keys() ? c_ * d_stride_ : 0);
   worker_.d_values = worker_layout_.add<T>(rounds_ && kind.of_values() ? c_ * e_stride_ : 0);
   const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);

@@ -57,6 +57,7 @@ class TileFused {
     Slot<W> rows;              // [rho][w], of S and dO, or as many as there are by steps
     Slot<W> panels;            // [w][c], [c][w] or [rho][w], or three of them by steps
     Slot<T> lse;               // [rho], where a bias may hide all keys
+    Slot<T> delta;             // [rho], of pairs, refined
     Slot<T> d_keys, d_values;  // [c][d], [c][dv], rounded: slow memory
   } worker_;
 };

@@ -4,6 +4,7 @@
 
 #include "schedules/masked_tile.hpp"
 #include "schedules/memory_moves.hpp"
+#include "schedules/refined_delta.hpp"
 #include "schedules/score_bias.hpp"
 #include "schedules/storage.hpp"
 
@@ -150,8 +151,19 @@ void TileFused<S, W>::Tile::make_p_of_q() const {
 }
 
 template <class S, class W>
+const Compute<S>* TileFused<S, W>::Tile::deltas() const {
+  const T* delta = run.operands.delta + head * run.operands.delta_step + rows.begin;
+  if constexpr (are_pairs<W>) {
+    return refined_deltas(run.kernels, pass.mask_, pass.m_, {rows, keys, f, q, pass.tile_stride_},
+                          delta, pass.worker_.delta.in(run.memory));
+  } else {
+    return delta;
+  }
+}
+
+template <class S, class W>
 void TileFused<S, W>::Tile::make_p() const {
-  const T* shift = run.operands.delta + head * run.operands.delta_step + rows.begin;
+  const T* shift = deltas();
   for (index_t i = 0; i < rows.size(); ++i) {
     T* weights = f + i * pass.tile_stride_;
     const T* products = q + i * pass.tile_stride_;
@@ -173,7 +185,7 @@ void TileFused<S, W>::Tile::make_pairs_of_p() const {
     p.f = f;
     p.q = q;
     p.stride = pass.tile_stride_;
-    p.delta = run.operands.delta + head * run.operands.delta_step + rows.begin;
+    p.delta = deltas();
     p.scale = run.operands.scale;
     p.by_rows_stride = p.by_cols_stride = pass.tile_stride_;
     if (pass.kind_.of_keys()) p.by_rows = pairs;

@@ -53,6 +53,7 @@ struct TileFused<S, W>::Tile {
   // The same, dO a step before V and V before dV, of half of the rows or keys one step later still.
   void make_gradients_by_steps() const;
   void make_p_of_q() const;
+  const T* deltas() const;
   void make_p() const;
   void make_pairs_of_p() const;
   bool is_cut() const;  // by the mask

@@ -1,0 +1,67 @@
+#include "schedules/refined_delta.hpp"
+
+#include <cmath>
+
+#include "schedules/memory_moves.hpp"
+
+namespace ioattn::schedules {
+namespace {
+
+// Weights of other keys, in another call, are less than this in all, which is no more than the
+// rounding of O to f16.
+constexpr float most_missing = 0x1p-12f;
+
+struct Sums {
+  float f = 0, fq = 0;
+};
+
+Sums sums_of(const float* f, const float* q, index_t count) {
+  constexpr index_t lanes = 16;  // one sum would wait for each addition
+  float f_parts[lanes] = {}, fq_parts[lanes] = {};
+  index_t j = 0;
+  for (; j + lanes <= count; j += lanes)
+    for (index_t lane = 0; lane < lanes; ++lane) {
+      f_parts[lane] += f[j + lane];
+      fq_parts[lane] += f[j + lane] * q[j + lane];
+    }
+  for (index_t lane = 0; j + lane < count; ++lane) {
+    f_parts[lane] += f[j + lane];
+    fq_parts[lane] += f[j + lane] * q[j + lane];
+  }
+  Sums sums;
+  for (index_t lane = 0; lane < lanes; ++lane) {
+    sums.f += f_parts[lane];
+    sums.fq += fq_parts[lane];
+  }
+  return sums;
+}
+
+}  // namespace
+
+const float* refined_deltas(const kernels::KernelTable<float>& kernels, const Mask& mask, index_t m,
+                            const ScoreRows& tile, const float* delta, float* refined) {
+  if (!mask.hides() && m > few_keys) return delta;
+  const Range &queries = tile.queries, &keys = tile.keys;
+  const float* deltas = delta;
+  for (index_t i = 0; i < queries.size(); ++i) {
+    const Interval seen = mask.of_row(queries.begin + i, m);
+    if (seen.is_empty() || seen.size() > few_keys) continue;
+    if (seen.begin < keys.begin || seen.end > keys.end) continue;
+    const index_t first = i * tile.stride + seen.begin - keys.begin;
+    tell_read(kernels, tile.f + first, seen.size());
+    tell_read(kernels, tile.q + first, seen.size());
+    const Sums sums = sums_of(tile.f + first, tile.q + first, seen.size());
+    const float exact = sums.fq / sums.f;
+    // Neither is true of NaN.
+    if (!(std::abs(sums.f - 1) <= most_missing) || !(std::abs(exact) < INFINITY)) continue;
+    if (deltas == delta) {
+      copy_words(kernels, delta, queries.size(), refined);
+      deltas = refined;
+    }
+    tell_written(kernels, refined + i, 1);
+    refined[i] = exact;
+  }
+  return deltas;
+}
+
+}  // namespace ioattn::schedules
