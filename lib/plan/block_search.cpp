@@ -11,14 +11,14 @@ namespace {
 
 // Sub-blocks of whole panels, powers of two below a panel, and an even division of the rows that
 // fit, each once.
-std::vector<index_t> rho_candidates(const TileShape& tile, index_t rows) {
+std::vector<index_t> rho_candidates(const TileShape& tile, index_t longest, index_t rows) {
   std::vector<index_t> list;
   const auto add = [&list](index_t rho) {
     if (std::find(list.begin(), list.end(), rho) == list.end()) list.push_back(rho);
   };
-  for (index_t rho = longest_rho; rho >= tile.cols; rho -= tile.cols) add(rho);
-  for (index_t rho = longest_rho; rho >= 1; rho /= 2) add(rho);
-  if (rows > 0) add(ceil_div(rows, ceil_div(rows, longest_rho)));
+  for (index_t rho = longest; rho >= tile.cols; rho -= tile.cols) add(rho);
+  for (index_t rho = longest; rho >= 1; rho /= 2) add(rho);
+  if (rows > 0) add(ceil_div(rows, ceil_div(rows, longest)));
   return list;
 }
 
@@ -43,6 +43,7 @@ Blocks unit_blocks(const Variant& variant) {
 
 Blocks search_rows(const Variant& variant, const LayerShape& shape, const FastMemory& memory,
                    const TileShape& tile, const Blocks& smallest, const Cost& cost) {
+  const index_t longest = longest_sub_block(variant.pass, shape.n, memory);
   const auto search = [&](const FastMemory& within, const LeastBlocks& whole) {
     std::optional<Blocks> best;
     double least = 0;
@@ -59,8 +60,8 @@ Blocks search_rows(const Variant& variant, const LayerShape& shape, const FastMe
       if (c > 1 && c / 2 >= shape.m) continue;
       Blocks trial = smallest;
       trial.c = c;
-      rows = most_rows(trial, longest_rho, rows);
-      for (const index_t rho : rho_candidates(tile, rows)) {
+      rows = most_rows(trial, longest, rows);
+      for (const index_t rho : rho_candidates(tile, longest, rows)) {
         if (rho < std::max(smallest.rho, whole.lanes)) continue;
         index_t most = most_rows(trial, rho, rows);
         if (most < std::min(rho, shape.n)) continue;

@@ -19,6 +19,14 @@ constexpr index_t least_block = 8;
 // problems.
 constexpr index_t longest_rho = 64;
 
+// Of a pass over rows. From an outer cache keys and values come once per sub-block: backward, where
+// sixteen are left even so, they are twice as long.
+constexpr index_t longest_sub_block(Pass pass, index_t n, const FastMemory& memory) {
+  constexpr index_t least_shares = 16;
+  const bool twice = pass == Pass::backward && memory.is_outer();
+  return twice && n >= 2 * least_shares * longest_rho ? 2 * longest_rho : longest_rho;
+}
+
 // Keys of a block. Where U (or dQ) is made on the way they are the same for every number of
 // threads: blocks have to be enough for many, unless they are not worth dividing, or words decide.
 constexpr index_t longest_key_block(index_t m, KeyPassKind kind, const Price& price,

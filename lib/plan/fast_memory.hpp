@@ -24,6 +24,11 @@ struct FastMemory {
 inline double weighed(double time, const FastMemory& memory) {
   return memory.is_outer() ? time / 0.95 : time;
 }
+// The same of a pass over rows that makes its thin products on the way, whose estimated saving is
+// the measured one (Zen 4, d = 256): three hundredths.
+inline double weighed_fused(double time, const FastMemory& memory) {
+  return memory.is_outer() ? time / 0.97 : time;
+}
 constexpr const char* outer_level = "L3";
 
 // About how many words pass between the two levels while the kernels run over all pairs of blocks:

@@ -136,7 +136,7 @@ std::vector<Candidate> offered(const PlanRequest& request, bool outer) {
   if (outer && (request.outer_M <= request.M || request.price.of_words())) return list;
   for (Candidate c : outlines(request)) {
     if (!c.fits || !is_allowed(request, c)) continue;
-    if (outer && !may_be_outer(c)) continue;
+    if (outer && !may_be_outer(request.pass, c)) continue;
     complete(request, &c);
     if (c.fits) list.push_back(outer ? held_in_outer(request, c) : c);
   }

@@ -61,8 +61,8 @@ FastMemory memory_of(const PlanRequest& request, bool outer) {
 
 }  // namespace
 
-bool may_be_outer(const Candidate& c) {
-  return streams(c) && c.blocks.products == Products::stored;
+bool may_be_outer(Pass pass, const Candidate& c) {
+  return streams(c) && (pass == Pass::backward || c.blocks.products == Products::stored);
 }
 
 Candidate held_in_outer(const PlanRequest& request, const Candidate& inner) {
@@ -72,6 +72,8 @@ Candidate held_in_outer(const PlanRequest& request, const Candidate& inner) {
   Candidate outer = inner;
   if (inner.schedule == Schedule::tile_fused) {
     outer.blocks = choose_tile_fused_backward(shape, memory, request.tile);
+  } else if (variant.products == Products::fused) {
+    outer.blocks = choose_row_blocks(variant, shape, memory, request.tile);
   } else {
     const Blocks longer = choose_row_blocks(variant, shape, memory, request.tile);
     outer.blocks.r = longer.r;
@@ -97,7 +99,10 @@ Candidate fastest(const PlanRequest& request, const Candidate& best,
   double least = predicted_time(request, best);
   if (best.schedule == Schedule::tile_fused) least = time_that_tiles_count(least, request.price);
   const auto consider = [&](const Candidate& c) {
-    double time = weighed(predicted_time(request, c), memory_of(request, c.is_outer));
+    const bool fused = c.blocks.products == Products::fused;
+    const FastMemory memory = memory_of(request, c.is_outer);
+    double time = predicted_time(request, c);
+    time = fused ? weighed_fused(time, memory) : weighed(time, memory);
     if (c.schedule == Schedule::tile_fused) time = time_that_tiles_count(time, request.price);
     if (time >= least) return;
     least = time;
@@ -108,7 +113,7 @@ Candidate fastest(const PlanRequest& request, const Candidate& best,
     if (!c.fits || !c.within_memory_limit) continue;
     const bool by_tiles = c.schedule == Schedule::tile_fused;
     if (by_tiles) consider(c);
-    if (!has_outer || !may_be_outer(c)) continue;
+    if (!has_outer || !may_be_outer(request.pass, c)) continue;
     if (by_tiles || best.schedule == Schedule::row_stream) consider(held_in_outer(request, c));
   }
   return taken;

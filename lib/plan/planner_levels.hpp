@@ -13,8 +13,8 @@ inline double estimated_time(const PlanRequest& request, const Candidate& c) {
          request.per_word() * static_cast<double>(c.cost.total().words());
 }
 
-// Whether its blocks may be held in L3 while the thin products stay in M.
-bool may_be_outer(const Candidate& c);
+// Whether its blocks may be held in L3; thin products that are phases of their own stay in M.
+bool may_be_outer(Pass pass, const Candidate& c);
 Candidate held_in_outer(const PlanRequest& request, const Candidate& inner);
 
 // Where time decides, the fastest of `best`, of tiles, and of those in L3 that save enough: tiles,

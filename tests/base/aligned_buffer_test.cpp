@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -11,18 +12,21 @@
 namespace {
 bool refuse_memory = false;
 int live_blocks = 0;
+void* last_block = nullptr;
+std::size_t last_bytes = 0;
 }  // namespace
 
 // The only way in which AlignedBuffer asks for memory and gives it back.
-void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-  const std::size_t unit = static_cast<std::size_t>(alignment);
-  if (refuse_memory || bytes > std::numeric_limits<std::size_t>::max() - unit) return nullptr;
-  void* data = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit);
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  if (refuse_memory) return nullptr;
+  void* data = std::malloc(bytes);
   live_blocks += data != nullptr;
+  last_block = data;
+  last_bytes = bytes;
   return data;
 }
 
-void operator delete(void* data, std::align_val_t, const std::nothrow_t&) noexcept {
+void operator delete(void* data, const std::nothrow_t&) noexcept {
   live_blocks -= data != nullptr;
   std::free(data);
 }
@@ -37,6 +41,9 @@ TEST(AlignedBuffer, IsAlignedAndWritable) {
     ASSERT_NE(buffers.back().data(), nullptr);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffers.back().data()) % AlignedBuffer::alignment,
               0u);
+    const auto* first = static_cast<const std::byte*>(buffers.back().data());
+    EXPECT_GE(first, static_cast<const std::byte*>(last_block));
+    EXPECT_LE(first + bytes, static_cast<const std::byte*>(last_block) + last_bytes);
     std::memset(buffers.back().data(), 0xab, bytes);
   }
   EXPECT_EQ(live_blocks, static_cast<int>(buffers.size()));

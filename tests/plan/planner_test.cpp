@@ -516,6 +516,32 @@ TEST(Planner, TiedOperandsMoveFewerWords) {
   }
 }
 
+// With the thin products on the way too; sub-blocks of rows are longer where their number allows.
+TEST(Planner, LongRowsOfThePassToDXAreHeldInOuterMemory) {
+  const index_t M = 196608, outer_M = 1 << 20;
+  for (const index_t n : {1024, 2048}) {
+    const LayerShape shape = {n, n, 256, 256, Tie::none};
+    PlanRequest request = request_for(Pass::backward, shape, M);
+    request.tile = {Isa::avx512, 8, 32};
+    Plan inner, outer;
+    Candidate chosen;
+    ASSERT_TRUE(make_plan(request, &inner).is_ok());
+    EXPECT_EQ(inner.level, "L2");
+    EXPECT_LE(inner.blocks.rho, 64);
+    request.outer_M = outer_M;
+    ASSERT_TRUE(make_plan(request, &outer, &chosen).is_ok());
+    EXPECT_EQ(outer.level, "L3");
+    EXPECT_EQ(outer.blocks.products, Products::fused);
+    EXPECT_EQ(outer.blocks.rho, n < 2048 ? 64 : 128);
+    EXPECT_GT(outer.blocks.r, inner.blocks.r);
+    EXPECT_GT(chosen.cost.total().footprint, M);
+    EXPECT_LE(chosen.cost.total().footprint, outer_M);
+    request.price = price_of(Objective::words);
+    ASSERT_TRUE(make_plan(request, &outer).is_ok());
+    EXPECT_EQ(outer.level, "L2");
+  }
+}
+
 TEST(Planner, LiteralIsPlannedAlthoughItOverflows) {
   const LayerShape shape = {512, 512, 64, 64, Tie::none};
   PlanRequest request = request_for(Pass::backward, shape, 4096);
