@@ -38,10 +38,14 @@ class Comparison {
   double words_ = 0;
 };
 
-// The tile of the instruction set that takes least.
+// The tile of the instruction set that takes least. Gradients are weighed as if all were wanted:
+// what else is may not change the bits of one.
 TileShape choose_tile(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
-                      const plan::SdpaPlan& plan, const wisdom::Wisdom& rates, IsaChoice* choice) {
-  const Comparison comparison(request, set, plan);
+                      const wisdom::Wisdom& rates, IsaChoice* choice) {
+  const std::optional<SdpaSet> all = set ? std::optional(SdpaSet{true, true, true}) : set;
+  plan::SdpaPlan plan;
+  if (!plan::make_plan_of(request, all, &plan, nullptr).is_ok()) return request.tile;
+  const Comparison comparison(request, all, plan);
   const double own = comparison.time(request.tile, 1);
   // What tiles of pairs do to the rate of other kernels is not known.
   if (own <= 0 || multiplies_tiles(request.tile.isa)) return request.tile;
@@ -74,7 +78,7 @@ Status estimate_sdpa(const plan::SdpaRequest& request, const std::optional<SdpaS
   if (choice != nullptr) *choice = {request.tile.isa, {{request.tile.isa}}};
   const Status status = plan::make_plan_of(request, set, plan, estimate);
   if (!status.is_ok() || !takes_wisdom(options) || (set && set->is_empty())) return status;
-  const TileShape tile = choose_tile(request, set, *plan, WisdomReading()->wisdom, choice);
+  const TileShape tile = choose_tile(request, set, WisdomReading()->wisdom, choice);
   if (tile == request.tile) return status;
   plan::SdpaRequest other = request;
   other.tile = tile;

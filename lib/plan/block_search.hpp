@@ -127,18 +127,14 @@ Blocks choose_by_price(const FastMemory& memory, const TileShape& tile, const Bl
 void widen(const Variant& variant, const LayerShape& shape, index_t M, index_t limit,
            index_t multiple, index_t Blocks::*size, Blocks* blocks);
 
-// Computed columns of a product per column that is asked for. Of a last panel, vectors compute half
-// where that is enough, tiles all.
-inline double wasted_lanes(index_t columns, const TileShape& tile) {
-  const index_t half = multiplies_tiles(tile.isa) ? 0 : tile.cols / 2;
-  const index_t left = columns % tile.cols;
-  const bool is_narrow = left > 0 && left <= half;
-  const index_t whole = columns / tile.cols + (left > half ? 1 : 0);
-  const double lanes = static_cast<double>(whole * tile.cols + (is_narrow ? half : 0));
+// Lanes that a score tile takes, of memory and, but for half a last panel, of time, per column with
+// a query.
+inline double wasted_lanes(index_t queries, const TileShape& tile) {
+  const double lanes = static_cast<double>(round_up(queries, tile.cols));
   // AVX-512 multiplies panels two by two; the odd one takes a tenth longer.
-  const bool is_odd = tile.isa == Isa::avx512 && whole % 2 != 0;
+  const bool is_odd = tile.isa == Isa::avx512 && ceil_div(queries, tile.cols) % 2 != 0;
   const double longer = is_odd ? 0.1 * static_cast<double>(tile.cols) : 0;
-  return (lanes + longer) / static_cast<double>(columns);
+  return (lanes + longer) / static_cast<double>(queries);
 }
 
 }  // namespace ioattn::plan

@@ -9,9 +9,12 @@ namespace ioattn::plan {
 namespace {
 
 // Multiply-adds in the time that softmax takes for a score, and backward its weight and gradient.
-// AVX2 turns a double's exponent into an integer the long way (lib/kernels/README.md).
+// AVX-512 looks powers up; AVX2 turns a double's exponent into an integer the long way
+// (lib/kernels/README.md).
 double softmax_time(const TileShape& tile, DType dtype) {
-  return tile.isa == Isa::avx2 && dtype == DType::f64 ? 19 : 14;
+  const bool is_double = dtype == DType::f64;
+  if (tile.isa == Isa::avx2) return is_double ? 26 : 18;
+  return is_double ? 14 : 11;
 }
 
 class Kernels {
@@ -44,8 +47,15 @@ class Kernels {
  private:
   // Of a score.
   static double over(index_t depth) { return static_cast<double>(depth) / efficiency(depth); }
+  // Of a last panel vectors compute half where that is enough.
   double computed(index_t columns) const {
-    return wasted_lanes(columns, tile_) * static_cast<double>(columns);
+    const index_t left = columns % tile_.cols, half = tile_.cols / 2;
+    const index_t whole = columns - left;
+    const bool is_narrow = left > 0 && left <= half && !multiplies_tiles(tile_.isa);
+    const index_t lanes = is_narrow ? half : 0;
+    const index_t rest = whole + (is_narrow ? 0 : left);
+    const double of_rest = rest > 0 ? wasted_lanes(rest, tile_) * static_cast<double>(rest) : 0;
+    return of_rest + static_cast<double>(lanes);
   }
   double computed_pairs(index_t rows, index_t columns, index_t block) const {
     block = std::clamp<index_t>(block, 1, columns);

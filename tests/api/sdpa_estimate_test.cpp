@@ -12,7 +12,7 @@
 namespace ioattn_test {
 namespace {
 
-constexpr SdpaSizes narrow = {2, 4, 2, 90, 200, 8, 8};
+constexpr SdpaSizes small_sizes = {2, 4, 2, 8, 200, 8, 8};
 
 // Of rates that the test gives, and with no IOATTN_ISA, whatever the tests run with. On CPUs with
 // two vector lengths, of which the shorter wastes fewer lanes.
@@ -21,7 +21,7 @@ class SdpaEstimates : public WisdomTest {
   SdpaEstimates() {
     isa_.SetUp();
     unsetenv("IOATTN_ISA");
-    problem.shape = {2, 4, 2, 90, 200, 8, 8, {}};
+    problem.shape = {2, 4, 2, 8, 200, 8, 8, {}};
     EXPECT_TRUE(api::sdpa_request(problem, {}, &request).is_ok());
     for (const kernels::Kernels* one : api::other_kernels(problem.dtype, true)) {
       const TileShape tile = one->tile(problem.dtype);
@@ -94,7 +94,7 @@ TEST_F(SdpaEstimates, TakeShorterVectorsThatWasteLess) {
     problem.shape.n = problem.shape.m = 256;
     problem.shape.d = problem.shape.dv = 256;
     EXPECT_EQ(estimate(set).isa, request.tile.isa);
-    problem.shape = {2, 4, 2, 90, 200, 8, 8, {}};
+    problem.shape = {2, 4, 2, 8, 200, 8, 8, {}};
   }
 }
 
@@ -138,7 +138,7 @@ TEST_F(SdpaEstimates, AreTheSameForSlicesAndThreads) {
     EXPECT_EQ(quick_plan(set), plan);
     problem.shape = shape;
   }
-  SdpaCall<float> small(narrow);
+  SdpaCall<float> small(small_sizes);
   const ioattn_options one = with_threads(1), more = with_threads(4);
   ASSERT_EQ(small.forward(&one), IOATTN_OK);
   ASSERT_EQ(small.backward(&one), IOATTN_OK);
@@ -149,6 +149,22 @@ TEST_F(SdpaEstimates, AreTheSameForSlicesAndThreads) {
   ASSERT_EQ(small.forward(&more), IOATTN_OK);
   ASSERT_EQ(small.backward(&more), IOATTN_OK);
   EXPECT_TRUE(same_bits(small.values(), values));
+}
+
+// A gradient's bits do not depend on what else is wanted.
+TEST_F(SdpaEstimates, AreOfOneIsaWhateverIsWanted) {
+  if (!has_two()) GTEST_SKIP() << "one vector length alone";
+  learn(50e9, 50e9);
+  SdpaSet bias;
+  bias.dBias = true;
+  for (const index_t d : {8, 32}) {
+    problem.shape.d = problem.shape.dv = d;
+    const Isa isa = estimate(all_gradients).isa;
+    EXPECT_EQ(isa == shorter_.isa, d == 8);
+    for (const SdpaSet& set :
+         {SdpaSet{true}, SdpaSet{false, true}, SdpaSet{false, false, true}, bias})
+      EXPECT_EQ(estimate(set).isa, isa) << d;
+  }
 }
 
 // A search begins with the estimate, has the instruction set of calls besides, and its record is

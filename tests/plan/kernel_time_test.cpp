@@ -37,25 +37,23 @@ double ratio(index_t n, index_t d, const std::optional<SdpaSet>& set, DType dtyp
 }
 
 TEST(KernelTime, CountsLanesThatAreWasted) {
-  // Columns of values and of gradients.
-  for (const index_t d : {4, 8, 16}) {
-    EXPECT_LT(ratio(512, d, forward), 0.8) << d;
-    EXPECT_LT(ratio(512, d, all), 0.72) << d;
-  }
-  for (const index_t d : {32, 64, 96, 128, 512, 2048}) {
-    EXPECT_GT(ratio(512, d, forward), 0.93) << d;
+  // Columns of gradients.
+  for (const index_t d : {4, 8}) EXPECT_LT(ratio(512, d, all), 0.83) << d;
+  EXPECT_LT(ratio(512, 4, forward), ratio(512, 16, forward) - 0.1);
+  // Half a panel of either is as many lanes as are asked for.
+  for (const index_t d : {16, 32, 64, 96, 128, 512, 2048}) {
+    EXPECT_GT(ratio(512, d, forward), 0.95) << d;
     EXPECT_GT(ratio(512, d, all), 0.93) << d;
-    EXPECT_LT(ratio(512, d, forward), 1.05) << d;
+    EXPECT_LT(ratio(512, d, forward), 1.2) << d;
   }
-  EXPECT_LT(ratio(512, 48, all), ratio(512, 64, all));
   // Queries are lanes forward, and columns of nothing backward.
   for (const index_t d : {32, 64, 128}) {
     EXPECT_LT(ratio(8, d, forward), 0.75) << d;
     EXPECT_GT(ratio(8, d, all), 0.93) << d;
   }
   // Softmax of doubles by AVX2 takes longer, which counts most forward.
-  EXPECT_GT(ratio(512, 4, forward, DType::f64), 0.85);
-  EXPECT_LT(ratio(512, 4, all, DType::f64), 0.8);
+  EXPECT_GT(ratio(512, 4, forward, DType::f64), 1.1);
+  EXPECT_LT(ratio(512, 4, all, DType::f64), 1);
 }
 
 // Tiles have no rows that stay: their queries are lanes as well.
