@@ -1,0 +1,109 @@
+#include "schedules/masked_tile.hpp"
+#include "schedules/memory_moves.hpp"
+#include "schedules/storage.hpp"
+#include "schedules/tile_fused_tile.hpp"
+
+// Products of a pair of score tiles, and the columns that they take.
+namespace ioattn::schedules {
+
+template <class S, class W>
+void TileFused<S, W>::Tile::add_to_key_sums(const MatrixView<const S>& terms, const Range& some,
+                                            const Range& k, W* packed, const MatrixView<T>& sums,
+                                            Operand name) const {
+  kernels::Product<T, W> p =
+      sum_of(rows, k, packed, sums.at(some.begin - keys.begin, k.begin), sums.stride);
+  p.a = weights_by_queries() + (some.begin - keys.begin);
+  p.rows = some.size();
+  p.a_row = 1;
+  p.a_depth = pass.tile_stride_;
+  add_product(p, part_of(name, some, k), begun, pass.seen_by_, some, rows, packed, terms, k);
+}
+
+template <class S, class W>
+auto TileFused<S, W>::Tile::sum_of(const Range& terms, const Range& k, const W* packed, T* sums,
+                                   index_t stride) const -> kernels::Product<T, W> {
+  kernels::Product<T, W> p;
+  p.cols = k.size();
+  p.depth = words_of<W>(terms.size());
+  p.b = packed;
+  p.b_panel = p.depth * pass.nr_;
+  p.b_row = pass.nr_;
+  p.c = sums;
+  p.c_panel = pass.nr_;
+  p.c_row = stride;
+  return p;
+}
+
+template <class S, class W>
+void TileFused<S, W>::Tile::add_product(kernels::Product<T, W> p, const Block& sums,
+                                        bool accumulate, const Mask& mask, const Range& of_rows,
+                                        const Range& terms, W* packed,
+                                        const MatrixView<const S>& matrix,
+                                        const Range& cols) const {
+  p.accumulate = accumulate;
+  if (accumulate) {
+    trace.read(sums);
+  } else {
+    trace.create(sums);
+  }
+  masked_product(run.kernels, p, mask, of_rows, terms, packed, matrix, cols);
+  trace.write_and_remove(sums);
+}
+
+template <class S, class W>
+auto TileFused<S, W>::Tile::score(Operand name, const MatrixView<const S>& of_keys,
+                                  const Range& some, const Range& k, const Terms& terms, W* packed,
+                                  T* tile) const -> kernels::Product<T, W> {
+  trace.read(part_of(name, some, k));
+  load_word_panels(run.kernels, of_keys.at(some.begin, k.begin), of_keys.stride, 1, some.size(),
+                   k.size(), packed);
+  kernels::Product<T, W> p;
+  p.rows = rows.size();
+  p.cols = some.size();
+  p.depth = words_of<W>(k.size());
+  p.a = terms.data;
+  p.a_row = terms.row;
+  p.a_depth = 1;
+  p.b = packed;
+  p.b_panel = p.depth * pass.nr_;
+  p.b_row = pass.nr_;
+  p.c = tile + (some.begin - keys.begin);
+  p.c_panel = pass.nr_;
+  p.c_row = pass.tile_stride_;
+  p.accumulate = k.begin > 0;
+  p.padded = some.size() == keys.size();  // beyond a half are other keys, or other queries
+  return p;
+}
+
+template <class S, class W>
+auto TileFused<S, W>::Tile::terms_of(const MatrixView<const S>& from, const Range& some,
+                                     const Range& k, T scale, W* to) const -> Terms {
+  const S* first = from.at(some.begin, k.begin);
+  if constexpr (are_pairs<W>) {
+    if (are_words<W>(first, from.stride, k.size()))
+      return {reinterpret_cast<const W*>(first), words_of<W>(from.stride)};
+  }
+  load_terms(run.kernels, first, from.stride, some.size(), k.size(), scale, to, pass.row_stride_);
+  return {to, pass.row_stride_};
+}
+
+template <class S, class W>
+void TileFused<S, W>::Tile::pack_columns(const MatrixView<const S>& from, const Range& some,
+                                         const Range& k, W* to) const {
+  load_word_panels(run.kernels, from.at(some.begin, k.begin), 1, from.stride, k.size(), some.size(),
+                   to);
+}
+
+template <class S, class W>
+void TileFused<S, W>::Tile::pack_copied_columns(const W* copied, const Range& k, W* to) const {
+  if constexpr (!are_pairs<W>)
+    load_word_panels(run.kernels, copied, 1, pass.row_stride_, k.size(), rows.size(), to);
+}
+
+template struct TileFused<float>::Tile;
+template struct TileFused<double>::Tile;
+template struct TileFused<bf16>::Tile;
+template struct TileFused<bf16, kernels::bf16x2>::Tile;
+template struct TileFused<f16>::Tile;
+
+}  // namespace ioattn::schedules
