@@ -22,9 +22,10 @@ struct IsaChoice {
 
 // The plan of the request, or, where that takes nine tenths of the time at most, of another
 // instruction set. It follows from sizes, the machine and the rates that wisdom has: not from
-// threads, batch, masks, or which gradients are wanted. Where wisdom has no say (takes_wisdom), nor IOATTN_ISA leaves others, it
-// is the request's: then results are those of every machine with the same caches and instruction
-// set, and this depends on how the CPU computes. *made, if not null, is what was asked for then.
+// threads, batch, masks, or which gradients are wanted. Where wisdom has no say (takes_wisdom), nor
+// IOATTN_ISA leaves others, it is the request's: then results are those of every machine with the
+// same caches and instruction set, and this depends on how the CPU computes. *made, if not null, is
+// what was asked for then.
 Status estimate_sdpa(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
                      const RunOptions& options, plan::SdpaPlan* plan,
                      plan::SdpaEstimate* estimate = nullptr, plan::SdpaRequest* made = nullptr,
