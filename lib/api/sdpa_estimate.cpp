@@ -38,20 +38,24 @@ class Comparison {
   double words_ = 0;
 };
 
-// The tile of the instruction set that takes least. Gradients are weighed as if all were wanted:
-// what else is may not change the bits of one.
+// The tile of the instruction set that takes least, beside the request's plan. Gradients are
+// weighed as if all were wanted: what else is may not change the bits of one.
 TileShape choose_tile(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
-                      const wisdom::Wisdom& rates, IsaChoice* choice) {
-  const std::optional<SdpaSet> all = set ? std::optional(SdpaSet{true, true, true}) : set;
-  plan::SdpaPlan plan;
-  if (!plan::make_plan_of(request, all, &plan, nullptr).is_ok()) return request.tile;
-  const Comparison comparison(request, all, plan);
-  const double own = comparison.time(request.tile, 1);
+                      const plan::SdpaPlan& plan, const wisdom::Wisdom& rates, IsaChoice* choice) {
+  const std::vector<const kernels::Kernels*> others = other_kernels(request.dtype, true);
   // What tiles of pairs do to the rate of other kernels is not known.
-  if (own <= 0 || multiplies_tiles(request.tile.isa)) return request.tile;
+  if (others.empty() || multiplies_tiles(request.tile.isa)) return request.tile;
+  const std::optional<SdpaSet> all = set ? std::optional(SdpaSet{true, true, true}) : set;
+  plan::SdpaPlan of_all = plan;
+  if (all != set && !plan::make_plan_of(request, all, &of_all, nullptr).is_ok()) {
+    return request.tile;
+  }
+  const Comparison comparison(request, all, of_all);
+  const double own = comparison.time(request.tile, 1);
+  if (own <= 0) return request.tile;
   TileShape best = request.tile;
   double least = plan::worth_another_isa;
-  for (const kernels::Kernels* kernels : other_kernels(request.dtype, true)) {
+  for (const kernels::Kernels* kernels : others) {
     const TileShape tile = kernels->tile(request.dtype);
     // Of rates that were measured beside other work one may be short of its best: without wasted
     // lanes none is taken for the faster.
@@ -78,7 +82,7 @@ Status estimate_sdpa(const plan::SdpaRequest& request, const std::optional<SdpaS
   if (choice != nullptr) *choice = {request.tile.isa, {{request.tile.isa}}};
   const Status status = plan::make_plan_of(request, set, plan, estimate);
   if (!status.is_ok() || !takes_wisdom(options) || (set && set->is_empty())) return status;
-  const TileShape tile = choose_tile(request, set, WisdomReading()->wisdom, choice);
+  const TileShape tile = choose_tile(request, set, *plan, WisdomReading()->wisdom, choice);
   if (tile == request.tile) return status;
   plan::SdpaRequest other = request;
   other.tile = tile;

@@ -47,15 +47,14 @@ class Kernels {
  private:
   // Of a score.
   static double over(index_t depth) { return static_cast<double>(depth) / efficiency(depth); }
-  // Of a last panel vectors compute half where that is enough.
   double computed(index_t columns) const {
     const index_t left = columns % tile_.cols, half = tile_.cols / 2;
-    const index_t whole = columns - left;
-    const bool is_narrow = left > 0 && left <= half && !multiplies_tiles(tile_.isa);
-    const index_t lanes = is_narrow ? half : 0;
-    const index_t rest = whole + (is_narrow ? 0 : left);
-    const double of_rest = rest > 0 ? wasted_lanes(rest, tile_) * static_cast<double>(rest) : 0;
-    return of_rest + static_cast<double>(lanes);
+    // Of a last panel vectors compute half where that is enough, tiles all.
+    if (left == 0 || left > half || multiplies_tiles(tile_.isa)) return whole_panels(columns);
+    return whole_panels(columns - left) + static_cast<double>(half);
+  }
+  double whole_panels(index_t columns) const {
+    return columns == 0 ? 0 : wasted_lanes(columns, tile_) * static_cast<double>(columns);
   }
   double computed_pairs(index_t rows, index_t columns, index_t block) const {
     block = std::clamp<index_t>(block, 1, columns);

@@ -8,13 +8,15 @@
 namespace ioattn_test {
 
 // IOATTN_ISA is read by every call: a test may set it, and what it was comes back.
-class IsaVariable : public testing::Test {
- protected:
-  void SetUp() override {
+class KeptIsaVariable {
+ public:
+  KeptIsaVariable() {
     const char* value = std::getenv("IOATTN_ISA");
     if (value != nullptr) before_ = value;
   }
-  void TearDown() override {
+  KeptIsaVariable(const KeptIsaVariable&) = delete;
+  KeptIsaVariable& operator=(const KeptIsaVariable&) = delete;
+  ~KeptIsaVariable() {
     if (before_.empty()) {
       unsetenv("IOATTN_ISA");
     } else {
@@ -24,6 +26,10 @@ class IsaVariable : public testing::Test {
 
  private:
   std::string before_;
+};
+
+class IsaVariable : public testing::Test {
+  KeptIsaVariable kept_;
 };
 
 }  // namespace ioattn_test

@@ -19,11 +19,9 @@ constexpr DType all_types[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
 class OtherKernels : public WisdomTest {
  protected:
   OtherKernels() {
-    isa_.SetUp();
     unsetenv("IOATTN_ISA");
     EXPECT_TRUE(api::sdpa_request(problem, {}, &request).is_ok());
   }
-  ~OtherKernels() override { isa_.TearDown(); }
 
   // The plan that scalar code, which every CPU runs, has for the request.
   plan::SdpaPlan scalar_plan(const std::optional<SdpaSet>& set) const {
@@ -35,11 +33,7 @@ class OtherKernels : public WisdomTest {
   }
 
  private:
-  struct Variable : IsaVariable {
-    using IsaVariable::SetUp;
-    using IsaVariable::TearDown;
-    void TestBody() override {}
-  } isa_;
+  KeptIsaVariable kept_isa_;
 };
 
 TEST_F(OtherKernels, AreThoseOfThisCpuThatComputeOtherwise) {

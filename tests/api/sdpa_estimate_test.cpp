@@ -19,7 +19,6 @@ constexpr SdpaSizes small_sizes = {2, 4, 2, 8, 200, 8, 8};
 class SdpaEstimates : public WisdomTest {
  protected:
   SdpaEstimates() {
-    isa_.SetUp();
     unsetenv("IOATTN_ISA");
     problem.shape = {2, 4, 2, 8, 200, 8, 8, {}};
     EXPECT_TRUE(api::sdpa_request(problem, {}, &request).is_ok());
@@ -28,7 +27,6 @@ class SdpaEstimates : public WisdomTest {
       if (tile.cols < request.tile.cols && tile.cols >= 8) shorter_ = tile;
     }
   }
-  ~SdpaEstimates() override { isa_.TearDown(); }
 
   bool has_two() const { return shorter_.isa != Isa::scalar; }
   // Multiply-adds a second of the instruction set of calls, and of that with shorter vectors.
@@ -54,11 +52,7 @@ class SdpaEstimates : public WisdomTest {
   TileShape shorter_;
 
  private:
-  struct Variable : IsaVariable {
-    using IsaVariable::SetUp;
-    using IsaVariable::TearDown;
-    void TestBody() override {}
-  } isa_;
+  KeptIsaVariable kept_isa_;
 };
 
 TEST_F(SdpaEstimates, TakeShorterVectorsThatWasteLess) {
