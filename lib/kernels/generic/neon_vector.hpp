@@ -17,6 +17,7 @@ template <>
 struct NeonVector<float> {
   using value_type = float;
   static constexpr int lanes = 4;
+  static constexpr int registers = 32;
   static constexpr int powers = 1;  // that exponentials look up
 
   float32x4_t value;
@@ -59,6 +60,7 @@ template <>
 struct NeonVector<double> {
   using value_type = double;
   static constexpr int lanes = 2;
+  static constexpr int registers = 32;
   static constexpr int powers = 1;  // that exponentials look up
 
   float64x2_t value;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/generic/exponential.hpp"
 #include "kernels/generic/inlining.hpp"
 #include "kernels/kernel_table.hpp"
@@ -64,61 +66,77 @@ struct RegisterTiles {
     return v / vectors * panel + v % vectors * V::lanes;
   }
 
-  // `a_unit_row`: rows of A are adjacent (a_row = 1), else its terms are.
+  // So that the compiler steps a pointer instead of keeping every multiple of its step in a
+  // register or, as those run out, in memory.
+  template <class P>
+  static IOATTN_INLINE void step(P* pointer, index_t by) {
+    *pointer += by;
+    __asm__ volatile("" : "+r"(*pointer));
+  }
+
+  // Rows of A at one term: adjacent if `a_unit_row` (a_row = 1), else their terms are.
+  template <int rows, bool a_unit_row>
+  struct RowsOfA {
+    static constexpr int half = a_unit_row || rows <= 4 ? rows : 4;
+    const Word* low;
+    const Word* high;
+    index_t row_step;
+
+    RowsOfA(const Word* a, index_t a_row) : low(a), high(a + half * a_row), row_step(a_row) {}
+    Word at(int i) const {
+      if (a_unit_row) return low[i];
+      return i < half ? low[i * row_step] : high[(i - half) * row_step];
+    }
+    void move(index_t by) {
+      step(&low, by);
+      if (half < rows) step(&high, by);
+    }
+  };
+
   template <int rows, int width, bool a_unit_row>
-  static IOATTN_INLINE void add_term(const Word* a, index_t a_stride, const Word* b,
+  static IOATTN_INLINE void add_term(const RowsOfA<rows, a_unit_row>& a, const Word* b,
                                      index_t b_panel, Accumulators<rows, width>& acc) {
     typename Terms::Vector lane[width];
 #pragma GCC unroll 4
     for (int v = 0; v < width; ++v) lane[v] = Terms::load(b + offset_of(v, b_panel));
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
-      const auto scalar = Terms::splat(a_unit_row ? a[i] : a[i * a_stride]);
+      const auto scalar = Terms::splat(a.at(i));
 #pragma GCC unroll 4
       for (int v = 0; v < width; ++v)
         acc.value[i][v] = Terms::multiply_add(scalar, lane[v], acc.value[i][v]);
     }
   }
 
-  // Unrolled by hand: g++ would put the terms that are left before the loop and spill accumulators
-  // there.
+  // Adds `depth` terms, and moves b behind them. Unrolled by hand: g++ would put the terms that are
+  // left before the loop and spill accumulators there.
   template <int rows, int width, bool a_unit_row>
-  static IOATTN_INLINE void multiply(const Strip& s, const Word* a,
-                                     Accumulators<rows, width>& acc) {
+  static IOATTN_INLINE void add_terms(const Strip& s, const Word* first_a, index_t depth,
+                                      const Word** b, Accumulators<rows, width>& acc) {
     constexpr int unroll = 2;
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-      for (int v = 0; v < width; ++v) acc.value[i][v] = V::splat(T(0));
-    const index_t a_stride = a_unit_row ? s.a_depth : s.a_row;
-    const index_t a_step = a_unit_row ? a_stride : 1;
+    RowsOfA<rows, a_unit_row> a(first_a, s.a_row);
+    const index_t a_step = a_unit_row ? s.a_depth : 1;
     const index_t b_panel = s.b_panel, b_row = s.b_row;
-    const Word* b = s.b;
-    index_t depth = s.depth;
     for (; depth >= unroll; depth -= unroll) {
 #pragma GCC unroll 2
       for (int u = 0; u < unroll; ++u) {
-        add_term<rows, width, a_unit_row>(a, a_stride, b, b_panel, acc);
-        a += a_step;
-        b += b_row;
+        add_term<rows, width, a_unit_row>(a, *b, b_panel, acc);
+        a.move(a_step);
+        step(b, b_row);
         __asm__ volatile("" ::: "memory");  // keeps the loads of a term together
       }
     }
 #pragma GCC unroll 1
     for (; depth > 0; --depth) {
-      add_term<rows, width, a_unit_row>(a, a_stride, b, b_panel, acc);
-      a += a_step;
-      b += b_row;
+      add_term<rows, width, a_unit_row>(a, *b, b_panel, acc);
+      a.move(a_step);
+      step(b, b_row);
     }
   }
 
+  // Terms whose vectors of B find registers beside the sums, one of A and one to spare.
   template <int rows, int width>
-  static IOATTN_INLINE void scale_sums(V scale, Accumulators<rows, width>& acc) {
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-      for (int v = 0; v < width; ++v) acc.value[i][v] = acc.value[i][v] * scale;
-  }
+  static constexpr int held_terms = std::clamp((V::registers - rows * width - 2) / width, 1, 4);
 
   template <Finish finish>
   static IOATTN_INLINE V finished(V sum, const T* c, V scale, V shift) {
@@ -131,35 +149,88 @@ struct RegisterTiles {
     }
   }
 
-  template <int rows, int width, bool a_unit_row, Finish finish>
-  static IOATTN_KERNEL void tiles(const Strip& strip, index_t count) {
+  // What becomes of the sums of a row of a tile.
+  template <int width, Finish finish>
+  static IOATTN_INLINE void finish_row(const Strip& s, index_t row, const V (&sums)[width], T* c) {
     constexpr bool by_lane = finish == Finish::gradient_lane;
     constexpr bool by_row = finish == Finish::gradient_row;
-    const Strip s = strip;
-    const Word* a = s.a;
-    T* c = s.c;
-    for (index_t row = 0; row < count * rows; row += rows) {
+    const V scale = V::splat(finish == Finish::scale_add ? s.row_scale[row] : T(1));
+    const V row_shift = V::splat(by_row ? s.row[row] : T(0));
+#pragma GCC unroll 4
+    for (int v = 0; v < width; ++v) {
+      T* target = c + offset_of(v, s.c_panel);
+      const V shift = by_lane ? V::load(s.lane + v * V::lanes) : row_shift;
+      V sum = sums[v];
+      if (Terms::can_scale && s.scale != T(1)) sum = sum * V::splat(s.scale);
+      finished<finish>(sum, target, scale, shift).store(target);
+    }
+  }
+
+  // The last terms, those of each row stored before the next: Zen 4 takes two cycles to store a
+  // vector of 512 bits, and the stores of a whole tile would hold up the multiply-adds behind them.
+  template <int rows, int width, bool a_unit_row, Finish finish>
+  static IOATTN_INLINE void end_tile(const Strip& s, index_t first_row, const Word* first_a,
+                                     const Word* b, T* c, Accumulators<rows, width>& acc) {
+    constexpr int held = held_terms<rows, width>;
+    typename Terms::Vector lane[held][width];
+    const Word* a[held];
+#pragma GCC unroll 4
+    for (int u = 0; u < held; ++u) {
+      a[u] = first_a + (a_unit_row ? u * s.a_depth : 0);
+#pragma GCC unroll 4
+      for (int v = 0; v < width; ++v) lane[u][v] = Terms::load(b + offset_of(v, s.b_panel));
+      step(&b, s.b_row);
+    }
 #pragma GCC unroll 16
-      for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 2
-        for (int v = 0; v < width; v += vectors)
-          __builtin_prefetch(c + i * s.c_row + offset_of(v, s.c_panel), 1);
-      Accumulators<rows, width> acc;
-      multiply<rows, width, a_unit_row>(s, a, acc);
-      if (Terms::can_scale && s.scale != T(1)) scale_sums(V::splat(s.scale), acc);
+    for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 4
+      for (int u = 0; u < held; ++u) {
+        const auto scalar = Terms::splat(a_unit_row ? a[u][i] : a[0][u]);
+#pragma GCC unroll 4
+        for (int v = 0; v < width; ++v)
+          acc.value[i][v] = Terms::multiply_add(scalar, lane[u][v], acc.value[i][v]);
+      }
+      if (!a_unit_row) step(&a[0], s.a_row);
+      finish_row<width, finish>(s, first_row + i, acc.value[i], c);
+      step(&c, s.c_row);
+    }
+  }
+
+  template <int rows, int width, bool a_unit_row, Finish finish>
+  static IOATTN_KERNEL void tiles(const Strip& strip, index_t count) {
+    constexpr int held = held_terms<rows, width>;
+    const Strip s = strip;
+    const index_t early = s.depth < held ? s.depth : s.depth - held;
+    const Word* first_a = s.a;
+    T* first_c = s.c;
+    for (index_t row = 0; row < count * rows; row += rows) {
+      T* c = first_c;
 #pragma GCC unroll 16
       for (int i = 0; i < rows; ++i) {
-        const V scale = V::splat(finish == Finish::scale_add ? s.row_scale[row + i] : T(1));
-        const V row_shift = V::splat(by_row ? s.row[row + i] : T(0));
+#pragma GCC unroll 2
+        for (int v = 0; v < width; v += vectors) __builtin_prefetch(c + offset_of(v, s.c_panel), 1);
+        step(&c, s.c_row);
+      }
+      Accumulators<rows, width> acc;
+#pragma GCC unroll 16
+      for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
-        for (int v = 0; v < width; ++v) {
-          T* target = c + i * s.c_row + offset_of(v, s.c_panel);
-          const V shift = by_lane ? V::load(s.lane + v * V::lanes) : row_shift;
-          finished<finish>(acc.value[i][v], target, scale, shift).store(target);
+        for (int v = 0; v < width; ++v) acc.value[i][v] = V::splat(T(0));
+      const Word* b = s.b;
+      add_terms<rows, width, a_unit_row>(s, first_a, early, &b, acc);
+      if (early < s.depth) {
+        end_tile<rows, width, a_unit_row, finish>(
+            s, row, first_a + early * (a_unit_row ? s.a_depth : 1), b, first_c, acc);
+      } else {
+        T* target = first_c;
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; ++i) {
+          finish_row<width, finish>(s, row + i, acc.value[i], target);
+          step(&target, s.c_row);
         }
       }
-      a += rows * s.a_row;
-      c += rows * s.c_row;
+      step(&first_a, rows * s.a_row);
+      first_c = c;
     }
   }
 

@@ -14,6 +14,7 @@ template <class T>
 struct ScalarVector {
   using value_type = T;
   static constexpr int lanes = 1;
+  static constexpr int registers = 16;
   static constexpr int powers = 1;  // that exponentials look up
 
   T value;

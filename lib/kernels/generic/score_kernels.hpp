@@ -100,6 +100,9 @@ struct ScoreKernels {
     });
   }
 
+  // The error of a row's sum is one of all its results: sums are shorter than those of products.
+  static constexpr index_t weights_per_sum = 32;
+
   template <bool store>
   static IOATTN_INLINE void update(const ScoreTile<T>& tile, T* row_max, T* row_sum, T* rescale) {
     const ScoreTile<T> x = tile;
@@ -119,10 +122,11 @@ struct ScoreKernels {
         lanes.store(new_max[v], row_max + i, v);
         if (rescale != nullptr) lanes.store(factor, rescale + i, v);
       }
-      for (index_t first = 0; first < x.keys; first += terms_per_accumulator) {
+      for (index_t first = 0; first < x.keys; first += weights_per_sum) {
+        const index_t last = x.keys - first < weights_per_sum ? x.keys : first + weights_per_sum;
         V part[n];
         for (int v = 0; v < n; ++v) part[v] = V::splat(T(0));
-        for (index_t j = first; j < end_of_block(first, x.keys); ++j)
+        for (index_t j = first; j < last; ++j)
           for (int v = 0; v < n; ++v) {
             T* p = x.data + j * x.stride + i;
             const V weight = exponential_below(lanes.load(p, v) - shift[v]);

@@ -133,6 +133,10 @@ struct X86Bf16Softmax {
   static IOATTN_INLINE __mmask16 exceeds(__m512 exponent) {
     return _mm512_cmp_ps_mask(exponent, _mm512_set1_ps(8), _CMP_GT_OQ);
   }
+  // Parts of sums of weights, whose exponents then are below 8: 2^8 itself may be rounded.
+  static IOATTN_INLINE __mmask16 are_small(__m512 parts) {
+    return _mm512_cmp_ps_mask(parts, _mm512_set1_ps(255), _CMP_LT_OQ);
+  }
   // Weights of 32 scores, or of some, added to the parts of their sum.
   static IOATTN_INLINE void weigh_whole(const float* scores, __m512 binary_scale, __m512 shift,
                                         __m512* part, bf16x2* to) {
@@ -170,9 +174,7 @@ struct X86Bf16Softmax {
   // False, and nothing is added, if a weight may be too large: none is if no part is.
   static IOATTN_INLINE bool add_parts(const float* parts, index_t rows, float* row_sum) {
     __mmask16 small = 0xffff;
-    for (index_t i = 0; i < rows; ++i)
-      small &=
-          _mm512_cmp_ps_mask(_mm512_load_ps(parts + i * lanes), _mm512_set1_ps(256), _CMP_LT_OQ);
+    for (index_t i = 0; i < rows; ++i) small &= are_small(_mm512_load_ps(parts + i * lanes));
     if (small != 0xffff) return false;
     for (index_t i = 0; i < rows; i += lanes) {
       __m512 of_row[lanes];
@@ -186,20 +188,46 @@ struct X86Bf16Softmax {
     return true;
   }
 
-  // Queries [i, i + rows), at most 16, their scores in rows.
-  static IOATTN_INLINE void update_rows(const ScoreTile<float>& tile, float scale, float* row_max,
-                                        float* row_sum, float* rescale, bf16x2* dst,
-                                        index_t dst_stride, index_t i, index_t rows) {
+  // At most 16 queries, their scores in rows.
+  struct ScoreRows {
+    const float* scores;
+    index_t stride, rows, keys;
+    bf16x2* dst;
+    index_t dst_stride;
+    float scale;
+  };
+  // The sums of their weights. False if one may exceed 2^8 or be NaN: none does if no part of a sum
+  // does.
+  static IOATTN_INLINE bool weigh_rows(const ScoreRows& of, __m512 shift, __m512* sums) {
+    const __m512 binary_scale = _mm512_set1_ps(of.scale * log2_of_e);
+    const index_t whole = of.keys / (2 * lanes) * 2 * lanes, left = of.keys - whole;
+    alignas(64) float shifts[lanes];
+    _mm512_store_ps(shifts, shift);
+    __mmask16 small = 0xffff;
+    __m512 of_row[lanes];
+    for (auto& each : of_row) each = _mm512_setzero_ps();
+    for (index_t k = 0; k < of.rows; ++k) {
+      const float* row = of.scores + k * of.stride;
+      bf16x2* to = of.dst + k * of.dst_stride;
+      const __m512 row_shift = _mm512_set1_ps(shifts[k]);
+      __m512 part = _mm512_setzero_ps();
+      for (index_t j = 0; j < whole; j += 2 * lanes)
+        weigh_whole(row + j, binary_scale, row_shift, &part, to + j / 2);
+      if (left > 0) weigh_some(row + whole, left, binary_scale, row_shift, &part, to + whole / 2);
+      small &= are_small(part);
+      of_row[k] = part;
+    }
+    *sums = reduced(of_row, [](__m512 x, __m512 y) { return _mm512_add_ps(x, y); });
+    return small == 0xffff;
+  }
+  static IOATTN_INLINE __m512 largest_of_rows(const ScoreRows& of) {
     const __m512 least = _mm512_set1_ps(-__builtin_inff());
-    const __m512 binary_scale = _mm512_set1_ps(scale * log2_of_e);
-    const index_t whole = tile.keys / (2 * lanes) * 2 * lanes, left = tile.keys - whole;
+    const index_t whole = of.keys / (2 * lanes) * 2 * lanes, left = of.keys - whole;
     const __mmask16 first_left = first_of_16(left), second_left = first_of_16(left - lanes);
-    const __mmask16 exist = first_of_16(rows);
-    const __m512 log2 = _mm512_set1_ps(log2_of_e);
     __m512 of_row[lanes];
     for (auto& each : of_row) each = least;
-    for (index_t k = 0; k < rows; ++k) {
-      const float* row = tile.data + (i + k) * tile.stride;
+    for (index_t k = 0; k < of.rows; ++k) {
+      const float* row = of.scores + k * of.stride;
       __m512 one = _mm512_mask_loadu_ps(least, first_left, row + whole);
       __m512 two = _mm512_mask_loadu_ps(least, second_left, row + whole + lanes);
       for (index_t j = 0; j < whole; j += 2 * lanes) {
@@ -208,39 +236,42 @@ struct X86Bf16Softmax {
       }
       of_row[k] = _mm512_max_ps(one, two);
     }
-    const __m512 largest = reduced(of_row, [](__m512 x, __m512 y) { return _mm512_max_ps(x, y); });
-    const __m512 before = _mm512_maskz_loadu_ps(exist, row_max + i);
-    const __mmask16 grows =
-        exceeds(_mm512_fmsub_ps(largest, binary_scale, _mm512_mul_ps(before, log2)));
-    const __m512 after = _mm512_mask_mul_ps(before, grows, largest, _mm512_set1_ps(scale));
-    // As in update().
-    const __mmask16 has_seen = _mm512_cmp_ps_mask(least, after, _CMP_LT_OQ);
-    alignas(64) float shifts[lanes];
-    _mm512_store_ps(shifts, _mm512_maskz_mul_ps(has_seen, after, log2));
-    const __m512 factor = rescaling(before, after, has_seen);
-    _mm512_mask_storeu_ps(row_max + i, exist, after);
-    if (rescale != nullptr) _mm512_mask_storeu_ps(rescale + i, exist, factor);
-
-    for (auto& each : of_row) each = _mm512_setzero_ps();
-    for (index_t k = 0; k < rows; ++k) {
-      const float* row = tile.data + (i + k) * tile.stride;
-      bf16x2* to = dst + (i + k) * dst_stride;
-      const __m512 shift = _mm512_set1_ps(shifts[k]);
-      for (index_t j = 0; j < whole; j += 2 * lanes)
-        weigh_whole(row + j, binary_scale, shift, &of_row[k], to + j / 2);
-      if (left > 0) weigh_some(row + whole, left, binary_scale, shift, &of_row[k], to + whole / 2);
+    return reduced(of_row, [](__m512 x, __m512 y) { return _mm512_max_ps(x, y); });
+  }
+  // Most blocks of keys change no maximum: their scores are read once.
+  static IOATTN_INLINE void update_rows(const ScoreRows& of, float* row_max, float* row_sum,
+                                        float* rescale) {
+    const __m512 least = _mm512_set1_ps(-__builtin_inff()), log2 = _mm512_set1_ps(log2_of_e);
+    const __mmask16 exist = first_of_16(of.rows);
+    const __m512 before = _mm512_maskz_loadu_ps(exist, row_max);
+    __m512 after = before, factor = _mm512_set1_ps(1), total;
+    const bool all_have_seen = _mm512_cmp_ps_mask(least, before, _CMP_LT_OQ) == 0xffff;
+    if (!all_have_seen || !weigh_rows(of, _mm512_mul_ps(before, log2), &total)) {
+      const __m512 largest = largest_of_rows(of);
+      const __m512 binary_scale = _mm512_set1_ps(of.scale * log2_of_e);
+      const __mmask16 grows =
+          exceeds(_mm512_fmsub_ps(largest, binary_scale, _mm512_mul_ps(before, log2)));
+      after = _mm512_mask_mul_ps(before, grows, largest, _mm512_set1_ps(of.scale));
+      // As in update().
+      const __mmask16 has_seen = _mm512_cmp_ps_mask(least, after, _CMP_LT_OQ);
+      factor = rescaling(before, after, has_seen);
+      weigh_rows(of, _mm512_maskz_mul_ps(has_seen, after, log2), &total);
     }
-    const __m512 total = reduced(of_row, [](__m512 x, __m512 y) { return _mm512_add_ps(x, y); });
-    const __m512 sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(exist, row_sum + i), factor, total);
-    _mm512_mask_storeu_ps(row_sum + i, exist, sum);
+    _mm512_mask_storeu_ps(row_max, exist, after);
+    if (rescale != nullptr) _mm512_mask_storeu_ps(rescale, exist, factor);
+    const __m512 sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(exist, row_sum), factor, total);
+    _mm512_mask_storeu_ps(row_sum, exist, sum);
   }
   static IOATTN_KERNEL void softmax_rows(const ScoreTile<float>& tile, float scale, float* row_max,
                                          float* row_sum, float* rescale, bf16x2* dst,
                                          index_t dst_stride) {
     const ScoreTile<float> x = tile;
-    for (index_t i = 0; i < x.queries; i += lanes)
-      update_rows(x, scale, row_max, row_sum, rescale, dst, dst_stride, i,
-                  x.queries - i < lanes ? x.queries - i : lanes);
+    for (index_t i = 0; i < x.queries; i += lanes) {
+      const index_t rows = x.queries - i < lanes ? x.queries - i : lanes;
+      update_rows(
+          {x.data + i * x.stride, x.stride, rows, x.keys, dst + i * dst_stride, dst_stride, scale},
+          row_max + i, row_sum + i, rescale != nullptr ? rescale + i : nullptr);
+    }
   }
 };
 

@@ -17,8 +17,10 @@ struct XsimdVector {
   using bits = xsimd::batch<xsimd::as_unsigned_integer_t<T>>;
   static constexpr int lanes = static_cast<int>(batch::size);
 #ifdef __AVX512F__
+  static constexpr int registers = 32;
   static constexpr int powers = lanes;  // that exponentials look up
 #else
+  static constexpr int registers = 16;
   static constexpr int powers = 1;
 #endif
 
@@ -38,9 +40,9 @@ struct XsimdVector {
   friend XsimdVector operator-(XsimdVector a, XsimdVector b) { return {a.value - b.value}; }
   friend XsimdVector operator*(XsimdVector a, XsimdVector b) { return {a.value * b.value}; }
   static XsimdVector fma(XsimdVector a, XsimdVector b, XsimdVector c) {
-#if defined(__AVX512F__) && defined(__clang__)
-    // xsimd 8.1 leaves these to contraction, and clang contracts no product that it moved to
-    // another basic block: a tile of one row then had other bits.
+#ifdef __AVX512F__
+    // xsimd 8.1 leaves these to contraction, and neither compiler contracts all of them: a tile of
+    // one row then had other bits.
     if constexpr (sizeof(T) == 4) {
       return {batch(_mm512_fmadd_ps(a.value, b.value, c.value))};
     } else {
