@@ -123,9 +123,10 @@ struct PairKernels {
   float (*fma_loop)(index_t iterations);
   index_t fma_per_iteration;
 
-  // What product, of at most 32 rows and with C for the tile, and softmax_rows do, where no maximum
-  // has to change and none is -inf: true, C is not touched and there is nothing to rescale. Else
-  // false, and nothing but dst has been touched. Null: there is no such kernel.
+  // What product, with C for the tile, and softmax_rows do, where no maximum has to change and none
+  // is -inf: true, C is not touched and there is nothing to rescale. Else, or of more than 32 rows
+  // or 256 pairs of terms, it may be false, and nothing but dst has been touched. Null: there is no
+  // such kernel.
   bool (*weights)(const Product<float, bf16x2>& scores, const PairWeights& weights) = nullptr;
 
   // Set up and give back registers that product and fma_loop need on the calling thread; null if

@@ -127,7 +127,7 @@ bool PairForward::make_weights(const Work& work, const Range& strip, const Range
   const float scale = late ? work.operands.scale : 1;
   const kernels::Product<float, Word> scores = scores_of(work, strip, computed, packed);
   const bool full = is_full(mask_, interval_of(queries), interval_of(computed));
-  if (pairs.weights != nullptr && late && full && strip.size() <= nr_ &&
+  if (pairs.weights != nullptr && late && full &&
       pairs.weights(scores, {scale, row_max, row_sum, rounded, pair_stride_})) {
     return false;
   }

@@ -30,6 +30,13 @@ std::vector<PairImplementation> pair_implementations() {
   return list;
 }
 
+std::vector<PairImplementation> weighing_implementations() {
+  std::vector<PairImplementation> list;
+  for (const PairImplementation& each : pair_implementations())
+    if (each.pairs->weights != nullptr) list.push_back(each);
+  return list;
+}
+
 std::vector<PairImplementation> tile_implementations() {
   std::vector<PairImplementation> list;
   add({Isa::avx512_amx, Isa::emulated_amx}, &list);

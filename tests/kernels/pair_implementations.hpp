@@ -20,6 +20,7 @@ struct PairImplementation {
 // for them, or if their instructions are trapped (trapped_tiles.hpp).
 std::vector<PairImplementation> pair_implementations();
 std::vector<PairImplementation> tile_implementations();
+std::vector<PairImplementation> weighing_implementations();  // that have weights
 
 // Dense rows of A times panels of B, in rows of whole panels.
 inline ioattn::kernels::Product<float, ioattn::kernels::bf16x2> dense_product(

@@ -166,12 +166,26 @@ struct RegisterTiles {
     }
   }
 
-  // The last terms, those of each row stored before the next: Zen 4 takes two cycles to store a
-  // vector of 512 bits, and the stores of a whole tile would hold up the multiply-adds behind them.
-  template <int rows, int width, bool a_unit_row, Finish finish>
-  static IOATTN_INLINE void end_tile(const Strip& s, index_t first_row, const Word* first_a,
-                                     const Word* b, T* c, Accumulators<rows, width>& acc) {
-    constexpr int held = held_terms<rows, width>;
+  // The sums of a tile, row by row, to finish(row, sums). Each is finished before the last terms of
+  // the next are added: Zen 4 takes two cycles to store a vector of 512 bits, and the stores of a
+  // whole tile would hold up the multiply-adds behind them.
+  template <int rows, int width, bool a_unit_row, int held = held_terms<rows, width>,
+            class FinishRow>
+  static IOATTN_INLINE void tile(const Strip& s, const Word* first_a, const FinishRow& finish) {
+    Accumulators<rows, width> acc;
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i)
+#pragma GCC unroll 4
+      for (int v = 0; v < width; ++v) acc.value[i][v] = V::splat(T(0));
+    const Word* b = s.b;
+    const index_t early = s.depth < held ? s.depth : s.depth - held;
+    add_terms<rows, width, a_unit_row>(s, first_a, early, &b, acc);
+    if (early == s.depth) {
+#pragma GCC unroll 16
+      for (int i = 0; i < rows; ++i) finish(i, acc.value[i]);
+      return;
+    }
+    first_a += early * (a_unit_row ? s.a_depth : 1);
     typename Terms::Vector lane[held][width];
     const Word* a[held];
 #pragma GCC unroll 4
@@ -191,46 +205,29 @@ struct RegisterTiles {
           acc.value[i][v] = Terms::multiply_add(scalar, lane[u][v], acc.value[i][v]);
       }
       if (!a_unit_row) step(&a[0], s.a_row);
-      finish_row<width, finish>(s, first_row + i, acc.value[i], c);
-      step(&c, s.c_row);
+      finish(i, acc.value[i]);
     }
   }
 
   template <int rows, int width, bool a_unit_row, Finish finish>
   static IOATTN_KERNEL void tiles(const Strip& strip, index_t count) {
-    constexpr int held = held_terms<rows, width>;
     const Strip s = strip;
-    const index_t early = s.depth < held ? s.depth : s.depth - held;
-    const Word* first_a = s.a;
-    T* first_c = s.c;
+    const Word* a = s.a;
+    T* c = s.c;
     for (index_t row = 0; row < count * rows; row += rows) {
-      T* c = first_c;
+      T* next = c;
 #pragma GCC unroll 16
       for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 2
-        for (int v = 0; v < width; v += vectors) __builtin_prefetch(c + offset_of(v, s.c_panel), 1);
+        for (int v = 0; v < width; v += vectors)
+          __builtin_prefetch(next + offset_of(v, s.c_panel), 1);
+        step(&next, s.c_row);
+      }
+      tile<rows, width, a_unit_row>(s, a, [&](int i, const V(&sums)[width]) {
+        finish_row<width, finish>(s, row + i, sums, c);
         step(&c, s.c_row);
-      }
-      Accumulators<rows, width> acc;
-#pragma GCC unroll 16
-      for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-        for (int v = 0; v < width; ++v) acc.value[i][v] = V::splat(T(0));
-      const Word* b = s.b;
-      add_terms<rows, width, a_unit_row>(s, first_a, early, &b, acc);
-      if (early < s.depth) {
-        end_tile<rows, width, a_unit_row, finish>(
-            s, row, first_a + early * (a_unit_row ? s.a_depth : 1), b, first_c, acc);
-      } else {
-        T* target = first_c;
-#pragma GCC unroll 16
-        for (int i = 0; i < rows; ++i) {
-          finish_row<width, finish>(s, row + i, acc.value[i], target);
-          step(&target, s.c_row);
-        }
-      }
-      step(&first_a, rows * s.a_row);
-      first_c = c;
+      });
+      step(&a, rows * s.a_row);
     }
   }
 

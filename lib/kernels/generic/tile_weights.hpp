@@ -80,6 +80,7 @@ struct TileWeights : TileProduct<Tiles, V, Terms> {
 
   static IOATTN_KERNEL bool weights(const Product& product, const PairWeights& weights) {
     const Product p = product;
+    if (p.rows > nr) return false;
     for (index_t i = 0; i < p.rows; ++i)
       if (!(weights.row_max[i] > -__builtin_inff())) return false;  // has seen nothing yet
     Scratch scratch;

@@ -2,6 +2,7 @@
 
 #include <immintrin.h>
 
+#include "kernels/generic/exponential.hpp"
 #include "kernels/generic/inlining.hpp"
 #include "kernels/generic/xsimd_transpose.hpp"
 #include "kernels/kernel_table.hpp"
@@ -11,16 +12,21 @@
 namespace ioattn::kernels {
 namespace {
 
-// 2^t = 2^floor(t) 2^r, 0 <= r < 1, within 2e-7; 0 below 2^-126, which would be slow. What is made
-// of it has 8 bits, or is a sum of such.
+// 2^t = 2^(n/16) 2^r, n = round(16 t), |r| <= 1/32, within 5e-7; 0 below 2^-126, which would be
+// slow. What is made of it has 8 bits, or is a sum of such. Powers are looked up in a register, as
+// in exponential.hpp.
 IOATTN_INLINE __m512 power_of_2(__m512 t) {
-  const __m512 r = _mm512_reduce_ps(t, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-  __m512 p = _mm512_set1_ps(1.86713028e-3f);
-  for (const float c : {9.01702978e-3f, 5.57999127e-2f, 2.40164444e-1f, 6.93151295e-1f, 1.f})
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(c));
+  const __m512 round_magic = _mm512_set1_ps(12582912.f / 16);
+  const __m512 n_bits = _mm512_add_ps(t, round_magic);
+  const __m512 r = _mm512_sub_ps(t, _mm512_sub_ps(n_bits, round_magic));
+  const __m512i n = _mm512_castps_si512(n_bits);
+  const __m512 power = _mm512_castsi512_ps(_mm512_add_epi32(
+      _mm512_permutexvar_epi32(n, _mm512_loadu_si512(ExpConstants<float, 16>::powers)),
+      _mm512_slli_epi32(n, ExpConstants<float, 16>::shift)));
+  const __m512 slope = _mm512_fmadd_ps(r, _mm512_set1_ps(0.24022651f), _mm512_set1_ps(0.69318783f));
   // NaN is not less.
   const __mmask16 is_normal = _mm512_cmp_ps_mask(t, _mm512_set1_ps(-126), _CMP_NLT_UQ);
-  return _mm512_maskz_scalef_ps(is_normal, p, t);
+  return _mm512_maskz_mul_ps(is_normal, power, _mm512_fmadd_ps(r, slope, _mm512_set1_ps(1)));
 }
 inline constexpr float log2_of_e = 1.44269504f;
 
@@ -137,25 +143,31 @@ struct X86Bf16Softmax {
   static IOATTN_INLINE __mmask16 are_small(__m512 parts) {
     return _mm512_cmp_ps_mask(parts, _mm512_set1_ps(255), _CMP_LT_OQ);
   }
-  // Weights of 32 scores, or of some, added to the parts of their sum.
+  // Weights of 32 scores, or of the first ones, added to the parts of their sum.
+  template <bool whole>
+  static IOATTN_INLINE void weigh_scores(__m512 one, __m512 two, index_t count, __m512 binary_scale,
+                                         __m512 shift, __m512* part, bf16x2* to) {
+    __m512 x = power_of_2(_mm512_fmsub_ps(one, binary_scale, shift));
+    __m512 y = power_of_2(_mm512_fmsub_ps(two, binary_scale, shift));
+    if (whole) {
+      _mm512_storeu_si512(to, narrow(x, y));
+    } else {
+      x = _mm512_maskz_mov_ps(first_of_16(count), x);
+      y = _mm512_maskz_mov_ps(first_of_16(count - lanes), y);
+      _mm512_mask_storeu_epi32(to, first_of_16((count + 1) / 2), narrow(x, y));
+    }
+    *part = _mm512_add_ps(*part, _mm512_add_ps(x, y));
+  }
   static IOATTN_INLINE void weigh_whole(const float* scores, __m512 binary_scale, __m512 shift,
                                         __m512* part, bf16x2* to) {
-    const __m512 x = power_of_2(_mm512_fmsub_ps(_mm512_loadu_ps(scores), binary_scale, shift));
-    const __m512 y =
-        power_of_2(_mm512_fmsub_ps(_mm512_loadu_ps(scores + lanes), binary_scale, shift));
-    *part = _mm512_add_ps(*part, _mm512_add_ps(x, y));
-    _mm512_storeu_si512(to, narrow(x, y));
+    weigh_scores<true>(_mm512_loadu_ps(scores), _mm512_loadu_ps(scores + lanes), 2 * lanes,
+                       binary_scale, shift, part, to);
   }
   static IOATTN_INLINE void weigh_some(const float* scores, index_t count, __m512 binary_scale,
                                        __m512 shift, __m512* part, bf16x2* to) {
-    const auto weight = [&](__mmask16 exist, const float* first) {
-      const __m512 score = _mm512_maskz_loadu_ps(exist, first);
-      return _mm512_maskz_mov_ps(exist, power_of_2(_mm512_fmsub_ps(score, binary_scale, shift)));
-    };
-    const __m512 x = weight(first_of_16(count), scores);
-    const __m512 y = weight(first_of_16(count - lanes), scores + lanes);
-    *part = _mm512_add_ps(*part, _mm512_add_ps(x, y));
-    _mm512_mask_storeu_epi32(to, first_of_16((count + 1) / 2), narrow(x, y));
+    weigh_scores<false>(_mm512_maskz_loadu_ps(first_of_16(count), scores),
+                        _mm512_maskz_loadu_ps(first_of_16(count - lanes), scores + lanes), count,
+                        binary_scale, shift, part, to);
   }
 
   // What TileWeights makes of a row.

@@ -41,8 +41,7 @@ struct XsimdVector {
   friend XsimdVector operator*(XsimdVector a, XsimdVector b) { return {a.value * b.value}; }
   static XsimdVector fma(XsimdVector a, XsimdVector b, XsimdVector c) {
 #ifdef __AVX512F__
-    // xsimd 8.1 leaves these to contraction, and neither compiler contracts all of them: a tile of
-    // one row then had other bits.
+    // xsimd 8.1 would leave these to contraction, and neither compiler contracts all of them.
     if constexpr (sizeof(T) == 4) {
       return {batch(_mm512_fmadd_ps(a.value, b.value, c.value))};
     } else {

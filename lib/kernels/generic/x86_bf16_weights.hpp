@@ -1,0 +1,113 @@
+#pragma once
+
+#include "kernels/generic/x86_bf16_pairs.hpp"
+
+// Softmax weights straight from the registers that scores are made in. See scalar_vector.hpp about
+// the anonymous namespace.
+namespace ioattn::kernels {
+namespace {
+
+// A row of a tile of scores becomes weights as soon as it is whole, so that scores never are in
+// memory: that is possible as long as no row's maximum, which all of its weights refer to, has to
+// grow.
+template <int max_rows>
+struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
+  static constexpr PairKernels table() {
+    PairKernels pairs = Base::table;
+    pairs.weights = weights;
+    return pairs;
+  }
+
+ private:
+  using Base = X86Bf16Pairs<max_rows>;
+  using Base::lanes;
+  using Base::nr;
+  using V = XsimdVector<float>;
+  using Tiles = RegisterTiles<V, 2, Bf16Terms>;
+  using Strip = typename Tiles::Strip;
+
+  static constexpr index_t most_rows = 64;
+  struct alignas(64) Rows {
+    float shift[most_rows];
+    float part[most_rows * lanes];  // of the sum of weights
+  };
+
+  // What becomes of scores of a panel of keys.
+  struct Panel {
+    index_t keys;
+    float binary_scale;
+    bf16x2* dst;
+    index_t dst_stride;
+  };
+
+  template <int rows, bool whole>
+  static IOATTN_KERNEL void weigh_tiles(const Strip& strip, const Panel& panel, index_t row,
+                                        index_t end, Rows* all) {
+    const Strip s = strip;
+    const __m512 binary_scale = _mm512_set1_ps(panel.binary_scale);
+    const index_t keys = panel.keys;
+    for (; row < end; row += rows) {
+      const float* shift = all->shift + row;
+      float* part = all->part + row * lanes;
+      bf16x2* to = panel.dst + row * panel.dst_stride;
+      // One term is held: the constants of the weights take registers, too.
+      Tiles::template tile<rows, 2, false, 1>(
+          s, s.a + row * s.a_row, [&](int i, const V(&scores)[2]) {
+            __m512 sum = _mm512_load_ps(part + i * lanes);
+            Base::template weigh_scores<whole>(scores[0].value, scores[1].value, keys, binary_scale,
+                                               _mm512_set1_ps(shift[i]), &sum, to);
+            _mm512_store_ps(part + i * lanes, sum);
+            Tiles::step(&to, panel.dst_stride);
+          });
+    }
+  }
+
+  template <int rows, bool whole>
+  static void weigh_last(const Strip& s, const Panel& panel, index_t row, index_t end, Rows* all) {
+    if constexpr (rows > 0) {
+      if (end - row == rows) {
+        weigh_tiles<rows, whole>(s, panel, row, end, all);
+      } else {
+        weigh_last<rows - 1, whole>(s, panel, row, end, all);
+      }
+    }
+  }
+
+  template <bool whole>
+  static void weigh(const Strip& s, const Panel& panel, index_t rows, Rows* all) {
+    const index_t in_tiles = rows / max_rows * max_rows;
+    weigh_tiles<max_rows, whole>(s, panel, 0, in_tiles, all);
+    weigh_last<max_rows - 1, whole>(s, panel, in_tiles, rows, all);
+  }
+
+  static bool weights(const Product<float, bf16x2>& p, const PairWeights& weights) {
+    if (p.rows > most_rows || p.depth > terms_per_accumulator) return false;
+    Rows all;
+    for (index_t i = 0; i < p.rows; ++i) {
+      if (!(weights.row_max[i] > -__builtin_inff())) return false;  // has seen nothing yet
+      all.shift[i] = Base::binary(weights.row_max[i]);
+    }
+    for (index_t i = 0; i < (p.rows + lanes - 1) / lanes * lanes * lanes; ++i) all.part[i] = 0;
+    Strip strip = {};
+    strip.a = p.a;
+    strip.a_row = p.a_row;
+    strip.a_depth = p.a_depth;
+    strip.b_panel = p.b_panel;
+    strip.b_row = p.b_row;
+    strip.depth = p.depth;
+    for (index_t key = 0; key < p.cols; key += nr) {
+      strip.b = p.b + key / nr * p.b_panel;
+      const Panel panel = {p.cols - key, Base::binary(weights.scale), weights.dst + key / 2,
+                           weights.dst_stride};
+      if (panel.keys >= nr) {
+        weigh<true>(strip, panel, p.rows, &all);
+      } else {
+        weigh<false>(strip, panel, p.rows, &all);
+      }
+    }
+    return Base::add_parts(all.part, p.rows, weights.row_sum);
+  }
+};
+
+}  // namespace
+}  // namespace ioattn::kernels
