@@ -1,0 +1,69 @@
+// Which form SDPA takes where rows are long, at prices that were measured. What is faster there is
+// in lib/plan/README.md.
+
+#include <gtest/gtest.h>
+
+#include "plan/sdpa_candidates.hpp"
+
+namespace ioattn::plan {
+namespace {
+
+struct Caches {
+  index_t L2, L3;  // numbers of 4 bytes that blocks may take
+  Price price;
+};
+const Caches zen4 = {196608, 1048576, measured_price(9, 2.5)};
+const Caches xeon = {393216, 94371840, measured_price(26.5, 11.5)};
+
+SdpaPlan plan_of(index_t n, index_t d, const Caches& caches, const Price& price,
+                 const std::optional<SdpaSet>& set) {
+  SdpaRequest request;
+  request.shape = {1, 1, 1, n, n, d, d, {}};
+  request.M = caches.L2;
+  request.outer_M = caches.L3;
+  request.tile = {Isa::avx512, 8, 32};
+  request.price = price;
+  SdpaPlan plan;
+  EXPECT_TRUE(make_plan_of(request, set, &plan, nullptr).is_ok());
+  return plan;
+}
+
+bool is_by_tiles(const SdpaPlan& plan, const std::optional<SdpaSet>& set) {
+  return set ? plan.blocks.by_keys == Schedule::tile_fused
+             : forward_schedule(plan.blocks.rows) == Schedule::tile_fused;
+}
+
+const std::optional<SdpaSet> forward, all = SdpaSet{true, true, true};
+
+TEST(SdpaForms, LongRowsStayInAnL3ThatIsFast) {
+  for (const auto& set : {forward, all}) {
+    for (const index_t n : {1024, 2048}) {
+      const SdpaPlan plan = plan_of(n, 1024, zen4, zen4.price, set);
+      EXPECT_FALSE(is_by_tiles(plan, set)) << to_text(plan);
+      EXPECT_EQ(plan.level, "L3") << to_text(plan);
+    }
+    // Nor are they in L3 because nothing else was asked for.
+    EXPECT_TRUE(is_by_tiles(plan_of(1024, 4096, zen4, zen4.price, set), set));
+  }
+}
+
+TEST(SdpaForms, LongRowsAreByTilesWhereL3IsSlow) {
+  for (const auto& set : {forward, all})
+    for (const index_t d : {1024, 2048}) {
+      const SdpaPlan plan = plan_of(1024, d, xeon, xeon.price, set);
+      EXPECT_TRUE(is_by_tiles(plan, set)) << to_text(plan);
+      EXPECT_EQ(plan.level, "L2") << to_text(plan);
+    }
+}
+
+// Nobody knows how fast it is.
+TEST(SdpaForms, LongRowsAreByTilesAtTheAssumedPrice) {
+  for (const auto& set : {forward, all})
+    for (const Caches& caches : {zen4, xeon}) {
+      const SdpaPlan plan = plan_of(1024, 1024, caches, Price(), set);
+      EXPECT_TRUE(is_by_tiles(plan, set)) << to_text(plan);
+    }
+}
+
+}  // namespace
+}  // namespace ioattn::plan
