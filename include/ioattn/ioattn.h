@@ -106,29 +106,29 @@ typedef enum ioattn_mask {
  * -inf. Equal pointers and strides (a2 = a3, or a1 = a2 = a3) are recognised: that memory is then
  * moved once. Strides are elements from row to row; 0 means that rows follow each other. */
 typedef struct ioattn_layer_problem {
-  size_t struct_size;  /**< sizeof(ioattn_layer_problem) */
-  int64_t n,           /**< rows of A1: queries */
-      m,               /**< rows of A2 and A3: keys */
-      d,               /**< columns of A1, A2 and A3 */
-      dv;              /**< columns of Y */
-  ioattn_dtype dtype;  /**< of all inputs and outputs but LSE; every sum is of this type. Of
-                          IOATTN_BF16 and IOATTN_F16 LSE and every sum are float, S, G, h and U
-                          too: inputs become float as they are read, results are rounded once, to
-                          nearest even. They are taken by "row_stream", "q_stored" and "half_dim";
-                          the planner knows. */
-  const void* a1;      /**< [n, d] */
-  const void* a2;      /**< [m, d] */
-  const void* a3;      /**< [m, d] */
-  const void* x;       /**< [d, d] */
-  const void* y;       /**< [d, dv] */
-  int64_t a1_stride,   /**< of a1; 0: d */
-      a2_stride,       /**< of a2; 0: d */
-      a3_stride,       /**< of a3; 0: d */
-      x_stride,        /**< of x; 0: d */
-      y_stride;        /**< of y; 0: dv */
-  double scale;        /**< of the scores; 0: 1 */
-  ioattn_mask mask;    /**< taken by the schedules "row_stream" and, backward, "tile_fused" alone; the
-                          planner knows */
+  size_t struct_size; /**< sizeof(ioattn_layer_problem) */
+  int64_t n,          /**< rows of A1: queries */
+      m,              /**< rows of A2 and A3: keys */
+      d,              /**< columns of A1, A2 and A3 */
+      dv;             /**< columns of Y */
+  ioattn_dtype dtype; /**< of all inputs and outputs but LSE; every sum is of this type. Of
+                         IOATTN_BF16 and IOATTN_F16 LSE and every sum are float, S, G, h and U
+                         too: inputs become float as they are read, results are rounded once, to
+                         nearest even. They are taken by "row_stream", "q_stored" and "half_dim";
+                         the planner knows. */
+  const void* a1;     /**< [n, d] */
+  const void* a2;     /**< [m, d] */
+  const void* a3;     /**< [m, d] */
+  const void* x;      /**< [d, d] */
+  const void* y;      /**< [d, dv] */
+  int64_t a1_stride,  /**< of a1; 0: d */
+      a2_stride,      /**< of a2; 0: d */
+      a3_stride,      /**< of a3; 0: d */
+      x_stride,       /**< of x; 0: d */
+      y_stride;       /**< of y; 0: dv */
+  double scale;       /**< of the scores; 0: 1 */
+  ioattn_mask mask; /**< taken by the schedules "row_stream" and, backward, "tile_fused" alone; the
+                       planner knows */
   int64_t window_left, /**< of the masks WINDOW alone: keys before a query's own; -1: all */
       window_right;    /**< keys after it; -1: all */
   int64_t batch; /**< entries; 0: 1. Those of A1, A2, A3, of O, LSE, dO and the gradients of the A's
@@ -162,10 +162,11 @@ typedef struct ioattn_options {
   int64_t fast_memory_words; /**< M in words of the dtype, exact; of 16 bits a float takes 2; 0:
                                 from the machine */
   int64_t memory_limit; /**< bytes of scratch memory for intermediates; 0: O(n d), never n x m */
-  const char* schedule; /**< forward "row_stream", "stationary", "score_stored", "paper_small",
-                           "paper_large"; backward "row_stream", "stationary", "q_stored",
-                           "half_dim", "weight_resident", "resident", "tile_fused",
-                           "paper_small", "paper_large", "naive"; null or "auto": the planner chooses */
+  const char*
+      schedule;  /**< forward "row_stream", "stationary", "score_stored", "paper_small",
+                    "paper_large"; backward "row_stream", "stationary", "q_stored",
+                    "half_dim", "weight_resident", "resident", "tile_fused",
+                    "paper_small", "paper_large", "naive"; null or "auto": the planner chooses */
   int32_t rigor; /**< an ioattn_rigor. ioattn_sdpa_plan_create() and ioattn_layer_plan_create()
                     search, and keep in the process's wisdom what they find; the one-call functions
                     take what is known. */
