@@ -59,9 +59,9 @@ void take_better(const Trial& trial, const Price& price, Trial* best) {
   if (best->cost == 0 || preferred || (allowed && trial.cost < best->cost)) *best = trial;
 }
 
-// At n = 512 to 2048, d = 768 to 2048, rows or columns in L3 take 0.92 to 0.98 of the time of tiles
-// that were estimated to be as fast (Zen 4). At the assumed price they do not compete so: of a CPU
-// whose L3 is slow (11.5 multiply-adds a word) they would take a tenth longer. Nor with AMX.
+// Rows or columns in L3 take 0.91 to 0.98 of the time of tiles that were estimated to be as fast
+// (README.md). At the assumed price they do not compete so: where L3 is as slow as an Intel Xeon's,
+// they would take longer by its rates. Nor with AMX, of which nobody measured it.
 double cost_that_tiles_count(double cost, const Price& price, const TileShape& tile) {
   const bool is_assumed = price == Price();
   return is_assumed || multiplies_tiles(tile.isa) ? cost : time_that_tiles_count(cost, price);
