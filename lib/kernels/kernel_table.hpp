@@ -39,7 +39,11 @@ struct Product {
   const T* lane = nullptr;  // readable over whole panels
   const T* row = nullptr;   // instead of lane
   bool padded = false;      // C's last panel may be written over all nr columns
-  T scale = 1;              // of A B, if W are pairs
+  T scale = 1;              // of A B, if W are pairs or with `row`
+  // A comes from beyond the caches, by rows, and so do as many rows beside it that are read next:
+  // those of A are prefetched a tile ahead, these meanwhile.
+  const W* beside = nullptr;
+  index_t beside_row = 0;
 };
 
 // A score tile: `keys` x `queries`, queries are SIMD lanes. Neither the tile nor the vectors over

@@ -1,6 +1,7 @@
 #include "schedules/col_stream.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/kernel_table.hpp"
 #include "schedules/key_pass.hpp"
@@ -10,6 +11,16 @@
 #include "schedules/score_bias.hpp"
 
 namespace ioattn::schedules {
+namespace {
+
+template <class T>
+bool is_power_of_2(T x) {
+  int exponent = 0;
+  return std::abs(std::frexp(x, &exponent)) == T(0.5);
+}
+
+}  // namespace
+
 template <class S, class P>
 ColStream<S, P>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                            index_t nr, const Workers& workers, WorkspaceLayout* layout,
@@ -41,6 +52,7 @@ ColStream<S, P>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPas
   worker_.s = worker_layout_.add<T>(copies_queries_ ? rho_ * s_stride_ : 0);
   worker_.tile = worker_layout_.add<T>(rho_ * tile_stride_);
   worker_.lse = worker_layout_.add<T>(rho_);
+  worker_.delta = worker_layout_.add<T>(kind.makes_p() ? rho_ : 0);
   worker_.d_keys = worker_layout_.add<T>(rounds_ && kind.of_keys() ? c_ * s_stride_ : 0);
   worker_.d_values = worker_layout_.add<T>(rounds_ && kind.of_values() ? c_ * d_o_stride_ : 0);
   const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
@@ -60,6 +72,13 @@ struct ColStream<S, P>::Run {
   const bool of_keys = pass.kind_.of_keys();
   const bool of_values = pass.kind_.of_values();
   const bool summed = pass.kind_.is_sum();
+  // Rows of queries are read where they lie if products with them can be scaled and have the bits
+  // that those with scaled rows have in every other pass.
+  const bool in_place =
+      !pass.copies_queries_ ||
+      (pass.are_panels(operands.queries.stride, pass.d_) && is_power_of_2(operands.scale));
+  const T scale_of_rows = in_place ? T(1) : operands.scale;
+  const T scale_of_products = in_place ? operands.scale : T(1);
 
   Block key_block(const Range& keys) const { return rows_of(Operand::A2, keys, pass.d_); }
   Block value_block(const Range& keys) const {
@@ -108,7 +127,8 @@ struct ColStream<S, P>::Run {
     }
     if (pass.kind_.queries) {
       trace.create(rows_of_keys(keys));
-      copy_scaled<S>(operands.keys, keys, pass.worker_.key_rows.in(memory));
+      load_scaled_rows(kernels, operands.keys.row(keys.begin), operands.keys.stride, keys.size(),
+                       pass.d_, scale_of_rows, pass.worker_.key_rows.in(memory), pass.s_stride_);
     }
     const Sums sums = sums_of(keys, memory);
     if (of_keys) begin_sums(key_sums(keys), sums.keys, keys, operands.rounded_d_keys);
@@ -176,15 +196,18 @@ struct ColStream<S, P>::Run {
 
     const MatrixView<const T> s = padded_s(head, rows, memory);
     const MatrixView<const T> d_o = padded_d_o(head, rows, memory);
-    score(s, key_panels, keys.size(), kernels::Epilogue::exp, lse, weights);
+    score(s, key_panels, keys.size(), kernels::Epilogue::exp, lse, d_o, weights);
     const bool begun = operands.accumulate || head > 0 || rows.begin > 0;
     // f is used before p takes its place.
     if (of_values) {
       add(weights, d_o, rows, keys, summed ? sums.keys : sums.values, begun);
     }
     if (pass.kind_.makes_p()) {
-      score(d_o, value_panels, keys.size(), kernels::Epilogue::gradient,
-            operands.delta + head * operands.delta_step + rows.begin, weights);
+      T* delta = pass.worker_.delta.in(memory);
+      load_scaled_rows(kernels, operands.delta + head * operands.delta_step + rows.begin, 0, 1,
+                       rows.size(), scale_of_products, delta, 0);
+      score(d_o, value_panels, keys.size(), kernels::Epilogue::gradient, delta,
+            rows_behind(head, rows), weights);
     }
     if (of_keys) add(weights, s, rows, keys, sums.keys, summed || begun);
     if (pass.kind_.queries) add_to_queries(head, rows, keys, weights, memory);
@@ -197,16 +220,22 @@ struct ColStream<S, P>::Run {
     const MatrixView<const P>& s = operands.queries;
     const P* first = s.row(rows.begin) + head * operands.queries_step;
     if constexpr (!is_half_storage<P>) {
-      if (!pass.copies_queries_) return {first, rows.size(), pass.d_, s.stride};
+      if (in_place) return {first, rows.size(), pass.d_, s.stride};
     }
     T* copy = pass.worker_.s.in(memory);
-    copy_scaled<P>({first, rows.size(), pass.d_, s.stride}, Range(rows.size(), rows.size()), copy);
+    load_scaled_rows(kernels, first, s.stride, rows.size(), pass.d_, scale_of_rows, copy,
+                     pass.s_stride_);
     return {copy, rows.size(), pass.d_, pass.s_stride_};
   }
-  template <class From>
-  void copy_scaled(const MatrixView<const From>& from, const Range& rows, T* to) const {
-    load_scaled_rows(kernels, from.row(rows.begin), from.stride, rows.size(), pass.d_,
-                     operands.scale, to, pass.s_stride_);
+  // The next block of S, to be fetched.
+  MatrixView<const T> rows_behind(index_t head, const Range& rows) const {
+    if constexpr (is_half_storage<P>) {
+      return {};
+    } else {
+      const MatrixView<const T>& s = operands.queries;
+      if (rows.end >= pass.n_) return {};
+      return {s.row(rows.end) + head * operands.queries_step, 0, pass.d_, s.stride};
+    }
   }
   MatrixView<const T> padded_d_o(index_t head, const Range& rows, void* memory) const {
     if constexpr (!is_half_storage<P>) {
@@ -215,14 +244,19 @@ struct ColStream<S, P>::Run {
     }
     const MatrixView<const S>& d_o = operands.d_o;
     const S* first = d_o.row(rows.begin) + head * operands.d_o_step;
+    if constexpr (!is_half_storage<S>) {
+      if (pass.are_panels(d_o.stride, pass.v_)) return {first, rows.size(), pass.v_, d_o.stride};
+    }
     T* copy = pass.worker_.d_o.in(memory);
     load_rows(kernels, first, d_o.stride, rows.size(), pass.v_, copy, pass.d_o_stride_);
     return {copy, rows.size(), pass.v_, pass.d_o_stride_};
   }
 
-  // tile[query][key] = epilogue of the products of rows of queries and packed keys.
+  // tile[query][key] = epilogue of the products of rows of queries and packed keys. `beside` are
+  // read next.
   void score(const MatrixView<const T>& queries, const T* panels, index_t keys,
-             kernels::Epilogue epilogue, const T* shift, T* tile) const {
+             kernels::Epilogue epilogue, const T* shift, const MatrixView<const T>& beside,
+             T* tile) const {
     kernels::Product<T> p;
     p.rows = queries.rows;
     p.cols = keys;
@@ -238,6 +272,11 @@ struct ColStream<S, P>::Run {
     p.c_row = pass.tile_stride_;
     p.epilogue = epilogue;
     p.row = shift;
+    p.scale = scale_of_products;
+    if constexpr (!is_half_storage<S>) {
+      p.beside = beside.data;
+      p.beside_row = beside.stride;
+    }
     p.padded = true;
     p.accumulate = epilogue == kernels::Epilogue::exp && operands.bias.data != nullptr;
     kernels.product(p);

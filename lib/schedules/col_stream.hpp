@@ -31,8 +31,8 @@ struct KeyPassOperands {
   // Of a pass that rounds, instead of d_keys and d_values.
   MatrixView<S> rounded_d_keys, rounded_d_values;
 
-  // Where queries are copied: S is scale times what memory holds, of several heads that share the
-  // keys, whose rows are so many elements apart.
+  // Where queries may be copied: S is scale times what memory holds, of several heads that share
+  // the keys, whose rows are so many elements apart.
   T scale = 1;
   index_t heads = 1;
   index_t queries_step = 0, d_o_step = 0, lse_step = 0, delta_step = 0;
@@ -45,7 +45,7 @@ struct KeyPassOperands {
 // rounded to 16 bits when they are complete.
 enum class KeySums : std::uint8_t { in_place, rounded };
 
-// Whether rows of queries can be read as whole panels of lanes, or have to be copied for that.
+// Whether rows of queries can be read as whole panels of lanes, or may have to be copied for that.
 enum class QueryRows : std::uint8_t { padded, copied };
 
 // c keys, their values and their gradients stay, queries stream in blocks of rho rows: dA2 = p^T S,
@@ -88,6 +88,10 @@ class ColStream {
  private:
   struct Run;  // one block of keys
 
+  bool are_panels(index_t stride, index_t cols) const {
+    return cols % nr_ == 0 && is_dense<T>(stride, cols);
+  }
+
   void* local(int worker, void* workspace) const {
     return workers_.in(workspace) + worker * worker_layout_.bytes();
   }
@@ -106,11 +110,12 @@ class ColStream {
   QueryGates gates_;
   struct {
     Slot<T> keys, values;      // panels [c][d], [c][v]
-    Slot<T> key_rows;          // [c][d], scaled
+    Slot<T> key_rows;          // [c][d]
     Slot<T> d_o;               // [rho][v], h-form
     Slot<T> s;                 // [rho][d], copied
     Slot<T> tile;              // [rho][c], f and then p
     Slot<T> lse;               // [rho], where a bias may hide all keys
+    Slot<T> delta;             // [rho], scaled
     Slot<T> d_keys, d_values;  // [c][d], [c][v], rounded
   } worker_;
 };

@@ -128,9 +128,9 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   const Operand value_name = h_form_ ? Operand::h : Operand::A3;
   trace.read(rows_of(Operand::A2, keys, d_));
   Streamed key = {};
-  if constexpr (!is_half_storage<S>) key = {in.keys.row(keys.begin), in.keys.stride};
+  if constexpr (!is_half_storage<S>) key = {in.keys.row(keys.begin), in.keys.stride, true};
   // Tied, they are read by whole panels too.
-  if (tied_ || is_half_storage<S> || !is_dense(in.keys.stride, d_)) {
+  if (tied_ || is_half_storage<S> || !is_dense<T>(in.keys.stride, d_)) {
     key = copy_rows(in.keys, d_stride_, worker_.key.in(work.local));
   }
   Streamed value = key;
@@ -152,6 +152,7 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
     const index_t skipped = seen.begin - keys.begin;
     add_keys(work, sub, Range(seen.begin, seen.end, seen.size()), key.from(skipped),
              value.from(skipped));
+    key.is_far = false;
   }
   trace.remove(rows_of(Operand::A2, keys, d_));
   if (!tied_) trace.remove(rows_of(value_name, keys, width_));
@@ -179,6 +180,10 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
   kernels::Product<T> product = score_product(layout_, key_rows, worker_.s.in(work.local), sub,
                                               {scores, tile_stride_, keys.size(), sub.size()});
   product.accumulate = bias.data != nullptr;
+  if (key.is_far) {
+    product.beside = value.rows;
+    product.beside_row = value.stride;
+  }
   kernels_.product(product);
   if (!is_full(mask_, interval_of(queries), interval_of(keys))) {
     hide(kernels_, mask_, queries, keys, -std::numeric_limits<T>::infinity(), scores, tile_stride_);

@@ -68,7 +68,8 @@ class ForwardPass {
   struct Streamed {
     const T* rows;
     index_t stride;
-    Streamed from(index_t row) const { return {rows + row * stride, stride}; }
+    bool is_far = false;  // not in any cache that is near
+    Streamed from(index_t row) const { return {rows + row * stride, stride, is_far}; }
   };
 
   Block accumulator(const Range& rows) const {
@@ -78,7 +79,6 @@ class ForwardPass {
     return all_workers_.in(workspace) + worker * workers_.bytes();
   }
 
-  static bool is_dense(index_t stride, index_t cols);
   // Of rows of `width`: kernels can take them, in whole panels of lanes, where they lie.
   bool are_panels(index_t stride) const;
   bool copies_values(const Operands& operands) const;

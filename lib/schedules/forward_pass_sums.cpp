@@ -4,17 +4,9 @@
 // Where rows of a forward pass lie, and what becomes of its sums.
 namespace ioattn::schedules::row_stream {
 
-// A block of rows is as good where it lies as in a copy if it fills the caches' sets evenly, and
-// the lines of a tile's rows do not share a few sets of L1.
-template <class S, class P>
-bool ForwardPass<S, P>::is_dense(index_t stride, index_t cols) {
-  constexpr index_t page = 4096 / sizeof(T);
-  return stride < 2 * cols && stride % page != 0;
-}
-
 template <class S, class P>
 bool ForwardPass<S, P>::are_panels(index_t stride) const {
-  return width_ % nr_ == 0 && is_dense(stride, width_);
+  return width_ % nr_ == 0 && is_dense<T>(stride, width_);
 }
 
 template <class S, class P>

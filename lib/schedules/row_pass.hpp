@@ -92,6 +92,11 @@ class RowPass {
     return kind_.values == Values::h || (kind_.values == Values::g && !kind_.stored_g) ||
            !kind_.stored_delta;
   }
+  // Rows of keys that a tile reads.
+  struct StreamedKeys {
+    MatrixView<const T> rows;
+    bool are_far;  // not in any cache that is near
+  };
   bool streams_values() const { return kind_.values != Values::q && !tied_; }
 
   // row_pass_rows.cpp: what stays per row block.
@@ -99,16 +104,19 @@ class RowPass {
   void make_scores_side(const Work& work) const;
   void make_values_side(const Work& work) const;
 
-  // row_pass.cpp: what streams.
-  void make_u(const Work& work) const;
+  // row_pass_keys.cpp: what streams.
   void stream_keys(const Work& work, const Range& keys) const;
+  MatrixView<const T> load_keys(const Work& work, const Range& keys) const;
   void load_values(const Work& work, const Range& keys) const;  // that have 16 bits
   void make_weights(const Work& work, const Range& streamed, const Range& keys, const Range& sub,
-                    const kernels::ScoreTile<T>& tile) const;
-  void add_to_u(const Work& work, const Range& streamed, const Range& keys, const Range& sub,
+                    const StreamedKeys& key, const kernels::ScoreTile<T>& tile) const;
+  void add_to_u(const Work& work, const Range& keys, const Range& sub, const StreamedKeys& key,
                 const kernels::ScoreTile<T>& weights) const;
   void add_to_d_bias(const Work& work, const Range& queries, const Range& keys,
                      const kernels::ScoreTile<T>& weights) const;
+
+  // row_pass.cpp
+  void make_u(const Work& work) const;
   void write_u(const Work& work) const;
   template <class Result>
   void store_u(const Work& work, const MatrixView<Result>& result) const;

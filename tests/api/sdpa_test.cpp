@@ -75,6 +75,26 @@ TYPED_TEST(Sdpa, BitsDoNotDependOnThreads) {
   }
 }
 
+// Rows are read where they lie or copied, as they are strided; if the scale is a power of two those
+// of Q are scaled as rows or in products.
+TYPED_TEST(Sdpa, BitsDoNotDependOnTheLayout) {
+  const Case wide[] = {{{1, 3, 3, 150, 140, 64, 64}},
+                       {{1, 4, 2, 90, 70, 64, 128}, IOATTN_MASK_CAUSAL_TOP_LEFT},
+                       {{1, 3, 1, 130, 75, 128, 64}},
+                       {{1, 3, 1, 70, 75, 96, 32}, IOATTN_MASK_NONE, 0, 0, 0, 0, -0.25}};
+  for (const Case& c : wide) {
+    std::vector<TypeParam> first;
+    for (const Layout layout : reference::all_layouts) {
+      SdpaCall<TypeParam> call(c.sizes, layout);
+      apply(c, &call.problem);
+      ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
+      ASSERT_EQ(call.backward(), IOATTN_OK) << ioattn_last_error();
+      if (first.empty()) first = call.values();
+      EXPECT_TRUE(same_bits(first, call.values())) << c.sizes.d << " layout " << int(layout);
+    }
+  }
+}
+
 // Every subset of the outputs has the bits that it has among all, except that dK and dV alone may
 // be taken in other blocks.
 TYPED_TEST(Sdpa, AnySubsetOfTheOutputs) {

@@ -102,6 +102,8 @@ class ProductSweep {
       c_count_ = span_of(rows, padded ? panels * nr_ : cols, p.c_row);
     }
     p.a = a_.place(values_.data(), a_count, side);
+    p.beside = padded ? p.a : nullptr;  // prefetches may pass what they are told of
+    p.beside_row = p.a_row;
     p.b = b_.place(values_.data() + 1, b_count, side);
     p.c = c_.place<T>(c_count_, side);
     lane_at_ = lane_.place(values_.data() + 2, panels * nr_, side);

@@ -22,6 +22,7 @@ struct Variant {
   Epilogue epilogue;
   const char* name;
   bool by_row = false;
+  double factor = 1;  // of AB
 };
 constexpr Variant variants[] = {
     {false, false, Epilogue::none, "C = AB"},
@@ -34,6 +35,10 @@ constexpr Variant variants[] = {
     {false, false, Epilogue::exp, "C = exp(AB - row)", true},
     {true, true, Epilogue::exp, "C = exp(row_scale C + AB - row)", true},
     {false, false, Epilogue::gradient, "C = C o (AB - row)", true},
+    {false, false, Epilogue::exp, "C = exp(AB/8 - row)", true, 0.125},
+    {true, false, Epilogue::exp, "C = exp(C + AB/8 - row)", true, 0.125},
+    {true, true, Epilogue::exp, "C = exp(row_scale C + AB/8 - row)", true, 0.125},
+    {false, false, Epilogue::gradient, "C = C o (AB/8 - row)", true, 0.125},
 };
 
 template <class T>
@@ -142,6 +147,9 @@ class ProductSweep {
     const bool shifts = variant.epilogue != Epilogue::none;
     product_.lane = shifts && !variant.by_row ? lane_memory_.data() : nullptr;
     product_.row = shifts && variant.by_row ? row_.data() : nullptr;
+    product_.scale = static_cast<T>(variant.factor);
+    product_.beside = padded ? product_.a : nullptr;
+    product_.beside_row = product_.a_row;
     c_memory_ = Guarded<T>((c.rows - 1) * product_.c_row + (panels - 1) * product_.c_panel + nr_);
     const bool reads_c = variant.accumulate || variant.epilogue == Epilogue::gradient;
     for (index_t i = 0; reads_c && i < c.rows; ++i)
@@ -156,7 +164,7 @@ class ProductSweep {
 
   bool is_right(index_t i, index_t j, T value, const Variant& variant) const {
     const double old = static_cast<double>(c_[at(i, j)]);
-    double expected = sums_[at(i, j)];
+    double expected = variant.factor * sums_[at(i, j)];
     if (variant.accumulate) {
       expected +=
           variant.scale ? old * static_cast<double>(scale_[static_cast<std::size_t>(i)]) : old;

@@ -20,6 +20,7 @@ IOATTN_INLINE void by_terms(const Product& p, index_t most, const Part& part) {
   for (index_t q = 0; q < p.depth; q += step) {
     some.a = p.a + q * p.a_depth;
     some.b = p.b + q * p.b_row;
+    if (p.beside != nullptr) some.beside = p.beside + q;
     some.depth = p.depth - q < step ? p.depth - q : step;
     part(some);
     some.accumulate = true;
@@ -59,6 +60,9 @@ struct ProductKernel {
     index_t columns;  // nr where C may be written that far
   };
 
+  // Sums of pairs are scaled already.
+  static constexpr T scale_of_sums(const Product& p) { return Terms::can_scale ? T(1) : p.scale; }
+
   // Rows [first, first + rows) of C = exp(sums (+ C) - shift), or C o (sums - shift), over the
   // first vectors of a panel.
   template <Epilogue epilogue, int count, bool shift_by_row, bool accumulate>
@@ -66,6 +70,7 @@ struct ProductKernel {
                                        index_t rows, const T* sums) {
     const index_t c_row = p.c_row;
     const T* row = p.row;
+    const V scale = V::splat(shift_by_row ? scale_of_sums(p) : T(1));
     T* c = panel.c;
     V shift[count];
     if (!shift_by_row)
@@ -76,8 +81,12 @@ struct ProductKernel {
 #pragma GCC unroll 4
       for (int v = 0; v < count; ++v) {
         V x = V::load(sums + v * V::lanes);
-        if (accumulate) x = V::load(target + v * V::lanes) + x;
-        x = x - (shift_by_row ? V::splat(row[i]) : shift[v]);
+        if (accumulate) {
+          x = V::fma(x, scale, V::load(target + v * V::lanes));
+          x = x - (shift_by_row ? V::splat(row[i]) : shift[v]);
+        } else {
+          x = shift_by_row ? V::fma(x, scale, V::splat(-row[i])) : x - shift[v];
+        }
         const V y = epilogue == Epilogue::exp ? Terms::exp(x) : V::load(target + v * V::lanes) * x;
         y.store(target + v * V::lanes);
       }
@@ -89,6 +98,7 @@ struct ProductKernel {
                                      index_t rows, const T* sums) {
     const bool partial = panel.columns < nr;
     const bool reads_c = p.accumulate || p.epilogue == Epilogue::gradient;
+    const V scale = V::splat(p.row != nullptr ? scale_of_sums(p) : T(1));
     for (index_t i = first; i < first + rows; ++i, sums += nr) {
       T* target = panel.c + i * p.c_row;
       T edge[nr] = {};
@@ -97,11 +107,15 @@ struct ProductKernel {
       for (int v = 0; v < lanes; v += V::lanes) {
         V x = V::load(sums + v);
         if (p.accumulate) {
-          x = p.row_scale != nullptr ? V::fma(V::load(out + v), V::splat(p.row_scale[i]), x)
-                                     : V::load(out + v) + x;
+          x = p.row_scale != nullptr ? V::fma(V::load(out + v), V::splat(p.row_scale[i]), x * scale)
+                                     : V::fma(x, scale, V::load(out + v));
         }
         if (p.epilogue != Epilogue::none) {
-          x = x - (p.row != nullptr ? V::splat(p.row[i]) : V::load(panel.lane + v));
+          if (p.row == nullptr) {
+            x = x - V::load(panel.lane + v);
+          } else {
+            x = p.accumulate ? x - V::splat(p.row[i]) : V::fma(x, scale, V::splat(-p.row[i]));
+          }
           x = p.epilogue == Epilogue::exp ? Terms::exp(x) : V::load(out + v) * x;
         }
         x.store(out + v);
@@ -170,6 +184,9 @@ struct ProductKernel {
         strip.c_panel = panel_of_sums;
         strip.c_row = nr;
         strip.scale = p.scale;
+        const Word* beside = beside_of(p, panel[0]);
+        strip.beside = beside == nullptr ? nullptr : beside + row * p.beside_row + q;
+        strip.beside_row = p.beside_row;
         if (q == 0) {
           all_rows<width, a_unit_row, Finish::store>(strip, count);
         } else {
@@ -179,6 +196,11 @@ struct ProductKernel {
       for (int k = 0; k < panels; ++k)
         finish_sums<count_of_vectors>(p, panel[k], row, count, sums + k * panel_of_sums);
     }
+  }
+
+  // Once, beside the first columns.
+  static const Word* beside_of(const Product& p, const Panel& panel) {
+    return panel.b == p.b ? p.beside : nullptr;
   }
 
   using Rows = void (*)(const Strip&, index_t);
@@ -213,7 +235,7 @@ struct ProductKernel {
     const Panel& first = panel[0];
     if (rows != nullptr && first.columns == nr) {
       rows({p.a, p.a_row, p.a_depth, first.b, p.b_panel, p.b_row, p.depth, first.c, p.c_panel,
-            p.c_row, first.lane, p.row, p.row_scale, p.scale},
+            p.c_row, first.lane, p.row, p.row_scale, p.scale, beside_of(p, first), p.beside_row},
            p.rows);
     } else {
       by_sums<width, a_unit_row>(p, panel);

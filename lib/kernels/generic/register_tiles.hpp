@@ -54,12 +54,18 @@ struct RegisterTiles {
     const T* row;
     const T* row_scale;
     T scale;
+    const Word* beside;
+    index_t beside_row;
   };
 
   template <int rows, int width = vectors>
   struct Accumulators {
     V value[rows][width];
   };
+
+  // In a cache line.
+  static constexpr index_t line = 64 / sizeof(Word);
+  static constexpr int line_vectors = std::max<int>(1, 64 / static_cast<int>(V::lanes * sizeof(T)));
 
   // Of vector v of a tile, in B or C.
   static constexpr index_t offset_of(int v, index_t panel) {
@@ -108,6 +114,19 @@ struct RegisterTiles {
     }
   }
 
+  // A line of each row of the next tile, and of those beside this one.
+  template <int rows>
+  static IOATTN_INLINE void prefetch_line(const Word* a, index_t a_row, const Word* beside,
+                                          index_t beside_row) {
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+      __builtin_prefetch(a);
+      __builtin_prefetch(beside, 0, 2);
+      step(&a, a_row);
+      step(&beside, beside_row);
+    }
+  }
+
   // Adds `depth` terms, and moves b behind them. Unrolled by hand: g++ would put the terms that are
   // left before the loop and spill accumulators there.
   template <int rows, int width, bool a_unit_row>
@@ -115,9 +134,14 @@ struct RegisterTiles {
                                       const Word** b, Accumulators<rows, width>& acc) {
     constexpr int unroll = 2;
     RowsOfA<rows, a_unit_row> a(first_a, s.a_row);
+    const Word* beside = s.beside;
     const index_t a_step = a_unit_row ? s.a_depth : 1;
     const index_t b_panel = s.b_panel, b_row = s.b_row;
     for (; depth >= unroll; depth -= unroll) {
+      if (!a_unit_row && beside != nullptr && depth % line < unroll) {
+        prefetch_line<rows>(a.low + rows * s.a_row, s.a_row, beside, s.beside_row);
+        beside += line;
+      }
 #pragma GCC unroll 2
       for (int u = 0; u < unroll; ++u) {
         add_term<rows, width, a_unit_row>(a, *b, b_panel, acc);
@@ -144,8 +168,8 @@ struct RegisterTiles {
       case Finish::store: return sum;
       case Finish::add: return V::load(c) + sum;
       case Finish::scale_add: return V::fma(V::load(c), scale, sum);
-      case Finish::gradient_lane:
-      case Finish::gradient_row: return V::load(c) * (sum - shift);
+      case Finish::gradient_lane: return V::load(c) * (sum - shift);
+      case Finish::gradient_row: return V::load(c) * V::fma(sum, scale, shift);
     }
   }
 
@@ -154,8 +178,9 @@ struct RegisterTiles {
   static IOATTN_INLINE void finish_row(const Strip& s, index_t row, const V (&sums)[width], T* c) {
     constexpr bool by_lane = finish == Finish::gradient_lane;
     constexpr bool by_row = finish == Finish::gradient_row;
-    const V scale = V::splat(finish == Finish::scale_add ? s.row_scale[row] : T(1));
-    const V row_shift = V::splat(by_row ? s.row[row] : T(0));
+    const T epilogue_scale = Terms::can_scale ? T(1) : s.scale;
+    const V scale = V::splat(finish == Finish::scale_add ? s.row_scale[row] : epilogue_scale);
+    const V row_shift = V::splat(by_row ? -s.row[row] : T(0));
 #pragma GCC unroll 4
     for (int v = 0; v < width; ++v) {
       T* target = c + offset_of(v, s.c_panel);
@@ -211,15 +236,15 @@ struct RegisterTiles {
 
   template <int rows, int width, bool a_unit_row, Finish finish>
   static IOATTN_KERNEL void tiles(const Strip& strip, index_t count) {
-    const Strip s = strip;
+    Strip s = strip;
     const Word* a = s.a;
     T* c = s.c;
     for (index_t row = 0; row < count * rows; row += rows) {
       T* next = c;
 #pragma GCC unroll 16
       for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 2
-        for (int v = 0; v < width; v += vectors)
+#pragma GCC unroll 4
+        for (int v = 0; v < width; v += line_vectors)
           __builtin_prefetch(next + offset_of(v, s.c_panel), 1);
         step(&next, s.c_row);
       }
@@ -228,6 +253,7 @@ struct RegisterTiles {
         step(&c, s.c_row);
       });
       step(&a, rows * s.a_row);
+      if (s.beside != nullptr) s.beside += rows * s.beside_row;
     }
   }
 
@@ -245,6 +271,7 @@ struct RegisterTiles {
 
   static void advance(Strip* strip, index_t rows) {
     strip->a += rows * strip->a_row;
+    if (strip->beside != nullptr) strip->beside += rows * strip->beside_row;
     strip->c += rows * strip->c_row;
     if (strip->row != nullptr) strip->row += rows;
     if (strip->row_scale != nullptr) strip->row_scale += rows;
