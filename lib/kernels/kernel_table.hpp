@@ -40,8 +40,8 @@ struct Product {
   const T* row = nullptr;   // instead of lane
   bool padded = false;      // C's last panel may be written over all nr columns
   T scale = 1;              // of A B, if W are pairs or with `row`
-  // A comes from beyond the caches, by rows, and so do as many rows beside it that are read next:
-  // those of A are prefetched a tile ahead, these meanwhile.
+  // A comes from beyond L2, by rows, and so do as many rows beside it that are read next: those of
+  // A are prefetched a tile ahead, these into L2 meanwhile. They may be longer or shorter.
   const W* beside = nullptr;
   index_t beside_row = 0;
 };
