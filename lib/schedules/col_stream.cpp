@@ -7,6 +7,7 @@
 #include "schedules/key_pass.hpp"
 #include "schedules/masked_tile.hpp"
 #include "schedules/memory_moves.hpp"
+#include "schedules/pass_types.hpp"
 #include "schedules/row_stream.hpp"
 #include "schedules/score_bias.hpp"
 
@@ -76,7 +77,7 @@ struct ColStream<S, P>::Run {
   // that those with scaled rows have in every other pass.
   const bool in_place =
       !pass.copies_queries_ ||
-      (pass.are_panels(operands.queries.stride, pass.d_) && is_power_of_2(operands.scale));
+      (are_panels<T>(operands.queries.stride, pass.d_, pass.nr_) && is_power_of_2(operands.scale));
   const T scale_of_rows = in_place ? T(1) : operands.scale;
   const T scale_of_products = in_place ? operands.scale : T(1);
 
@@ -245,7 +246,8 @@ struct ColStream<S, P>::Run {
     const MatrixView<const S>& d_o = operands.d_o;
     const S* first = d_o.row(rows.begin) + head * operands.d_o_step;
     if constexpr (!is_half_storage<S>) {
-      if (pass.are_panels(d_o.stride, pass.v_)) return {first, rows.size(), pass.v_, d_o.stride};
+      if (are_panels<T>(d_o.stride, pass.v_, pass.nr_))
+        return {first, rows.size(), pass.v_, d_o.stride};
     }
     T* copy = pass.worker_.d_o.in(memory);
     load_rows(kernels, first, d_o.stride, rows.size(), pass.v_, copy, pass.d_o_stride_);
@@ -381,11 +383,8 @@ void ColStream<S, P>::run_block(const kernels::KernelTable<T>& kernels, const Tr
   run.stream_queries(Range(block * c_, m_, c_), local(worker, workspace));
 }
 
-template class ColStream<float>;
-template class ColStream<double>;
-template class ColStream<bf16>;
-template class ColStream<f16>;
-template class ColStream<bf16, float>;
-template class ColStream<f16, float>;
+#define IOATTN_INSTANTIATE(S, P) template class ColStream<S, P>
+IOATTN_FOR_PASS_TYPES(IOATTN_INSTANTIATE);
+#undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules

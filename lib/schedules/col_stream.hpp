@@ -88,10 +88,6 @@ class ColStream {
  private:
   struct Run;  // one block of keys
 
-  bool are_panels(index_t stride, index_t cols) const {
-    return cols % nr_ == 0 && is_dense<T>(stride, cols);
-  }
-
   void* local(int worker, void* workspace) const {
     return workers_.in(workspace) + worker * worker_layout_.bytes();
   }

@@ -6,6 +6,7 @@
 #include "parallel/parallel.hpp"
 #include "schedules/masked_tile.hpp"
 #include "schedules/memory_moves.hpp"
+#include "schedules/pass_types.hpp"
 #include "schedules/score_bias.hpp"
 
 namespace ioattn::schedules::row_stream {
@@ -223,12 +224,7 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
   template void ForwardPass<S, P>::begin(int, void*) const;                                        \
   template void ForwardPass<S, P>::run_block(const Trace&, const ForwardOperands<S, P>&, index_t,  \
                                              int, void*) const
-IOATTN_INSTANTIATE(float, float);
-IOATTN_INSTANTIATE(double, double);
-IOATTN_INSTANTIATE(bf16, bf16);
-IOATTN_INSTANTIATE(f16, f16);
-IOATTN_INSTANTIATE(bf16, float);
-IOATTN_INSTANTIATE(f16, float);
+IOATTN_FOR_PASS_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules::row_stream

@@ -79,8 +79,6 @@ class ForwardPass {
     return all_workers_.in(workspace) + worker * workers_.bytes();
   }
 
-  // Of rows of `width`: kernels can take them, in whole panels of lanes, where they lie.
-  bool are_panels(index_t stride) const;
   bool copies_values(const Operands& operands) const;
   bool sums_in_place(const Operands& operands) const;
   Sums sums_of(const Operands& operands, const Range& rows, void* local) const;

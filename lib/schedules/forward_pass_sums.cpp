@@ -1,25 +1,21 @@
 #include "schedules/forward_pass.hpp"
+#include "schedules/pass_types.hpp"
 #include "schedules/softmax_end.hpp"
 
 // Where rows of a forward pass lie, and what becomes of its sums.
 namespace ioattn::schedules::row_stream {
 
 template <class S, class P>
-bool ForwardPass<S, P>::are_panels(index_t stride) const {
-  return width_ % nr_ == 0 && is_dense<T>(stride, width_);
-}
-
-template <class S, class P>
 bool ForwardPass<S, P>::copies_values(const Operands& operands) const {
   if (is_half_storage<P>) return true;
-  return value_rows_ == ValueRows::bare && !are_panels(operands.values.stride);
+  return value_rows_ == ValueRows::bare && !are_panels<T>(operands.values.stride, width_, nr_);
 }
 
 template <class S, class P>
 bool ForwardPass<S, P>::sums_in_place(const Operands& operands) const {
   const bool are_result = h_form_ || stored_;
   return !is_half_storage<P> && are_result && operands.rounded.data == nullptr &&
-         are_panels(operands.result.stride);
+         are_panels<T>(operands.result.stride, width_, nr_);
 }
 
 template <class S, class P>
@@ -120,11 +116,8 @@ void ForwardPass<S, P>::multiply_by_y(const Work& work) const {
   work.trace.remove(accumulator(rows));
 }
 
-template class ForwardPass<float>;
-template class ForwardPass<double>;
-template class ForwardPass<bf16>;
-template class ForwardPass<f16>;
-template class ForwardPass<bf16, float>;
-template class ForwardPass<f16, float>;
+#define IOATTN_INSTANTIATE(S, P) template class ForwardPass<S, P>
+IOATTN_FOR_PASS_TYPES(IOATTN_INSTANTIATE);
+#undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules::row_stream

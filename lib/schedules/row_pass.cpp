@@ -5,6 +5,7 @@
 #include "parallel/parallel.hpp"
 #include "schedules/masked_tile.hpp"
 #include "schedules/memory_moves.hpp"
+#include "schedules/pass_types.hpp"
 #include "schedules/score_bias.hpp"
 
 namespace ioattn::schedules::row_stream {
@@ -207,12 +208,7 @@ void RowPass<S, P>::add_to_dx(const Work& work) const {
   template void RowPass<S, P>::begin(int, void*) const;                                       \
   template void RowPass<S, P>::run_block(const Trace&, const BackwardTask<S>&,                \
                                          const RowPassMemory<S, P>&, index_t, int, void*) const
-IOATTN_INSTANTIATE(float, float);
-IOATTN_INSTANTIATE(double, double);
-IOATTN_INSTANTIATE(bf16, bf16);
-IOATTN_INSTANTIATE(f16, f16);
-IOATTN_INSTANTIATE(bf16, float);
-IOATTN_INSTANTIATE(f16, float);
+IOATTN_FOR_PASS_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
 #define IOATTN_INSTANTIATE(S)                                                                   \

@@ -1,5 +1,6 @@
 #include "schedules/masked_tile.hpp"
 #include "schedules/memory_moves.hpp"
+#include "schedules/pass_types.hpp"
 #include "schedules/row_pass.hpp"
 #include "schedules/score_bias.hpp"
 
@@ -60,7 +61,7 @@ template <class S, class P>
 MatrixView<const Compute<S>> RowPass<S, P>::load_keys(const Work& work, const Range& keys) const {
   const MatrixView<const S>& a2 = work.task.in.a2;
   if constexpr (!is_half_storage<S>) {
-    if (kind_.first_col == 0 && width_ % nr_ == 0 && is_dense<T>(a2.stride, width_))
+    if (kind_.first_col == 0 && are_panels<T>(a2.stride, width_, nr_))
       return {a2.row(keys.begin), keys.size(), width_, a2.stride};
   }
   T* copy = worker_.key.in(work.local);
@@ -167,12 +168,7 @@ void RowPass<S, P>::add_to_d_bias(const Work& work, const Range& queries, const 
 
 #define IOATTN_INSTANTIATE(S, P) \
   template void RowPass<S, P>::stream_keys(const Work&, const Range&) const
-IOATTN_INSTANTIATE(float, float);
-IOATTN_INSTANTIATE(double, double);
-IOATTN_INSTANTIATE(bf16, bf16);
-IOATTN_INSTANTIATE(f16, f16);
-IOATTN_INSTANTIATE(bf16, float);
-IOATTN_INSTANTIATE(f16, float);
+IOATTN_FOR_PASS_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules::row_stream

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "schedules/memory_moves.hpp"
+#include "schedules/pass_types.hpp"
 #include "schedules/query_rows.hpp"
 #include "schedules/row_pass.hpp"
 #include "schedules/score_bias.hpp"
@@ -66,11 +67,8 @@ void RowPass<S, P>::make_values_side(const Work& work) const {
   if (uses_d_o() && kind_.values != Values::h) work.trace.remove(d_o);
 }
 
-template class RowPass<float>;
-template class RowPass<double>;
-template class RowPass<bf16>;
-template class RowPass<f16>;
-template class RowPass<bf16, float>;
-template class RowPass<f16, float>;
+#define IOATTN_INSTANTIATE(S, P) template class RowPass<S, P>
+IOATTN_FOR_PASS_TYPES(IOATTN_INSTANTIATE);
+#undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules::row_stream

@@ -24,6 +24,12 @@ bool is_dense(index_t stride, index_t cols) {
   return stride < 2 * cols && stride % page != 0;
 }
 
+// Whether rows may also be read, and written, by whole panels of nr lanes where they lie.
+template <class T>
+bool are_panels(index_t stride, index_t cols, index_t nr) {
+  return cols % nr == 0 && is_dense<T>(stride, cols);
+}
+
 // A place in a workspace that is laid out before it is allocated.
 template <class T>
 struct Slot {
