@@ -105,6 +105,44 @@ TEST_P(PairRowsTest, SoftmaxOfRowsScalesAndRounds) {
   EXPECT_GT(grown, 1000);
 }
 
+// One score of each other row is so much larger than all before, which is more than exponents of
+// f32 can say from 89 on.
+constexpr float rises[] = {7,   50,  88,  89,  100, 127, 128,  130,  177,
+                           178, 200, 256, 300, 355, 360, 1000, 4000, 100000};
+
+TEST_P(PairRowsTest, NoRiseOfTheScoresIsTooSteep) {
+  const index_t keys = 70, queries = 20, dst_stride = ceil_div(keys, index_t(2));
+  for (const float rise : rises) {
+    SCOPED_TRACE(rise);
+    std::vector<float> tile(std::size_t(queries * keys));
+    for (float& x : tile) x = normal(1);
+    std::vector<float> row_max(std::size_t(queries), -INFINITY), row_sum(row_max.size(), 0.f),
+        rescale(row_max.size());
+    std::vector<bf16x2> weights(std::size_t(queries * dst_stride));
+    const auto update = [&] {
+      pairs().softmax_rows({tile.data(), keys, keys, queries}, 1, row_max.data(), row_sum.data(),
+                           rescale.data(), weights.data(), dst_stride);
+    };
+    update();
+    const std::vector<float> before = row_max;
+    const auto place_of = [&](index_t i) { return 7 * i % keys; };
+    for (index_t i = 0; i < queries; i += 2) tile[std::size_t(i * keys + place_of(i))] = rise;
+    update();
+    for (index_t i = 0; i < queries; ++i) {
+      const auto at = std::size_t(i);
+      if (i % 2 != 0) {
+        ASSERT_EQ(row_max[at], before[at]) << i;
+      } else if (rise > 10) {
+        ASSERT_EQ(row_max[at], rise) << i;
+        ASSERT_EQ(weight_of(weights, dst_stride, i, place_of(i)), 1) << i;
+        ASSERT_NEAR(row_sum[at], 1, 1.2e-7f * rise) << i;  // scores are rounded
+      }
+      const double factor = std::exp(double(before[at]) - double(row_max[at]));
+      ASSERT_NEAR(double(rescale[at]), factor, 1e-5 * factor + 1e-37) << i;
+    }
+  }
+}
+
 // What softmax_rows makes of the product.
 TEST_P(PairWeightsTest, AreThoseOfTheProduct) {
   ASSERT_NE(pairs().weights, nullptr);
@@ -176,6 +214,24 @@ TEST_P(PairWeightsTest, RefuseWhatIsNoNumber) {
   b[3] = one;
   EXPECT_TRUE(pairs().weights(p, {0.01f, &row_max, &row_sum, weights.data(), 16}));
   EXPECT_NEAR(double(row_sum), 1 + double(nr()) * std::exp(0.32), 1e-3);
+}
+
+TEST_P(PairWeightsTest, RefuseAnyRise) {
+  const auto pair = [](float x) { return bf16x2{std::uint32_t{from_float<bf16>(x).bits}}; };
+  for (const float rise : rises) {
+    if (rise < 10) continue;
+    SCOPED_TRACE(rise);
+    for (index_t raised = 0; raised < 2 * nr(); raised += 5) {
+      std::vector<bf16x2> a(3, pair(0)), b(std::size_t(2 * nr()), pair(1)),
+          weights(std::size_t(3 * nr()));
+      a[1] = pair(1);
+      b[std::size_t(raised)] = pair(rise);
+      std::vector<float> row_max(3, 0.f), row_sum(3, 1.f);
+      const Pairs p = dense_product(3, 2 * nr(), 1, a.data(), b.data(), nullptr, nr());
+      EXPECT_FALSE(pairs().weights(p, {1, row_max.data(), row_sum.data(), weights.data(), nr()}));
+      EXPECT_EQ(row_sum, std::vector<float>(3, 1.f));
+    }
+  }
 }
 
 IOATTN_FOR_EACH_PAIR_IMPLEMENTATION(PairRowsTest, pair_implementations());
