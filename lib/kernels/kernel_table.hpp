@@ -128,9 +128,9 @@ struct PairKernels {
   index_t fma_per_iteration;
 
   // What product, with C for the tile, and softmax_rows do, where no maximum has to change and none
-  // is -inf: true, C is not touched and there is nothing to rescale. Else, or of more than 32 rows
-  // or 256 pairs of terms, it may be false, and nothing but dst has been touched. Null: there is no
-  // such kernel.
+  // is -inf or as large as 2^20: true, C is not touched and there is nothing to rescale. Else, or
+  // of more than 32 rows or 256 pairs of terms, it may be false, and nothing but dst has been
+  // touched. Null: there is no such kernel.
   bool (*weights)(const Product<float, bf16x2>& scores, const PairWeights& weights) = nullptr;
 
   // Set up and give back registers that product and fma_loop need on the calling thread; null if

@@ -106,39 +106,67 @@ TEST_P(PairRowsTest, SoftmaxOfRowsScalesAndRounds) {
 }
 
 // One score of each other row is so much larger than all before, which is more than exponents of
-// f32 can say from 89 on.
-constexpr float rises[] = {7,   50,  88,  89,  100, 127, 128,  130,  177,
-                           178, 200, 256, 300, 355, 360, 1000, 4000, 100000};
+// f32 can say from 89 on. Their rounding is one of the weights, unless they are as large as 2^20.
+constexpr float rises[] = {7,   50,  88,  89,  100,  127,    128,  130,   177,   178,  200,
+                           256, 300, 355, 360, 1000, 100000, 2e6f, 1e10f, 1e20f, 3e38f};
+
+// An online softmax of 20 queries, whose scores are in rows or in columns.
+struct Rising {
+  static constexpr index_t keys = 70, queries = 20;
+  bool in_rows;
+  std::vector<float> scores = std::vector<float>(keys * queries);
+  std::vector<float> max = std::vector<float>(queries, -INFINITY);
+  std::vector<float> sum = std::vector<float>(queries, 0.f), rescale = sum;
+  std::vector<bf16x2> weights = std::vector<bf16x2>(keys * queries);
+
+  static index_t raised(index_t i) { return 7 * i % keys; }
+  float& score(index_t i, index_t j) {
+    return scores[std::size_t(in_rows ? i * keys + j : j * queries + i)];
+  }
+  std::uint32_t pair(index_t i, index_t k) const {
+    return weights[std::size_t(in_rows ? i * keys + k : k * queries + i)].bits;
+  }
+  float weight(index_t i, index_t j) const {
+    return to_float(bf16{std::uint16_t(j % 2 == 0 ? pair(i, j / 2) : pair(i, j / 2) >> 16)});
+  }
+  void update(const kernels::PairKernels& pairs) {
+    if (in_rows) {
+      pairs.softmax_rows({scores.data(), keys, keys, queries}, 1, max.data(), sum.data(),
+                         rescale.data(), weights.data(), keys);
+    } else {
+      pairs.softmax_update({scores.data(), queries, keys, queries}, 1, max.data(), sum.data(),
+                           rescale.data(), weights.data(), queries);
+    }
+  }
+};
 
 TEST_P(PairRowsTest, NoRiseOfTheScoresIsTooSteep) {
-  const index_t keys = 70, queries = 20, dst_stride = ceil_div(keys, index_t(2));
   for (const float rise : rises) {
-    SCOPED_TRACE(rise);
-    std::vector<float> tile(std::size_t(queries * keys));
-    for (float& x : tile) x = normal(1);
-    std::vector<float> row_max(std::size_t(queries), -INFINITY), row_sum(row_max.size(), 0.f),
-        rescale(row_max.size());
-    std::vector<bf16x2> weights(std::size_t(queries * dst_stride));
-    const auto update = [&] {
-      pairs().softmax_rows({tile.data(), keys, keys, queries}, 1, row_max.data(), row_sum.data(),
-                           rescale.data(), weights.data(), dst_stride);
-    };
-    update();
-    const std::vector<float> before = row_max;
-    const auto place_of = [&](index_t i) { return 7 * i % keys; };
-    for (index_t i = 0; i < queries; i += 2) tile[std::size_t(i * keys + place_of(i))] = rise;
-    update();
-    for (index_t i = 0; i < queries; ++i) {
-      const auto at = std::size_t(i);
-      if (i % 2 != 0) {
-        ASSERT_EQ(row_max[at], before[at]) << i;
-      } else if (rise > 10) {
-        ASSERT_EQ(row_max[at], rise) << i;
-        ASSERT_EQ(weight_of(weights, dst_stride, i, place_of(i)), 1) << i;
-        ASSERT_NEAR(row_sum[at], 1, 1.2e-7f * rise) << i;  // scores are rounded
+    for (const bool in_rows : {false, true}) {
+      SCOPED_TRACE(testing::Message() << rise << " in rows " << in_rows);
+      Rising softmax = {in_rows};
+      for (float& x : softmax.scores) x = normal(1);
+      softmax.update(pairs());
+      Rising flat = softmax;
+      const std::vector<float> before = softmax.max;
+      for (index_t i = 0; i < Rising::queries; i += 2) softmax.score(i, Rising::raised(i)) = rise;
+      softmax.update(pairs());
+      flat.update(pairs());
+      for (index_t i = 0; i < Rising::queries; ++i) {
+        const auto at = std::size_t(i);
+        if (i % 2 != 0) {  // of no concern
+          ASSERT_EQ(softmax.max[at], flat.max[at]) << i;
+          ASSERT_EQ(softmax.sum[at], flat.sum[at]) << i;
+          for (index_t k = 0; k < Rising::keys / 2; ++k)
+            ASSERT_EQ(softmax.pair(i, k), flat.pair(i, k)) << i;
+        } else if (rise > 10) {
+          ASSERT_EQ(softmax.max[at], rise) << i;
+          ASSERT_EQ(softmax.weight(i, Rising::raised(i)), 1) << i;
+          ASSERT_NEAR(softmax.sum[at], 1, rise < 0x1p20f ? 1.2e-7f * rise : 0) << i;
+        }
+        const double factor = std::exp(double(before[at]) - double(softmax.max[at]));
+        ASSERT_NEAR(double(softmax.rescale[at]), factor, 1e-5 * factor + 1e-37) << i;
       }
-      const double factor = std::exp(double(before[at]) - double(row_max[at]));
-      ASSERT_NEAR(double(rescale[at]), factor, 1e-5 * factor + 1e-37) << i;
     }
   }
 }
@@ -231,6 +259,19 @@ TEST_P(PairWeightsTest, RefuseAnyRise) {
       EXPECT_FALSE(pairs().weights(p, {1, row_max.data(), row_sum.data(), weights.data(), nr()}));
       EXPECT_EQ(row_sum, std::vector<float>(3, 1.f));
     }
+  }
+}
+
+TEST_P(PairWeightsTest, OfLargeScoresAreRightOrRefused) {
+  for (float score = 3; score < 1e30f; score *= 7) {
+    SCOPED_TRACE(score);
+    const auto one = from_float<bf16>(1), other = from_float<bf16>(score);
+    std::vector<bf16x2> a(3, {one.bits}), b(std::size_t(nr()), {other.bits}), weights(b.size() * 2);
+    std::vector<float> row_max(3, to_float(other)), row_sum(3, 1.f);
+    const Pairs p = dense_product(3, nr(), 1, a.data(), b.data(), nullptr, nr());
+    if (!pairs().weights(p, {1, row_max.data(), row_sum.data(), weights.data(), nr() / 2}))
+      continue;
+    for (const float sum : row_sum) EXPECT_NEAR(sum, 1 + float(nr()), 0.1f * float(nr()));
   }
 }
 

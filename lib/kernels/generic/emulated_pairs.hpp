@@ -134,6 +134,7 @@ struct EmulatedPairs {
 
   // What TileWeights makes of a row.
   static constexpr index_t part_lanes = 1;
+  static IOATTN_INLINE bool is_ordinary(float row_max) { return row_max > -__builtin_inff(); }
   static IOATTN_INLINE float binary(float x) { return x; }
   static IOATTN_INLINE bool exceeds(float score, float row_max) {
     return score - row_max > 5.5451775f;  // 2^8

@@ -28,7 +28,7 @@ struct TileWeights : TileProduct<Tiles, V, Terms> {
 
   // Of a strip of queries.
   struct alignas(64) Rows {
-    float shift[nr];
+    float binary_max[nr];
     float part[nr * Pairs::part_lanes];  // of the sum of weights
   };
 
@@ -44,7 +44,7 @@ struct TileWeights : TileProduct<Tiles, V, Terms> {
     IOATTN_INLINE void finish(index_t some) {
       const index_t end = row + (rows < some ? rows : some);
       for (; row < end; ++row, --rows, to += stride)
-        Pairs::weigh(sums + row * nr, columns, binary_scale, of->shift[row],
+        Pairs::weigh(sums + row * nr, columns, binary_scale, of->binary_max[row],
                      of->part + row * Pairs::part_lanes, to);
     }
     IOATTN_INLINE void finish() { finish(rows); }
@@ -56,7 +56,8 @@ struct TileWeights : TileProduct<Tiles, V, Terms> {
   static IOATTN_INLINE bool weigh_strip(const Product& p, const PairWeights& weights, Strip* strip,
                                         Scratch* scratch) {
     Rows rows;
-    for (index_t i = 0; i < strip->rows; ++i) rows.shift[i] = Pairs::binary(weights.row_max[i]);
+    for (index_t i = 0; i < strip->rows; ++i)
+      rows.binary_max[i] = Pairs::binary(weights.row_max[i]);
     for (float& part : rows.part) part = 0;
     Pending waiting = {&rows, Pairs::binary(weights.scale), weights.dst_stride};
     Pending stored = waiting;
@@ -82,7 +83,7 @@ struct TileWeights : TileProduct<Tiles, V, Terms> {
     const Product p = product;
     if (p.rows > nr) return false;
     for (index_t i = 0; i < p.rows; ++i)
-      if (!(weights.row_max[i] > -__builtin_inff())) return false;  // has seen nothing yet
+      if (!Pairs::is_ordinary(weights.row_max[i])) return false;
     Scratch scratch;
     Strip strip = Base::strip_of(p, 0, 0, scratch.a);
     return strip.rows > side ? weigh_strip<2>(p, weights, &strip, &scratch)

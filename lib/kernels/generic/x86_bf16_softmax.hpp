@@ -41,6 +41,35 @@ IOATTN_INLINE __m512 power_of_2(__m512 t) {
 }
 inline constexpr float log2_of_e = 1.44269504f;
 
+// log2(e) (scale s - row_max) of scores s, in one operation. It is off by 2^-24 of row_max log2(e),
+// for all weights of a row alike: where that is large, by so much that they overflow.
+struct Exponents {
+  __m512 binary_scale, binary_max;
+  static IOATTN_INLINE Exponents of_rows(float scale, __m512 row_max) {
+    return {_mm512_set1_ps(scale * log2_of_e), _mm512_mul_ps(row_max, _mm512_set1_ps(log2_of_e))};
+  }
+  IOATTN_INLINE __m512 of(__m512 s) const { return _mm512_fmsub_ps(s, binary_scale, binary_max); }
+};
+// The same of an ordinary row_max; of a larger one, 0 for the score that it is of.
+struct AnyExponents {
+  static constexpr float most_ordinary = 0x1p20f;  // weights are off by 2^-3 there
+  Exponents ordinary;
+  __m512 scale, row_max;
+  __mmask16 are_ordinary;
+  static IOATTN_INLINE AnyExponents of_rows(float scale, __m512 row_max) {
+    return {Exponents::of_rows(scale, row_max), _mm512_set1_ps(scale), row_max,
+            ordinary_rows(row_max)};
+  }
+  static IOATTN_INLINE __mmask16 ordinary_rows(__m512 row_max) {
+    return _mm512_cmp_ps_mask(_mm512_abs_ps(row_max), _mm512_set1_ps(most_ordinary), _CMP_LT_OQ);
+  }
+  IOATTN_INLINE __m512 of(__m512 s) const {
+    const __m512 exponent = _mm512_sub_ps(_mm512_mul_ps(s, scale), row_max);
+    const __m512 large = _mm512_mul_ps(exponent, _mm512_set1_ps(log2_of_e));
+    return _mm512_mask_mov_ps(large, are_ordinary, ordinary.of(s));
+  }
+};
+
 struct X86Bf16Softmax {
   static constexpr index_t lanes = 16, part_lanes = lanes;
 
@@ -69,13 +98,49 @@ struct X86Bf16Softmax {
     return _mm512_maskz_mov_ps(has_seen, power_of_2(exponent));
   }
 
+  static IOATTN_INLINE bool are_ordinary(__m512 row_max) {
+    return AnyExponents::ordinary_rows(row_max) == 0xffff;
+  }
+  static IOATTN_INLINE bool is_ordinary(float row_max) {
+    return __builtin_fabsf(row_max) < AnyExponents::most_ordinary;
+  }
+
+  // Of queries from `scores` on: weights and their sums.
+  template <int columns, class RowExponents>
+  static IOATTN_INLINE void weigh_columns(const ScoreTile<float>& tile, const float* scores,
+                                          float scale, const __m512 (&shift)[columns],
+                                          __m512 (&total)[columns], bf16x2* dst, index_t dst_stride,
+                                          __mmask16 exist) {
+    for (index_t first = 0; first < tile.keys; first += terms_per_accumulator) {
+      const index_t left = tile.keys - first;
+      const index_t last = first + (left < terms_per_accumulator ? left : terms_per_accumulator);
+      __m512 part[columns];
+      for (int v = 0; v < columns; ++v) part[v] = _mm512_setzero_ps();
+      for (index_t j = first; j < last; j += 2) {
+        const float* row = scores + j * tile.stride;
+#pragma GCC unroll 4
+        for (int v = 0; v < columns; ++v) {
+          const RowExponents exponents = RowExponents::of_rows(scale, shift[v]);
+          const auto weights_of = [&](const float* p) {
+            return power_of_2(exponents.of(_mm512_maskz_loadu_ps(exist, p + v * lanes)));
+          };
+          const __m512 one = weights_of(row);
+          const __m512 two = j + 1 < last ? weights_of(row + tile.stride) : _mm512_setzero_ps();
+          _mm512_mask_storeu_epi32(dst + j / 2 * dst_stride + v * lanes, exist,
+                                   interleaved(narrow(one, two)));
+          part[v] = _mm512_add_ps(part[v], _mm512_add_ps(one, two));
+        }
+      }
+      for (int v = 0; v < columns; ++v) total[v] = _mm512_add_ps(total[v], part[v]);
+    }
+  }
+
   // Queries [i, i + 16 columns): sums run down the keys, so several columns hide their latency.
   template <int columns>
   static IOATTN_INLINE void update(const ScoreTile<float>& tile, float scale, float* row_max,
                                    float* row_sum, float* rescale, bf16x2* dst, index_t dst_stride,
                                    index_t i, __mmask16 exist) {
     const __m512 least = _mm512_set1_ps(-__builtin_inff());
-    const __m512 binary_scale = _mm512_set1_ps(scale * log2_of_e);
     const auto load = [&](const float* p, int v) {
       return _mm512_maskz_loadu_ps(exist, p + v * lanes);
     };
@@ -89,37 +154,25 @@ struct X86Bf16Softmax {
 #pragma GCC unroll 4
       for (int v = 0; v < columns; ++v)
         largest[v] = _mm512_max_ps(largest[v], load(scores + j * tile.stride, v));
+    bool ordinary = true;
     for (int v = 0; v < columns; ++v) {
       const __m512 before = load(row_max + i, v);
       const __m512 after = _mm512_max_ps(before, _mm512_mul_ps(largest[v], _mm512_set1_ps(scale)));
       // Rows that have seen only -inf: shifted by 0, so that exp(-inf - shift) is 0 and not NaN.
       const __mmask16 has_seen = _mm512_cmp_ps_mask(least, after, _CMP_LT_OQ);
-      shift[v] = _mm512_maskz_mul_ps(has_seen, after, _mm512_set1_ps(log2_of_e));
+      shift[v] = _mm512_maskz_mov_ps(has_seen, after);
+      ordinary = ordinary && are_ordinary(shift[v]);
       const __m512 factor = rescaling(before, after, has_seen);
       total[v] = _mm512_mul_ps(load(row_sum + i, v), factor);
       store(row_max + i, v, after);
       if (rescale != nullptr) store(rescale + i, v, factor);
     }
-    for (index_t first = 0; first < tile.keys; first += terms_per_accumulator) {
-      const index_t left = tile.keys - first;
-      const index_t last = first + (left < terms_per_accumulator ? left : terms_per_accumulator);
-      __m512 part[columns];
-      for (int v = 0; v < columns; ++v) part[v] = _mm512_setzero_ps();
-      for (index_t j = first; j < last; j += 2) {
-        const float* row = scores + j * tile.stride;
-#pragma GCC unroll 4
-        for (int v = 0; v < columns; ++v) {
-          const __m512 one = power_of_2(_mm512_fmsub_ps(load(row, v), binary_scale, shift[v]));
-          __m512 two = _mm512_setzero_ps();
-          if (j + 1 < last) {
-            two = power_of_2(_mm512_fmsub_ps(load(row + tile.stride, v), binary_scale, shift[v]));
-          }
-          _mm512_mask_storeu_epi32(dst + j / 2 * dst_stride + i + v * lanes, exist,
-                                   interleaved(narrow(one, two)));
-          part[v] = _mm512_add_ps(part[v], _mm512_add_ps(one, two));
-        }
-      }
-      for (int v = 0; v < columns; ++v) total[v] = _mm512_add_ps(total[v], part[v]);
+    bf16x2* to = dst + i;
+    if (ordinary) {
+      weigh_columns<columns, Exponents>(tile, scores, scale, shift, total, to, dst_stride, exist);
+    } else {
+      weigh_columns<columns, AnyExponents>(tile, scores, scale, shift, total, to, dst_stride,
+                                           exist);
     }
     for (int v = 0; v < columns; ++v) store(row_sum + i, v, total[v]);
   }
@@ -155,11 +208,11 @@ struct X86Bf16Softmax {
     return _mm512_cmp_ps_mask(parts, _mm512_set1_ps(255), _CMP_LT_OQ);
   }
   // Weights of 32 scores, or of the first ones, added to the parts of their sum.
-  template <bool whole>
-  static IOATTN_INLINE void weigh_scores(__m512 one, __m512 two, index_t count, __m512 binary_scale,
-                                         __m512 shift, __m512* part, bf16x2* to) {
-    __m512 x = power_of_2(_mm512_fmsub_ps(one, binary_scale, shift));
-    __m512 y = power_of_2(_mm512_fmsub_ps(two, binary_scale, shift));
+  template <bool whole, class RowExponents>
+  static IOATTN_INLINE void weigh_scores(__m512 one, __m512 two, index_t count,
+                                         const RowExponents& exponents, __m512* part, bf16x2* to) {
+    __m512 x = power_of_2(exponents.of(one));
+    __m512 y = power_of_2(exponents.of(two));
     if (whole) {
       _mm512_storeu_si512(to, narrow(x, y));
     } else {
@@ -169,28 +222,30 @@ struct X86Bf16Softmax {
     }
     *part = _mm512_add_ps(*part, _mm512_add_ps(x, y));
   }
-  static IOATTN_INLINE void weigh_whole(const float* scores, __m512 binary_scale, __m512 shift,
+  template <class RowExponents>
+  static IOATTN_INLINE void weigh_whole(const float* scores, const RowExponents& exponents,
                                         __m512* part, bf16x2* to) {
     weigh_scores<true>(_mm512_loadu_ps(scores), _mm512_loadu_ps(scores + lanes), 2 * lanes,
-                       binary_scale, shift, part, to);
+                       exponents, part, to);
   }
-  static IOATTN_INLINE void weigh_some(const float* scores, index_t count, __m512 binary_scale,
-                                       __m512 shift, __m512* part, bf16x2* to) {
+  template <class RowExponents>
+  static IOATTN_INLINE void weigh_some(const float* scores, index_t count,
+                                       const RowExponents& exponents, __m512* part, bf16x2* to) {
     weigh_scores<false>(_mm512_maskz_loadu_ps(first_of_16(count), scores),
                         _mm512_maskz_loadu_ps(first_of_16(count - lanes), scores + lanes), count,
-                        binary_scale, shift, part, to);
+                        exponents, part, to);
   }
 
   // What TileWeights makes of a row.
   static IOATTN_INLINE float binary(float x) { return x * log2_of_e; }
   static IOATTN_INLINE void weigh(const float* scores, index_t count, float binary_scale,
-                                  float shift, float* part, bf16x2* to) {
-    const __m512 scale = _mm512_set1_ps(binary_scale), shifts = _mm512_set1_ps(shift);
+                                  float binary_max, float* part, bf16x2* to) {
+    const Exponents exponents = {_mm512_set1_ps(binary_scale), _mm512_set1_ps(binary_max)};
     __m512 sum = _mm512_load_ps(part);
     if (count == 2 * lanes) {
-      weigh_whole(scores, scale, shifts, &sum, to);
+      weigh_whole(scores, exponents, &sum, to);
     } else {
-      weigh_some(scores, count, scale, shifts, &sum, to);
+      weigh_some(scores, count, exponents, &sum, to);
     }
     _mm512_store_ps(part, sum);
   }
@@ -221,27 +276,31 @@ struct X86Bf16Softmax {
   };
   // The sums of their weights. False if one may exceed 2^8 or be NaN: none does if no part of a sum
   // does.
-  static IOATTN_INLINE bool weigh_rows(const ScoreRows& of, __m512 shift, __m512* sums) {
-    const __m512 binary_scale = _mm512_set1_ps(of.scale * log2_of_e);
+  template <class RowExponents>
+  static IOATTN_INLINE bool weigh_rows_by(const ScoreRows& of, __m512 row_max, __m512* sums) {
     const index_t whole = of.keys / (2 * lanes) * 2 * lanes, left = of.keys - whole;
-    alignas(64) float shifts[lanes];
-    _mm512_store_ps(shifts, shift);
+    alignas(64) float maxima[lanes];
+    _mm512_store_ps(maxima, row_max);
     __mmask16 small = 0xffff;
     __m512 of_row[lanes];
     for (auto& each : of_row) each = _mm512_setzero_ps();
     for (index_t k = 0; k < of.rows; ++k) {
       const float* row = of.scores + k * of.stride;
       bf16x2* to = of.dst + k * of.dst_stride;
-      const __m512 row_shift = _mm512_set1_ps(shifts[k]);
+      const RowExponents exponents = RowExponents::of_rows(of.scale, _mm512_set1_ps(maxima[k]));
       __m512 part = _mm512_setzero_ps();
       for (index_t j = 0; j < whole; j += 2 * lanes)
-        weigh_whole(row + j, binary_scale, row_shift, &part, to + j / 2);
-      if (left > 0) weigh_some(row + whole, left, binary_scale, row_shift, &part, to + whole / 2);
+        weigh_whole(row + j, exponents, &part, to + j / 2);
+      if (left > 0) weigh_some(row + whole, left, exponents, &part, to + whole / 2);
       small &= are_small(part);
       of_row[k] = part;
     }
     *sums = reduced(of_row, [](__m512 x, __m512 y) { return _mm512_add_ps(x, y); });
     return small == 0xffff;
+  }
+  static IOATTN_INLINE bool weigh_rows(const ScoreRows& of, __m512 row_max, __m512* sums) {
+    return are_ordinary(row_max) ? weigh_rows_by<Exponents>(of, row_max, sums)
+                                 : weigh_rows_by<AnyExponents>(of, row_max, sums);
   }
   static IOATTN_INLINE __m512 largest_of_rows(const ScoreRows& of) {
     const __m512 least = _mm512_set1_ps(-__builtin_inff());
@@ -264,21 +323,19 @@ struct X86Bf16Softmax {
   // Most blocks of keys change no maximum: their scores are read once.
   static IOATTN_INLINE void update_rows(const ScoreRows& of, float* row_max, float* row_sum,
                                         float* rescale) {
-    const __m512 least = _mm512_set1_ps(-__builtin_inff()), log2 = _mm512_set1_ps(log2_of_e);
+    const __m512 least = _mm512_set1_ps(-__builtin_inff());
     const __mmask16 exist = first_of_16(of.rows);
     const __m512 before = _mm512_maskz_loadu_ps(exist, row_max);
     __m512 after = before, factor = _mm512_set1_ps(1), total;
     const bool all_have_seen = _mm512_cmp_ps_mask(least, before, _CMP_LT_OQ) == 0xffff;
-    if (!all_have_seen || !weigh_rows(of, _mm512_mul_ps(before, log2), &total)) {
+    if (!all_have_seen || !weigh_rows(of, before, &total)) {
       const __m512 largest = largest_of_rows(of);
-      const __m512 binary_scale = _mm512_set1_ps(of.scale * log2_of_e);
-      const __mmask16 grows =
-          exceeds(_mm512_fmsub_ps(largest, binary_scale, _mm512_mul_ps(before, log2)));
+      const __mmask16 grows = exceeds(AnyExponents::of_rows(of.scale, before).of(largest));
       after = _mm512_mask_mul_ps(before, grows, largest, _mm512_set1_ps(of.scale));
       // As in update().
       const __mmask16 has_seen = _mm512_cmp_ps_mask(least, after, _CMP_LT_OQ);
       factor = rescaling(before, after, has_seen);
-      weigh_rows(of, _mm512_maskz_mul_ps(has_seen, after, log2), &total);
+      weigh_rows(of, _mm512_maskz_mov_ps(has_seen, after), &total);
     }
     _mm512_mask_storeu_ps(row_max, exist, after);
     if (rescale != nullptr) _mm512_mask_storeu_ps(rescale, exist, factor);

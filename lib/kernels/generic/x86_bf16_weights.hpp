@@ -28,7 +28,7 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
 
   static constexpr index_t most_rows = 64;
   struct alignas(64) Rows {
-    float shift[most_rows];
+    float binary_max[most_rows];
     float part[most_rows * lanes];  // of the sum of weights
   };
 
@@ -47,15 +47,16 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
     const __m512 binary_scale = _mm512_set1_ps(panel.binary_scale);
     const index_t keys = panel.keys;
     for (; row < end; row += rows) {
-      const float* shift = all->shift + row;
+      const float* binary_max = all->binary_max + row;
       float* part = all->part + row * lanes;
       bf16x2* to = panel.dst + row * panel.dst_stride;
       // One term is held: the constants of the weights take registers, too.
       Tiles::template tile<rows, 2, false, 1>(
           s, s.a + row * s.a_row, [&](int i, const V(&scores)[2]) {
             __m512 sum = _mm512_load_ps(part + i * lanes);
-            Base::template weigh_scores<whole>(scores[0].value, scores[1].value, keys, binary_scale,
-                                               _mm512_set1_ps(shift[i]), &sum, to);
+            const Exponents exponents = {binary_scale, _mm512_set1_ps(binary_max[i])};
+            Base::template weigh_scores<whole>(scores[0].value, scores[1].value, keys, exponents,
+                                               &sum, to);
             _mm512_store_ps(part + i * lanes, sum);
             Tiles::step(&to, panel.dst_stride);
           });
@@ -84,8 +85,8 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
     if (p.rows > most_rows || p.depth > terms_per_accumulator) return false;
     Rows all;
     for (index_t i = 0; i < p.rows; ++i) {
-      if (!(weights.row_max[i] > -__builtin_inff())) return false;  // has seen nothing yet
-      all.shift[i] = Base::binary(weights.row_max[i]);
+      if (!Base::is_ordinary(weights.row_max[i])) return false;
+      all.binary_max[i] = Base::binary(weights.row_max[i]);
     }
     for (index_t i = 0; i < (p.rows + lanes - 1) / lanes * lanes * lanes; ++i) all.part[i] = 0;
     Strip strip = {};
