@@ -1,6 +1,7 @@
 // The online softmax of rows of scores by pairs, and weights straight from the tiles or registers
 // that scores are made in: the same bits.
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -168,6 +169,18 @@ TEST_P(PairRowsTest, NoRiseOfTheScoresIsTooSteep) {
         ASSERT_NEAR(double(softmax.rescale[at]), factor, 1e-5 * factor + 1e-37) << i;
       }
     }
+  }
+}
+
+// Denormal weights would be slow.
+TEST_P(PairRowsTest, WeightsBelowTheLeastNormalAreZero) {
+  for (const bool in_rows : {false, true}) {
+    Rising softmax = {in_rows};
+    std::fill(softmax.max.begin(), softmax.max.end(), 0.f);
+    for (index_t i = 0; i < Rising::queries; ++i)
+      for (index_t j = 0; j < Rising::keys; ++j) softmax.score(i, j) = -87.5f - float(j) / 4;
+    softmax.update(pairs());
+    for (const float sum : softmax.sum) EXPECT_EQ(sum, 0);
   }
 }
 

@@ -60,9 +60,6 @@ struct ProductKernel {
     index_t columns;  // nr where C may be written that far
   };
 
-  // Sums of pairs are scaled already.
-  static constexpr T scale_of_sums(const Product& p) { return Terms::can_scale ? T(1) : p.scale; }
-
   // Rows [first, first + rows) of C = exp(sums (+ C) - shift), or C o (sums - shift), over the
   // first vectors of a panel.
   template <Epilogue epilogue, int count, bool shift_by_row, bool accumulate>
@@ -70,7 +67,7 @@ struct ProductKernel {
                                        index_t rows, const T* sums) {
     const index_t c_row = p.c_row;
     const T* row = p.row;
-    const V scale = V::splat(shift_by_row ? scale_of_sums(p) : T(1));
+    const V scale = V::splat(shift_by_row ? Tiles::scale_of_sums(p.scale) : T(1));
     T* c = panel.c;
     V shift[count];
     if (!shift_by_row)
@@ -98,7 +95,7 @@ struct ProductKernel {
                                      index_t rows, const T* sums) {
     const bool partial = panel.columns < nr;
     const bool reads_c = p.accumulate || p.epilogue == Epilogue::gradient;
-    const V scale = V::splat(p.row != nullptr ? scale_of_sums(p) : T(1));
+    const V scale = V::splat(p.row != nullptr ? Tiles::scale_of_sums(p.scale) : T(1));
     for (index_t i = first; i < first + rows; ++i, sums += nr) {
       T* target = panel.c + i * p.c_row;
       T edge[nr] = {};

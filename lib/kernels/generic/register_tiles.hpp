@@ -173,13 +173,16 @@ struct RegisterTiles {
     }
   }
 
+  // What is left of a product's scale for its sums, in an epilogue: those of pairs are scaled.
+  static constexpr T scale_of_sums(T scale) { return Terms::can_scale ? T(1) : scale; }
+
   // What becomes of the sums of a row of a tile.
   template <int width, Finish finish>
   static IOATTN_INLINE void finish_row(const Strip& s, index_t row, const V (&sums)[width], T* c) {
     constexpr bool by_lane = finish == Finish::gradient_lane;
     constexpr bool by_row = finish == Finish::gradient_row;
-    const T epilogue_scale = Terms::can_scale ? T(1) : s.scale;
-    const V scale = V::splat(finish == Finish::scale_add ? s.row_scale[row] : epilogue_scale);
+    const V scale =
+        V::splat(finish == Finish::scale_add ? s.row_scale[row] : scale_of_sums(s.scale));
     const V row_shift = V::splat(by_row ? -s.row[row] : T(0));
 #pragma GCC unroll 4
     for (int v = 0; v < width; ++v) {
