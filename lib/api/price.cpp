@@ -1,9 +1,17 @@
 #include "api/price.hpp"
 
+#include "machine/machine.hpp"
 #include "plan/pair_speed.hpp"
 
 namespace ioattn::api {
 namespace {
+
+plan::Price assumed_price(const std::string& isa_name, DType dtype) {
+  Isa isa{};
+  const bool by_pairs =
+      dtype == DType::bf16 && parse_isa(isa_name.c_str(), &isa) && multiplies_pairs(isa);
+  return plan::assumed_price(machine::this_machine().vendor, by_pairs);
+}
 
 // Estimates count multiply-adds of pairs by vectors, whoever makes them.
 double vector_adds_per_tile_add(const std::string& isa_name) {
@@ -17,6 +25,7 @@ double vector_adds_per_tile_add(const std::string& isa_name) {
 KnownPrice price_from(const wisdom::Wisdom& wisdom, const wisdom::Environment& environment,
                       DType dtype) {
   KnownPrice known;
+  known.price = assumed_price(environment.isa, dtype);
   const wisdom::Rates* rates = wisdom.rates_of(environment, name_of(dtype));
   if (rates == nullptr) {
     known.wisdom = {wisdom::Reason::absent,

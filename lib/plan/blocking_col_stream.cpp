@@ -72,10 +72,14 @@ Blocks choose_col_stream(const LayerShape& shape, Form form, KeyPassKind kind,
       // As few keys as make so many passes; whole panels where one more pass costs less.
       consider(ceil_div(shape.m, ceil_div(shape.m, most)), rho);
       if (most > tile.cols) consider(round_down(most, tile.cols), rho);
-      // Of an outer cache fewer may be faster.
+      // Of an outer cache fewer may be faster; by halves, where threads take turns, so that there
+      // are as many for each.
       if (!within.is_outer()) continue;
       const index_t panel = tile.cols;
-      for (index_t c = most; c >= 4 * panel; c = round_down(3 * c / 4, panel)) consider(c, rho);
+      for (index_t c = most; c >= 4 * panel;
+           c = round_down(kind.queries ? c / 2 : 3 * c / 4, panel)) {
+        consider(c, rho);
+      }
     }
     return best;
   };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
 
 namespace ioattn::plan {
 
@@ -17,6 +18,7 @@ struct Price {
   // As long as one word from the outer cache to the inner one: 4 words per cycle, and the hardware
   // prefetches.
   double per_inner_word = 4;
+  bool is_known = false;  // measured, on this CPU or on others of its vendor
 
   bool operator==(const Price&) const = default;
   bool of_words() const { return objective == Objective::words; }
@@ -30,6 +32,15 @@ constexpr Price price_of(Objective objective) {
   return objective == Objective::words ? Price{objective, 0x1p50, 4} : Price{};
 }
 
+// Of time, on a CPU whose rates were not measured: as others of its vendor took, from L3 Zen 4 and
+// a Xeon with AMX (docs/tuning.md). By pairs Zen 4 gains less by long blocks in L3 than its rates
+// tell, and on two threads nothing; of a Xeon nobody knows.
+constexpr Price assumed_price(std::string_view vendor, bool by_pairs) {
+  if (vendor == "AuthenticAMD") return {Objective::time, 16, by_pairs ? 4 : 2.5, true};
+  if (vendor == "GenuineIntel" && !by_pairs) return {Objective::time, 26, 11.5, true};
+  return {};
+}
+
 // Of time, from the multiply-adds that a word from memory, or from L3 to L2, was measured to take.
 // A factor of four about what is assumed of others: beyond it something else was measured, and
 // blocks would be chosen for words, or for flops, alone.
@@ -39,7 +50,8 @@ constexpr Price measured_price(double per_word, double per_inner_word) {
   const double inner = std::min(per_inner_word, per_word);
   return {Objective::time,
           std::clamp(per_word, other.per_word / most_times, other.per_word * most_times),
-          std::clamp(inner, other.per_inner_word / most_times, other.per_inner_word * most_times)};
+          std::clamp(inner, other.per_inner_word / most_times, other.per_inner_word * most_times),
+          true};
 }
 
 }  // namespace ioattn::plan

@@ -46,10 +46,10 @@ struct SdpaEstimate {
   double time = 0;  // in multiply-adds of a head, whatever decides
 };
 
-// Blocks of one head, held in M words or, where time decides and that is a twentieth faster, in
-// outer_M, which all heads share. They do not depend on the mask, so that slices of a sequence have
-// the same. Fail with fast_memory_too_small (naming the least M that works), memory_limit or, where
-// the request takes one form alone, unsupported.
+// Blocks of one head, held in M words or, where time decides and that is a twentieth faster (a pass
+// over the keys in f32 or f64: a hundredth), in outer_M, which all heads share. They do not depend
+// on the mask, so that slices of a sequence have the same. Fail with fast_memory_too_small (naming
+// the least M that works), memory_limit or, where the request takes one form alone, unsupported.
 Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* estimate = nullptr);
 Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* plan,
                       SdpaEstimate* estimate = nullptr);

@@ -35,6 +35,8 @@ class RatesTest : public WisdomTest {
     made.keep_rates(api::environment_of(request.tile.isa), name_of(problem.dtype), rates);
     return made;
   }
+  // Of f32 and f64.
+  const plan::Price assumed = plan::assumed_price(machine::this_machine().vendor, false);
   plan::Price price(const api::RunOptions& options = {}) const {
     plan::SdpaRequest made;
     EXPECT_TRUE(api::sdpa_request(problem, options, &made).is_ok());
@@ -81,12 +83,12 @@ TEST_F(RatesTest, AreOfEveryTypeAndItsKernels) {
 }
 
 TEST_F(RatesTest, AreThePriceOfEstimates) {
-  EXPECT_EQ(price(), plan::Price());
+  EXPECT_EQ(price(), assumed);
   import(to_text(with_price(24, 6)));
   EXPECT_DOUBLE_EQ(price().per_word, 24);
   EXPECT_DOUBLE_EQ(price().per_inner_word, 6);
   EXPECT_EQ(price().objective, plan::Objective::time);
-  // Where the caller decides, and of other types, it is what is assumed of any CPU.
+  // Where the caller decides it is what is assumed of any CPU, of other types what is of this.
   api::RunOptions options;
   options.reproducible = true;
   EXPECT_EQ(price(options), plan::Price());
@@ -100,7 +102,7 @@ TEST_F(RatesTest, AreThePriceOfEstimates) {
   options.objective = api::Objective::words_l2;
   EXPECT_EQ(price(options), plan::price_of(plan::Objective::words));
   problem.dtype = DType::f64;
-  EXPECT_EQ(price(), plan::Price());
+  EXPECT_EQ(price(), assumed);
   // The layer problem has the same.
   plan::PlanRequest layer;
   ASSERT_TRUE(api::plan_request(Pass::backward, {{64, 64, 16, 16, Tie::none, {}}, DType::f32, 0},
@@ -109,7 +111,7 @@ TEST_F(RatesTest, AreThePriceOfEstimates) {
   EXPECT_DOUBLE_EQ(layer.price.per_word, 24);
   EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
   problem.dtype = DType::f32;
-  EXPECT_EQ(price(), plan::Price());
+  EXPECT_EQ(price(), assumed);
 }
 
 TEST(Price, CountsMultiplyAddsOfVectors) {
@@ -132,13 +134,13 @@ TEST_F(RatesTest, ChangePlansAndTheirCache) {
   for (const index_t d : {16, 64, 128, 256, 512}) {  // whatever the caches are
     problem.shape = {1, 1, 1, 4096, 4096, d, d, {}};
     EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
-    const std::string assumed = quick_plan(all_gradients);
+    const std::string of_any_cpu = quick_plan(all_gradients, reproducible);
     import(to_text(with_price(4, 1, "2026-01-01T00:00:00Z")));
     const std::string cheap = quick_plan(all_gradients);
     EXPECT_EQ(quick_plan(all_gradients), cheap) << "from the cache";
     import(to_text(with_price(64, 16, "2026-01-02T00:00:00Z")));
     const std::string dear = quick_plan(all_gradients);
-    EXPECT_EQ(quick_plan(all_gradients, reproducible), assumed);
+    EXPECT_EQ(quick_plan(all_gradients, reproducible), of_any_cpu);
     EXPECT_EQ(quick_plan(all_gradients), dear);
     changed += cheap != dear ? 1 : 0;
   }
@@ -147,20 +149,20 @@ TEST_F(RatesTest, ChangePlansAndTheirCache) {
 
 TEST_F(RatesTest, AreClampedOrNotUsedWithAReason) {
   import(to_text(with_price(1000, 2000, "2026-01-01T00:00:00Z")));
-  EXPECT_EQ(price(), (plan::Price{plan::Objective::time, 64, 16}));
+  EXPECT_EQ(price(), (plan::Price{plan::Objective::time, 64, 16, true}));
   import(to_text(with_price(1e-2, 1e-2, "2026-01-02T00:00:00Z")));
-  EXPECT_EQ(price(), (plan::Price{plan::Objective::time, 4, 1}));
+  EXPECT_EQ(price(), (plan::Price{plan::Objective::time, 4, 1, true}));
   // From L3 no dearer than from memory.
   import(to_text(with_price(8, 12, "2026-01-03T00:00:00Z")));
-  EXPECT_EQ(price(), (plan::Price{plan::Objective::time, 8, 8}));
+  EXPECT_EQ(price(), (plan::Price{plan::Objective::time, 8, 8, true}));
   EXPECT_EQ(explained()["rates"][0]["code"], "ok");
   import(to_text(with_price(0, 3, "2026-01-04T00:00:00Z")));
-  EXPECT_EQ(price(), plan::Price());
+  EXPECT_EQ(price(), assumed);
   const Json told = explained()["rates"][0];
   EXPECT_EQ(told["dtype"], "f32");
   EXPECT_EQ(told["code"], "bad_rates");
   EXPECT_NE(told["message"].get<std::string>().find("seconds_per_word"), std::string::npos);
-  EXPECT_EQ(told["per_word"], plan::Price().per_word);
+  EXPECT_EQ(told["per_word"], assumed.per_word);
   const api::KnownPrice known = api::known_price({}, request.tile.isa, DType::f32);
   EXPECT_EQ(known.wisdom.reason, wisdom::Reason::rates);
   EXPECT_STREQ(known.origin(), "assumed");

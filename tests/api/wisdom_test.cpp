@@ -162,7 +162,7 @@ TEST_F(WisdomTest, IsOfTheInstructionSetThatCallsUse) {
   use(Isa::emulated_bf16);
   EXPECT_DOUBLE_EQ(request.price.per_word, 24);
   use(Isa::emulated_amx);
-  EXPECT_EQ(request.price, plan::Price());
+  EXPECT_EQ(request.price, plan::assumed_price(machine::this_machine().vendor, true));
   const std::string tiles = quick_plan();
   EXPECT_NE(tiles.find("reg:emulated_amx("), std::string::npos) << tiles;
   EXPECT_TRUE(explained()["records"].empty());

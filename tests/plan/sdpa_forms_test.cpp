@@ -56,6 +56,36 @@ TEST(SdpaForms, LongRowsAreByTilesWhereL3IsSlow) {
     }
 }
 
+// As of CPUs of a vendor that others were measured of.
+TEST(SdpaForms, AssumedPricesDecideAsMeasuredOnes) {
+  const auto is_in_l3 = [](const Caches& caches, const Price& price, index_t n, index_t d) {
+    return plan_of(n, d, caches, price, all).level == "L3";
+  };
+  for (const index_t n : {1024, 2048, 4096})
+    for (const index_t d : {64, 128, 256, 1024}) {
+      EXPECT_EQ(is_in_l3(zen4, assumed_price("AuthenticAMD", false), n, d),
+                is_in_l3(zen4, zen4.price, n, d))
+          << n << ' ' << d;
+      EXPECT_EQ(is_in_l3(xeon, assumed_price("GenuineIntel", false), n, d),
+                is_in_l3(xeon, xeon.price, n, d))
+          << n << ' ' << d;
+    }
+  EXPECT_EQ(assumed_price("", false), Price());
+}
+
+// Long blocks of keys, as many of them as threads can share.
+TEST(SdpaForms, KeysAreHeldInAnL3ThatIsFast) {
+  for (const index_t n : {2048, 4096}) {
+    const SdpaPlan plan = plan_of(n, 128, zen4, zen4.price, all);
+    EXPECT_EQ(plan.level, "L3") << to_text(plan);
+    EXPECT_GE(plan.blocks.keys.c, 256) << to_text(plan);
+    EXPECT_EQ(n % (2 * plan.blocks.keys.c), 0) << to_text(plan);
+  }
+  EXPECT_EQ(plan_of(2048, 64, zen4, zen4.price, all).level, "L2");
+  EXPECT_EQ(plan_of(2048, 128, zen4, Price(), all).level, "L2");
+  EXPECT_EQ(plan_of(2048, 128, zen4, zen4.price, forward).level, "L2");
+}
+
 // Nobody knows how fast it is.
 TEST(SdpaForms, LongRowsAreByTilesAtTheAssumedPrice) {
   for (const auto& set : {forward, all})
