@@ -58,8 +58,8 @@ class Kernels {
   }
   double computed_pairs(index_t rows, index_t columns, index_t block) const {
     block = std::clamp<index_t>(block, 1, columns);
-    const index_t last = columns % block;
-    const double all = static_cast<double>(columns / block) * computed(block);
+    const index_t whole = columns / block, last = columns % block;
+    const double all = static_cast<double>(whole) * computed(block);
     return static_cast<double>(rows) * (last > 0 ? all + computed(last) : all);
   }
   // Of all pairs of a query and a key, in sums of so many terms.

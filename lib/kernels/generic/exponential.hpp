@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 
 #include "base/types.hpp"
 
@@ -88,7 +89,7 @@ struct ExpConstants<double, 8> {
 // q(r) by powers of r^2, so that less of it waits for what is before.
 template <class V, class C, int first = 0>
 inline V exponential_tail(V r, V r2) {
-  constexpr int last = static_cast<int>(sizeof(C::q) / sizeof(C::q[0])) - 1;
+  constexpr int last = static_cast<int>(std::size(C::q)) - 1;
   if constexpr (first == last) {
     return V::splat(C::q[last]);
   } else {

@@ -161,7 +161,7 @@ struct ProductKernel {
   template <int width, bool a_unit_row>
   static void by_sums(const Product& p, const Panel* panel) {
     constexpr int panels = panels_of<width>;
-    constexpr int count_of_vectors = width < vectors ? width : vectors;
+    constexpr int count_of_vectors = std::min(width, vectors);
     constexpr index_t most_rows = rows_of_sums<panels>, panel_of_sums = most_rows * nr;
     alignas(64) T sums[panels * panel_of_sums];
     for (index_t row = 0; row < p.rows; row += most_rows) {
@@ -245,7 +245,7 @@ struct ProductKernel {
     index_t col = 0;
     if constexpr (wide_rows > 0) {
       const Rows rows = rows_for<2 * vectors, a_unit_row>(p);
-      for (; p.cols - col > nr + narrow_lanes; col += 2 * nr) {
+      for (; p.cols - col > nr + narrow_lanes; col += 2 * index_t(nr)) {
         const Panel panels[] = {panel_at(p, col), panel_at(p, col + nr)};
         if (panels[1].columns < nr) break;
         some_panels<2 * vectors, a_unit_row>(p, panels, rows);

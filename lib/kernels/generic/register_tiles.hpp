@@ -83,7 +83,7 @@ struct RegisterTiles {
   // Rows of A at one term: adjacent if `a_unit_row` (a_row = 1), else their terms are.
   template <int rows, bool a_unit_row>
   struct RowsOfA {
-    static constexpr int half = a_unit_row || rows <= 4 ? rows : 4;
+    static constexpr int half = a_unit_row ? rows : std::min(rows, 4);
     const Word* low;
     const Word* high;
     index_t row_step;
