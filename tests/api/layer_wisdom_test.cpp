@@ -99,7 +99,7 @@ TEST_F(LayerWisdom, IsLeftOutWhereTheCallerDecides) {
   const auto origin_of = [&](auto member, auto value) {
     const auto kept = call.problem.*member;
     call.problem.*member = value;
-    const Json told = describe(dx_alone)["origin"];
+    Json told = describe(dx_alone)["origin"];
     call.problem.*member = kept;
     return told;
   };
