@@ -19,10 +19,13 @@ struct FastMemory {
   bool is_outer() const { return inner_M > 0; }
 };
 
+// Of the time in the inner memory, to be held in the outer one.
+inline constexpr double usual_outer_time = 0.95;
+
 // A time as it counts where levels compete: blocks in the outer cache have to save a twentieth, for
 // it is shared, and its size is less sure.
 inline double weighed(double time, const FastMemory& memory) {
-  return memory.is_outer() ? time / 0.95 : time;
+  return memory.is_outer() ? time / usual_outer_time : time;
 }
 // The same of a pass over rows that makes its thin products on the way, whose estimated saving is
 // the measured one (Zen 4, d = 256): three hundredths.

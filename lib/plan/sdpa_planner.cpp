@@ -38,12 +38,12 @@ struct Trial {
   SdpaBlocks blocks;
   double cost = 0, time = 0;  // 0: none
   bool fills_lanes = true;    // of all score tiles
-  double outer_time = 0.95;   // of that in the inner memory, to be held in the outer
+  double outer_time = usual_outer_time;
 };
 
 // Passes over the keys in f32 and f64 take 0.96 to 0.99 of their time in L2 where they are
 // estimated to take as long (Zen 4, d = 80 to 160): longer blocks wait less often.
-double outer_time_of_keys(const Price& price) { return price.is_known ? 0.99 : 0.95; }
+double outer_time_of_keys(const Price& price) { return price.is_known ? 0.99 : usual_outer_time; }
 
 FastMemory timed(FastMemory memory) {
   memory.price = memory.price.of_time();
