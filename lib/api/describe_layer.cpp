@@ -12,7 +12,8 @@ namespace {
 std::string blocks_json(const Variant& variant, const Blocks& blocks) {
   JsonObject json;
   for (const SizeField& field : size_fields()) {
-    if (uses(variant, field.name)) json.add(field.name, blocks.*field.size);
+    const bool is_share = field.size == &Blocks::share && blocks.share > 0;
+    if (uses(variant, field.name) || is_share) json.add(field.name, blocks.*field.size);
   }
   for (const ProductField& field : product_fields()) {
     if (!uses(variant, field.name)) continue;

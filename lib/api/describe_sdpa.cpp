@@ -25,6 +25,7 @@ void add_blocks(std::string_view phase, const SdpaBlocks& blocks, JsonObject* js
     sizes.add("c", blocks.keys.c);
     sizes.add("rho", blocks.keys.rho);
     if (phase == "tile_fused") sizes.add("w", blocks.keys.w);
+    if (blocks.keys.share > 0) sizes.add("share", blocks.keys.share);
     sizes.add("one_pass", blocks.keys.one_pass);
   }
   json->add_json("blocks", sizes.text());

@@ -149,6 +149,12 @@ Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask, DType 
     positive = plan.blocks.r == 0 || (plan.blocks.r == 1 && plan.blocks.c > 0);
   }
   if (huge) return huge_block();
+  const bool has_shares =
+      plan.schedule == Schedule::tile_fused && (pass == Pass::backward || plan.blocks.one_pass);
+  if (plan.blocks.share > 0 && !has_shares) {
+    return Status::error(StatusCode::unsupported,
+                         "shares are of tile_fused, for gradients of queries");
+  }
   if (!positive) {
     return Status::error(StatusCode::invalid_argument, "the plan lacks a block size of %s",
                          name_of(plan.schedule));

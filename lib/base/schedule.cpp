@@ -58,9 +58,9 @@ constexpr auto variant_list = [] {
   return list;
 }();
 
-constexpr SizeField sizes[] = {{"r", &Blocks::r}, {"c", &Blocks::c}, {"rho", &Blocks::rho},
-                               {"w", &Blocks::w}, {"o", &Blocks::o}, {"a", &Blocks::a},
-                               {"b", &Blocks::b}};
+constexpr SizeField sizes[] = {{"r", &Blocks::r},     {"c", &Blocks::c}, {"share", &Blocks::share},
+                               {"rho", &Blocks::rho}, {"w", &Blocks::w}, {"o", &Blocks::o},
+                               {"a", &Blocks::a},     {"b", &Blocks::b}};
 constexpr ProductField products[] = {{"s", &Blocks::s}, {"g", &Blocks::g}, {"h", &Blocks::h},
                                      {"f", &Blocks::f}, {"q", &Blocks::q}, {"u", &Blocks::u},
                                      {"x", &Blocks::x}};

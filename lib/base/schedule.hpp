@@ -94,6 +94,7 @@ struct ProductBlocks {
 struct Blocks {
   index_t r = 0;         // query rows that are resident (paper: B, B_r)
   index_t c = 0;         // keys per step (paper: B_c)
+  index_t share = 0;     // tile_fused, U on the way: keys whose terms a row of U gets at once; 0: c
   index_t rho = 0;       // query rows of a score tile
   index_t w = 0;         // columns of the streamed block of X and of Y, or of O; tile_fused: of all
   index_t o = 0;         // rows of the streamed block of O
@@ -113,6 +114,11 @@ struct Blocks {
 
   bool operator==(const Blocks&) const = default;
 };
+
+// Whether a block of keys is of whole shares; these are of whole pairs of keys (bf16).
+constexpr bool has_whole_shares(const Blocks& blocks) {
+  return blocks.share == 0 || (blocks.share % 2 == 0 && blocks.c % blocks.share == 0);
+}
 
 // A pass of a schedule in one of its forms.
 struct Variant {

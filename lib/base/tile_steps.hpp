@@ -2,12 +2,21 @@
 
 #include <algorithm>
 
+#include "base/problem.hpp"
 #include "base/schedule.hpp"
+
+namespace ioattn {
+
+// Keys of a block of tile_fused in a thread of its own. A mask hides most of what a long one would
+// compute: there it is a share.
+inline index_t keys_of_block(const LayerShape& shape, const Blocks& blocks) {
+  const bool is_share = blocks.share > 0 && shape.mask.hides();
+  return std::min(is_share ? blocks.share : blocks.c, shape.m);
+}
 
 // In which order columns come to the tiles of tile_fused, c keys by rho queries. Columns of rows
 // that are a power of two apart lie in few of a cache's sets. Those of two or three operands that
 // come together there drive out the tiles; what comes in different steps does not.
-namespace ioattn {
 
 // Of two operands, those of one come a step ahead: twice the columns of one are there while only
 // one of the two tiles is.

@@ -88,6 +88,7 @@ double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
   const index_t over_queries = (kind.of_keys() ? d : 0) + (kind.of_values() ? e : 0);
   const index_t over_keys = kind.queries ? d : 0;
   const theory::IoCost cost = theory::tile_fused(shape, blocks, kind);
+  const index_t share = blocks.share > 0 ? blocks.share : c;
   const auto efficient = [&](index_t depth) { return word_efficiency(tile.isa, depth); };
   const double words =
       memory.price.per_word * static_cast<double>(cost.words()) +
@@ -95,10 +96,22 @@ double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
       memory.price.per_inner_word * inner_words_of_tiles(shape, blocks, kind, memory, tile);
   const double products = product(shape.n, shape.m) *
                           (static_cast<double>(scored) * wasted_lanes(c, tile) / efficient(w) +
-                           (static_cast<double>(over_keys) / efficient(c) +
+                           (static_cast<double>(over_keys) / efficient(share) +
                             static_cast<double>(over_queries) / efficient(rho)) *
                                wasted_lanes(w, tile));
   return words / word_speed(tile.isa) + products / product_speed(tile.isa);
+}
+
+double longer_in_short_blocks(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
+                              const FastMemory& memory, const TileShape& tile) {
+  if (blocks.share == 0) return 0;
+  LayerShape unmasked = shape;
+  unmasked.mask = {};
+  Blocks shortest = blocks;
+  shortest.c = blocks.share;
+  const double longer = tile_fused_time(unmasked, shortest, kind, memory, tile) -
+                        tile_fused_time(unmasked, blocks, kind, memory, tile);
+  return shape.mask.hides() ? longer : longer / 2;
 }
 
 double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
@@ -121,6 +134,11 @@ double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
 
 namespace {
 
+// How many keys a block has at most, and how many of them a share: longer ones are of whole shares.
+struct LongestKeys {
+  index_t keys, share;
+};
+
 // What the choices for both passes search: c up to longest(price), any rho, w. Lanes of score tiles
 // are keys or queries.
 enum class Lanes : std::uint8_t { keys, queries };
@@ -133,6 +151,11 @@ Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_bl
     blocks.c = c;
     blocks.rho = rho;
     blocks.w = w;
+    return blocks;
+  };
+  const auto with_shares = [&](index_t c, index_t share, index_t rho, index_t w) {
+    Blocks blocks = with(round_up(c, share), rho, w);
+    blocks.share = share;
     return blocks;
   };
   const auto search = [&](const FastMemory& within, const LeastBlocks& whole) {
@@ -157,9 +180,15 @@ Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_bl
       best = blocks;
     };
     const auto consider_keys = [&](index_t rho, index_t w) {
-      const index_t most = largest(
-          longest(within.price), [&](index_t c) { return footprint(with(c, rho, w)) <= within.M; });
+      const auto [longest_c, share] = longest(within.price);
+      const auto fits = [&](const Blocks& blocks) { return footprint(blocks) <= within.M; };
+      index_t most = largest(longest_c, [&](index_t c) { return fits(with(c, rho, w)); });
       if (most < least_c) return;
+      for (index_t count = ceil_div(shape.m, most); ceil_div(shape.m, count) > share; ++count) {
+        const Blocks shares = with_shares(ceil_div(shape.m, count), share, rho, w);
+        if (fits(shares)) consider(shares);
+      }
+      most = std::min(most, share);
       const index_t panel = tile.cols;
       const index_t even = ceil_div(shape.m, ceil_div(shape.m, most));
       const bool is_whole = multiplies_tiles(tile.isa) && round_up(even, panel) <= most;
@@ -205,13 +234,12 @@ Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMe
   };
   return search_tiles(
       shape, Lanes::keys, blocks_of(kind, 1, 1, 1),
-      [&](const Price& price) {
+      [&](const Price& price) -> LongestKeys {
+        const index_t keys = is_short ? std::min(shape.m, longest_side_of_tiles) : shape.m;
         // Tiles lose a fifth of their speed in shorter blocks.
-        if (is_short) {
-          return std::min(longest_side_of_tiles,
-                          longest_key_block(shape.m, kind, price, longest_side_of_tiles));
-        }
-        return longest_key_block(shape.m, kind, price);
+        const index_t least_share = is_short ? longest_side_of_tiles : 64;
+        const index_t share = longest_key_block(shape.m, kind, price, least_share);
+        return {keys, std::min(keys, round_up(share, 32))};
       },
       memory, tile,
       [&](const Blocks& blocks) {
@@ -238,6 +266,7 @@ Blocks choose_tile_fused_backward(const LayerShape& shape, const FastMemory& mem
   blocks.products = Products::stored;
   choose_thin_products(shape, {}, M, memory.price, tile, &blocks);
   blocks.c = tiles.c;
+  blocks.share = tiles.share;
   blocks.rho = tiles.rho;
   blocks.w = tiles.w;
   blocks.o = std::clamp<index_t>(M / (2 * std::min(blocks.w, shape.dv) + 1), 1, shape.n);
@@ -248,8 +277,10 @@ Blocks choose_tile_fused_forward(const LayerShape& shape, const FastMemory& memo
                                  const TileShape& tile) {
   return search_tiles(
       shape, Lanes::queries, blocks_of(KeyGradients::both, 1, 1, 1),
-      [&](const Price& price) {
-        return keeps_sides_short(tile, price) ? std::min(shape.m, longest_side_of_tiles) : shape.m;
+      [&](const Price& price) -> LongestKeys {
+        const index_t keys =
+            keeps_sides_short(tile, price) ? std::min(shape.m, longest_side_of_tiles) : shape.m;
+        return {keys, keys};
       },
       memory, tile,
       [&](const Blocks& blocks) {

@@ -17,6 +17,11 @@ Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMe
 double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                        const FastMemory& memory, const TileShape& tile);
 
+// What that counts more where other passes compete, which take the same in blocks of any length:
+// threads that share a head take shorter blocks than one does, and under a mask they are a share.
+double longer_in_short_blocks(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
+                              const FastMemory& memory, const TileShape& tile);
+
 // Those of a pass for dX with its thin products, which stay in the inner memory. M is at least
 // least_fast_memory.
 Blocks choose_tile_fused_backward(const LayerShape& shape, const FastMemory& memory,

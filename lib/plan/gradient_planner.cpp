@@ -75,10 +75,14 @@ bool may_be(const PlanRequest& request, const GradientSet& set, const Way& way, 
                     !request.price.of_words());
 }
 
+FastMemory memory_of(const PlanRequest& request, bool outer) {
+  return {outer ? request.outer_numbers() : request.numbers(), outer ? request.numbers() : 0,
+          request.price};
+}
+
 GradientCandidate candidate_of_way(const PlanRequest& request, const GradientSet& set,
                                    const Way& way, bool outer) {
-  const FastMemory memory = {outer ? request.outer_numbers() : request.numbers(),
-                             outer ? request.numbers() : 0, request.price};
+  const FastMemory memory = memory_of(request, outer);
   const GradientBlocks blocks =
       choose_gradient_blocks(request.problem.shape, set, way, memory, request.tile);
   GradientCandidate candidate = candidate_of(request, set, blocks, outer);
@@ -116,9 +120,15 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, GradientC
     for (const bool outer : {false, true}) {
       if (!may_be(request, set, way, outer)) continue;
       const GradientCandidate candidate = candidate_of_way(request, set, way, outer);
-      const FastMemory memory = {request.M, outer ? request.M : 0};
+      const FastMemory memory = memory_of(request, outer);
       double time = weighed(candidate.estimate.time, memory);
-      if (way.by_keys == Schedule::tile_fused) time = time_that_tiles_count(time, request.price);
+      if (way.by_keys == Schedule::tile_fused) {
+        const GradientBlocks& blocks = candidate.plan.blocks;
+        const GradientSteps steps = steps_of(set, shape.tie, Form::h);
+        time += longer_in_short_blocks(shape, blocks.keys, key_pass(steps, blocks), memory,
+                                       request.tile);
+        time = time_that_tiles_count(time, request.price);
+      }
       if (least_time > 0 && time >= least_time) continue;
       least_time = time;
       *chosen = candidate;

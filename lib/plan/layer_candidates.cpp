@@ -204,6 +204,8 @@ std::vector<LayerCandidate> neighbours(const PlanRequest& request,
       *place.size = twice ? 2 * size : size / 2;
       if (!twice && *place.size < place.least) continue;
       if (twice && size >= longest_side(request.problem.shape)) continue;  // nothing would change
+      const GradientBlocks& blocks = changed.blocks;
+      if (!has_whole_shares(blocks.rows) || !has_whole_shares(blocks.keys)) continue;
       LayerCandidate candidate;
       candidate.plan = changed;
       estimate_costs(request, set, changed, &candidate.estimate);

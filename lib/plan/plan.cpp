@@ -114,6 +114,10 @@ bool parse_plan(std::string_view text, Plan* plan, std::string* error) {
     *error = "not a plan: " + std::string(text);
     return false;
   }
+  if (!has_whole_shares(parsed.blocks)) {
+    *error = "not a plan: " + std::string(text) + " (c is no multiple of share, or share is odd)";
+    return false;
+  }
   // One plan, one text: what was executed can be compared by its text.
   const std::string canonical = to_text(parsed);
   if (canonical != text) {

@@ -96,14 +96,19 @@ Candidate fastest(const PlanRequest& request, const Candidate& best,
                   const std::vector<Candidate>& all) {
   Candidate taken = best;
   if (request.literal || request.price.of_words()) return taken;
-  double least = predicted_time(request, best);
-  if (best.schedule == Schedule::tile_fused) least = time_that_tiles_count(least, request.price);
+  const auto counted = [&](const Candidate& c, double time) {
+    if (c.schedule != Schedule::tile_fused) return time;
+    time += longer_in_short_blocks(request.problem.shape, c.blocks, tiles_of_u,
+                                   memory_of(request, c.is_outer), request.tile);
+    return time_that_tiles_count(time, request.price);
+  };
+  double least = counted(best, predicted_time(request, best));
   const auto consider = [&](const Candidate& c) {
     const bool fused = c.blocks.products == Products::fused;
     const FastMemory memory = memory_of(request, c.is_outer);
     double time = predicted_time(request, c);
     time = fused ? weighed_fused(time, memory) : weighed(time, memory);
-    if (c.schedule == Schedule::tile_fused) time = time_that_tiles_count(time, request.price);
+    time = counted(c, time);
     if (time >= least) return;
     least = time;
     taken = c;

@@ -58,6 +58,7 @@ SdpaBlocks cut(const SdpaBlocks& blocks, const Phases& runs) {
   if (runs.keys) {
     taken.keys.form = Form::h;
     taken.keys.c = blocks.keys.c;
+    taken.keys.share = blocks.keys.share;
     taken.keys.rho = blocks.keys.rho;
     taken.keys.one_pass = blocks.keys.one_pass;
     taken.by_keys = blocks.by_keys;
@@ -122,6 +123,7 @@ SdpaBlocks blocks_taken(const SdpaBlocks& blocks) { return cut(blocks, forward_p
 SdpaBlocks blocks_taken(const SdpaBlocks& blocks, const SdpaSet& set) {
   SdpaBlocks taken = cut(blocks, phases_of(blocks, set));
   taken.keys.one_pass = set.in_one_pass(taken);
+  if (taken.by_keys != Schedule::tile_fused || !taken.keys.one_pass) taken.keys.share = 0;
   return taken;
 }
 

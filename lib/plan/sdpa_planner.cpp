@@ -74,16 +74,19 @@ double cost_that_tiles_count(double cost, const Price& price, const TileShape& t
 // By pairs of tiles: all of them, dQ on the way, or those of the keys.
 Trial trial_of_tiles(const LayerShape& head, const SdpaSet& set, bool one_pass,
                      const FastMemory& memory, const Blocks& rows, const TileShape& tile) {
+  LayerShape unmasked = head;
+  unmasked.mask = {};
   const KeyPassKind kind = set.key_kind(one_pass);
   Trial trial;
-  trial.blocks = {rows, choose_tile_fused(head, kind, memory, tile), Schedule::tile_fused};
+  trial.blocks = {rows, choose_tile_fused(unmasked, kind, memory, tile), Schedule::tile_fused};
   trial.fills_lanes = fill_lanes(trial.blocks.keys.c, head.m, tile);
+  const Blocks& keys = trial.blocks.keys;
   add_phase(
-      memory,
-      [&](const FastMemory& in) {
-        return tile_fused_time(head, trial.blocks.keys, kind, in, tile);
-      },
+      memory, [&](const FastMemory& in) { return tile_fused_time(unmasked, keys, kind, in, tile); },
       &trial);
+  if (!multiplies_pairs(tile.isa)) {  // pairs have no other pass over the keys
+    trial.cost += longer_in_short_blocks(head, keys, kind, memory, tile);
+  }
   trial.cost = cost_that_tiles_count(trial.cost, memory.price, tile);
   return trial;
 }
@@ -286,7 +289,8 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
       take_better(trial, memory.price, &best);
     }
     if (may_be_tiles && (rows_fit || !rows_beside_tiles) && request.takes(SdpaForm::tiles)) {
-      Trial trial = trial_of_tiles(head, set, tiles_make_dq, memory, rows, request.tile);
+      Trial trial =
+          trial_of_tiles(request.shape.head(), set, tiles_make_dq, memory, rows, request.tile);
       if (rows_beside_tiles) {
         add_row_pass(&trial);
       } else if (!by_pairs) {

@@ -4,11 +4,33 @@
 
 #include "base/tile_steps.hpp"
 #include "schedules/masked_tile.hpp"
+#include "schedules/refined_delta.hpp"
 #include "schedules/row_stream.hpp"
 #include "schedules/storage.hpp"
 #include "schedules/tile_fused_tile.hpp"
 
 namespace ioattn::schedules {
+namespace {
+
+// Whether workers add to the same rows of dQ.
+bool share_rows(KeyPassKind kind, const Workers& workers) {
+  return kind.queries && !workers.take_whole_problems();
+}
+
+// Workers that share rows wait for each other, less so where each takes several blocks. No sum
+// depends on how many shares a block has, but refined deltas on whether it has all of few keys.
+index_t keys_of_worker(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
+                       const Workers& workers) {
+  constexpr index_t blocks_per_worker = 2;
+  const index_t c = keys_of_block(shape, blocks);
+  const bool is_fixed = blocks.share == 0 || c <= blocks.share || shape.m <= few_keys;
+  if (is_fixed || !share_rows(kind, workers)) return c;
+  const index_t count = ceil_div(blocks_per_worker * workers.count, workers.problems);
+  return std::clamp(round_down(shape.m / count, blocks.share), blocks.share, c);
+}
+
+}  // namespace
+
 template <class S, class W>
 TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                            index_t nr, const Workers& workers, WorkspaceLayout* layout,
@@ -18,7 +40,8 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
       d_(shape.d),
       e_(shape.dv),
       kind_(kind),
-      c_(std::min(blocks.c, shape.m)),
+      c_(keys_of_worker(shape, blocks, kind, workers)),
+      share_(blocks.share > 0 ? blocks.share : c_),
       rho_(std::min(blocks.rho, shape.n)),
       w_(std::clamp(blocks.w, index_t(1), std::max({shape.d, shape.dv, index_t(1)}))),
       nr_(nr),
@@ -51,8 +74,7 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
   worker_.d_values = worker_layout_.add<T>(rounds_ && kind.of_values() ? c_ * e_stride_ : 0);
   const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
   workers_ = layout->add<std::byte>(bytes.value());
-  const bool is_shared = kind.queries && !workers.take_whole_problems();
-  gates_ = QueryGates(is_shared, problems, heads, n_, rho_, layout);
+  gates_ = QueryGates(share_rows(kind, workers), problems, heads, n_, rho_, layout);
 }
 
 template <class S, class W>

@@ -9,8 +9,8 @@ namespace ioattn::schedules {
 // f and one of q, rho queries by c keys, stay while w columns at a time of everything else stream
 // past. dO streams once for both q and dV = f^T dO; then p takes the place of f. Sums over queries
 // and keys are as long as the tiles, whatever d. Threads own blocks of keys; to rows of dQ they add
-// in the order of these, whose c then is the plan's. Of pairs of terms f is rounded for dV, and p,
-// made of f in f32, for dK and dQ. Cost: theory::tile_fused.
+// in the order of these, share by share of keys, whatever c. Of pairs of terms f is rounded for dV,
+// and p, made of f in f32, for dK and dQ. Cost: theory::tile_fused.
 template <class S, class W = Compute<S>>
 class TileFused {
  public:
@@ -38,7 +38,7 @@ class TileFused {
 
   index_t n_, m_, d_, e_;
   KeyPassKind kind_;
-  index_t c_, rho_, w_, nr_;
+  index_t c_, share_, rho_, w_, nr_;
   Mask mask_, seen_by_;  // which keys a query sees, which queries see a key
   bool rounds_;
   index_t tile_stride_, row_stride_, d_stride_, e_stride_;

@@ -16,7 +16,8 @@ void TileFused<S, W>::Tile::add_to_key_sums(const MatrixView<const S>& terms, co
   p.rows = some.size();
   p.a_row = 1;
   p.a_depth = pass.tile_stride_;
-  add_product(p, part_of(name, some, k), begun, pass.seen_by_, some, rows, packed, terms, k);
+  const Range all(rows.begin, rows.end, rows.size());
+  add_product(p, part_of(name, some, k), begun, pass.seen_by_, some, all, packed, terms, k);
 }
 
 template <class S, class W>
@@ -46,7 +47,14 @@ void TileFused<S, W>::Tile::add_product(kernels::Product<T, W> p, const Block& s
   } else {
     trace.create(sums);
   }
-  masked_product(run.kernels, p, mask, of_rows, terms, packed, matrix, cols);
+  for (Range share = terms; share; share.next()) {
+    p.depth = words_of<W>(share.size());
+    masked_product(run.kernels, p, mask, of_rows, share, packed, matrix, cols);
+    p.accumulate = true;
+    p.a += p.depth * p.a_depth;
+    p.b += p.depth * p.b_row;
+    packed += p.depth * p.b_row;
+  }
   trace.write_and_remove(sums);
 }
 

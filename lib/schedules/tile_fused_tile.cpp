@@ -262,7 +262,7 @@ void TileFused<S, W>::Tile::add_to_queries() const {
     p.a_depth = 1;
     add_product(p, part_of(run.operands.d_queries_name, rows, k),
                 run.operands.accumulate_queries || pass.mask_.hides() || keys.begin > 0, pass.mask_,
-                rows, keys, packed, run.operands.keys, k);
+                rows, Range(keys.begin, keys.end, pass.share_), packed, run.operands.keys, k);
     trace.remove(part_of(Operand::A2, keys, k));
   });
   if (gate != nullptr) gate->pass(run.turn);

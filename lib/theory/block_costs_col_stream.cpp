@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/tile_steps.hpp"
 #include "theory/block_costs.hpp"
 
 // col_stream: T = ceil(m / c) passes over the queries.
@@ -42,7 +43,7 @@ struct Streamed {
 }  // namespace
 
 index_t col_tile_words(const LayerShape& shape, const Blocks& blocks) {
-  return Streamed(shape, std::min(blocks.c, shape.m)).pairs;
+  return Streamed(shape, keys_of_block(shape, blocks)).pairs;
 }
 
 index_t col_streamed_queries(const LayerShape& shape, const Blocks& blocks) {

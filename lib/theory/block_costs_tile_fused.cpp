@@ -26,7 +26,7 @@ TileSums tile_sums(const LayerShape& shape, index_t c, index_t rho) {
 IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t heads,
                   bool accumulate) {
   const auto [n, m, d, e, tie, mask] = shape;
-  const index_t c = std::min(blocks.c, m), rho = std::min(blocks.rho, n);
+  const index_t c = keys_of_block(shape, blocks), rho = std::min(blocks.rho, n);
   const index_t w_d = std::min(blocks.w, d), w_e = std::min(blocks.w, e);
   const TileSums tiles = tile_sums(shape, c, rho);
   const index_t p = kind.makes_p() ? 1 : 0, u = kind.queries ? d : 0;

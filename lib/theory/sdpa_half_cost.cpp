@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/tile_steps.hpp"
 #include "theory/block_costs.hpp"
 
 namespace ioattn::theory {
@@ -56,7 +57,7 @@ IoCost tile_fused_cost(const LayerShape& head, const SdpaSet& set, const Blocks&
                        const KeyPassKind& kind, index_t group) {
   const bool accumulates = set.in_f32 && set.accumulate;
   const index_t sums = key_sums(head, kind);
-  const TileSums tiles = tile_sums(head, std::min(blocks.c, head.m), std::min(blocks.rho, head.n));
+  const TileSums tiles = tile_sums(head, keys_of_block(head, blocks), std::min(blocks.rho, head.n));
   IoCost cost = tile_fused(head, blocks, kind, group, accumulates);
   const index_t u = kind.queries ? head.d : 0;
   index_t reads_in_f32 =
@@ -75,7 +76,7 @@ IoCost tile_fused_cost(const LayerShape& head, const SdpaSet& set, const Blocks&
 // The scores, the rounded weights and the sums; what streams past in 16 bits.
 index_t pair_tiles_footprint(const LayerShape& head, const Blocks& blocks, KeyPassKind kind,
                              index_t rounded_together) {
-  const index_t c = std::min(blocks.c, head.m), rho = std::min(blocks.rho, head.n);
+  const index_t c = keys_of_block(head, blocks), rho = std::min(blocks.rho, head.n);
   const index_t w_d = std::min(blocks.w, head.d), w_e = std::min(blocks.w, head.dv);
   const index_t tile = rho * c;
   const index_t f = 2 * tile, rounded = f + tile, q = kind.makes_p() ? 2 * tile : 0;
@@ -193,7 +194,7 @@ IoCost half_key_pass_cost(const SdpaShape& shape, const SdpaSet& set, const Sdpa
   const auto cost_of = by_tiles ? tile_fused_cost : col_stream_cost;
   IoCost cost = resident_in_f32(cost_of(head, set, keys, kind, shape.group()));
   if (by_tiles && pairs) {
-    const TileSums tiles = tile_sums(head, std::min(keys.c, head.m), std::min(keys.rho, head.n));
+    const TileSums tiles = tile_sums(head, keys_of_block(head, keys), std::min(keys.rho, head.n));
     const bool twice = kind.makes_p() && kind.of_values();
     cost.created += shape.group() * (tiles.pairs - (twice ? tiles.queries * head.dv : 0));
     const index_t rounded_together = set.in_f32 ? 0 : set.accumulate ? 2 : 1;

@@ -435,7 +435,7 @@ TEST(Plans, OfTilesDescribeAndParse) {
     const std::string text = text_of(ioattn_plan_text, plan);
     const auto json = nlohmann::json::parse(text_of(ioattn_plan_describe, plan));
     EXPECT_EQ(json["schedule"], "tile_fused");
-    for (const char* size : {"c", "rho", "w"}) EXPECT_GT(json["blocks"][size], 0) << size;
+    for (const char* size : {"c", "share", "rho", "w"}) EXPECT_GT(json["blocks"][size], 0) << size;
     const auto parse = [&](const std::string& line) {
       ioattn_plan* parsed = nullptr;
       const ioattn_status status = ioattn_layer_plan_parse(IOATTN_BACKWARD, &shape, &gradients,
@@ -448,17 +448,35 @@ TEST(Plans, OfTilesDescribeAndParse) {
       return status;
     };
     EXPECT_EQ(parse(text), IOATTN_OK) << text;
-    const std::size_t tiles = text.find(":tile_fused(");
-    const auto changed = [&](const char* name, const std::string& to) {
-      const std::size_t at = text.find(name, tiles);
-      EXPECT_NE(at, std::string::npos) << text;
-      const std::size_t end = text.find_first_of(",)", at + 1);
-      return text.substr(0, at) + to + text.substr(end);
+    const auto replaced = [](const std::string& in, const char* name, const std::string& to) {
+      const std::size_t at = in.find(name, in.find(":tile_fused("));
+      EXPECT_NE(at, std::string::npos) << in;
+      const std::size_t end = in.find_first_of(",)", at + 1);
+      return in.substr(0, at) + to + in.substr(end);
     };
+    const std::string in_one = replaced(text, ",share=", "");
+    const auto changed = [&](const char* name, const std::string& to) {
+      return replaced(in_one, name, to);
+    };
+    EXPECT_EQ(parse(in_one), IOATTN_OK) << in_one;
     for (const std::string& wrong :
          {changed(",c=", ",c=0"), changed(",w=", ""), changed(",rho=", ",rho=2199023255552"),
-          changed("form=", "form=g")})
+          changed("form=", "form=g"), changed(",c=", ",c=30,share=20"),
+          changed(",c=", ",c=30,share=15")})
       EXPECT_NE(parse(wrong), IOATTN_OK) << wrong;
+    EXPECT_EQ(parse(changed(",c=", ",c=40,share=20")), IOATTN_OK);
+    // Of gradients of queries, by tiles.
+    ioattn_layer_gradients of_keys = {};
+    of_keys.struct_size = sizeof of_keys;
+    of_keys.da2 = &anywhere;
+    const Plan other = create(IOATTN_BACKWARD, call.problem, nullptr, &of_keys);
+    std::string columns = text_of(ioattn_plan_text, other);
+    columns.insert(columns.find(",rho=", columns.rfind("_stream(")), ",share=2");
+    ioattn_plan* parsed = nullptr;
+    EXPECT_NE(ioattn_layer_plan_parse(IOATTN_BACKWARD, &shape, &of_keys, nullptr, columns.c_str(),
+                                      &parsed),
+              IOATTN_OK)
+        << columns;
   }
 }
 

@@ -255,17 +255,17 @@ TEST(SdpaPlanDescription, TellsTheClosedFormulas) {
         EXPECT_EQ(phase["name"], cost.phases[i].name);
         expect_cost(phase, cost.phases[i].cost);
         const ioattn::Blocks &rows = planned.blocks.rows, &keys = planned.blocks.keys;
-        const Json blocks =
-            phase["name"] == "delta" ? Json({{"rows", rows.o}, {"cols", rows.w}})
-            : phase["name"] == "row_stream"
-                ? Json({{"r", rows.r}, {"c", rows.c}, {"rho", rows.rho}})
-            : is_forward ? Json({{"c", rows.c}, {"rho", rows.rho}, {"w", rows.w}})
-            : phase["name"] == "tile_fused"
-                ? Json({{"c", keys.c},
-                        {"rho", keys.rho},
-                        {"w", keys.w},
-                        {"one_pass", keys.one_pass}})
-                : Json({{"c", keys.c}, {"rho", keys.rho}, {"one_pass", keys.one_pass}});
+        Json blocks = phase["name"] == "delta" ? Json({{"rows", rows.o}, {"cols", rows.w}})
+                      : phase["name"] == "row_stream"
+                          ? Json({{"r", rows.r}, {"c", rows.c}, {"rho", rows.rho}})
+                      : is_forward ? Json({{"c", rows.c}, {"rho", rows.rho}, {"w", rows.w}})
+                      : phase["name"] == "tile_fused"
+                          ? Json({{"c", keys.c},
+                                  {"rho", keys.rho},
+                                  {"w", keys.w},
+                                  {"one_pass", keys.one_pass}})
+                          : Json({{"c", keys.c}, {"rho", keys.rho}, {"one_pass", keys.one_pass}});
+        if (phase["name"] == "tile_fused" && keys.share > 0) blocks["share"] = keys.share;
         EXPECT_EQ(phase["blocks"], blocks);
       }
       const bool delta = !is_forward && drawn.set.delta();

@@ -86,6 +86,21 @@ TEST(SdpaForms, KeysAreHeldInAnL3ThatIsFast) {
   EXPECT_EQ(plan_of(2048, 128, zen4, zen4.price, forward).level, "L2");
 }
 
+// A thread that has a head to itself takes several shares of its keys at once, where they are short
+// and rows long; where rows or columns compete that others would share are left to these.
+TEST(SdpaForms, BlocksAreOfSeveralShares) {
+  const auto keys_of = [](index_t n, index_t d) {
+    return plan_of(n, d, zen4, zen4.price, all).blocks.keys;
+  };
+  for (const index_t n : {512, 1024}) {
+    const Blocks keys = keys_of(n, 2048);
+    EXPECT_EQ(keys.share, std::max<index_t>(n / 8, 64));
+    EXPECT_GE(keys.c, 2 * keys.share);
+    EXPECT_TRUE(has_whole_shares(keys));
+  }
+  for (const index_t d : {64, 512}) EXPECT_EQ(keys_of(1024, d).share, 0) << d;
+}
+
 // Nobody knows how fast it is.
 TEST(SdpaForms, LongRowsAreByTilesAtTheAssumedPrice) {
   for (const auto& set : {forward, all})

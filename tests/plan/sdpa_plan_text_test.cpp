@@ -30,7 +30,7 @@ struct RandomPlan {
 
 TEST(SdpaPlanText, IsReadBack) {
   ioattn_test::RandomProblem random(81);
-  int one_pass = 0, outer = 0, by_tiles = 0, forward_by_tiles = 0;
+  int one_pass = 0, outer = 0, by_tiles = 0, forward_by_tiles = 0, several_shares = 0;
   for (int round = 0; round < 1000; ++round) {
     const RandomPlan plans(&random);
     std::string error;
@@ -45,11 +45,13 @@ TEST(SdpaPlanText, IsReadBack) {
     one_pass += backward.blocks.keys.one_pass;
     outer += backward.level == "L3";
     by_tiles += backward.blocks.by_keys == Schedule::tile_fused;
+    several_shares += backward.blocks.keys.share > 0;
     forward_by_tiles += forward_schedule(forward.blocks.rows) == Schedule::tile_fused;
   }
   EXPECT_GT(one_pass, 100);
   EXPECT_GT(outer, 30);
   EXPECT_GT(by_tiles, 30);
+  EXPECT_GT(several_shares, 10);
   EXPECT_GT(forward_by_tiles, 30);
 }
 
@@ -75,6 +77,7 @@ const std::string rows = "L2:row_stream(form=h,r=80,c=64,rho=16,stored)" + tile;
 const std::string keys = "L2:col_stream(form=h,c=96,rho=128)" + tile;
 const std::string keys_in_one_pass = "L2:col_stream(form=h,c=96,rho=128,one_pass)" + tile;
 const std::string tiles_in_one_pass = "L2:tile_fused(form=h,c=96,rho=128,w=64,one_pass)" + tile;
+const std::string shares = "L2:tile_fused(form=h,c=96,share=48,rho=128,w=64,one_pass)" + tile;
 const std::string delta = "delta=512x48";
 
 const std::string tiles = "L2:tile_fused(form=h,c=96,rho=128,w=64)" + tile;
@@ -108,6 +111,9 @@ TEST(SdpaPlanText, ListsWhatRuns) {
   EXPECT_EQ(text({false, false, true, false}), tiles);
   EXPECT_EQ(text({true, false, false, false}), tiles_in_one_pass + " ; " + delta);
   EXPECT_EQ(text({true, false, false, false, true}), rows + " ; " + delta);
+  plan.blocks.keys.share = 48;
+  EXPECT_EQ(text({true, true, true, false}), shares + " ; " + delta);
+  EXPECT_EQ(text({false, false, true, false}), tiles);
   plan.blocks = blocks_taken(plan.blocks);
   EXPECT_EQ(to_text(plan), rows);
   plan.blocks = blocks_taken(forward_tiles());
@@ -177,6 +183,11 @@ TEST(SdpaPlanText, RefusesOtherSpellings) {
         rows + " ; L2:col_stream(form=g,c=96,rho=128)" + tile + " ; " + delta,
         rows + " ; L2:col_stream(form=h,c=96,rho=128,w=64)" + tile + " ; " + delta,
         rows + " ; L2:tile_fused(form=h,c=96,rho=128)" + tile + " ; " + delta,
+        "L2:tile_fused(form=h,c=96,share=64,rho=128,w=64,one_pass)" + tile + " ; " + delta,
+        "L2:tile_fused(form=h,c=96,share=3,rho=128,w=64,one_pass)" + tile + " ; " + delta,
+        "L2:tile_fused(form=h,c=96,share=0,rho=128,w=64,one_pass)" + tile + " ; " + delta,
+        "L2:tile_fused(form=h,share=48,c=96,rho=128,w=64,one_pass)" + tile + " ; " + delta,
+        "L2:col_stream(form=h,c=96,share=48,rho=128,one_pass)" + tile + " ; " + delta,
         rows + " ; L2:row_stream(form=h,c=96,rho=128)" + tile + " ; " + delta})
     expect_refused(text, &all);
   SdpaPlan plan;

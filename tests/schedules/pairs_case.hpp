@@ -48,6 +48,7 @@ inline Trial random_trial(RandomProblem* random, int number) {
   trial.blocks = any_blocks(random);
   trial.blocks.rows.r *= random->uniform(0, 1);  // 0: by tiles
   trial.blocks.by_keys = ioattn::Schedule::tile_fused;
+  divide_keys(random, &trial.blocks.keys);
   trial.blocks.keys.one_pass = !trial.set.dBias && random->uniform(0, 2) > 0;  // else by rows
   trial.table = tables[std::size_t(random->uniform(0, ioattn::index_t(tables.size()) - 1))];
   // Emulated tiles, however few of their rows are used, take a while.
@@ -55,6 +56,7 @@ inline Trial random_trial(RandomProblem* random, int number) {
   for (ioattn::index_t* size : {&blocks.rows.rho, &blocks.keys.rho, &blocks.keys.c})
     if (large && multiplies_tiles(trial.table->tile.isa))
       *size = std::max<ioattn::index_t>(*size, 16);
+  if (blocks.keys.share > 0) blocks.keys.c = ioattn::round_up(blocks.keys.c, blocks.keys.share);
   return trial;
 }
 

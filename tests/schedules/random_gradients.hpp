@@ -113,6 +113,7 @@ inline ioattn::GradientBlocks any_blocks(RandomProblem* random, const ioattn::La
   if (by_tiles) {
     any.by_keys = ioattn::Schedule::tile_fused;
     any.keys.w = random->logarithmic(1, 20);
+    divide_keys(random, &any.keys);
   }
   any.keys.one_pass = steps.rows && (steps.keys || by_tiles) &&
                       any.schedule == ioattn::Schedule::row_stream && random->uniform(0, 1) == 1;

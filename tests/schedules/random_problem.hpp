@@ -4,6 +4,7 @@
 #include <random>
 
 #include "base/problem.hpp"
+#include "base/schedule.hpp"
 
 namespace ioattn_test {
 
@@ -54,5 +55,12 @@ class RandomProblem {
  private:
   std::mt19937 engine_;
 };
+
+// One block of keys of tile_fused in two is of several shares.
+inline void divide_keys(RandomProblem* random, ioattn::Blocks* keys) {
+  if (random->uniform(0, 1) == 0) return;
+  keys->share = 2 * random->uniform(1, 8);
+  keys->c = keys->share * random->uniform(1, 5);
+}
 
 }  // namespace ioattn_test

@@ -150,6 +150,8 @@ TEST(Sdpa, CountsOfColumnsThatComeAheadAreTheFormula) {
     SdpaBlocks blocks = any_blocks(&random);
     blocks.by_keys = Schedule::tile_fused;
     blocks.keys.c = random.uniform(14, 40);
+    blocks.keys.share = 0;
+    divide_keys(&random, &blocks.keys);
     blocks.keys.rho = random.uniform(14, 40);
     blocks.keys.w = random.uniform(1, 2);
     blocks.keys.one_pass = one_pass;
@@ -163,7 +165,8 @@ TEST(Sdpa, CountsOfColumnsThatComeAheadAreTheFormula) {
     problem.check_backward(set, std::max({limit(shape.group() * shape.n, blocks.keys.rho),
                                           limit(shape.m, blocks.keys.c),
                                           limit(std::max(shape.d, shape.dv), blocks.keys.w)}));
-    const index_t c = std::min(blocks.keys.c, shape.m), rho = std::min(blocks.keys.rho, shape.n);
+    const index_t c = keys_of_block(shape.head(), blocks.keys);
+    const index_t rho = std::min(blocks.keys.rho, shape.n);
     const KeyPassKind kind = set.key_kind(one_pass);
     const index_t w = std::min(blocks.keys.w, std::max(shape.d, shape.dv));
     ahead += columns_come_ahead(kind, c, rho, w);

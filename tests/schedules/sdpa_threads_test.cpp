@@ -72,6 +72,16 @@ std::vector<Plans> plans_for(const SdpaShape& shape, const TileShape& tile) {
     all.push_back({forward.blocks.rows, two});
     all.push_back({forward.blocks.rows, one});
   }
+  // Blocks of as many shares as a thread has to itself.
+  Plans shares = all.back();
+  Blocks& keys = shares.backward.keys;
+  shares.backward.by_keys = Schedule::tile_fused;
+  keys.form = Form::h;
+  keys.share = 16;
+  keys.c = 144;
+  keys.rho = 40;
+  keys.w = 8;
+  all.push_back(shares);
   return all;
 }
 
@@ -142,6 +152,7 @@ TYPED_TEST(SdpaThreads, DoNotChangeABitOfAnyHead) {
       for (const Plans& plans : plans_for<T>(shape, table->tile)) {
         SCOPED_TRACE(std::string(c.problem) + " " + name_of(table->tile.isa) +
                      " r=" + std::to_string(plans.forward.r) +
+                     " share=" + std::to_string(plans.backward.keys.share) +
                      (plans.backward.keys.one_pass ? " in one pass" : " in two passes"));
         std::vector<T> expected;
         for (const int threads : thread_counts) {
