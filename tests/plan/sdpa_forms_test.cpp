@@ -15,14 +15,19 @@ struct Caches {
 const Caches zen4 = {196608, 1048576, measured_price(9, 2.5)};
 const Caches xeon = {393216, 94371840, measured_price(26.5, 11.5)};
 
-SdpaPlan plan_of(index_t n, index_t d, const Caches& caches, const Price& price,
-                 const std::optional<SdpaSet>& set) {
+SdpaRequest request_for(index_t n, index_t d, const Caches& caches, const Price& price) {
   SdpaRequest request;
   request.shape = {1, 1, 1, n, n, d, d, {}};
   request.M = caches.L2;
   request.outer_M = caches.L3;
   request.tile = {Isa::avx512, 8, 32};
   request.price = price;
+  return request;
+}
+
+SdpaPlan plan_of(index_t n, index_t d, const Caches& caches, const Price& price,
+                 const std::optional<SdpaSet>& set) {
+  const SdpaRequest request = request_for(n, d, caches, price);
   SdpaPlan plan;
   EXPECT_TRUE(make_plan_of(request, set, &plan, nullptr).is_ok());
   return plan;
@@ -99,6 +104,24 @@ TEST(SdpaForms, BlocksAreOfSeveralShares) {
     EXPECT_TRUE(has_whole_shares(keys));
   }
   for (const index_t d : {64, 512}) EXPECT_EQ(keys_of(1024, d).share, 0) << d;
+}
+
+// Of pairs of terms, long tiles; short ones under a mask, which hides more of them.
+TEST(SdpaForms, TilesOfPairsAreHeldInAnL3ThatIsFast) {
+  for (const index_t n : {1024, 2048}) {
+    SdpaRequest request = request_for(n, 2048, zen4, zen4.price);
+    request.dtype = DType::bf16;
+    request.M *= 2;
+    request.outer_M *= 2;
+    request.tile = {Isa::avx512_bf16, 8, 32};
+    for (const bool masked : {false, true}) {
+      if (masked) request.shape.mask = causal_top_left();
+      SdpaPlan plan;
+      ASSERT_TRUE(make_plan_of(request, forward, &plan, nullptr).is_ok());
+      EXPECT_TRUE(is_by_tiles(plan, forward)) << to_text(plan);
+      EXPECT_EQ(plan.level, masked ? "L2" : "L3") << to_text(plan);
+    }
+  }
 }
 
 // Nobody knows how fast it is.
