@@ -18,6 +18,12 @@ struct __attribute__((may_alias)) bf16x2 {
   std::uint32_t bits;
 };
 
+// Rows that are read next and come from beyond L2: a product may fetch them into it meanwhile.
+struct RowsAhead {
+  const void* first = nullptr;
+  index_t rows = 0, row_bytes = 0, stride_bytes = 0;
+};
+
 // C[rows x cols] (+)= A[rows x depth] B[depth x cols], where C and B are stored in panels of
 // `TileShape::cols` columns: element (q, j) of B is at b[(j / nr) * b_panel + q * b_row + j % nr],
 // C alike. A plain row-major matrix is b_panel = nr, b_row = its stride. Every panel of B must be
@@ -44,6 +50,7 @@ struct Product {
   // A are prefetched a tile ahead, these into L2 meanwhile. They may be longer or shorter.
   const W* beside = nullptr;
   index_t beside_row = 0;
+  RowsAhead ahead;  // products by tiles fetch them
 };
 
 // A score tile: `keys` x `queries`, queries are SIMD lanes. Neither the tile nor the vectors over
@@ -94,6 +101,18 @@ struct PairWeights {
   index_t dst_stride = 0;
 };
 
+// What softmax weights and their gradients are made of beside two products, scores and q = dO V^T,
+// and where they go, rounded to 16 bits: f = exp(scale * score - lse) and p = scale f o (q -
+// delta).
+struct PairGradients {
+  const float *lse = nullptr, *delta = nullptr;  // of rows
+  float scale = 1;
+  // [r][j] = {x[2r][j], x[2r + 1][j]}
+  bf16x2 *f_by_rows = nullptr, *p_by_rows = nullptr;
+  bf16x2* p_by_cols = nullptr;  // [i][k] = {p[i][2k], p[i][2k + 1]}
+  index_t stride = 0;           // of all three
+};
+
 // For an ISA that multiplies pairs of 16-bit terms and adds both products to a sum in f32. A last
 // odd term is paired with 0. Denormals count as 0; roundings are to nearest even.
 struct PairKernels {
@@ -132,6 +151,12 @@ struct PairKernels {
   // of more than 32 rows or 256 pairs of terms, it may be false, and nothing but dst has been
   // touched. Null: there is no such kernel.
   bool (*weights)(const Product<float, bf16x2>& scores, const PairWeights& weights) = nullptr;
+
+  // Weights and gradients of scores and q, two products of the same rows and columns and at most
+  // 256 pairs of terms, whose C, epilogue and scale are not used: as product, round and gradient
+  // make them but for their last bits, without a score in memory. Null: there is no such kernel.
+  void (*gradients)(const Product<float, bf16x2>& scores, const Product<float, bf16x2>& q,
+                    const PairGradients& gradients) = nullptr;
 
   // Set up and give back registers that product and fma_loop need on the calling thread; null if
   // there are none. PairRegion calls them.

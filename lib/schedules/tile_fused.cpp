@@ -12,6 +12,8 @@
 namespace ioattn::schedules {
 namespace {
 
+constexpr index_t most_words_at_once = 256;  // PairKernels::gradients
+
 // Whether workers add to the same rows of dQ.
 bool share_rows(KeyPassKind kind, const Workers& workers) {
   return kind.queries && !workers.take_whole_problems();
@@ -55,7 +57,9 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
       panel_words_(std::max(round_up(c_, nr) * words_of<W>(w_),
                             words_of<W>(std::max(c_, rho_)) * round_up(w_, nr))),
       ahead_(!are_pairs<W> && columns_come_ahead(kind, c_, rho_, w_)),
-      by_steps_(ahead_ && values_come_by_steps(kind, c_, rho_, w_, e_)) {
+      by_steps_(ahead_ && values_come_by_steps(kind, c_, rho_, w_, e_)),
+      at_once_(are_pairs<W> && kind.makes_p() && w_ >= d_ && w_ >= e_ && d_ > 0 && e_ > 0 &&
+               words_of<W>(w_) <= most_words_at_once) {
   const index_t slot_words = std::max(rho_ * row_stride_, panel_words_);
   const index_t q_words = rho_ * tile_stride_;
   if (ahead_) slots_ = int(std::clamp<index_t>(q_words / 2 / slot_words, 2, most_slots));
@@ -66,8 +70,10 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
   worker_.f = worker_layout_.add<T>(rho_ * tile_stride_);
   worker_.q = worker_layout_.add<T>(kind.makes_p() ? std::max(rho_ * tile_stride_, ahead) : 0);
   worker_.pairs = worker_layout_.add<W>(are_pairs<W> ? words_of<W>(rho_) * tile_stride_ : 0);
-  worker_.rows = worker_layout_.add<W>((by_steps_ ? copied_steps : 1) * rho_ * row_stride_);
-  worker_.panels = worker_layout_.add<W>((by_steps_ ? 1 + packed_steps : 1) * panel_words_);
+  const index_t rows_held = by_steps_ ? copied_steps : at_once_ ? 2 : 1;
+  const index_t panels_held = by_steps_ ? 1 + packed_steps : at_once_ ? 2 : 1;
+  worker_.rows = worker_layout_.add<W>(rows_held * rho_ * row_stride_);
+  worker_.panels = worker_layout_.add<W>(panels_held * panel_words_);
   worker_.lse = worker_layout_.add<T>(rho_);
   worker_.delta = worker_layout_.add<T>(are_pairs<W> && kind.makes_p() ? rho_ : 0);
   worker_.d_keys = worker_layout_.add<T>(rounds_ && kind.of_keys() ? c_ * d_stride_ : 0);

@@ -44,6 +44,7 @@ class TileFused {
   index_t tile_stride_, row_stride_, d_stride_, e_stride_;
   index_t panel_words_;
   bool ahead_, by_steps_;  // base/tile_steps.hpp
+  bool at_once_;           // whether a kernel may make f and p at once
   bool lends_q_;           // columns lie in q's memory while there is no q
   int slots_ = 1;          // of columns there
 
@@ -55,7 +56,9 @@ class TileFused {
                                // While there is no q yet, or no more, columns
     Slot<W> pairs;             // [rho][c], f and then p, paired along rho
     Slot<W> rows;              // [rho][w], of S and dO, or as many as there are by steps
-    Slot<W> panels;            // [w][c], [c][w] or [rho][w], or three of them by steps
+                               // or at once
+    Slot<W> panels;            // [w][c], [c][w] or [rho][w], or three of them by steps, or two
+                               // at once
     Slot<T> lse;               // [rho], where a bias may hide all keys
     Slot<T> delta;             // [rho], of pairs, refined
     Slot<T> d_keys, d_values;  // [c][d], [c][dv], rounded: slow memory

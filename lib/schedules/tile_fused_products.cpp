@@ -7,17 +7,26 @@
 namespace ioattn::schedules {
 
 template <class S, class W>
-void TileFused<S, W>::Tile::add_to_key_sums(const MatrixView<const S>& terms, const Range& some,
-                                            const Range& k, W* packed, const MatrixView<T>& sums,
-                                            Operand name) const {
+void TileFused<S, W>::Tile::add_to_key_sums(const W* tile, const MatrixView<const S>& terms,
+                                            const Range& some, const Range& k, W* packed,
+                                            const MatrixView<T>& sums, Operand name,
+                                            const kernels::RowsAhead& ahead) const {
   kernels::Product<T, W> p =
       sum_of(rows, k, packed, sums.at(some.begin - keys.begin, k.begin), sums.stride);
-  p.a = weights_by_queries() + (some.begin - keys.begin);
+  p.a = tile + (some.begin - keys.begin);
   p.rows = some.size();
   p.a_row = 1;
   p.a_depth = pass.tile_stride_;
+  p.ahead = ahead;
   const Range all(rows.begin, rows.end, rows.size());
   add_product(p, part_of(name, some, k), begun, pass.seen_by_, some, all, packed, terms, k);
+}
+
+template <class S, class W>
+Range TileFused<S, W>::Tile::next_rows() const {
+  Range next = rows;
+  next.next();
+  return next;
 }
 
 template <class S, class W>

@@ -38,7 +38,8 @@ void TileFused<S, W>::Tile::make_gradients_by_steps() const {
       trace.remove(part_of(Operand::dO, some, k));
   };
   const auto add_to_values = [&](const Range& some, index_t chunk) {
-    add_to_key_sums(d_o, some, columns(chunk), packed(chunk), run.d_values, Operand::W);
+    add_to_key_sums(weights_by_queries(), d_o, some, columns(chunk), packed(chunk), run.d_values,
+                    Operand::W);
   };
   const auto each_half = [&](const Range& all, index_t chunk, const auto& action) {
     for (Range some = halves_of(all); some; some.next(), --chunk)

@@ -43,13 +43,17 @@ void TileFused<S, W>::Tile::add() const {
                    pass.tile_stride_);
   }
   trace.create(tile);
-  make_weights();
   const Block paired = part_of(Operand::p_pairs, rows, keys);
-  if (are_pairs<W>) trace.create(paired);
-  if (pass.by_steps_) {
-    make_gradients_by_steps();
+  if (are_made_at_once()) {
+    make_weights_and_gradients();
   } else {
-    make_gradients();
+    make_weights();
+    if (are_pairs<W>) trace.create(paired);
+    if (pass.by_steps_) {
+      make_gradients_by_steps();
+    } else {
+      make_gradients();
+    }
   }
   if (kind.of_keys()) add_to_keys();
   if (kind.queries) add_to_queries();
@@ -128,7 +132,7 @@ void TileFused<S, W>::Tile::make_gradients() const {
       } else {
         pack_columns(d_o, rows, k, panels);
       }
-      add_to_key_sums(d_o, keys, k, panels, run.d_values, Operand::W);
+      add_to_key_sums(weights_by_queries(), d_o, keys, k, panels, run.d_values, Operand::W);
       if (makes_p) trace.remove(second);
     }
     trace.remove(streamed);
@@ -238,15 +242,27 @@ void TileFused<S, W>::Tile::add_to_keys() const {
     pack_columns(queries, rows, k, panel_slot(slot));
   };
   stream(pass.d_, bring, [&](const Range& k, int slot) {
-    add_to_key_sums(queries, keys, k, panel_slot(slot), run.d_keys, run.operands.d_keys_name);
+    add_to_key_sums(p_by_queries(), queries, keys, k, panel_slot(slot), run.d_keys,
+                    run.operands.d_keys_name, ahead_of(queries, next_rows()));
     trace.remove(part_of(Operand::S, rows, k));
   });
 }
 
 template <class S, class W>
-void TileFused<S, W>::Tile::add_to_queries() const {
+MatrixView<Compute<S>> TileFused<S, W>::Tile::sums_of_queries() const {
   MatrixView<T> sums = run.operands.d_queries;
   if (sums.data != nullptr) sums.data += head * run.operands.d_queries_step;
+  return sums;
+}
+
+template <class S, class W>
+bool TileFused<S, W>::Tile::adds_to_queries() const {
+  return run.operands.accumulate_queries || pass.mask_.hides() || keys.begin > 0;
+}
+
+template <class S, class W>
+void TileFused<S, W>::Tile::add_to_queries() const {
+  const MatrixView<T> sums = sums_of_queries();
   parallel::OrderedGate* gate = pass.gates_.at(run.problem, head, rows.begin, run.workspace);
   if (gate != nullptr) gate->wait_for(run.turn);
   const auto bring = [&](const Range& k, int slot) {
@@ -257,11 +273,11 @@ void TileFused<S, W>::Tile::add_to_queries() const {
     W* const packed = panel_slot(slot);
     kernels::Product<T, W> p = sum_of(keys, k, packed, sums.at(rows.begin, k.begin), sums.stride);
     p.a = weights_by_keys();
+    p.ahead = ahead_of(d_o, next_rows());
     p.rows = rows.size();
     p.a_row = pass.tile_stride_;
     p.a_depth = 1;
-    add_product(p, part_of(run.operands.d_queries_name, rows, k),
-                run.operands.accumulate_queries || pass.mask_.hides() || keys.begin > 0, pass.mask_,
+    add_product(p, part_of(run.operands.d_queries_name, rows, k), adds_to_queries(), pass.mask_,
                 rows, Range(keys.begin, keys.end, pass.share_), packed, run.operands.keys, k);
     trace.remove(part_of(Operand::A2, keys, k));
   });

@@ -53,6 +53,10 @@ struct TileFused<S, W>::Tile {
   // The same, dO a step before V and V before dV, of half of the rows or keys one step later still.
   void make_gradients_by_steps() const;
   void make_p_of_q() const;
+  // Both, where one kernel makes f and p: scores and q are then never in memory. It leaves f in
+  // `pairs` and p in the place of q.
+  bool are_made_at_once() const;
+  void make_weights_and_gradients() const;
   const T* deltas() const;
   void make_p() const;
   void make_pairs_of_p() const;
@@ -61,15 +65,20 @@ struct TileFused<S, W>::Tile {
   void round_weights() const;
   // What products over queries and over keys multiply: f, then p.
   const W* weights_by_queries() const;
+  const W* p_by_queries() const;
   const W* weights_by_keys() const;
   // dK += p^T Q, p scaled
   void add_to_keys() const;
   // dQ += p K, p scaled, when all earlier blocks of keys have been added.
   void add_to_queries() const;
+  MatrixView<T> sums_of_queries() const;
+  bool adds_to_queries() const;  // or makes the first terms
   // sums[key] += the sum over queries of tile[query][key] terms[query], columns k of it, which are
   // packed.
-  void add_to_key_sums(const MatrixView<const S>& terms, const Range& some, const Range& k,
-                       W* packed, const MatrixView<T>& sums, Operand name) const;
+  void add_to_key_sums(const W* tile, const MatrixView<const S>& terms, const Range& some,
+                       const Range& k, W* packed, const MatrixView<T>& sums, Operand name,
+                       const kernels::RowsAhead& ahead = {}) const;
+  Range next_rows() const;  // none after the last
   // A product of the tile and columns of `terms` in panels, a sum over these.
   kernels::Product<T, W> sum_of(const Range& terms, const Range& k, const W* packed, T* sums,
                                 index_t stride) const;
@@ -97,6 +106,13 @@ struct TileFused<S, W>::Tile {
   // Of rows of S, and of panels. q is not there while they are needed: several, one after the
   // other, keep its memory in the cache, where it would leave a copy beside it no room.
   W* ahead(index_t offset) const { return reinterpret_cast<W*>(q) + offset; }
+  // A matrix's rows of queries that are read next, to be fetched by a product before.
+  template <class U>
+  kernels::RowsAhead ahead_of(const MatrixView<U>& matrix, const Range& of) const {
+    if (!of) return {};
+    const index_t size = index_t(sizeof(U));
+    return {matrix.row(of.begin), of.size(), matrix.cols * size, matrix.stride * size};
+  }
   W* row_slot(int i) const {
     return pass.lends_q_ ? ahead(pass.panel_words_ + i * pass.rho_ * pass.row_stride_) : copy;
   }

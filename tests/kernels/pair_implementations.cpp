@@ -37,6 +37,13 @@ std::vector<PairImplementation> weighing_implementations() {
   return list;
 }
 
+std::vector<PairImplementation> gradient_implementations() {
+  std::vector<PairImplementation> list;
+  for (const PairImplementation& each : pair_implementations())
+    if (each.pairs->gradients != nullptr) list.push_back(each);
+  return list;
+}
+
 std::vector<PairImplementation> tile_implementations() {
   std::vector<PairImplementation> list;
   add({Isa::avx512_amx, Isa::emulated_amx}, &list);

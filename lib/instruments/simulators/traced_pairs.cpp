@@ -152,6 +152,29 @@ bool weights(const Product& p, const kernels::PairWeights& weights) {
   return inner->weights(p, weights);
 }
 
+void gradients(const Product& scores, const Product& q, const kernels::PairGradients& g) {
+  const index_t nr = tile_of_inner.cols;
+  for (index_t row = 0; row < scores.rows; row += 2 * side) {
+    const index_t height = std::min(2 * side, scores.rows - row);
+    read(g.lse + row, height);
+    read(g.delta + row, height);
+    for (index_t col = 0; col < scores.cols; col += nr) {
+      for (const Product* p : {&scores, &q}) {
+        for (index_t i = row; i < row + height; ++i) read(p->a + i * p->a_row, p->depth);
+        for (index_t k = 0; k < p->depth; ++k)
+          read(p->b + col / nr * p->b_panel + k * p->b_row, nr);
+      }
+      const index_t width = std::min(nr, scores.cols - col);
+      for (index_t i = row; i < row + height; ++i) {
+        if (i % 2 == 0) write(g.f_by_rows + i / 2 * g.stride + col, width);
+        if (i % 2 == 0) write(g.p_by_rows + i / 2 * g.stride + col, width);
+        write(g.p_by_cols + i * g.stride + col / 2, ceil_div(width, 2));
+      }
+    }
+  }
+  inner->gradients(scores, q, g);
+}
+
 }  // namespace
 
 PairKernels traced_pairs(const PairKernels& traced, const TileShape& tile,
@@ -168,6 +191,7 @@ PairKernels traced_pairs(const PairKernels& traced, const TileShape& tile,
   result.softmax_update = softmax_update;
   result.softmax_rows = softmax_rows;
   if (traced.weights != nullptr) result.weights = weights;
+  if (traced.gradients != nullptr) result.gradients = gradients;
   return result;
 }
 

@@ -155,6 +155,30 @@ struct EmulatedPairs {
     return true;
   }
 
+  // What TileGradients makes of two rows of a panel.
+  struct GradientMode {
+    GradientMode() {}
+  };
+  template <bool>
+  static IOATTN_INLINE void gradients_of(const ScorePairs& x) {
+    for (index_t j = 0; j < x.columns; j += 2) {
+      bf16 f[2][2] = {}, p[2][2] = {};
+      for (index_t row = 0; row < 2 && row < x.rows; ++row)
+        for (index_t k = 0; k < 2 && j + k < x.columns; ++k) {
+          const index_t at = row * nr + j + k;
+          const float x_f = weight(x.scale * x.scores[at] - x.lse[row]);
+          f[row][k] = rounded(x_f);
+          p[row][k] = rounded(x_f * (x.scale * x.q[at] - x.scaled_delta[row]));
+        }
+      for (index_t k = 0; k < 2 && j + k < x.columns; ++k) {
+        x.f_by_rows[j + k] = pair_of(f[0][k], f[1][k]);
+        x.p_by_rows[j + k] = pair_of(p[0][k], p[1][k]);
+      }
+      for (index_t row = 0; row < 2 && row < x.rows; ++row)
+        x.p_by_cols[row * x.by_cols_stride + j / 2] = pair_of(p[row][0], p[row][1]);
+    }
+  }
+
   static IOATTN_KERNEL float fma_loop(index_t iterations) {
     float sum[8] = {};
     const bf16x2 x = pair_of(rounded(0.5f), rounded(0.25f));

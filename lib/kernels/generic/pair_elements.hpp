@@ -11,6 +11,16 @@ IOATTN_INLINE bf16x2 pair_of(bf16 first, bf16 second) {
   return {std::uint32_t(first.bits) | std::uint32_t(second.bits) << 16};
 }
 
+// Two rows of a panel of scores and of q, and where what is made of them goes (PairGradients).
+struct ScorePairs {
+  const float *scores, *q;  // [2][nr]
+  float scale;
+  const float *lse, *scaled_delta;            // of both rows
+  index_t rows, columns;                      // that exist
+  bf16x2 *f_by_rows, *p_by_rows, *p_by_cols;  // of p_by_cols the first row
+  index_t by_cols_stride;
+};
+
 // A panel of nr lanes of any strides, as PairKernels::pack; `width` lanes exist.
 template <index_t nr>
 IOATTN_INLINE void pack_pair_elements(const bf16* src, index_t lane_stride, index_t depth_stride,

@@ -69,6 +69,36 @@ struct TileProduct {
     index_t rows, depth;
   };
 
+  // Lines of the rows that are read next are fetched like work that waits, as many beside each
+  // block of sums as bring all of them beside all blocks.
+  struct Fetcher {
+    RowsAhead ahead;
+    index_t left, lines_a_block, at = 0, rows = 0;  // rows: lines to be fetched beside this block
+
+    IOATTN_INLINE Fetcher(const RowsAhead& of, index_t blocks) : ahead(of) {
+      left = of.first == nullptr ? 0 : of.rows * ((of.row_bytes + line - 1) / line);
+      lines_a_block = (left + blocks - 1) / blocks;
+    }
+    IOATTN_INLINE void begin_block() {
+      rows = at_most(left, lines_a_block);
+      left -= rows;
+    }
+    IOATTN_INLINE void finish(index_t some) {
+      const index_t count = at_most(rows, some);
+      rows -= count;
+      for (index_t k = 0; k < count; ++k) {
+        __builtin_prefetch(static_cast<const char*>(ahead.first) + at, 0, 2);
+        at += line;
+        if (at < ahead.row_bytes) continue;
+        at = 0;
+        ahead.first = static_cast<const char*>(ahead.first) + ahead.stride_bytes;
+      }
+    }
+
+   private:
+    static constexpr index_t line = 64;
+  };
+
   struct alignas(64) Scratch {
     Word a[most_terms * nr];
     Word b[side * nr];  // the last terms of a panel
@@ -190,6 +220,7 @@ struct TileProduct {
     index_t row;
     Scratch* scratch;
     Pending* pending;
+    Fetcher* fetcher;
 
     template <int row_tiles>
     IOATTN_INLINE void multiply(Strip* strip) const {
@@ -198,7 +229,7 @@ struct TileProduct {
         return;
       }
       begin<row_tiles>(nullptr, 0);
-      add_all<row_tiles>(strip);
+      add_all_terms<row_tiles>(p, row, panel.b, strip, scratch, pending);
       pending->finish();
       end<row_tiles>(scratch->sums, nr);
       *pending = {&p, panel, row, strip->rows, scratch->sums};
@@ -207,7 +238,8 @@ struct TileProduct {
    private:
     template <int row_tiles>
     IOATTN_INLINE void add_all(Strip* strip) const {
-      add_all_terms<row_tiles>(p, row, panel.b, strip, scratch, pending);
+      fetcher->begin_block();
+      add_all_terms<row_tiles>(p, row, panel.b, strip, scratch, fetcher);
     }
 
     template <int row_tiles>
@@ -252,6 +284,7 @@ struct TileProduct {
     const Product p = product;
     Scratch scratch;
     Pending pending;
+    Fetcher fetcher(p.ahead, (p.rows + nr - 1) / nr * ((p.cols + nr - 1) / nr));
     for (index_t row = 0; row < p.rows; row += nr) {
       Strip strip = strip_of(p, row, 0, scratch.a);
       for (index_t col = 0; col < p.cols; col += nr) {
@@ -260,7 +293,7 @@ struct TileProduct {
                              p.lane + (p.lane != nullptr ? col : 0),
                              left >= nr || p.padded ? nr : left};
         if (col > 0 && p.depth > most_terms) strip = strip_of(p, row, 0, scratch.a);
-        const Part part = {p, panel, row, &scratch, &pending};
+        const Part part = {p, panel, row, &scratch, &pending, &fetcher};
         if (strip.rows > side) {
           part.template multiply<2>(&strip);
         } else {

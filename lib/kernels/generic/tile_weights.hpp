@@ -18,7 +18,7 @@ struct TileWeights : TileProduct<Tiles, V, Terms> {
     return pairs;
   }
 
- private:
+ protected:
   using Base = TileProduct<Tiles, V, Terms>;
   using Base::nr;
   using Base::side;

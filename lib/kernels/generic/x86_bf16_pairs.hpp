@@ -174,6 +174,51 @@ struct X86Bf16Pairs : X86Bf16Softmax {
     }
   }
 
+  // What TileGradients makes of two rows of a panel, where NoDenormals are.
+  using GradientMode = NoDenormals;
+  template <bool whole>
+  static IOATTN_INLINE void gradients_of(const ScorePairs& x) {
+    const __m512 scale = _mm512_set1_ps(x.scale), to_binary = _mm512_set1_ps(log2_of_e);
+    const __mmask16 exist[2] = {whole ? __mmask16(0xffff) : first_of_16(x.columns),
+                                whole ? __mmask16(0xffff) : first_of_16(x.columns - lanes)};
+    const bool has_second = whole || x.rows > 1;
+    __m512 f[2][2], p[2][2];
+#pragma GCC unroll 2
+    for (index_t row = 0; row < 2; ++row) {
+      const __m512 lse = _mm512_set1_ps(x.lse[row]);
+      const __m512 delta = _mm512_set1_ps(x.scaled_delta[row]);
+#pragma GCC unroll 2
+      for (index_t k = 0; k < 2; ++k) {
+        const index_t at = row * nr + k * lanes;
+        const __m512 exponent = _mm512_fmsub_ps(_mm512_load_ps(x.scores + at), scale, lse);
+        f[row][k] = flushed_power_of_2(_mm512_mul_ps(exponent, to_binary));
+        p[row][k] =
+            _mm512_mul_ps(f[row][k], _mm512_fmsub_ps(_mm512_load_ps(x.q + at), scale, delta));
+        if (!whole) {
+          const __mmask16 mask = row == 0 || has_second ? exist[k] : __mmask16(0);
+          f[row][k] = _mm512_maskz_mov_ps(mask, f[row][k]);
+          p[row][k] = _mm512_maskz_mov_ps(mask, p[row][k]);
+        }
+      }
+    }
+#pragma GCC unroll 2
+    for (index_t k = 0; k < 2; ++k)
+      _mm512_mask_storeu_epi32(x.f_by_rows + k * lanes, exist[k],
+                               interleaved(narrow(f[0][k], f[1][k])));
+    const __m512i first = narrow(p[0][0], p[0][1]), second = narrow(p[1][0], p[1][1]);
+    const __mmask16 pairs = whole ? __mmask16(0xffff) : first_of_16((x.columns + 1) / 2);
+    _mm512_mask_storeu_epi32(x.p_by_cols, pairs, first);
+    if (has_second) _mm512_mask_storeu_epi32(x.p_by_cols + x.by_cols_stride, pairs, second);
+    // Both are interleaved in each quarter of a vector. To round twice takes longer.
+    const __m512i low = _mm512_unpacklo_epi16(first, second);
+    const __m512i high = _mm512_unpackhi_epi16(first, second);
+    const __m512i lower = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0);
+    const __m512i upper = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
+    _mm512_mask_storeu_epi32(x.p_by_rows, exist[0], _mm512_permutex2var_epi64(low, lower, high));
+    _mm512_mask_storeu_epi32(x.p_by_rows + lanes, exist[1],
+                             _mm512_permutex2var_epi64(low, upper, high));
+  }
+
   static IOATTN_KERNEL float fma_loop(index_t iterations) {
     __m512 sum[max_rows][2];
     for (auto& row : sum)

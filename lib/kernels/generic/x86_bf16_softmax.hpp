@@ -28,19 +28,32 @@ constexpr SixteenthPowers sixteenth_powers() {
 // 2^t = 2^(n/16) 2^r, n = round(16 t), |r| <= 1/32, within 5e-7; 0 below 2^-126, which would be
 // slow. What is made of it has 8 bits, or is a sum of such. Powers of 2^(1/16) are looked up in a
 // register, as in exponential.hpp; vscalef does the rest, infinite where t is too large.
+struct BinaryPower {
+  __m512 root, n;  // root 2^floor(n)
+  explicit IOATTN_INLINE BinaryPower(__m512 t) {
+    static constexpr SixteenthPowers powers = sixteenth_powers();
+    const __m512 round_magic = _mm512_set1_ps(12582912.f / 16);
+    const __m512 n_bits = _mm512_add_ps(t, round_magic);
+    n = _mm512_sub_ps(n_bits, round_magic);
+    const __m512 r = _mm512_sub_ps(t, n);
+    const __m512 power = _mm512_castsi512_ps(
+        _mm512_permutexvar_epi32(_mm512_castps_si512(n_bits), _mm512_loadu_si512(powers.bits)));
+    const __m512 slope =
+        _mm512_fmadd_ps(r, _mm512_set1_ps(0.24022651f), _mm512_set1_ps(0.69318783f));
+    root = _mm512_mul_ps(power, _mm512_fmadd_ps(r, slope, _mm512_set1_ps(1)));
+  }
+};
 IOATTN_INLINE __m512 power_of_2(__m512 t) {
-  static constexpr SixteenthPowers powers = sixteenth_powers();
-  const __m512 round_magic = _mm512_set1_ps(12582912.f / 16);
-  const __m512 n_bits = _mm512_add_ps(t, round_magic);
-  const __m512 n = _mm512_sub_ps(n_bits, round_magic);
-  const __m512 r = _mm512_sub_ps(t, n);
-  const __m512 power = _mm512_castsi512_ps(
-      _mm512_permutexvar_epi32(_mm512_castps_si512(n_bits), _mm512_loadu_si512(powers.bits)));
-  const __m512 slope = _mm512_fmadd_ps(r, _mm512_set1_ps(0.24022651f), _mm512_set1_ps(0.69318783f));
-  const __m512 root = _mm512_mul_ps(power, _mm512_fmadd_ps(r, slope, _mm512_set1_ps(1)));
+  const BinaryPower power(t);
   // NaN is not less.
   const __mmask16 is_normal = _mm512_cmp_ps_mask(t, _mm512_set1_ps(-126), _CMP_NLT_UQ);
-  return _mm512_maskz_scalef_ps(is_normal, root, n);
+  return _mm512_maskz_scalef_ps(is_normal, power.root, power.n);
+}
+// The same where denormal results are flushed to 0, without a mask. Of -inf the root is NaN, which
+// vscalef takes for 0 then.
+IOATTN_INLINE __m512 flushed_power_of_2(__m512 t) {
+  const BinaryPower power(t);
+  return _mm512_scalef_ps(power.root, power.n);
 }
 inline constexpr float log2_of_e = 1.44269504f;
 

@@ -5,7 +5,7 @@
 #error "compile this file with the flags in lib/kernels/CMakeLists.txt"
 #endif
 
-#include "kernels/generic/tile_weights.hpp"
+#include "kernels/generic/tile_gradients.hpp"
 #include "kernels/generic/x86_bf16_pairs.hpp"
 #include "kernels/generic/x86_tiles.hpp"
 #include "kernels/isa/tables.hpp"
@@ -17,6 +17,6 @@ using Pairs = X86Bf16Pairs<avx512_rows>;
 }
 
 const PairKernels avx512_amx_pairs =
-    TileWeights<X86Tiles, XsimdVector<float>, Bf16Terms, Pairs>::table(Pairs::table);
+    TileGradients<X86Tiles, XsimdVector<float>, Bf16Terms, Pairs>::table(Pairs::table);
 
 }  // namespace ioattn::kernels

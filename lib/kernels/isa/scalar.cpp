@@ -2,7 +2,7 @@
 #include "kernels/generic/emulated_tiles.hpp"
 #include "kernels/generic/scalar_vector.hpp"
 #include "kernels/generic/tile_kernels.hpp"
-#include "kernels/generic/tile_weights.hpp"
+#include "kernels/generic/tile_gradients.hpp"
 #include "kernels/isa/tables.hpp"
 
 namespace ioattn::kernels {
@@ -18,7 +18,7 @@ using WidePairs = EmulatedPairs<4, wide>;
 constexpr KernelTable<float> wide_f32 =
     TileKernels<ScalarVector<float>, 4, wide>::table(Isa::scalar);
 constexpr PairKernels pairs_of_tiles =
-    TileWeights<EmulatedTiles, ScalarVector<float>, EmulatedTerms, WidePairs>::table(
+    TileGradients<EmulatedTiles, ScalarVector<float>, EmulatedTerms, WidePairs>::table(
         WidePairs::table);
 constexpr KernelTable<float> of_tiles =
     wide_f32.with_pairs({Isa::emulated_amx, 4, wide}, &pairs_of_tiles);

@@ -1,0 +1,120 @@
+#pragma once
+
+#include "kernels/generic/pair_elements.hpp"
+#include "kernels/generic/tile_weights.hpp"
+
+// Softmax weights and their gradients straight from the tiles that make scores and q. See
+// scalar_vector.hpp about the anonymous namespace.
+namespace ioattn::kernels {
+namespace {
+
+// Scores and q of 32 queries and 32 keys become f and p in L1, after the products that come next:
+// what a tile has just stored is long in coming. `Pairs` makes them: X86Bf16Pairs or EmulatedPairs.
+template <class Tiles, class V, class Terms, class Pairs>
+struct TileGradients : TileWeights<Tiles, V, Terms, Pairs> {
+  static constexpr PairKernels table(PairKernels pairs) {
+    pairs = TileWeights<Tiles, V, Terms, Pairs>::table(pairs);
+    pairs.gradients = gradients;
+    return pairs;
+  }
+
+ private:
+  using Base = TileProduct<Tiles, V, Terms>;
+  static constexpr index_t nr = Base::nr, side = Base::side, most_terms = Base::most_terms;
+  using typename TileWeights<Tiles, V, Terms, Pairs>::Product;
+  using typename TileWeights<Tiles, V, Terms, Pairs>::Strip;
+
+  struct alignas(64) Scratch {
+    float scores[2][nr * nr];  // those that wait and those that are made
+    float q[nr * nr];
+    float lse[nr + 1], scaled_delta[nr + 1];  // of a strip of rows, and of one that is none
+    bf16x2 copies[2][most_terms * nr];
+    bf16x2 last_b[side * nr];
+  };
+
+  // A panel whose products are done, two rows at a time.
+  struct Waiting {
+    ScorePairs at = {};
+    index_t stride = 0;
+
+    IOATTN_INLINE void take(index_t count) {
+      for (const index_t left = at.rows - (at.rows < count ? at.rows : count); at.rows > left;) {
+        if (at.rows > 1 && at.columns == nr) {
+          Pairs::template gradients_of<true>(at);
+        } else {
+          Pairs::template gradients_of<false>(at);
+        }
+        at.scores += 2 * nr;
+        at.q += 2 * nr;
+        at.lse += 2;
+        at.scaled_delta += 2;
+        at.f_by_rows += stride;
+        at.p_by_rows += stride;
+        at.p_by_cols += 2 * stride;
+        at.rows = at.rows > 2 ? at.rows - 2 : 0;
+      }
+    }
+  };
+
+  // Tiles of a panel of a product.
+  template <int row_tiles>
+  static IOATTN_INLINE void multiply(const Product& p, const Strip& strip, index_t col,
+                                     Scratch* scratch) {
+    typename Base::Pending nothing;
+    Base::template begin<row_tiles>(nullptr, 0);
+    Base::template add_terms<row_tiles>(strip, p.b + col / nr * p.b_panel, p.b_row, scratch->last_b,
+                                        &nothing);
+  }
+
+  template <int row_tiles>
+  static IOATTN_INLINE void of_strip(const Product& scores, const Product& q,
+                                     const PairGradients& g, index_t row, Scratch* scratch) {
+    const Strip of_scores = Base::strip_of(scores, row, 0, scratch->copies[0]);
+    const Strip of_q = Base::strip_of(q, row, 0, scratch->copies[1]);
+    const index_t rows = of_scores.rows;
+    scratch->lse[rows] = scratch->scaled_delta[rows] = 0;
+    for (index_t i = 0; i < rows; ++i) {
+      scratch->lse[i] = g.lse[row + i];
+      scratch->scaled_delta[i] = g.scale * g.delta[row + i];
+    }
+    Waiting waiting;
+    for (index_t col = 0; col < scores.cols; col += nr) {
+      float* const made = scratch->scores[col / nr % 2];
+      multiply<row_tiles>(scores, of_scores, col, scratch);
+      waiting.take(side);
+      Base::template end<row_tiles>(made, nr);
+      multiply<row_tiles>(q, of_q, col, scratch);
+      waiting.take(nr);
+      Base::template end<row_tiles>(scratch->q, nr);
+      waiting.stride = g.stride;
+      waiting.at = {made,
+                    scratch->q,
+                    g.scale,
+                    scratch->lse,
+                    scratch->scaled_delta,
+                    rows,
+                    scores.cols - col < nr ? scores.cols - col : nr,
+                    g.f_by_rows + row / 2 * g.stride + col,
+                    g.p_by_rows + row / 2 * g.stride + col,
+                    g.p_by_cols + row * g.stride + col / 2,
+                    g.stride};
+    }
+    waiting.take(nr);
+  }
+
+  static IOATTN_KERNEL void gradients(const Product& scores, const Product& q,
+                                      const PairGradients& gradients) {
+    const typename Pairs::GradientMode mode;
+    Scratch scratch;
+    for (index_t row = 0; row < scores.rows; row += nr) {
+      if (scores.rows - row > side) {
+        of_strip<2>(scores, q, gradients, row, &scratch);
+      } else {
+        of_strip<1>(scores, q, gradients, row, &scratch);
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace ioattn::kernels

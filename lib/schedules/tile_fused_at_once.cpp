@@ -1,0 +1,78 @@
+#include "schedules/masked_tile.hpp"
+#include "schedules/refined_delta.hpp"
+#include "schedules/tile_fused_tile.hpp"
+
+// Weights and gradients of a pair of score tiles by one kernel.
+namespace ioattn::schedules {
+
+// Of more than a few keys, which every query sees, no delta is refined.
+template <class S, class W>
+bool TileFused<S, W>::Tile::are_made_at_once() const {
+  if constexpr (are_pairs<W>) {
+    return pass.at_once_ && run.kernels.pairs_of_bf16->gradients != nullptr && !has_bias() &&
+           keys.size() > few_keys && !is_cut();
+  } else {
+    return false;
+  }
+}
+
+template <class S, class W>
+const W* TileFused<S, W>::Tile::p_by_queries() const {
+  return are_made_at_once() ? reinterpret_cast<const W*>(q) : weights_by_queries();
+}
+
+// An observer is told of the steps one by one, and of f and q as they would be between them.
+template <class S, class W>
+void TileFused<S, W>::Tile::make_weights_and_gradients() const {
+  if constexpr (are_pairs<W>) {
+    const Range d(pass.d_, pass.d_), e(pass.e_, pass.e_);
+    const Block lse = rows_of(Operand::LSE, rows, 1);
+    trace.read(lse);
+    trace.read(part_of(Operand::S, rows, d));
+    const kernels::Product<T, W> scores = score(Operand::A2, run.operands.keys, keys, d,
+                                                terms_of(queries, rows, d, T(1), copy), panels, f);
+    trace.remove(part_of(Operand::A2, keys, d));
+    trace.remove(part_of(Operand::S, rows, d));
+    trace.remove(lse);
+    trace.create(part_of(Operand::p_pairs, rows, keys));
+
+    trace.create(part_of(Operand::q, rows, keys));
+    trace.read(part_of(Operand::dO, rows, e));
+    const Terms terms = terms_of(d_o, rows, e, T(1), copy + pass.rho_ * pass.row_stride_);
+    const kernels::Product<T, W> products =
+        score(Operand::h, run.operands.values, keys, e, terms, panels + pass.panel_words_, q);
+    kernels::PairGradients made;
+    made.lse = shift();
+    made.delta = run.operands.delta + head * run.operands.delta_step + rows.begin;
+    made.scale = run.operands.scale;
+    made.f_by_rows = pairs;
+    made.p_by_rows = reinterpret_cast<W*>(q);
+    made.p_by_cols = reinterpret_cast<W*>(f);
+    made.stride = pass.tile_stride_;
+    run.kernels.pairs_of_bf16->gradients(scores, products, made);
+    trace.remove(part_of(Operand::h, keys, e));
+
+    if (pass.kind_.of_values()) {
+      const Block panels_of_d_o = part_of(Operand::dO_panels, rows, e);
+      trace.create(panels_of_d_o);
+      pack_columns(d_o, rows, e, panels);
+      const bool reads_sums = pass.kind_.queries && adds_to_queries();
+      add_to_key_sums(pairs, d_o, keys, e, panels, run.d_values, Operand::W,
+                      reads_sums ? ahead_of(sums_of_queries(), rows) : kernels::RowsAhead{});
+      trace.remove(panels_of_d_o);
+    }
+    trace.remove(part_of(Operand::dO, rows, e));
+    const Block delta = rows_of(Operand::delta, rows, 1);
+    trace.read(delta);
+    trace.remove(delta);
+    trace.remove(part_of(Operand::q, rows, keys));
+  }
+}
+
+template struct TileFused<float>::Tile;
+template struct TileFused<double>::Tile;
+template struct TileFused<bf16>::Tile;
+template struct TileFused<bf16, kernels::bf16x2>::Tile;
+template struct TileFused<f16>::Tile;
+
+}  // namespace ioattn::schedules
