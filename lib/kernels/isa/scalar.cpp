@@ -1,8 +1,8 @@
 #include "kernels/generic/emulated_pairs.hpp"
 #include "kernels/generic/emulated_tiles.hpp"
 #include "kernels/generic/scalar_vector.hpp"
-#include "kernels/generic/tile_kernels.hpp"
 #include "kernels/generic/tile_gradients.hpp"
+#include "kernels/generic/tile_kernels.hpp"
 #include "kernels/isa/tables.hpp"
 
 namespace ioattn::kernels {
