@@ -123,7 +123,7 @@ TEST_F(WisdomCommand, TunesLayerProblems) {
 // Parts of the predicted time, by level; in ms once rates are known.
 TEST_F(WisdomCommand, ExplainsEveryLevel) {
   const auto explain = [&](const Arguments& arguments) {
-    const RunResult result =
+    RunResult result =
         run_ioattn(Arguments{"plan", "--explain"} + arguments,
                    {{"IOATTN_WISDOM", file()}, {"IOATTN_L1", "16k"}, {"IOATTN_L2", "256k"}});
     EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -132,7 +132,7 @@ TEST_F(WisdomCommand, ExplainsEveryLevel) {
   for (const std::string name : {"sdpa:h2,n300,d48", "layer:n300,d48,tied"}) {
     SCOPED_TRACE(name);
     const Json plan = explain({"--problem", name, "--json"}).json();
-    const Json told = plan["predicted"];
+    const Json& told = plan["predicted"];
     ASSERT_GE(told["levels"].size(), 3u) << told;
     double sum = 0;
     for (const Json& level : told["levels"])

@@ -156,9 +156,7 @@ struct EmulatedPairs {
   }
 
   // What TileGradients makes of two rows of a panel.
-  struct GradientMode {
-    GradientMode() {}
-  };
+  struct GradientMode {};
   template <bool>
   static IOATTN_INLINE void gradients_of(const ScorePairs& x) {
     for (index_t j = 0; j < x.columns; j += 2) {

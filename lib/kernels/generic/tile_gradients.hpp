@@ -104,7 +104,7 @@ struct TileGradients : TileWeights<Tiles, V, Terms, Pairs> {
 
   static IOATTN_KERNEL void gradients(const Product& scores, const Product& q,
                                       const PairGradients& gradients) {
-    const typename Pairs::GradientMode mode;
+    [[maybe_unused]] const typename Pairs::GradientMode mode{};
     Scratch scratch;
     for (index_t row = 0; row < scores.rows; row += nr) {
       if (scores.rows - row > side) {
