@@ -77,7 +77,7 @@ struct TileProduct {
 
     IOATTN_INLINE Fetcher(const RowsAhead& of, index_t blocks) : ahead(of) {
       left = of.first == nullptr ? 0 : of.rows * ((of.row_bytes + line - 1) / line);
-      lines_a_block = (left + blocks - 1) / blocks;
+      lines_a_block = blocks > 0 ? (left + blocks - 1) / blocks : 0;
     }
     IOATTN_INLINE void begin_block() {
       rows = at_most(left, lines_a_block);
