@@ -229,6 +229,8 @@ class TileProductTest : public PairImplementationTest {
     std::vector<float> row_scale;
     for (index_t i = 0; i < rows; ++i) row_scale.push_back(factors[std::size_t(i % 5)]);
     if (p.accumulate && p.scale == 1 && form % 3 > 0) p.row_scale = row_scale.data();
+    const std::vector<char> next(std::size_t(form % 7 * 200), 1);  // which changes no bit
+    if (form % 3 > 0) p.ahead = {next.data(), form % 7, form * 13 % 200, 200};
     running = {"product", {rows, cols, depth, form}};
     pairs().product(p);
     for (index_t i = 0; i < rows; ++i)
