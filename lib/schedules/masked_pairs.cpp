@@ -154,6 +154,7 @@ class MaskedPairs {
     part.b += pairs.begin * whole_.b_row;
     part.c += i * whole_.c_row;
     part.accumulate = true;
+    part.ahead = {};  // each part would fetch them all
     if (part.row_scale != nullptr) part.row_scale += i;
     kernels_.pairs_of_bf16->product(part);
   }

@@ -60,6 +60,7 @@ void TileFused<S, W>::Tile::add_product(kernels::Product<T, W> p, const Block& s
     p.depth = words_of<W>(share.size());
     masked_product(run.kernels, p, mask, of_rows, share, packed, matrix, cols);
     p.accumulate = true;
+    p.ahead = {};
     p.a += p.depth * p.a_depth;
     p.b += p.depth * p.b_row;
     packed += p.depth * p.b_row;

@@ -173,7 +173,7 @@ struct EmulatedPairs {
         x.p_by_rows[j + k] = pair_of(p[0][k], p[1][k]);
       }
       for (index_t row = 0; row < 2 && row < x.rows; ++row)
-        x.p_by_cols[row * x.by_cols_stride + j / 2] = pair_of(p[row][0], p[row][1]);
+        x.p_by_cols[row * x.stride + j / 2] = pair_of(p[row][0], p[row][1]);
     }
   }
 

@@ -18,7 +18,7 @@ struct ScorePairs {
   const float *lse, *scaled_delta;            // of both rows
   index_t rows, columns;                      // that exist
   bf16x2 *f_by_rows, *p_by_rows, *p_by_cols;  // of p_by_cols the first row
-  index_t by_cols_stride;
+  index_t stride;                             // of all three
 };
 
 // A panel of nr lanes of any strides, as PairKernels::pack; `width` lanes exist.

@@ -35,7 +35,6 @@ struct TileGradients : TileWeights<Tiles, V, Terms, Pairs> {
   // A panel whose products are done, two rows at a time.
   struct Waiting {
     ScorePairs at = {};
-    index_t stride = 0;
 
     IOATTN_INLINE void take(index_t count) {
       for (const index_t left = at.rows - (at.rows < count ? at.rows : count); at.rows > left;) {
@@ -48,9 +47,9 @@ struct TileGradients : TileWeights<Tiles, V, Terms, Pairs> {
         at.q += 2 * nr;
         at.lse += 2;
         at.scaled_delta += 2;
-        at.f_by_rows += stride;
-        at.p_by_rows += stride;
-        at.p_by_cols += 2 * stride;
+        at.f_by_rows += at.stride;
+        at.p_by_rows += at.stride;
+        at.p_by_cols += 2 * at.stride;
         at.rows = at.rows > 2 ? at.rows - 2 : 0;
       }
     }
@@ -86,7 +85,6 @@ struct TileGradients : TileWeights<Tiles, V, Terms, Pairs> {
       multiply<row_tiles>(q, of_q, col, scratch);
       waiting.take(nr);
       Base::template end<row_tiles>(scratch->q, nr);
-      waiting.stride = g.stride;
       waiting.at = {made,
                     scratch->q,
                     g.scale,

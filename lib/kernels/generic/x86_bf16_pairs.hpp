@@ -208,7 +208,7 @@ struct X86Bf16Pairs : X86Bf16Softmax {
     const __m512i first = narrow(p[0][0], p[0][1]), second = narrow(p[1][0], p[1][1]);
     const __mmask16 pairs = whole ? __mmask16(0xffff) : first_of_16((x.columns + 1) / 2);
     _mm512_mask_storeu_epi32(x.p_by_cols, pairs, first);
-    if (has_second) _mm512_mask_storeu_epi32(x.p_by_cols + x.by_cols_stride, pairs, second);
+    if (has_second) _mm512_mask_storeu_epi32(x.p_by_cols + x.stride, pairs, second);
     // Both are interleaved in each quarter of a vector. To round twice takes longer.
     const __m512i low = _mm512_unpacklo_epi16(first, second);
     const __m512i high = _mm512_unpackhi_epi16(first, second);
