@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/aligned_vector.hpp"
 #include "kernels/registry.hpp"
 #include "machine/machine.hpp"
 
@@ -75,10 +76,10 @@ class PairedRuns {
 };
 
 template <class T>
-std::vector<T> random_values(index_t count) {
+AlignedVector<T> random_values(index_t count) {
   std::mt19937 engine(1);
   std::normal_distribution<double> normal(0, 0.1);
-  std::vector<T> values(static_cast<std::size_t>(count));
+  AlignedVector<T> values(static_cast<std::size_t>(count));
   for (T& value : values) value = static_cast<T>(normal(engine));
   return values;
 }
@@ -106,7 +107,7 @@ struct ProductOperands {
     // Gradients are made in place, again and again: by factors near 1, or denormals would be timed.
     const bool in_place = c.epilogue == Epilogue::gradient;
     for (T& value : b) value *= in_place ? T(1e-5) : T(1);
-    shift = std::vector<T>(static_cast<std::size_t>(lanes), in_place ? T(-1) : T(0.5));
+    shift = AlignedVector<T>(static_cast<std::size_t>(lanes), in_place ? T(-1) : T(0.5));
     product.rows = c.rows;
     product.cols = c.cols;
     product.depth = c.depth;
@@ -124,7 +125,7 @@ struct ProductOperands {
     product.lane = c.epilogue == Epilogue::none ? nullptr : shift.data();
     product.padded = true;
   }
-  std::vector<T> a, b, out, shift;
+  AlignedVector<T> a, b, out, shift;
   kernels::Product<T> product;
 };
 
@@ -179,11 +180,11 @@ template <class T>
 struct TileOperands {
   static constexpr index_t keys = 128, queries = 64, depth = 64;
   static constexpr index_t stride = queries + 16;
-  std::vector<T> x = random_values<T>(keys * stride), y = x, z = x;
-  std::vector<T> lse = std::vector<T>(queries, T(0.5)), sum = lse;
-  std::vector<T> row_max = lse, row_sum = lse, rescale = lse;
-  std::vector<T> panels = std::vector<T>(static_cast<std::size_t>(keys * stride));
-  kernels::ScoreTile<T> tile(std::vector<T>& values) const {
+  AlignedVector<T> x = random_values<T>(keys * stride), y = x, z = x;
+  AlignedVector<T> lse = AlignedVector<T>(queries, T(0.5)), sum = lse;
+  AlignedVector<T> row_max = lse, row_sum = lse, rescale = lse;
+  AlignedVector<T> panels = AlignedVector<T>(static_cast<std::size_t>(keys * stride));
+  kernels::ScoreTile<T> tile(AlignedVector<T>& values) const {
     return {values.data(), stride, keys, queries};
   }
 };

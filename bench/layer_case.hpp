@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cmath>
-#include <vector>
 
 #include "base/gradients.hpp"
 #include "base/layer_inputs.hpp"
+#include "bench/aligned_vector.hpp"
 #include "bench/normal_values.hpp"
 
 namespace ioattn::bench {
@@ -59,11 +59,11 @@ class LayerCase {
     return out;
   }
 
-  std::vector<T> d_o, o, lse, dx, dy, da1, da2, da3;
+  AlignedVector<T> d_o, o, lse, dx, dy, da1, da2, da3;
 
  private:
   LayerShape shape_;
-  std::vector<T> a1_, a2_, a3_, x_, y_;
+  AlignedVector<T> a1_, a2_, a3_, x_, y_;
 };
 
 }  // namespace ioattn::bench

@@ -6,8 +6,8 @@ namespace ioattn::bench {
 namespace {
 
 template <class T>
-std::vector<T> matrix(index_t rows, index_t cols) {
-  return std::vector<T>(static_cast<std::size_t>(rows * cols));
+AlignedVector<T> matrix(index_t rows, index_t cols) {
+  return AlignedVector<T>(static_cast<std::size_t>(rows * cols));
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <vector>
-
 #include "base/layer_inputs.hpp"
+#include "bench/aligned_vector.hpp"
 #include "bench/naive_sdpa.hpp"
 
 namespace ioattn::bench {
@@ -32,7 +31,7 @@ class NaiveLayer {
 
   LayerShape shape_;
   NaiveSdpa<T> attention_;
-  std::vector<T> s_, h_, u_, w_;
+  AlignedVector<T> s_, h_, u_, w_;
 };
 
 }  // namespace ioattn::bench

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <vector>
-
 #include "base/sdpa.hpp"
+#include "bench/aligned_vector.hpp"
 
 namespace ioattn::bench {
 
@@ -27,7 +26,7 @@ class NaiveSdpa {
  private:
   LayerShape head_;
   double scale_;
-  std::vector<T> f_, p_;
+  AlignedVector<T> f_, p_;
 };
 
 }  // namespace ioattn::bench

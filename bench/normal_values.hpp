@@ -1,9 +1,9 @@
 #pragma once
 
 #include <random>
-#include <vector>
 
 #include "base/half.hpp"
+#include "bench/aligned_vector.hpp"
 
 namespace ioattn::bench {
 
@@ -11,9 +11,9 @@ namespace ioattn::bench {
 template <class T>
 class NormalValues {
  public:
-  std::vector<T> operator()(index_t count, double deviation) {
+  AlignedVector<T> operator()(index_t count, double deviation) {
     std::normal_distribution<double> normal(0, deviation);
-    std::vector<T> values(static_cast<std::size_t>(count));
+    AlignedVector<T> values(static_cast<std::size_t>(count));
     for (T& value : values) {
       const double x = normal(engine_);
       if constexpr (is_half_storage<T>) {

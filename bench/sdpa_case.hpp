@@ -1,8 +1,7 @@
 #pragma once
 
-#include <vector>
-
 #include "base/sdpa.hpp"
+#include "bench/aligned_vector.hpp"
 #include "bench/normal_values.hpp"
 
 namespace ioattn::bench {
@@ -39,8 +38,8 @@ class SdpaCase {
             of_keys(dv.data(), shape_.dv)};
   }
 
-  std::vector<T> q, k, v, d_o, o, dq, dk, dv;
-  std::vector<Compute<T>> lse;
+  AlignedVector<T> q, k, v, d_o, o, dq, dk, dv;
+  AlignedVector<Compute<T>> lse;
 
  private:
   template <class E>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -12,14 +13,19 @@
 
 namespace ioattn::api {
 
-// Numbers of a type, of which dense tensors are taken.
+// Numbers of a type, of which dense tensors are taken. Each begins with a cache line, as those of
+// frameworks do.
 template <class T>
 class Numbers {
  public:
-  explicit Numbers(index_t count) : memory_(static_cast<std::size_t>(count)) {}
+  explicit Numbers(index_t count)
+      : memory_(static_cast<std::size_t>(count + (most_tensors + 1) * line)) {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data()) / sizeof(T);
+    taken_ = (line - address % line) % line;
+  }
   MatrixView<T> take(index_t rows, index_t cols) {
     T* data = memory_.data() + taken_;
-    taken_ += static_cast<std::size_t>(rows * cols);
+    taken_ += static_cast<std::size_t>((rows * cols + line - 1) / line * line);
     return {data, rows, cols, cols};
   }
   TensorView<T> take(index_t batch, index_t heads, index_t rows, index_t cols) {
@@ -42,6 +48,7 @@ class Numbers {
   }
 
  private:
+  static constexpr index_t line = 64 / sizeof(T), most_tensors = 8;
   std::vector<T> memory_;
   std::size_t taken_ = 0;
 };

@@ -76,11 +76,19 @@ struct ColStream<S, P>::Run {
   // Rows of queries are read where they lie if products with them can be scaled and have the bits
   // that those with scaled rows have in every other pass.
   const bool in_place =
-      !pass.copies_queries_ ||
-      (are_panels<T>(operands.queries.stride, pass.d_, pass.nr_) && is_power_of_2(operands.scale));
+      !pass.copies_queries_ || (are_queries_lanes() && is_power_of_2(operands.scale));
   const T scale_of_rows = in_place ? T(1) : operands.scale;
   const T scale_of_products = in_place ? operands.scale : T(1);
 
+  bool are_queries_lanes() const {
+    const MatrixView<const P>& rows = operands.queries;
+    if constexpr (is_half_storage<P>) {  // are copied, scaled or not
+      return are_panels<T>(rows.stride, pass.d_, pass.nr_);
+    } else {
+      const bool so_are_other_heads = begin_lines(rows.data + operands.queries_step, rows.stride);
+      return so_are_other_heads && are_lanes(rows.data, rows.stride, pass.d_, pass.nr_);
+    }
+  }
   Block key_block(const Range& keys) const { return rows_of(Operand::A2, keys, pass.d_); }
   Block value_block(const Range& keys) const {
     return rows_of(pass.g_form_ ? Operand::A3 : Operand::h, keys, pass.v_);
@@ -246,7 +254,7 @@ struct ColStream<S, P>::Run {
     const MatrixView<const S>& d_o = operands.d_o;
     const S* first = d_o.row(rows.begin) + head * operands.d_o_step;
     if constexpr (!is_half_storage<S>) {
-      if (are_panels<T>(d_o.stride, pass.v_, pass.nr_))
+      if (are_lanes(first, d_o.stride, pass.v_, pass.nr_))
         return {first, rows.size(), pass.v_, d_o.stride};
     }
     T* copy = pass.worker_.d_o.in(memory);

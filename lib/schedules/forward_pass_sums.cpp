@@ -7,8 +7,12 @@ namespace ioattn::schedules::row_stream {
 
 template <class S, class P>
 bool ForwardPass<S, P>::copies_values(const Operands& operands) const {
-  if (is_half_storage<P>) return true;
-  return value_rows_ == ValueRows::bare && !are_panels<T>(operands.values.stride, width_, nr_);
+  if constexpr (is_half_storage<P>) {
+    return true;
+  } else {
+    const MatrixView<const T>& values = operands.values;
+    return value_rows_ == ValueRows::bare && !are_lanes(values.data, values.stride, width_, nr_);
+  }
 }
 
 template <class S, class P>

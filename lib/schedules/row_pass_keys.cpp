@@ -61,7 +61,7 @@ template <class S, class P>
 MatrixView<const Compute<S>> RowPass<S, P>::load_keys(const Work& work, const Range& keys) const {
   const MatrixView<const S>& a2 = work.task.in.a2;
   if constexpr (!is_half_storage<S>) {
-    if (kind_.first_col == 0 && are_panels<T>(a2.stride, width_, nr_))
+    if (kind_.first_col == 0 && are_lanes(a2.data, a2.stride, width_, nr_))
       return {a2.row(keys.begin), keys.size(), width_, a2.stride};
   }
   T* copy = worker_.key.in(work.local);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "base/aligned_buffer.hpp"
@@ -28,6 +29,21 @@ bool is_dense(index_t stride, index_t cols) {
 template <class T>
 bool are_panels(index_t stride, index_t cols, index_t nr) {
   return cols % nr == 0 && is_dense<T>(stride, cols);
+}
+
+// Whether every row begins with a cache line. Vectors of other rows may lie in two lines each.
+template <class T>
+bool begin_lines(const T* first, index_t stride) {
+  constexpr index_t line = 64;
+  return reinterpret_cast<std::uintptr_t>(first) % line == 0 &&
+         stride * index_t(sizeof(T)) % line == 0;
+}
+
+// Whether rows are as good as in a copy where they lie, to a product that reads them as lanes, by
+// whole panels, again and again.
+template <class T>
+bool are_lanes(const T* first, index_t stride, index_t cols, index_t nr) {
+  return are_panels<T>(stride, cols, nr) && begin_lines(first, stride);
 }
 
 // A place in a workspace that is laid out before it is allocated.
