@@ -17,6 +17,15 @@ void tell_written(const kernels::KernelTable<T>& kernels, const T* first, index_
   if (kernels.touched != nullptr) kernels.touched(first, count, true);
 }
 
+// Fetches the row some rows behind row i, which is about to be copied: to a CPU short rows far
+// apart are no stream that it would fetch by itself.
+template <class T>
+void fetch_row_behind(const T* row, index_t stride, index_t i, index_t rows, index_t cols) {
+  constexpr index_t ahead = 4, line = 64 / sizeof(T);
+  if (rows - i <= ahead) return;
+  for (index_t k = 0; k < cols; k += line) __builtin_prefetch(row + ahead * stride + k);
+}
+
 template <class T>
 void copy_words(const kernels::KernelTable<T>& kernels, const T* from, index_t count, T* to) {
   tell_read(kernels, from, count);

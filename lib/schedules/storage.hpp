@@ -20,8 +20,10 @@ void load_rows(const kernels::KernelTable<Compute<S>>& kernels, const S* from, i
   if constexpr (is_half_storage<S>) {
     kernels.template storage<S>().widen(from, from_stride, rows, cols, to, to_stride);
   } else {
-    for (index_t i = 0; i < rows; ++i)
+    for (index_t i = 0; i < rows; ++i) {
+      fetch_row_behind(from + i * from_stride, from_stride, i, rows, cols);
       copy_words(kernels, from + i * from_stride, cols, to + i * to_stride);
+    }
   }
 }
 
@@ -37,6 +39,7 @@ void load_scaled_rows(const kernels::KernelTable<Compute<S>>& kernels, const S* 
       for (index_t k = 0; k < cols; ++k) row[k] *= scale;
     } else {
       const S* source = from + i * from_stride;
+      fetch_row_behind(source, from_stride, i, rows, cols);
       tell_read(kernels, source, cols);
       tell_written(kernels, row, cols);
       for (index_t k = 0; k < cols; ++k) row[k] = scale * source[k];

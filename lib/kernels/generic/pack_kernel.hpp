@@ -20,12 +20,23 @@ struct PackKernel {
     }
   }
 
-  static IOATTN_INLINE void pack_adjacent_lanes(const T* src, index_t depth_stride, index_t depth,
-                                                T* dst) {
-    for (index_t q = 0; q < depth; ++q)
+  static constexpr index_t line = 64 / sizeof(T);
+
+  // Rows of lanes, each into all the panels: where rows lie far apart only a whole row is a run of
+  // lines, and it is fetched before its turn.
+  static IOATTN_INLINE void pack_adjacent_lanes(const T* src, index_t depth_stride, index_t panels,
+                                                index_t depth, T* dst) {
+    constexpr index_t ahead = 4;
+    for (index_t q = 0; q < depth; ++q) {
+      const T* row = src + q * depth_stride;
+      const T* next = q + ahead < depth ? row + ahead * depth_stride : row;
+      T* to = dst + q * nr;
+      for (index_t p = 0; p < panels; ++p, row += nr, next += nr, to += depth * nr) {
+        for (index_t k = 0; k < nr; k += line) __builtin_prefetch(next + k);
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v)
-        V::load(src + q * depth_stride + v * V::lanes).store(dst + q * nr + v * V::lanes);
+        for (int v = 0; v < vectors; ++v) V::load(row + v * V::lanes).store(to + v * V::lanes);
+      }
+    }
   }
 
   // Terms are adjacent: squares of V::lanes lanes and terms are transposed in registers. Lanes from
@@ -53,12 +64,17 @@ struct PackKernel {
   static IOATTN_KERNEL void pack(const T* src, index_t lane_stride, index_t depth_stride,
                                  index_t lanes, index_t depth, T* dst) {
     if (depth == 0) return;  // there may be no memory behind src
-    for (index_t first = 0; first < lanes; first += nr, dst += depth * nr) {
+    index_t first = 0;
+    if (lane_stride == 1) {
+      const index_t panels = lanes / nr;
+      pack_adjacent_lanes(src, depth_stride, panels, depth, dst);
+      first = panels * nr;
+      dst += first * depth;
+    }
+    for (; first < lanes; first += nr, dst += depth * nr) {
       const T* panel = src + first * lane_stride;
       const index_t width = lanes - first < nr ? lanes - first : nr;
-      if (width == nr && lane_stride == 1) {
-        pack_adjacent_lanes(panel, depth_stride, depth, dst);
-      } else if (depth_stride != 1 || V::lanes == 1) {
+      if (depth_stride != 1 || V::lanes == 1) {
         pack_elements(panel, lane_stride, depth_stride, width, 0, depth, dst);
       } else if (width == nr) {
         pack_adjacent_terms<true>(panel, lane_stride, width, depth, dst);
