@@ -199,24 +199,26 @@ void PairForward::add_values(const Work& work, const Range& strip, const Range& 
 // Divides by the sums and writes O, rounded, and LSE.
 void PairForward::finish(const Work& work) const {
   const Range& rows = work.rows;
-  float* sums = worker_.sums.in(work.local);
+  const float* sums = worker_.sums.in(work.local);
   const float* row_max = worker_.row_max.in(work.local);
   const float* row_sum = worker_.row_sum.in(work.local);
   float* lse = work.operands.lse;
   work.trace.remove(rows_of(Operand::S, rows, d_));
+  const MatrixView<bf16>& o = work.operands.result;
   for (index_t i = 0; i < rows.size(); ++i) {
-    divide_by_sum(kernels_, row_sum + i, sums + i * sum_stride_, e_);
+    const float* row = sums + i * sum_stride_;
+    const float inverse = inverse_of_sum(kernels_, row_sum + i);
+    if (e_ > 0) {
+      tell_read(kernels_, row, e_);
+      store_rows(kernels_, row, sum_stride_, 1, e_, inverse, false, o.row(rows.begin + i), o.stride,
+                 work.trace.counted(Operand::O));
+    }
     if (lse != nullptr) write_lse(kernels_, row_max + i, row_sum + i, lse + rows.begin + i);
   }
   // LSE takes the place of the running sum.
   work.trace.remove(rows_of(Operand::row_max, rows, 1));
   if (lse != nullptr) work.trace.write(rows_of(Operand::row_sum, rows, 1));
   work.trace.remove(rows_of(Operand::row_sum, rows, 1));
-  const MatrixView<bf16>& o = work.operands.result;
-  if (e_ > 0) {
-    store_rows(kernels_, sums, sum_stride_, rows.size(), e_, 1.f, false, o.row(rows.begin),
-               o.stride, work.trace.counted(Operand::O));
-  }
   work.trace.write_rounded_and_remove(rows_of(Operand::O, rows, e_));
 }
 

@@ -9,10 +9,14 @@ namespace ioattn::schedules {
 
 // A row that sees no key, or scores of -inf alone: O = 0, LSE = -inf.
 template <class T>
+T inverse_of_sum(const kernels::KernelTable<T>& kernels, const T* row_sum) {
+  tell_read(kernels, row_sum, 1);
+  return *row_sum == T(0) ? T(0) : T(1) / *row_sum;
+}
+template <class T>
 void divide_by_sum(const kernels::KernelTable<T>& kernels, const T* row_sum, T* row,
                    index_t width) {
-  const T inverse = *row_sum == T(0) ? T(0) : T(1) / *row_sum;
-  tell_read(kernels, row_sum, 1);
+  const T inverse = inverse_of_sum(kernels, row_sum);
   tell_written(kernels, row, width);
   for (index_t k = 0; k < width; ++k) row[k] *= inverse;
 }
