@@ -42,20 +42,29 @@ PairForward::PairForward(const LayerShape& shape, const Blocks& blocks,
 
 void PairForward::run_block(const Trace& trace, const row_stream::ForwardOperands<bf16>& operands,
                             index_t block, int worker, void* workspace) const {
-  const Work work = {trace, operands, workers_.in(workspace) + worker * worker_layout_.bytes(),
-                     Range(block * r_, n_, r_)};
-  start(work);
+  Work work = {trace, operands, workers_.in(workspace) + worker * worker_layout_.bytes(),
+               Range(block * r_, n_, r_)};
+  start(&work);
   const Interval seen = mask_.of_any(interval_of(work.rows), m_);
   for (Range keys = blocks_within(seen, c_); keys; keys.next()) stream_keys(work, keys);
   finish(work);
 }
 
-void PairForward::start(const Work& work) const {
+void PairForward::start(Work* of) const {
+  const Work& work = *of;
   const Range& rows = work.rows;
   const MatrixView<const bf16>& queries = work.operands.queries;
+  const bf16* first = queries.at(rows.begin, 0);
   work.trace.read(rows_of(Operand::S, rows, d_));
-  load_terms(kernels_, queries.at(rows.begin, 0), queries.stride, rows.size(), d_, 1.f,
-             worker_.queries.in(work.local), query_stride_);
+  if (are_words<Word>(first, queries.stride, d_) && begin_lines(first, queries.stride)) {
+    of->queries = reinterpret_cast<const Word*>(first);
+    of->query_stride = words_of<Word>(queries.stride);
+  } else {
+    of->queries = worker_.queries.in(work.local);
+    of->query_stride = query_stride_;
+    load_terms(kernels_, first, queries.stride, rows.size(), d_, 1.f,
+               worker_.queries.in(work.local), query_stride_);
+  }
   work.trace.create(rows_of(Operand::O, rows, e_));
   work.trace.create(rows_of(Operand::row_max, rows, 1));
   work.trace.create(rows_of(Operand::row_sum, rows, 1));
@@ -151,8 +160,8 @@ kernels::Product<float, kernels::bf16x2> PairForward::scores_of(const Work& work
   p.rows = strip.size();
   p.cols = computed.size();
   p.depth = words_of<Word>(d_);
-  p.a = worker_.queries.in(work.local) + strip.begin * query_stride_;
-  p.a_row = query_stride_;
+  p.a = work.queries + strip.begin * work.query_stride;
+  p.a_row = work.query_stride;
   p.a_depth = 1;
   p.b = worker_.keys.in(work.local) + (computed.begin - packed.first) * p.depth;
   p.b_panel = p.depth * nr_;

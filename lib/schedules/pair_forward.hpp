@@ -31,12 +31,14 @@ class PairForward {
     const row_stream::ForwardOperands<bf16>& operands;
     void* local;
     Range rows;
+    const Word* queries = nullptr;  // rows, where they lie or in a copy
+    index_t query_stride = 0;
   };
   // Whether the scores wait for the softmax to be scaled.
   static bool scales_late(const row_stream::ForwardOperands<bf16>& in) {
     return in.scale > 0 && in.bias.data == nullptr;
   }
-  void start(const Work& work) const;
+  void start(Work* work) const;
   void stream_keys(const Work& work, const Range& keys) const;
   void load_values(const Work& work, const PairPanels& packed) const;
   void add_keys(const Work& work, const Range& strip, const Range& seen,
@@ -58,7 +60,7 @@ class PairForward {
   WorkspaceLayout worker_layout_;
   Slot<std::byte> workers_;
   struct {
-    Slot<Word> queries;       // [r][d]
+    Slot<Word> queries;       // [r][d], copied
     Slot<Word> keys, values;  // panels [d][c], [c][dv]
     Slot<float> tile;         // [rho][c]
     Slot<Word> pairs;         // the same, rounded
