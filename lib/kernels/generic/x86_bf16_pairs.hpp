@@ -53,30 +53,38 @@ struct X86Bf16Pairs : X86Bf16Softmax {
     }
   }
 
+  // Rows of lanes, two at a time, each into all the panels: a run of lines.
   static IOATTN_INLINE void pack_adjacent_lanes(const bf16* src, index_t depth_stride,
-                                                index_t width, index_t depth, bf16x2* dst) {
-    const __mmask32 exist = first_of_32(width);
+                                                index_t all_lanes, index_t depth, bf16x2* dst) {
     const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40,
                                          8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
     const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    const index_t panel = (depth + 1) / 2 * nr;
     for (index_t q = 0; q < depth; q += 2, src += 2 * depth_stride, dst += nr) {
-      const __m512i first = _mm512_maskz_loadu_epi16(exist, src);
-      const __m512i second = q + 1 < depth ? _mm512_maskz_loadu_epi16(exist, src + depth_stride)
-                                           : _mm512_setzero_si512();
-      _mm512_storeu_si512(dst, _mm512_permutex2var_epi16(first, low, second));
-      _mm512_storeu_si512(dst + lanes, _mm512_permutex2var_epi16(first, high, second));
+      bf16x2* to = dst;
+      for (index_t j = 0; j < all_lanes; j += nr, to += panel) {
+        const __mmask32 exist = first_of_32(all_lanes - j);
+        const __m512i first = _mm512_maskz_loadu_epi16(exist, src + j);
+        const __m512i second = q + 1 < depth
+                                   ? _mm512_maskz_loadu_epi16(exist, src + depth_stride + j)
+                                   : _mm512_setzero_si512();
+        _mm512_storeu_si512(to, _mm512_permutex2var_epi16(first, low, second));
+        _mm512_storeu_si512(to + lanes, _mm512_permutex2var_epi16(first, high, second));
+      }
     }
   }
 
   static IOATTN_KERNEL void pack(const bf16* src, index_t lane_stride, index_t depth_stride,
                                  index_t all_lanes, index_t depth, bf16x2* dst) {
     if (depth == 0) return;  // there may be no memory behind src
+    if (lane_stride == 1) {
+      pack_adjacent_lanes(src, depth_stride, all_lanes, depth, dst);
+      return;
+    }
     for (index_t first = 0; first < all_lanes; first += nr, dst += (depth + 1) / 2 * nr) {
       const bf16* panel = src + first * lane_stride;
       const index_t width = all_lanes - first < nr ? all_lanes - first : nr;
-      if (lane_stride == 1) {
-        pack_adjacent_lanes(panel, depth_stride, width, depth, dst);
-      } else if (depth_stride == 1) {
+      if (depth_stride == 1) {
         pack_adjacent_terms(panel, lane_stride, width, depth, dst);
       } else {
         pack_pair_elements<nr>(panel, lane_stride, depth_stride, width, depth, dst);
