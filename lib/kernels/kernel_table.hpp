@@ -70,8 +70,9 @@ struct StorageKernels {
   // dst[i][k] = src[i][k]
   void (*widen)(const S* src, index_t src_stride, index_t rows, index_t cols, float* dst,
                 index_t dst_stride);
-  void (*narrow)(const float* src, index_t src_stride, index_t rows, index_t cols, S* dst,
-                 index_t dst_stride);
+  // dst[i][k] = scale * src[i][k]; the product is the environment's, unless scale is 1.
+  void (*narrow)(const float* src, index_t src_stride, index_t rows, index_t cols, float scale,
+                 S* dst, index_t dst_stride);
   // As KernelTable::pack.
   void (*pack)(const S* src, index_t lane_stride, index_t depth_stride, index_t lanes,
                index_t depth, float* dst);

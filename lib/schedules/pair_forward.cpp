@@ -218,7 +218,6 @@ void PairForward::finish(const Work& work) const {
     const float* row = sums + i * sum_stride_;
     const float inverse = inverse_of_sum(kernels_, row_sum + i);
     if (e_ > 0) {
-      tell_read(kernels_, row, e_);
       store_rows(kernels_, row, sum_stride_, 1, e_, inverse, false, o.row(rows.begin + i), o.stride,
                  work.trace.counted(Operand::O));
     }

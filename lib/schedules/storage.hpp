@@ -75,6 +75,10 @@ void store_rows(const kernels::KernelTable<Compute<S>>& kernels, const Compute<S
                 index_t to_stride, const CountedResult& counted = {}) {
   using T = Compute<S>;
   if constexpr (is_half_storage<S>) {
+    if (!add && counted.counts == nullptr) {
+      kernels.template storage<S>().narrow(from, from_stride, rows, cols, scale, to, to_stride);
+      return;
+    }
     constexpr index_t at_once = 256;
     T sums[at_once];
     index_t overflowed = 0;
@@ -83,10 +87,11 @@ void store_rows(const kernels::KernelTable<Compute<S>>& kernels, const Compute<S
         const index_t count = std::min(at_once, cols - k);
         const T* source = from + i * from_stride + k;
         S* target = to + i * to_stride + k;
+        tell_read(kernels, source, count);
         if (add) kernels.template storage<S>().widen(target, 0, 1, count, sums, 0);
         for (index_t l = 0; l < count; ++l)
           sums[l] = add ? sums[l] + scale * source[l] : scale * source[l];
-        kernels.template storage<S>().narrow(sums, 0, 1, count, target, 0);
+        kernels.template storage<S>().narrow(sums, 0, 1, count, T(1), target, 0);
         if (counted.counts != nullptr) overflowed += overflows(sums, count, target);
       }
     }

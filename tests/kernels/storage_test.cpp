@@ -96,7 +96,8 @@ void check_widening(const KernelTable<float>& table) {
     {
       const Environment other(environment);
       table.storage<S>().widen(all.data(), cols, rows_for(1u << 16), cols, floats.data(), cols);
-      table.storage<S>().narrow(floats.data(), cols, rows_for(1u << 16), cols, back.data(), cols);
+      table.storage<S>().narrow(floats.data(), cols, rows_for(1u << 16), cols, 1, back.data(),
+                                cols);
     }
     for (unsigned bits = 0; bits < 1u << 16; ++bits) {
       ASSERT_EQ(bits_of(floats[bits]), widened<S>(bits)) << bits << " in " << environment;
@@ -142,11 +143,24 @@ void check_rounding(const KernelTable<float>& table) {
     std::vector<S> rounded(floats.size());
     {
       const Environment other(environment);
-      table.storage<S>().narrow(floats.data(), cols, rows_for(floats.size()), cols, rounded.data(),
-                                cols);
+      table.storage<S>().narrow(floats.data(), cols, rows_for(floats.size()), cols, 1,
+                                rounded.data(), cols);
     }
     for (std::size_t i = 0; i < floats.size(); ++i)
       ASSERT_EQ(rounded[i].bits, expected[i]) << bits_of(floats[i]) << " in " << environment;
+  }
+}
+
+// The product is rounded to f32, and then to 16 bits.
+template <class S>
+void check_scaling(const KernelTable<float>& table) {
+  std::vector<float> floats;
+  for (int i = 0; i < 8 * cols; ++i) floats.push_back(float(i - 4 * cols) / 7);
+  for (const float scale : {0.125F, -3.1F}) {
+    std::vector<S> rounded(floats.size());
+    table.storage<S>().narrow(floats.data(), cols, 8, cols, scale, rounded.data(), cols);
+    for (std::size_t i = 0; i < floats.size(); ++i)
+      ASSERT_EQ(rounded[i].bits, ioattn::from_float<S>(scale * floats[i]).bits) << i << ", " << scale;
   }
 }
 
@@ -194,7 +208,7 @@ void check_bounds(const KernelTable<float>& table) {
       for (index_t i = 0; i < 2 * count; ++i) s[i].bits = std::uint16_t(0x3c00 + i);
       running = {"rows of 16 bits", {count}};
       table.storage<S>().widen(s, count, 2, count, f, count);
-      table.storage<S>().narrow(f, count, 2, count, s, count);
+      table.storage<S>().narrow(f, count, 2, count, 1, s, count);
       for (index_t i = 0; i < 2 * count; ++i) ASSERT_EQ(s[i].bits, 0x3c00 + i);
     }
   }
@@ -207,7 +221,9 @@ TEST_P(StorageTest, EveryNumberBecomesTheFloatThatItIs) {
 
 TEST_P(StorageTest, FloatsAreRoundedToNearestEven) {
   check_rounding<bf16>(table<float>());
+  check_scaling<bf16>(table<float>());
   check_rounding<f16>(table<float>());
+  check_scaling<f16>(table<float>());
 }
 
 TEST_P(StorageTest, PanelsAreThoseOfTheFloats) {

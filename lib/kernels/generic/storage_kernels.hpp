@@ -9,6 +9,9 @@
 namespace ioattn::kernels {
 namespace {
 
+// A multiplication may make denormals 0.
+IOATTN_INLINE float scaled(float x, float scale) { return scale == 1 ? x : scale * x; }
+
 // One number at a time, in integers: for every CPU.
 struct IntegerConversion {
   static constexpr int lanes = 1;
@@ -17,8 +20,8 @@ struct IntegerConversion {
     *dst = to_float(*src);
   }
   template <class S>
-  static IOATTN_INLINE void narrow(const float* src, S* dst) {
-    *dst = from_float<S>(*src);
+  static IOATTN_INLINE void narrow(const float* src, float scale, S* dst) {
+    *dst = from_float<S>(scaled(*src, scale));
   }
 };
 
@@ -32,11 +35,11 @@ struct StorageKernel {
       Conversion::widen(src + k, dst + k);
     for (; k < count; ++k) dst[k] = to_float(src[k]);
   }
-  static IOATTN_INLINE void narrow_row(const float* src, index_t count, S* dst) {
+  static IOATTN_INLINE void narrow_row(const float* src, index_t count, float scale, S* dst) {
     index_t k = 0;
     for (; k + Conversion::lanes <= count; k += Conversion::lanes)
-      Conversion::narrow(src + k, dst + k);
-    for (; k < count; ++k) dst[k] = from_float<S>(src[k]);
+      Conversion::narrow(src + k, scale, dst + k);
+    for (; k < count; ++k) dst[k] = from_float<S>(scaled(src[k], scale));
   }
 
   static IOATTN_KERNEL void widen(const S* src, index_t src_stride, index_t rows, index_t cols,
@@ -44,8 +47,9 @@ struct StorageKernel {
     for (index_t i = 0; i < rows; ++i) widen_row(src + i * src_stride, cols, dst + i * dst_stride);
   }
   static IOATTN_KERNEL void narrow(const float* src, index_t src_stride, index_t rows, index_t cols,
-                                   S* dst, index_t dst_stride) {
-    for (index_t i = 0; i < rows; ++i) narrow_row(src + i * src_stride, cols, dst + i * dst_stride);
+                                   float scale, S* dst, index_t dst_stride) {
+    for (index_t i = 0; i < rows; ++i)
+      narrow_row(src + i * src_stride, cols, scale, dst + i * dst_stride);
   }
 
   // Adjacent lanes are converted where they go; other layouts by way of a few terms in L1.
