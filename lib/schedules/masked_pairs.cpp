@@ -18,32 +18,48 @@ constexpr std::uint32_t first_alone = 0xffffu, second_alone = 0xffff0000u;
 void keep(std::uint32_t kept, index_t first, index_t last, bf16x2* row) {
   for (index_t j = first; j < last; ++j) row[j].bits &= kept;
 }
+void clear(index_t first, index_t last, bf16x2* row) {
+  if (first < last) std::fill(row + first, row + last, bf16x2{});
+}
+
+// Of a tile's keys those that a query sees, counted from the first; of none, the end twice.
+Interval seen_in_tile(const Mask& mask, index_t query, const Range& keys) {
+  const Interval seen = intersect(mask.of_row(query, keys.end), interval_of(keys));
+  if (seen.is_empty()) return {keys.size(), keys.size()};
+  return {seen.begin - keys.begin, seen.end - keys.begin};
+}
 
 }  // namespace
 
 void hide_in_row_pairs(const Mask& mask, const Range& queries, const Range& keys, bf16x2* tile,
                        index_t stride) {
-  for (index_t i = queries.begin; i < queries.end; ++i) {
-    const Interval seen = intersect(mask.of_row(i, keys.end), interval_of(keys));
-    const index_t local = i - queries.begin;
-    bf16x2* row = tile + local / 2 * stride;
-    const std::uint32_t kept = local % 2 == 0 ? second_alone : first_alone;
-    const index_t first = seen.is_empty() ? keys.size() : seen.begin - keys.begin;
-    const index_t last = seen.is_empty() ? keys.size() : seen.end - keys.begin;
-    keep(kept, 0, first, row);
-    keep(kept, last, keys.size(), row);
+  for (index_t i = queries.begin; i < queries.end; i += 2, tile += stride) {
+    const Interval first = seen_in_tile(mask, i, keys);
+    if (i + 1 == queries.end) {
+      keep(second_alone, 0, first.begin, tile);
+      keep(second_alone, first.end, keys.size(), tile);
+      return;
+    }
+    const Interval second = seen_in_tile(mask, i + 1, keys);
+    const index_t begin = std::min(first.begin, second.begin);
+    const index_t end = std::max({first.end, second.end, begin});
+    clear(0, begin, tile);
+    keep(second_alone, begin, first.begin, tile);
+    keep(first_alone, begin, second.begin, tile);
+    keep(second_alone, first.end, end, tile);
+    keep(first_alone, second.end, end, tile);
+    clear(end, keys.size(), tile);
   }
 }
 
 void hide_in_col_pairs(const Mask& mask, const Range& queries, const Range& keys, bf16x2* tile,
                        index_t stride) {
   for (index_t i = queries.begin; i < queries.end; ++i, tile += stride) {
-    const Interval seen = intersect(mask.of_row(i, keys.end), interval_of(keys));
-    for (index_t j = 0; j < keys.size(); ++j) {
-      const index_t key = keys.begin + j;
-      if (key >= seen.begin && key < seen.end) continue;
-      tile[j / 2].bits &= j % 2 == 0 ? second_alone : first_alone;
-    }
+    const Interval seen = seen_in_tile(mask, i, keys);
+    clear(0, seen.begin / 2, tile);
+    if (seen.begin % 2 != 0) tile[seen.begin / 2].bits &= second_alone;
+    if (seen.end % 2 != 0) tile[seen.end / 2].bits &= first_alone;
+    clear(ceil_div(seen.end, 2), ceil_div(keys.size(), 2), tile);
   }
 }
 
