@@ -1,6 +1,7 @@
 #include "schedules/refined_delta.hpp"
 
 #include <cmath>
+#include <cstring>
 
 #include "schedules/memory_moves.hpp"
 
@@ -15,19 +16,22 @@ struct Sums {
   float f = 0, fq = 0;
 };
 
+// In 16 parts: one sum would wait for each addition. Parts that are elements of an array would go
+// through memory.
 Sums sums_of(const float* f, const float* q, index_t count) {
-  constexpr index_t lanes = 16;  // one sum would wait for each addition
-  float f_parts[lanes] = {}, fq_parts[lanes] = {};
+  constexpr index_t lanes = 16;
+  using Lanes = float __attribute__((vector_size(lanes * sizeof(float))));
+  Lanes f_parts = {}, fq_parts = {};
   index_t j = 0;
-  for (; j + lanes <= count; j += lanes)
-    for (index_t lane = 0; lane < lanes; ++lane) {
-      f_parts[lane] += f[j + lane];
-      fq_parts[lane] += f[j + lane] * q[j + lane];
-    }
-  for (index_t lane = 0; j + lane < count; ++lane) {
-    f_parts[lane] += f[j + lane];
-    fq_parts[lane] += f[j + lane] * q[j + lane];
-  }
+  const auto add = [&](index_t some) {
+    Lanes weights = {}, products = {};
+    std::memcpy(&weights, f + j, static_cast<std::size_t>(some) * sizeof(float));
+    std::memcpy(&products, q + j, static_cast<std::size_t>(some) * sizeof(float));
+    f_parts += weights;
+    fq_parts += weights * products;
+  };
+  for (; j + lanes <= count; j += lanes) add(lanes);
+  add(count - j);
   Sums sums;
   for (index_t lane = 0; lane < lanes; ++lane) {
     sums.f += f_parts[lane];
