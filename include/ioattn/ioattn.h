@@ -261,7 +261,8 @@ typedef struct ioattn_sdpa_problem {
   const void* q;       /**< [batch, heads, n, d] */
   const void* k;       /**< [batch, kv_heads, m, d] */
   const void* v;       /**< [batch, kv_heads, m, dv] */
-  int64_t q_stride[3], /**< of q: batch, head, row */
+  int64_t q_stride[3], /**< of q: batch, head, row. Any alignment will do; what begins with 64-byte
+                          lines, row by row, is mostly read where it lies, other rows are copied */
       k_stride[3],     /**< of k */
       v_stride[3];     /**< of v */
   double scale;        /**< 0: 1 / sqrt(d) */
