@@ -6,32 +6,25 @@
 namespace ioattn::kernels {
 namespace {
 
-// Calls part(p) for C += A B by equal blocks of at most so many terms, of some rows after the
-// other: the next block of terms finds their sums near, where rows of C that are a power of 2 apart
-// would drive each other out. An epilogue waits for the whole sum, which is then made elsewhere.
+// Calls part(p) for C += A B by equal blocks of at most so many terms; an epilogue waits for the
+// whole sum, which is then made elsewhere.
 template <class Product, class Part>
 IOATTN_INLINE void by_terms(const Product& p, index_t most, const Part& part) {
   if (p.depth <= most || p.epilogue != Epilogue::none) {
     part(p);
     return;
   }
-  constexpr index_t rows_at_once = 192;  // a multiple of those of every register tile
   const index_t count = (p.depth + most - 1) / most;
   const index_t step = (p.depth + count - 1) / count;
-  for (index_t row = 0; row < p.rows; row += rows_at_once) {
-    Product some = p;
-    some.rows = p.rows - row < rows_at_once ? p.rows - row : rows_at_once;
-    some.c = p.c + row * p.c_row;
-    if (p.row_scale != nullptr) some.row_scale = p.row_scale + row;
-    for (index_t q = 0; q < p.depth; q += step) {
-      some.a = p.a + row * p.a_row + q * p.a_depth;
-      some.b = p.b + q * p.b_row;
-      if (p.beside != nullptr) some.beside = p.beside + row * p.beside_row + q;
-      some.depth = p.depth - q < step ? p.depth - q : step;
-      part(some);
-      some.accumulate = true;
-      some.row_scale = nullptr;
-    }
+  Product some = p;
+  for (index_t q = 0; q < p.depth; q += step) {
+    some.a = p.a + q * p.a_depth;
+    some.b = p.b + q * p.b_row;
+    if (p.beside != nullptr) some.beside = p.beside + q;
+    some.depth = p.depth - q < step ? p.depth - q : step;
+    part(some);
+    some.accumulate = true;
+    some.row_scale = nullptr;
   }
 }
 
