@@ -43,21 +43,24 @@ void pack(const bf16* src, index_t lane_stride, index_t depth_stride, index_t la
           bf16x2* dst) {
   const index_t nr = tile_of_inner.cols;
   const index_t step = depth_stride == 1 && lane_stride != 1 ? 2 * side : 2;
-  for (index_t first = 0; first < lanes && depth > 0; first += nr) {
-    const index_t width = std::min(nr, lanes - first);
-    bf16x2* panel = dst + first * ceil_div(depth, 2);
-    for (index_t q = 0; q < depth; q += step) {
-      const index_t terms = std::min(step, depth - q);
-      const bf16* from = src + first * lane_stride + q * depth_stride;
-      if (lane_stride == 1) {
-        for (index_t k = 0; k < terms; ++k) read(from + k * depth_stride, width);
-      } else {
-        for (index_t j = 0; j < width; ++j)
-          for (index_t k = 0; k < (depth_stride == 1 ? 1 : terms); ++k)
-            read(from + j * lane_stride + k * depth_stride, depth_stride == 1 ? terms : 1);
-      }
-      write(panel + q / 2 * nr, ceil_div(terms, 2) * nr);
+  const auto pack_terms = [&](index_t first, index_t q) {
+    const index_t width = std::min(nr, lanes - first), terms = std::min(step, depth - q);
+    const bf16* from = src + first * lane_stride + q * depth_stride;
+    if (lane_stride == 1) {
+      for (index_t k = 0; k < terms; ++k) read(from + k * depth_stride, width);
+    } else {
+      for (index_t j = 0; j < width; ++j)
+        for (index_t k = 0; k < (depth_stride == 1 ? 1 : terms); ++k)
+          read(from + j * lane_stride + k * depth_stride, depth_stride == 1 ? terms : 1);
     }
+    write(dst + first * ceil_div(depth, 2) + q / 2 * nr, ceil_div(terms, 2) * nr);
+  };
+  if (lane_stride == 1) {  // rows go into all panels at once
+    for (index_t q = 0; q < depth; q += step)
+      for (index_t first = 0; first < lanes; first += nr) pack_terms(first, q);
+  } else {
+    for (index_t first = 0; first < lanes; first += nr)
+      for (index_t q = 0; q < depth; q += step) pack_terms(first, q);
   }
   inner->pack(src, lane_stride, depth_stride, lanes, depth, dst);
 }

@@ -63,7 +63,13 @@ struct Traced {
                    index_t depth, T* dst) {
     const index_t nr = inner<T>->tile.cols;
     const index_t step = depth_stride == 1 && lane_stride != 1 ? side : 1;
-    for (index_t first = 0; first < lanes && depth > 0; first += nr) {
+    const index_t by_rows = lane_stride == 1 ? lanes / nr * nr : 0;  // whole panels
+    for (index_t q = 0; q < depth; ++q)
+      for (index_t first = 0; first < by_rows; first += nr) {
+        read(src + first + q * depth_stride, nr);
+        write(dst + first * depth + q * nr, nr);
+      }
+    for (index_t first = by_rows; first < lanes && depth > 0; first += nr) {
       const index_t width = std::min(nr, lanes - first);
       T* panel = dst + first * depth;
       for (index_t q = 0; q < depth; q += step) {
