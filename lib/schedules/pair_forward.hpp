@@ -38,7 +38,7 @@ class PairForward {
   static bool scales_late(const row_stream::ForwardOperands<bf16>& in) {
     return in.scale > 0 && in.bias.data == nullptr;
   }
-  void start(Work* work) const;
+  void start(Work* of) const;
   void stream_keys(const Work& work, const Range& keys) const;
   void load_values(const Work& work, const PairPanels& packed) const;
   void add_keys(const Work& work, const Range& strip, const Range& seen,
