@@ -9,8 +9,12 @@
 namespace ioattn::kernels {
 namespace {
 
-// A multiplication may make denormals 0.
-IOATTN_INLINE float scaled(float x, float scale) { return scale == 1 ? x : scale * x; }
+// A multiplication, by 1 too, may make denormals 0; a compiler may put one in the place of a
+// choice.
+template <bool scales>
+IOATTN_INLINE float scaled(float x, float scale) {
+  return scales ? scale * x : x;
+}
 
 // One number at a time, in integers: for every CPU.
 struct IntegerConversion {
@@ -19,9 +23,9 @@ struct IntegerConversion {
   static IOATTN_INLINE void widen(const S* src, float* dst) {
     *dst = to_float(*src);
   }
-  template <class S>
+  template <bool scales, class S>
   static IOATTN_INLINE void narrow(const float* src, float scale, S* dst) {
-    *dst = from_float<S>(scaled(*src, scale));
+    *dst = from_float<S>(scaled<scales>(*src, scale));
   }
 };
 
@@ -35,11 +39,12 @@ struct StorageKernel {
       Conversion::widen(src + k, dst + k);
     for (; k < count; ++k) dst[k] = to_float(src[k]);
   }
+  template <bool scales>
   static IOATTN_INLINE void narrow_row(const float* src, index_t count, float scale, S* dst) {
     index_t k = 0;
     for (; k + Conversion::lanes <= count; k += Conversion::lanes)
-      Conversion::narrow(src + k, scale, dst + k);
-    for (; k < count; ++k) dst[k] = from_float<S>(scaled(src[k], scale));
+      Conversion::template narrow<scales>(src + k, scale, dst + k);
+    for (; k < count; ++k) dst[k] = from_float<S>(scaled<scales>(src[k], scale));
   }
 
   static IOATTN_KERNEL void widen(const S* src, index_t src_stride, index_t rows, index_t cols,
@@ -48,8 +53,13 @@ struct StorageKernel {
   }
   static IOATTN_KERNEL void narrow(const float* src, index_t src_stride, index_t rows, index_t cols,
                                    float scale, S* dst, index_t dst_stride) {
-    for (index_t i = 0; i < rows; ++i)
-      narrow_row(src + i * src_stride, cols, scale, dst + i * dst_stride);
+    for (index_t i = 0; i < rows; ++i, src += src_stride, dst += dst_stride) {
+      if (scale == 1) {
+        narrow_row<false>(src, cols, scale, dst);
+      } else {
+        narrow_row<true>(src, cols, scale, dst);
+      }
+    }
   }
 
   // Adjacent lanes are converted where they go; other layouts by way of a few terms in L1.

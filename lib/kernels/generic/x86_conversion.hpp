@@ -21,9 +21,10 @@ struct X86Conversion {
   static IOATTN_INLINE void store(void* dst, __m256i x) {
     _mm256_storeu_si256(static_cast<__m256i*>(dst), x);
   }
+  template <bool scales>
   static IOATTN_INLINE __m512 scaled(const float* src, float scale) {
     const __m512 x = _mm512_loadu_ps(src);
-    return scale == 1 ? x : _mm512_mul_ps(_mm512_set1_ps(scale), x);
+    return !scales ? x : _mm512_mul_ps(_mm512_set1_ps(scale), x);
   }
   static IOATTN_INLINE __mmask16 is_nan(__m512i x) {
     return _mm512_cmpgt_epi32_mask(_mm512_and_si512(x, _mm512_set1_epi32(0x7fffffff)),
@@ -35,8 +36,9 @@ struct X86Conversion {
     const __m512i quiet = _mm512_mask_or_epi32(x, is_nan(x), x, _mm512_set1_epi32(0x400000));
     _mm512_storeu_ps(dst, _mm512_castsi512_ps(quiet));
   }
+  template <bool scales>
   static IOATTN_INLINE void narrow(const float* src, float scale, bf16* dst) {
-    const __m512i x = _mm512_castps_si512(scaled(src, scale));
+    const __m512i x = _mm512_castps_si512(scaled<scales>(src, scale));
     const __m512i upper = _mm512_srli_epi32(x, 16);
     const __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
     const __m512i sum = _mm512_add_epi32(x, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
@@ -47,8 +49,10 @@ struct X86Conversion {
   static IOATTN_INLINE void widen(const f16* src, float* dst) {
     _mm512_storeu_ps(dst, _mm512_cvtph_ps(load(src)));
   }
+  template <bool scales>
   static IOATTN_INLINE void narrow(const float* src, float scale, f16* dst) {
-    store(dst, _mm512_cvtps_ph(scaled(src, scale), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    store(dst, _mm512_cvtps_ph(scaled<scales>(src, scale),
+                               _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   }
 };
 #else
@@ -61,9 +65,10 @@ struct X86Conversion {
   static IOATTN_INLINE void store(void* dst, __m128i x) {
     _mm_storeu_si128(static_cast<__m128i*>(dst), x);
   }
+  template <bool scales>
   static IOATTN_INLINE __m256 scaled(const float* src, float scale) {
     const __m256 x = _mm256_loadu_ps(src);
-    return scale == 1 ? x : _mm256_mul_ps(_mm256_set1_ps(scale), x);
+    return !scales ? x : _mm256_mul_ps(_mm256_set1_ps(scale), x);
   }
   static IOATTN_INLINE __m256i is_nan(__m256i x) {
     return _mm256_cmpgt_epi32(_mm256_and_si256(x, _mm256_set1_epi32(0x7fffffff)),
@@ -75,8 +80,9 @@ struct X86Conversion {
     const __m256i quiet = _mm256_and_si256(is_nan(x), _mm256_set1_epi32(0x400000));
     _mm256_storeu_ps(dst, _mm256_castsi256_ps(_mm256_or_si256(x, quiet)));
   }
+  template <bool scales>
   static IOATTN_INLINE void narrow(const float* src, float scale, bf16* dst) {
-    const __m256i x = _mm256_castps_si256(scaled(src, scale));
+    const __m256i x = _mm256_castps_si256(scaled<scales>(src, scale));
     const __m256i upper = _mm256_srli_epi32(x, 16);
     const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
     const __m256i sum = _mm256_add_epi32(x, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
@@ -89,8 +95,9 @@ struct X86Conversion {
   static IOATTN_INLINE void widen(const f16* src, float* dst) {
     _mm256_storeu_ps(dst, _mm256_cvtph_ps(load(src)));
   }
+  template <bool scales>
   static IOATTN_INLINE void narrow(const float* src, float scale, f16* dst) {
-    store(dst, _mm256_cvtps_ph(scaled(src, scale), _MM_FROUND_TO_NEAREST_INT));
+    store(dst, _mm256_cvtps_ph(scaled<scales>(src, scale), _MM_FROUND_TO_NEAREST_INT));
   }
 };
 #endif
