@@ -160,7 +160,8 @@ void check_scaling(const KernelTable<float>& table) {
     std::vector<S> rounded(floats.size());
     table.storage<S>().narrow(floats.data(), cols, 8, cols, scale, rounded.data(), cols);
     for (std::size_t i = 0; i < floats.size(); ++i)
-      ASSERT_EQ(rounded[i].bits, ioattn::from_float<S>(scale * floats[i]).bits) << i << ", " << scale;
+      ASSERT_EQ(rounded[i].bits, ioattn::from_float<S>(scale * floats[i]).bits)
+          << i << ", " << scale;
   }
 }
 
