@@ -42,29 +42,28 @@ PairForward::PairForward(const LayerShape& shape, const Blocks& blocks,
 
 void PairForward::run_block(const Trace& trace, const row_stream::ForwardOperands<bf16>& operands,
                             index_t block, int worker, void* workspace) const {
-  Work work = {trace, operands, workers_.in(workspace) + worker * worker_layout_.bytes(),
-               Range(block * r_, n_, r_)};
-  start(&work);
+  void* local = workers_.in(workspace) + worker * worker_layout_.bytes();
+  const Range rows(block * r_, n_, r_);
+  trace.read(rows_of(Operand::S, rows, d_));
+  const Work work = {trace, operands, local, rows, load_queries(operands.queries, rows, local)};
+  start(work);
   const Interval seen = mask_.of_any(interval_of(work.rows), m_);
   for (Range keys = blocks_within(seen, c_); keys; keys.next()) stream_keys(work, keys);
   finish(work);
 }
 
-void PairForward::start(Work* of) const {
-  const Work& work = *of;
-  const Range& rows = work.rows;
-  const MatrixView<const bf16>& queries = work.operands.queries;
+PairForward::Queries PairForward::load_queries(const MatrixView<const bf16>& queries,
+                                               const Range& rows, void* local) const {
   const bf16* first = queries.at(rows.begin, 0);
-  work.trace.read(rows_of(Operand::S, rows, d_));
-  if (are_words<Word>(first, queries.stride, d_) && begin_lines(first, queries.stride)) {
-    of->queries = reinterpret_cast<const Word*>(first);
-    of->query_stride = words_of<Word>(queries.stride);
-  } else {
-    of->queries = worker_.queries.in(work.local);
-    of->query_stride = query_stride_;
-    load_terms(kernels_, first, queries.stride, rows.size(), d_, 1.f,
-               worker_.queries.in(work.local), query_stride_);
-  }
+  if (are_words<Word>(first, queries.stride, d_) && begin_lines(first, queries.stride))
+    return {reinterpret_cast<const Word*>(first), words_of<Word>(queries.stride)};
+  Word* copy = worker_.queries.in(local);
+  load_terms(kernels_, first, queries.stride, rows.size(), d_, 1.f, copy, query_stride_);
+  return {copy, query_stride_};
+}
+
+void PairForward::start(const Work& work) const {
+  const Range& rows = work.rows;
   work.trace.create(rows_of(Operand::O, rows, e_));
   work.trace.create(rows_of(Operand::row_max, rows, 1));
   work.trace.create(rows_of(Operand::row_sum, rows, 1));
@@ -160,8 +159,8 @@ kernels::Product<float, kernels::bf16x2> PairForward::scores_of(const Work& work
   p.rows = strip.size();
   p.cols = computed.size();
   p.depth = words_of<Word>(d_);
-  p.a = work.queries + strip.begin * work.query_stride;
-  p.a_row = work.query_stride;
+  p.a = work.queries.rows + strip.begin * work.queries.stride;
+  p.a_row = work.queries.stride;
   p.a_depth = 1;
   p.b = worker_.keys.in(work.local) + (computed.begin - packed.first) * p.depth;
   p.b_panel = p.depth * nr_;

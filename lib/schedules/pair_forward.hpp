@@ -25,20 +25,25 @@ class PairForward {
  private:
   using Word = kernels::bf16x2;
 
+  // Rows of queries, where they lie or in a copy.
+  struct Queries {
+    const Word* rows;
+    index_t stride;
+  };
   // A block of queries in the hands of a worker.
   struct Work {
     const Trace& trace;
     const row_stream::ForwardOperands<bf16>& operands;
     void* local;
     Range rows;
-    const Word* queries = nullptr;  // rows, where they lie or in a copy
-    index_t query_stride = 0;
+    Queries queries;
   };
   // Whether the scores wait for the softmax to be scaled.
   static bool scales_late(const row_stream::ForwardOperands<bf16>& in) {
     return in.scale > 0 && in.bias.data == nullptr;
   }
-  void start(Work* of) const;
+  Queries load_queries(const MatrixView<const bf16>& queries, const Range& rows, void* local) const;
+  void start(const Work& work) const;
   void stream_keys(const Work& work, const Range& keys) const;
   void load_values(const Work& work, const PairPanels& packed) const;
   void add_keys(const Work& work, const Range& strip, const Range& seen,
