@@ -216,6 +216,9 @@ struct KernelTable {
   void (*row_dot)(index_t rows, index_t cols, const T* x, index_t x_stride, const T* y,
                   index_t y_stride, T* out);
 
+  // Whether no x[i][k] is NaN or infinite
+  bool (*are_finite)(index_t rows, index_t cols, const T* x, index_t x_stride);
+
   // Independent multiply-adds in registers, for the machine's peak: returns a value that depends on
   // all of them. fma_per_iteration multiply-adds each.
   T (*fma_loop)(index_t iterations);

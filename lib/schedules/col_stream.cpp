@@ -208,7 +208,11 @@ struct ColStream<S, P>::Run {
     score(s, key_panels, keys.size(), kernels::Epilogue::exp, lse, d_o, weights);
     const bool begun = operands.accumulate || head > 0 || rows.begin > 0;
     // f is used before p takes its place.
+    const auto hide_in_tile = [&] {
+      hide_weights(kernels, pass.mask_, rows, keys, weights, pass.tile_stride_);
+    };
     if (of_values) {
+      hide_in_tile();
       add(weights, d_o, rows, keys, summed ? sums.keys : sums.values, begun);
     }
     if (pass.kind_.makes_p()) {
@@ -217,6 +221,7 @@ struct ColStream<S, P>::Run {
                        rows.size(), scale_of_products, delta, 0);
       score(d_o, value_panels, keys.size(), kernels::Epilogue::gradient, delta,
             rows_behind(head, rows), weights);
+      hide_in_tile();
     }
     if (of_keys) add(weights, s, rows, keys, sums.keys, summed || begun);
     if (pass.kind_.queries) add_to_queries(head, rows, keys, weights, memory);

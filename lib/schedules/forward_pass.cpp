@@ -187,7 +187,8 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
   }
   kernels_.product(product);
   if (!is_full(mask_, interval_of(queries), interval_of(keys))) {
-    hide(kernels_, mask_, queries, keys, -std::numeric_limits<T>::infinity(), scores, tile_stride_);
+    hide(kernels_, mask_.transposed(), keys, queries, -std::numeric_limits<T>::infinity(), scores,
+         tile_stride_);
   }
 
   kernels_.softmax_update({scores, tile_stride_, keys.size(), layout_.sub_lanes()}, true,

@@ -19,47 +19,124 @@ void write_zeros(const kernels::KernelTable<T>& kernels, const Trace& trace, Ope
 }
 
 template <class T>
-void hide(const kernels::KernelTable<T>& kernels, const Mask& mask, const Range& queries,
-          const Range& keys, T value, T* tile, index_t stride) {
-  const Mask seen_by = mask.transposed();
-  for (index_t j = keys.begin; j < keys.end; ++j, tile += stride) {
-    const Interval seen = seen_by.of_row(j, queries.end);
-    const index_t first = std::clamp(seen.begin, queries.begin, queries.end) - queries.begin;
-    const index_t last = std::clamp(seen.end, queries.begin + first, queries.end) - queries.begin;
-    fill_words(kernels, tile, first, value);
-    fill_words(kernels, tile + last, queries.size() - last, value);
+void hide(const kernels::KernelTable<T>& kernels, const Mask& mask, const Range& rows,
+          const Range& lanes, T value, T* tile, index_t stride) {
+  for (index_t i = rows.begin; i < rows.end; ++i, tile += stride) {
+    const Interval seen = mask.of_row(i, lanes.end);
+    const index_t first = std::clamp(seen.begin, lanes.begin, lanes.end) - lanes.begin;
+    const index_t last = std::clamp(seen.end, lanes.begin + first, lanes.end) - lanes.begin;
+    if (first > 0) fill_words(kernels, tile, first, value);
+    if (last < lanes.size()) fill_words(kernels, tile + last, lanes.size() - last, value);
   }
 }
 
 namespace {
 
-// Some rows and terms of a product, as indices in the whole matrices.
+// Rows of a product by their indices in the whole matrix: what all rows of a block see is taken at
+// once, what else a group of them sees by the group.
 template <class T>
-class ProductPart {
+class MaskedProduct {
  public:
-  ProductPart(const kernels::KernelTable<T>& kernels, const kernels::Product<T>& whole,
-              const Range& all_rows, const Range& all_terms)
-      : kernels_(kernels), whole_(whole), rows_(all_rows), terms_(all_terms) {}
+  MaskedProduct(const kernels::KernelTable<T>& kernels, const kernels::Product<T>& whole,
+                const Mask& mask, const Range& rows, const Range& terms)
+      : kernels_(kernels),
+        whole_(whole),
+        mask_(mask),
+        rows_(rows),
+        terms_(terms),
+        group_(kernels.tile.rows),
+        block_(round_up(index_t(64), group_)) {}
 
-  void add(const Interval& rows, const Interval& terms, bool scales) {
-    kernels::Product<T> part = whole_;
-    const index_t i = rows.begin - rows_.begin;
-    part.rows = rows.size();
-    part.a = whole_.a + i * whole_.a_row;
-    part.c = whole_.c + i * whole_.c_row;
-    part.accumulate = true;
-    part.row_scale = scales && whole_.row_scale != nullptr ? whole_.row_scale + i : nullptr;
-    const index_t first = terms.begin - terms_.begin, last = terms.end - terms_.begin;
-    part.a += first * whole_.a_depth;
-    part.b += first * whole_.b_row;
-    part.depth = last - first;
-    kernels_.product(part);
+  void multiply() const {
+    const Interval all = interval_of(terms_);
+    Interval full;  // blocks of rows that see all terms
+    for (index_t first = round_down(rows_.begin, block_); first < rows_.end; first += block_) {
+      const Interval block = {first, first + block_};
+      const Interval members = intersect(block, interval_of(rows_));
+      if (common_of(block) == all) {
+        if (full.is_empty()) full.begin = members.begin;
+        full.end = members.end;
+        continue;
+      }
+      add_full(full);
+      full = {};
+      add_block(block, members);
+    }
+    add_full(full);
   }
 
  private:
+  Interval common_of(const Interval& rows) const {
+    return intersect(mask_.of_every(rows, terms_.end), interval_of(terms_));
+  }
+  Interval any_of(const Interval& rows) const {
+    return intersect(mask_.of_any(rows, terms_.end), interval_of(terms_));
+  }
+
+  void add_full(const Interval& rows) const {
+    if (!rows.is_empty()) add(rows, interval_of(terms_), true);
+  }
+
+  // Terms are ascending: those before the common ones, those, and those after. Each row of C is
+  // rescaled before its first.
+  void add_block(const Interval& block, const Interval& members) const {
+    const Interval any = any_of(block);
+    if (any.is_empty()) return;
+    Interval common = common_of(block);
+    if (common.size() < group_) common = {any.begin, any.begin};
+    const Interval before = {any.begin, common.begin}, after = {common.end, any.end};
+    const bool by_groups = are_finite(before) && are_finite(after);
+    if (!before.is_empty()) add_part(block, members, before, true, by_groups);
+    if (!common.is_empty()) add(members, common, before.is_empty());
+    add_part(block, members, after, before.is_empty() && common.is_empty(), by_groups);
+  }
+
+  void add_part(const Interval& block, const Interval& members, const Interval& part, bool scales,
+                bool by_groups) const {
+    for (index_t g = block.begin; g < members.end; g += group_) {
+      const Interval some = intersect({g, g + group_}, members);
+      if (some.is_empty()) continue;
+      const Interval taken = intersect(mask_.of_any({g, g + group_}, terms_.end), part);
+      if (by_groups) {
+        add(some, taken, scales);
+        continue;
+      }
+      for (index_t i = some.begin; i < some.end; ++i)
+        add({i, i + 1}, intersect(mask_.of_row(i, terms_.end), taken), scales);
+    }
+  }
+
+  void add(const Interval& rows, const Interval& terms, bool scales) const {
+    kernels::Product<T> part = whole_;
+    const index_t i = rows.begin - rows_.begin;
+    const index_t q = terms.is_empty() ? 0 : terms.begin - terms_.begin;
+    part.row_scale = scales && whole_.row_scale != nullptr ? whole_.row_scale + i : nullptr;
+    part.depth = terms.size();
+    if (part.depth == 0 && part.row_scale == nullptr) return;
+    part.rows = rows.size();
+    part.a += i * whole_.a_row + q * whole_.a_depth;
+    part.b += q * whole_.b_row;
+    part.c += i * whole_.c_row;
+    part.accumulate = true;
+    kernels_.product(part);
+  }
+
+  // Of terms of B.
+  bool are_finite(const Interval& terms) const {
+    if (terms.is_empty()) return true;
+    const index_t nr = kernels_.tile.cols;
+    const T* b = whole_.b + (terms.begin - terms_.begin) * whole_.b_row;
+    for (index_t k = 0; k < whole_.cols; k += nr, b += whole_.b_panel)
+      if (!kernels_.are_finite(terms.size(), std::min(nr, whole_.cols - k), b, whole_.b_row))
+        return false;
+    return true;
+  }
+
   const kernels::KernelTable<T>& kernels_;
   const kernels::Product<T>& whole_;
+  const Mask& mask_;
   const Range &rows_, &terms_;
+  const index_t group_, block_;
 };
 
 }  // namespace
@@ -67,41 +144,11 @@ class ProductPart {
 template <class T>
 void masked_product(const kernels::KernelTable<T>& kernels, const kernels::Product<T>& product,
                     const Mask& mask, const Range& rows, const Range& terms) {
-  const Interval all = interval_of(terms);
-  const index_t group = kernels.tile.rows;
-  const index_t first_group = round_down(rows.begin, group);
-  if (is_full(mask, {first_group, round_up(rows.end, group)}, all)) {
+  if (!mask.hides()) {
     kernels.product(product);
     return;
   }
-  ProductPart<T> part(kernels, product, rows, terms);
-  for (index_t g = first_group; g < rows.end; g += group) {
-    const Interval members = intersect({g, g + group}, interval_of(rows));
-    // Of the whole group, whose other members may be rows of another product.
-    const Interval common = mask.of_every({g, g + group}, terms.end);
-    const Interval shared = intersect(common, all);
-    const auto add_each = [&](const Interval& limits, bool scales) {
-      for (index_t i = members.begin; i < members.end; ++i) {
-        Interval visible = intersect(mask.of_row(i, terms.end), limits);
-        // A row that sees none of the terms has nothing to be rescaled to: its maximum stays.
-        if (visible.is_empty()) continue;
-        part.add({i, i + 1}, visible, scales);
-      }
-    };
-    if (shared.is_empty()) {
-      add_each(all, true);
-      continue;
-    }
-    // Ascending terms: those before the shared ones, those, and those after.
-    const bool leads =
-        mask.of_any({g, g + group}, terms.end).begin < shared.begin && all.begin < shared.begin;
-    if (leads && product.row_scale != nullptr) {
-      part.add(members, {shared.begin, shared.begin}, true);
-    }
-    add_each({all.begin, shared.begin}, false);
-    part.add(members, shared, !leads);
-    add_each({shared.end, all.end}, false);
-  }
+  MaskedProduct<T>(kernels, product, mask, rows, terms).multiply();
 }
 
 #define IOATTN_INSTANTIATE(T)                                                                    \

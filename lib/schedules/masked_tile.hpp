@@ -5,8 +5,8 @@
 #include "schedules/task.hpp"
 #include "schedules/words.hpp"
 
-// Score tiles that a mask cuts through. What a mask hides takes no part in any sum: a product with
-// a weight of 0 would let a NaN of a hidden key through.
+// Score tiles that a mask cuts through. What a mask hides takes no part in any sum: a weight of 0
+// would let a NaN of a hidden key through.
 namespace ioattn::schedules {
 
 inline Interval interval_of(const Range& range) { return {range.begin, range.end}; }
@@ -31,10 +31,18 @@ template <class T>
 void write_zeros(const kernels::KernelTable<T>& kernels, const Trace& trace, Operand name,
                  const MatrixView<T>& sums, const Range& rows, index_t width);
 
-// The hidden entries of a key-major tile become `value`.
+// Of a tile whose rows see some of its lanes, entries that are hidden become `value`.
 template <class T>
-void hide(const kernels::KernelTable<T>& kernels, const Mask& mask, const Range& queries,
-          const Range& keys, T value, T* tile, index_t stride);
+void hide(const kernels::KernelTable<T>& kernels, const Mask& mask, const Range& rows,
+          const Range& lanes, T value, T* tile, index_t stride);
+
+// The same of a tile of weights or their gradients, for products with it.
+template <class T>
+void hide_weights(const kernels::KernelTable<T>& kernels, const Mask& mask, const Range& rows,
+                  const Range& lanes, T* tile, index_t stride) {
+  if (!is_full(mask, interval_of(rows), interval_of(lanes)))
+    hide(kernels, mask, rows, lanes, T(0), tile, stride);
+}
 
 // Of score tiles in pairs (kernels::PairGradient), queries by keys: hidden terms become 0.
 void hide_in_row_pairs(const Mask& mask, const Range& queries, const Range& keys,
@@ -43,9 +51,10 @@ void hide_in_col_pairs(const Mask& mask, const Range& queries, const Range& keys
                        kernels::bf16x2* tile, index_t stride);
 
 // C[row] += the sum over the visible terms of A[row][term] B[term], where `mask` says which terms a
-// row sees and rows and terms say where the product lies in the whole matrices. Rows are taken in
-// groups that depend on their indices alone, so a row's result does not depend on the others. A
-// full product is taken as it is.
+// row sees and rows and terms say where the product lies in the whole matrices. A has 0 for what is
+// hidden: terms that one row of a group sees are taken by all of it, if they are finite, else row
+// by row. Groups depend on the rows' indices alone, so a row's result does not depend on the
+// others.
 template <class T>
 void masked_product(const kernels::KernelTable<T>& kernels, const kernels::Product<T>& product,
                     const Mask& mask, const Range& rows, const Range& terms);

@@ -195,7 +195,7 @@ void PairBackward::make_p(const Work& work, const Meeting& meeting) const {
   if (makes_dq_)
     hide_in_col_pairs(mask_, meeting.queries, meeting.computed, p.by_cols, tile_stride_);
   if (work.makes_d_bias())
-    hide(kernels_, mask_.transposed(), meeting.computed, meeting.queries, 0.f, q, tile_stride_);
+    hide(kernels_, mask_, meeting.queries, meeting.computed, 0.f, q, tile_stride_);
 }
 
 void PairBackward::add_to_d_bias(const Work& work, const Meeting& meeting) const {

@@ -141,8 +141,8 @@ bool PairForward::make_weights(const Work& work, const Range& strip, const Range
   }
   multiply(kernels_, scores);
   if (!full) {
-    hide(kernels_, mask_.transposed(), computed, queries, -std::numeric_limits<float>::infinity(),
-         scores.c, tile_stride_);
+    hide(kernels_, mask_, queries, computed, -std::numeric_limits<float>::infinity(), scores.c,
+         tile_stride_);
   }
   pairs.softmax_rows({scores.c, tile_stride_, computed.size(), strip.size()}, scale, row_max,
                      row_sum, worker_.rescale.in(work.local), rounded, pair_stride_);

@@ -47,6 +47,7 @@ void RowPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
                               are_far};
     are_far = false;
     make_weights(work, keys, part, sub, key, tile);
+    hide_weights(kernels_, mask_.transposed(), part, queries, tile.data, tile.stride);
     if (kind_.makes_u) add_to_u(work, part, sub, key, tile);
     if (work.memory.d_bias.data != nullptr) add_to_d_bias(work, queries, part, tile);
     if (kind_.first_col > 0) trace.write(block);
@@ -158,9 +159,6 @@ void RowPass<S, P>::add_to_u(const Work& work, const Range& keys, const Range& s
 template <class S, class P>
 void RowPass<S, P>::add_to_d_bias(const Work& work, const Range& queries, const Range& keys,
                                   const kernels::ScoreTile<T>& weights) const {
-  if (!is_full(mask_, interval_of(queries), interval_of(keys))) {
-    hide(kernels_, mask_, queries, keys, T(0), weights.data, weights.stride);
-  }
   const bool add = mask_.hides() || work.memory.add_to_d_bias;
   store_d_bias(kernels_, work.trace, weights.data, weights.stride, queries, keys, add,
                work.memory.d_bias);

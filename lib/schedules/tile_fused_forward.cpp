@@ -152,7 +152,8 @@ void TileFusedForward<S, W>::make_scores(const Work& work, const Range& keys) co
     k.next();
   } while (k);
   if (!is_full(mask_, interval_of(rows), interval_of(keys))) {
-    hide(kernels_, mask_, rows, keys, -std::numeric_limits<T>::infinity(), tile, tile_stride_);
+    hide(kernels_, mask_.transposed(), keys, rows, -std::numeric_limits<T>::infinity(), tile,
+         tile_stride_);
   }
 }
 

@@ -83,7 +83,13 @@ void TileFused<S, W>::Tile::make_weights() const {
     trace.remove(part_of(Operand::A2, keys, k));
     trace.remove(part_of(Operand::S, rows, k));
   });
+  if (!are_pairs<W> && pass.kind_.of_values()) hide_in(f);
   trace.remove(lse);
+}
+
+template <class S, class W>
+void TileFused<S, W>::Tile::hide_in(T* tile) const {
+  hide_weights(run.kernels, pass.mask_, rows, keys, tile, pass.tile_stride_);
 }
 
 template <class S, class W>
@@ -178,6 +184,7 @@ void TileFused<S, W>::Tile::make_p() const {
     for (index_t j = 0; j < keys.size(); ++j)
       weights[j] *= run.operands.scale * (products[j] - shift_i);
   }
+  hide_in(f);
 }
 
 template <class S, class W>

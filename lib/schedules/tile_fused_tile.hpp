@@ -61,6 +61,7 @@ struct TileFused<S, W>::Tile {
   void make_p() const;
   void make_pairs_of_p() const;
   bool is_cut() const;  // by the mask
+  void hide_in(T* tile) const;
   // f rounded to pairs.
   void round_weights() const;
   // What products over queries and over keys multiply: f, then p.

@@ -112,16 +112,18 @@ TEST_P(GuardedTiles, StayInTheirOperands) {
 }
 
 template <class T>
-void check_row_dot(const KernelTable<T>& table) {
+void check_rows(const KernelTable<T>& table) {
   TileSweep<T> sweep;
   const index_t most = 5 * table.tile.cols + 1;  // four vectors of columns at a time
   const auto check = [&](index_t rows, index_t cols) {
     for (const index_t gap : {0, 3}) {
-      running = {"row_dot", {rows, cols, gap}};
+      running = {"row_dot, are_finite", {rows, cols, gap}};
       const index_t x_stride = cols + gap, y_stride = cols + 3 - gap;
-      sweep.both_sides(
-          {span_of(rows, cols, x_stride), span_of(rows, cols, y_stride), rows},
-          [&](T* const* x) { table.row_dot(rows, cols, x[0], x_stride, x[1], y_stride, x[2]); });
+      sweep.both_sides({span_of(rows, cols, x_stride), span_of(rows, cols, y_stride), rows},
+                       [&](T* const* x) {
+                         table.row_dot(rows, cols, x[0], x_stride, x[1], y_stride, x[2]);
+                         table.are_finite(rows, cols, x[0], x_stride);
+                       });
     }
   };
   for (index_t cols = 0; cols <= most; ++cols)
@@ -130,10 +132,10 @@ void check_row_dot(const KernelTable<T>& table) {
   for (const index_t cols : {255, 256, 257, 300, 513}) check(3, cols);
 }
 
-TEST_P(GuardedTiles, RowDotStaysInItsOperands) {
+TEST_P(GuardedTiles, OfRowsStayInTheirOperands) {
   const FaultsAreTold told;
-  check_row_dot(table<float>());
-  check_row_dot(table<double>());
+  check_rows(table<float>());
+  check_rows(table<double>());
 }
 
 IOATTN_FOR_EACH_IMPLEMENTATION(GuardedTiles);

@@ -193,6 +193,39 @@ void check_row_dot(const KernelTable<T>& table) {
   }
 }
 
+// Wherever it is, one number that is not finite is found, and what lies beside the rows is not.
+template <class T>
+void check_finite(const KernelTable<T>& table) {
+  using Limits = std::numeric_limits<T>;
+  const T odd[] = {Limits::quiet_NaN(), -Limits::quiet_NaN(), Limits::signaling_NaN(),
+                   Limits::infinity(), -Limits::infinity()};
+  for (const index_t rows : {0, 1, 3, 4, 5, 9}) {
+    for (index_t cols = 0; cols <= 2 * table.tile.cols + 1; ++cols) {
+      const index_t stride = cols + 3;
+      std::vector<T> x(std::size_t((rows + 1) * stride), Limits::quiet_NaN());
+      for (index_t i = 0; i < rows; ++i)
+        for (index_t k = 0; k < cols; ++k) {
+          const T finite[] = {Limits::max(), Limits::lowest(), Limits::denorm_min(), T(0), T(-1)};
+          x[std::size_t(i * stride + k)] = finite[(i + k) % 5];
+        }
+      ASSERT_TRUE(table.are_finite(rows, cols, x.data(), stride)) << rows << " x " << cols;
+      for (index_t at = 0; at < rows * cols; ++at) {
+        T& element = x[std::size_t(at / cols * stride + at % cols)];
+        const T finite = element;
+        element = odd[at % 5];
+        ASSERT_FALSE(table.are_finite(rows, cols, x.data(), stride))
+            << rows << " x " << cols << " at " << at;
+        element = finite;
+      }
+    }
+  }
+}
+
+TEST_P(TilesTest, OneNumberThatIsNotFiniteIsFound) {
+  check_finite(table<float>());
+  check_finite(table<double>());
+}
+
 TEST_P(TilesTest, RowDotIsExact) {
   check_row_dot(table<float>());
   check_row_dot(table<double>());

@@ -169,6 +169,11 @@ struct Traced {
     inner<T>->row_dot(rows, cols, x, x_stride, y, y_stride, out);
   }
 
+  static bool are_finite(index_t rows, index_t cols, const T* x, index_t x_stride) {
+    for (index_t i = 0; i < rows; ++i) read(x + i * x_stride, cols);
+    return inner<T>->are_finite(rows, cols, x, x_stride);
+  }
+
   static KernelTable<T> table(const KernelTable<T>& traced) {
     inner<T> = &traced;
     KernelTable<T> result = traced;
@@ -180,6 +185,7 @@ struct Traced {
     result.dot_tile = dot_tile;
     result.softmax_update = softmax_update;
     result.row_dot = row_dot;
+    result.are_finite = are_finite;
     result.touched = touch;
     return result;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 
 #include "kernels/generic/exponential.hpp"
@@ -173,6 +174,30 @@ struct ScoreKernels {
       }
       out[i] = total;
     }
+  }
+
+  // 0 times what is not finite is NaN.
+  static IOATTN_KERNEL bool are_finite(index_t rows, index_t cols, const T* x, index_t x_stride) {
+    constexpr int rows_at_once = 4;  // sums enough to hide the latency of a multiply-add
+    const V zero = V::splat(T(0));
+    V sum[rows_at_once];
+    for (int r = 0; r < rows_at_once; ++r) sum[r] = zero;
+    T total = 0;
+    for (index_t i = 0; i < rows; i += rows_at_once) {
+      const T* row[rows_at_once];
+#pragma GCC unroll 4
+      for (int r = 0; r < rows_at_once; ++r) row[r] = x + std::min(i + r, rows - 1) * x_stride;
+      index_t k = 0;
+      for (; k + V::lanes <= cols; k += V::lanes)
+#pragma GCC unroll 4
+        for (int r = 0; r < rows_at_once; ++r) sum[r] = V::fma(V::load(row[r] + k), zero, sum[r]);
+      for (; k < cols; ++k)
+        for (int r = 0; r < rows_at_once; ++r) total += row[r][k] * T(0);
+    }
+    T lanes[V::lanes];
+    ((sum[0] + sum[1]) + (sum[2] + sum[3])).store(lanes);
+    for (int v = 0; v < V::lanes; ++v) total += lanes[v];
+    return total == T(0);
   }
 };
 

@@ -55,6 +55,7 @@ struct TileKernels {
                           Scores::dot_tile,
                           Scores::softmax_update,
                           Scores::row_dot,
+                          Scores::are_finite,
                           fma_loop,
                           max_rows * nr};
     if constexpr (std::is_same_v<T, float>) {
