@@ -1,3 +1,4 @@
+#include "schedules/masked_strips.hpp"
 #include "schedules/masked_tile.hpp"
 #include "schedules/refined_delta.hpp"
 #include "schedules/tile_fused_tile.hpp"
@@ -5,12 +6,13 @@
 // Weights and gradients of a pair of score tiles by one kernel.
 namespace ioattn::schedules {
 
-// Of more than a few keys, which every query sees, no delta is refined.
+// Of more than a few keys, which every query sees, no delta is refined. What a mask cuts is made by
+// strips, with scores and q in that half of q's memory where no p is.
 template <class S, class W>
 bool TileFused<S, W>::Tile::are_made_at_once() const {
   if constexpr (are_pairs<W>) {
     return pass.at_once_ && run.kernels.pairs_of_bf16->gradients != nullptr && !has_bias() &&
-           keys.size() > few_keys && !is_cut();
+           keys.size() > few_keys && (!is_cut() || MaskedStrips::rows_of_strip(pass.rho_) > 0);
   } else {
     return false;
   }
@@ -49,7 +51,14 @@ void TileFused<S, W>::Tile::make_weights_and_gradients() const {
     made.p_by_rows = reinterpret_cast<W*>(q);
     made.p_by_cols = reinterpret_cast<W*>(f);
     made.stride = pass.tile_stride_;
-    run.kernels.pairs_of_bf16->gradients(scores, products, made);
+    if (is_cut()) {
+      float* const scratch = q + words_of<W>(pass.rho_) * pass.tile_stride_;
+      const MaskedStrips strips(run.kernels, pass.mask_, pass.m_, rows, keys, scores, products,
+                                made, {scratch, pass.worker_.delta.in(run.memory)});
+      strips.make(MaskedStrips::rows_of_strip(pass.rho_));
+    } else {
+      run.kernels.pairs_of_bf16->gradients(scores, products, made);
+    }
     trace.remove(part_of(Operand::h, keys, e));
 
     if (pass.kind_.of_values()) {
