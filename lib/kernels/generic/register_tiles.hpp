@@ -181,8 +181,10 @@ struct RegisterTiles {
   static IOATTN_INLINE void finish_row(const Strip& s, index_t row, const V (&sums)[width], T* c) {
     constexpr bool by_lane = finish == Finish::gradient_lane;
     constexpr bool by_row = finish == Finish::gradient_row;
-    const V scale =
-        V::splat(finish == Finish::scale_add ? s.row_scale[row] : scale_of_sums(s.scale));
+    const T* scalar = finish == Finish::scale_add ? s.row_scale + row : &s.scale;
+    // Read here, row by row: a vector that waits for the end of a tile takes the register of a sum.
+    __asm__ volatile("" : "+r"(scalar));
+    const V scale = V::splat(finish == Finish::scale_add ? *scalar : scale_of_sums(*scalar));
     const V row_shift = V::splat(by_row ? -s.row[row] : T(0));
 #pragma GCC unroll 4
     for (int v = 0; v < width; ++v) {
@@ -252,7 +254,7 @@ struct RegisterTiles {
         step(&next, s.c_row);
       }
       tile<rows, width, a_unit_row>(s, a, [&](int i, const V(&sums)[width]) {
-        finish_row<width, finish>(s, row + i, sums, c);
+        finish_row<width, finish>(strip, row + i, sums, c);
         step(&c, s.c_row);
       });
       step(&a, rows * s.a_row);
