@@ -21,6 +21,26 @@ struct ScorePairs {
   index_t stride;                             // of all three
 };
 
+// So many rows of them, two at a time, by Pairs::gradients_of.
+template <class Pairs, index_t nr>
+IOATTN_INLINE void take_rows(ScorePairs* at, index_t count) {
+  for (const index_t left = at->rows - (at->rows < count ? at->rows : count); at->rows > left;) {
+    if (at->rows > 1 && at->columns == nr) {
+      Pairs::template gradients_of<true>(*at);
+    } else {
+      Pairs::template gradients_of<false>(*at);
+    }
+    at->scores += 2 * nr;
+    at->q += 2 * nr;
+    at->lse += 2;
+    at->scaled_delta += 2;
+    at->f_by_rows += at->stride;
+    at->p_by_rows += at->stride;
+    at->p_by_cols += 2 * at->stride;
+    at->rows = at->rows > 2 ? at->rows - 2 : 0;
+  }
+}
+
 // A panel of nr lanes of any strides, as PairKernels::pack; `width` lanes exist.
 template <index_t nr>
 IOATTN_INLINE void pack_pair_elements(const bf16* src, index_t lane_stride, index_t depth_stride,

@@ -32,29 +32,6 @@ struct TileGradients : TileWeights<Tiles, V, Terms, Pairs> {
     bf16x2 last_b[side * nr];
   };
 
-  // A panel whose products are done, two rows at a time.
-  struct Waiting {
-    ScorePairs at = {};
-
-    IOATTN_INLINE void take(index_t count) {
-      for (const index_t left = at.rows - (at.rows < count ? at.rows : count); at.rows > left;) {
-        if (at.rows > 1 && at.columns == nr) {
-          Pairs::template gradients_of<true>(at);
-        } else {
-          Pairs::template gradients_of<false>(at);
-        }
-        at.scores += 2 * nr;
-        at.q += 2 * nr;
-        at.lse += 2;
-        at.scaled_delta += 2;
-        at.f_by_rows += at.stride;
-        at.p_by_rows += at.stride;
-        at.p_by_cols += 2 * at.stride;
-        at.rows = at.rows > 2 ? at.rows - 2 : 0;
-      }
-    }
-  };
-
   // Tiles of a panel of a product.
   template <int row_tiles>
   static IOATTN_INLINE void multiply(const Product& p, const Strip& strip, index_t col,
@@ -76,28 +53,28 @@ struct TileGradients : TileWeights<Tiles, V, Terms, Pairs> {
       scratch->lse[i] = g.lse[row + i];
       scratch->scaled_delta[i] = g.scale * g.delta[row + i];
     }
-    Waiting waiting;
+    ScorePairs waiting = {};  // a panel whose products are done
     for (index_t col = 0; col < scores.cols; col += nr) {
       float* const made = scratch->scores[col / nr % 2];
       multiply<row_tiles>(scores, of_scores, col, scratch);
-      waiting.take(side);
+      take_rows<Pairs, nr>(&waiting, side);
       Base::template end<row_tiles>(made, nr);
       multiply<row_tiles>(q, of_q, col, scratch);
-      waiting.take(nr);
+      take_rows<Pairs, nr>(&waiting, nr);
       Base::template end<row_tiles>(scratch->q, nr);
-      waiting.at = {made,
-                    scratch->q,
-                    g.scale,
-                    scratch->lse,
-                    scratch->scaled_delta,
-                    rows,
-                    scores.cols - col < nr ? scores.cols - col : nr,
-                    g.f_by_rows + row / 2 * g.stride + col,
-                    g.p_by_rows + row / 2 * g.stride + col,
-                    g.p_by_cols + row * g.stride + col / 2,
-                    g.stride};
+      waiting = {made,
+                 scratch->q,
+                 g.scale,
+                 scratch->lse,
+                 scratch->scaled_delta,
+                 rows,
+                 scores.cols - col < nr ? scores.cols - col : nr,
+                 g.f_by_rows + row / 2 * g.stride + col,
+                 g.p_by_rows + row / 2 * g.stride + col,
+                 g.p_by_cols + row * g.stride + col / 2,
+                 g.stride};
     }
-    waiting.take(nr);
+    take_rows<Pairs, nr>(&waiting, nr);
   }
 
   static IOATTN_KERNEL void gradients(const Product& scores, const Product& q,
