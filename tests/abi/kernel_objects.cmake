@@ -71,6 +71,22 @@ foreach(isa IN LISTS ISAS)
       string(APPEND problems "\n  ${member} holds the wrong instructions: ${found}")
     endif()
 
+    # Registers are just enough for the sums of a tile: one in memory waits there at every term.
+    string(REPLACE ";" "," functions "${code}")
+    string(REPLACE "\n\n" ";" functions "${functions}")
+    list(FILTER functions INCLUDE REGEX "RegisterTiles[^>]*5tilesI[^>]*>:")
+    if(isa MATCHES "^avx512(_bf16)?$")
+      list(LENGTH functions count)
+      list(FILTER functions INCLUDE REGEX "(vfmadd|vdpbf16)[^\n]*\\(%r[sb]p\\)")
+      foreach(function IN LISTS functions)
+        string(REGEX MATCH "<[^>]*>" name "${function}")
+        string(APPEND problems "\n  ${member}: sums in memory: ${name}")
+      endforeach()
+      if(count EQUAL 0)
+        string(APPEND problems "\n  ${member} has no register tiles")
+      endif()
+    endif()
+
     # A compiler that knows a sum not to change leaves it out, and the peak is told too high.
     if(DEFINED sums_of_${isa})
       string(REPLACE ";" "," functions "${code}")
