@@ -71,9 +71,11 @@ foreach(isa IN LISTS ISAS)
       string(APPEND problems "\n  ${member} holds the wrong instructions: ${found}")
     endif()
 
+    string(REPLACE ";" "," all_functions "${code}")
+    string(REPLACE "\n\n" ";" all_functions "${all_functions}")
+
     # Registers are just enough for the sums of a tile: one in memory waits there at every term.
-    string(REPLACE ";" "," functions "${code}")
-    string(REPLACE "\n\n" ";" functions "${functions}")
+    set(functions "${all_functions}")
     list(FILTER functions INCLUDE REGEX "RegisterTiles[^>]*5tilesI[^>]*>:")
     if(isa MATCHES "^avx512(_bf16)?$")
       list(LENGTH functions count)
@@ -89,8 +91,7 @@ foreach(isa IN LISTS ISAS)
 
     # A compiler that knows a sum not to change leaves it out, and the peak is told too high.
     if(DEFINED sums_of_${isa})
-      string(REPLACE ";" "," functions "${code}")
-      string(REPLACE "\n\n" ";" functions "${functions}")
+      set(functions "${all_functions}")
       list(FILTER functions INCLUDE REGEX "<[^>]*fma_loop[^>]*>:")
       foreach(function IN LISTS functions)
         string(REGEX MATCHALL "vfmadd[0-9]+p[sd]" fmas "${function}")

@@ -21,6 +21,43 @@ struct ScorePairs {
   index_t stride;                             // of all three
 };
 
+// Rows of gradients, at most so many, whose scores and q come panel by panel.
+template <index_t most, index_t nr>
+struct GradientRows {
+  float lse[most + 1], scaled_delta[most + 1];  // and of a row that is none
+  PairGradients to;                             // of the first row
+  index_t rows;
+
+  IOATTN_INLINE void begin(const PairGradients& g, index_t row, index_t count) {
+    rows = count;
+    lse[count] = scaled_delta[count] = 0;
+    for (index_t i = 0; i < count; ++i) {
+      lse[i] = g.lse[row + i];
+      scaled_delta[i] = g.scale * g.delta[row + i];
+    }
+    to = g;
+    to.f_by_rows += row / 2 * g.stride;
+    to.p_by_rows += row / 2 * g.stride;
+    to.p_by_cols += row * g.stride;
+  }
+
+  // The panel that begins at column col, from which on `left` columns exist.
+  IOATTN_INLINE ScorePairs panel(const float* scores, const float* q, index_t col,
+                                 index_t left) const {
+    return {scores,
+            q,
+            to.scale,
+            lse,
+            scaled_delta,
+            rows,
+            left < nr ? left : nr,
+            to.f_by_rows + col,
+            to.p_by_rows + col,
+            to.p_by_cols + col / 2,
+            to.stride};
+  }
+};
+
 // So many rows of them, two at a time, by Pairs::gradients_of.
 template <class Pairs, index_t nr>
 IOATTN_INLINE void take_rows(ScorePairs* at, index_t count) {

@@ -253,6 +253,7 @@ struct RegisterTiles {
           __builtin_prefetch(next + offset_of(v, s.c_panel), 1);
         step(&next, s.c_row);
       }
+      // Of `strip`, which is in memory, and not of the copy, which then would be, too.
       tile<rows, width, a_unit_row>(s, a, [&](int i, const V(&sums)[width]) {
         finish_row<width, finish>(strip, row + i, sums, c);
         step(&c, s.c_row);

@@ -27,7 +27,7 @@ struct TileGradients : TileWeights<Tiles, V, Terms, Pairs> {
   struct alignas(64) Scratch {
     float scores[2][nr * nr];  // those that wait and those that are made
     float q[nr * nr];
-    float lse[nr + 1], scaled_delta[nr + 1];  // of a strip of rows, and of one that is none
+    GradientRows<nr, nr> rows;
     bf16x2 copies[2][most_terms * nr];
     bf16x2 last_b[side * nr];
   };
@@ -47,12 +47,7 @@ struct TileGradients : TileWeights<Tiles, V, Terms, Pairs> {
                                      const PairGradients& g, index_t row, Scratch* scratch) {
     const Strip of_scores = Base::strip_of(scores, row, 0, scratch->copies[0]);
     const Strip of_q = Base::strip_of(q, row, 0, scratch->copies[1]);
-    const index_t rows = of_scores.rows;
-    scratch->lse[rows] = scratch->scaled_delta[rows] = 0;
-    for (index_t i = 0; i < rows; ++i) {
-      scratch->lse[i] = g.lse[row + i];
-      scratch->scaled_delta[i] = g.scale * g.delta[row + i];
-    }
+    scratch->rows.begin(g, row, of_scores.rows);
     ScorePairs waiting = {};  // a panel whose products are done
     for (index_t col = 0; col < scores.cols; col += nr) {
       float* const made = scratch->scores[col / nr % 2];
@@ -62,17 +57,7 @@ struct TileGradients : TileWeights<Tiles, V, Terms, Pairs> {
       multiply<row_tiles>(q, of_q, col, scratch);
       take_rows<Pairs, nr>(&waiting, nr);
       Base::template end<row_tiles>(scratch->q, nr);
-      waiting = {made,
-                 scratch->q,
-                 g.scale,
-                 scratch->lse,
-                 scratch->scaled_delta,
-                 rows,
-                 scores.cols - col < nr ? scores.cols - col : nr,
-                 g.f_by_rows + row / 2 * g.stride + col,
-                 g.p_by_rows + row / 2 * g.stride + col,
-                 g.p_by_cols + row * g.stride + col / 2,
-                 g.stride};
+      waiting = scratch->rows.panel(made, scratch->q, col, scores.cols - col);
     }
     take_rows<Pairs, nr>(&waiting, nr);
   }

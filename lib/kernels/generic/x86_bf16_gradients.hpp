@@ -24,7 +24,7 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
 
   struct alignas(64) Scratch {
     float scores[most_rows * nr], q[most_rows * nr];
-    float lse[most_rows + 1], scaled_delta[most_rows + 1];  // and of a row that is none
+    GradientRows<most_rows, nr> made;
   };
 
   static IOATTN_INLINE void multiply(const Product& all, index_t row, index_t rows, index_t col,
@@ -48,25 +48,11 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
   static IOATTN_INLINE void of_rows(const Product& scores, const Product& q, const PairGradients& g,
                                     index_t row, Scratch* scratch) {
     const index_t rows = scores.rows - row < most_rows ? scores.rows - row : most_rows;
-    scratch->lse[rows] = scratch->scaled_delta[rows] = 0;
-    for (index_t i = 0; i < rows; ++i) {
-      scratch->lse[i] = g.lse[row + i];
-      scratch->scaled_delta[i] = g.scale * g.delta[row + i];
-    }
+    scratch->made.begin(g, row, rows);
     for (index_t col = 0; col < scores.cols; col += nr) {
       multiply(scores, row, rows, col, scratch->scores);
       multiply(q, row, rows, col, scratch->q);
-      ScorePairs made = {scratch->scores,
-                         scratch->q,
-                         g.scale,
-                         scratch->lse,
-                         scratch->scaled_delta,
-                         rows,
-                         scores.cols - col < nr ? scores.cols - col : nr,
-                         g.f_by_rows + row / 2 * g.stride + col,
-                         g.p_by_rows + row / 2 * g.stride + col,
-                         g.p_by_cols + row * g.stride + col / 2,
-                         g.stride};
+      ScorePairs made = scratch->made.panel(scratch->scores, scratch->q, col, scores.cols - col);
       take_rows<Pairs, nr>(&made, rows);
     }
   }
