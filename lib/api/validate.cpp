@@ -155,6 +155,10 @@ Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask, DType 
     return Status::error(StatusCode::unsupported,
                          "shares are of tile_fused, for gradients of queries");
   }
+  if (plan.blocks.packed) {
+    return Status::error(StatusCode::unsupported,
+                         "blocks of keys are packed by SDPA in bf16 alone");
+  }
   if (!positive) {
     return Status::error(StatusCode::invalid_argument, "the plan lacks a block size of %s",
                          name_of(plan.schedule));

@@ -8,7 +8,7 @@ const char* name_of(Operand operand) {
       "LSE",  "dX", "dY",      "dA1",   "dA2",     "dA3",       "dA",      "dW_Q",      "dW_K",
       "W",    "S",  "K",       "G",     "h",       "scores",    "q",       "f",         "p",
       "U",    "T",  "Z",       "delta", "row_max", "row_sum",   "rescale", "A1_panels", "scaled_X",
-      "part", "dQ", "A2_rows", "bias",  "dBias",   "dO_panels", "p_pairs"};
+      "part", "dQ", "A2_rows", "bias",  "dBias",   "dO_panels", "p_pairs", "A2_panels", "h_panels"};
   return names[static_cast<int>(operand)];
 }
 

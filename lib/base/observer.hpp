@@ -49,8 +49,10 @@ enum class Operand : std::uint8_t {
   dBias,      // p, summed over the heads that share a bias
   dO_panels,  // second layout of a block of dO, columns as lanes
   p_pairs,    // f, then p, rounded to pairs of terms
+  A2_panels,  // second layout of a block of A2, keys as lanes
+  h_panels,   // second layout of a block of h, keys as lanes
 };
-constexpr int operand_count = static_cast<int>(Operand::p_pairs) + 1;
+constexpr int operand_count = static_cast<int>(Operand::h_panels) + 1;
 const char* name_of(Operand operand);
 
 // A block of an operand: `rows` x `cols` words from (row, col). Its key is (operand, row, col):

@@ -18,6 +18,13 @@ inline index_t keys_of_block(const LayerShape& shape, const Blocks& blocks) {
 // that are a power of two apart lie in few of a cache's sets. Those of two or three operands that
 // come together there drive out the tiles; what comes in different steps does not.
 
+// Of pairs of terms one kernel (PairKernels::gradients) can make weights and their gradients if all
+// columns are there, and no more than it takes.
+constexpr bool takes_at_once(index_t w, index_t d, index_t e) {
+  constexpr index_t most_terms = 512;
+  return d > 0 && e > 0 && std::max(d, e) <= std::min(w, most_terms);
+}
+
 // Of two operands, those of one come a step ahead: twice the columns of one are there while only
 // one of the two tiles is.
 constexpr bool columns_come_ahead(KeyPassKind kind, index_t c, index_t rho, index_t w) {

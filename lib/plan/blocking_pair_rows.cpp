@@ -53,7 +53,7 @@ double inner_words(const LayerShape& shape, const Blocks& blocks, const Streams&
 double time_of(const FastMemory& memory, const TileShape& tile, const theory::IoCost& cost,
                double inner, double products) {
   const double words = memory.price.per_word * static_cast<double>(cost.words()) +
-                       fma_per_packed_word * static_cast<double>(cost.reads) +
+                       fma_per_packed_word(tile.isa) * static_cast<double>(cost.reads) +
                        memory.price.per_inner_word * inner;
   return words / word_speed(tile.isa) + products / product_speed(tile.isa);
 }

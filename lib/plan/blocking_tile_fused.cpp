@@ -56,9 +56,20 @@ index_t half_for_scores(const LayerShape& shape, const Blocks& blocks) {
   return 5 * std::min(blocks.c, shape.m) * std::min(blocks.rho, shape.n);
 }
 
-// Multiply-adds that take as long as a score on its way through memory to its weight: row_stream
-// makes weights of tiles' scores in L1.
+// Multiply-adds that take as long as a score on its way through memory to its weight, or to that
+// and its gradient: row_stream, and tiles made at once, make them of scores in L1.
 double fma_per_stored_score(const TileShape& tile) { return multiplies_tiles(tile.isa) ? 64 : 0; }
+double fma_per_stored_gradient(const TileShape& tile) {
+  return multiplies_tiles(tile.isa) ? 64 : multiplies_pairs(tile.isa) ? 8 : 0;
+}
+
+// A block of keys that several tiles of queries meet is packed once, unless words decide: that
+// moves a few more. In f32 it is no faster.
+Blocks with_packing(const LayerShape& shape, Blocks blocks, const TileShape& tile,
+                    const Price& price) {
+  blocks.packed = multiplies_pairs(tile.isa) && !price.of_words() && shape.n > blocks.rho;
+  return blocks;
+}
 
 // Words that a score tile goes through for w columns: itself, rows padded, the columns, the copy of
 // those of queries and the panels of those of keys.
@@ -70,6 +81,28 @@ index_t words_in_use(const LayerShape& shape, const Blocks& blocks, const TileSh
 }
 
 double product(index_t x, index_t y) { return static_cast<double>(x) * static_cast<double>(y); }
+
+// Times of columns that come w at a time, in those of as many at full speed: the last ones may be
+// few.
+struct ColumnTimes {
+  index_t w;
+  const TileShape& tile;
+
+  double terms(index_t cols) const {
+    return sum(cols, [&](index_t k) { return 1 / word_efficiency(tile.isa, k); });
+  }
+  double lanes(index_t cols) const {
+    return sum(cols, [&](index_t k) { return wasted_lanes(k, tile); });
+  }
+
+ private:
+  template <class Time>
+  double sum(index_t cols, const Time& of_one) const {
+    if (w < 1) return 0;
+    const auto time = [&](index_t k) { return k > 0 ? static_cast<double>(k) * of_one(k) : 0; };
+    return static_cast<double>(cols / w) * time(std::min(w, cols)) + time(cols % w);
+  }
+};
 
 }  // namespace
 
@@ -83,23 +116,40 @@ double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
                        const FastMemory& memory, const TileShape& tile) {
   const index_t d = shape.d, e = shape.dv;
   const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
-  const index_t w = std::min(blocks.w, std::max(d, e));
-  const index_t scored = d + (kind.makes_p() ? e : 0);
-  const index_t over_queries = (kind.of_keys() ? d : 0) + (kind.of_values() ? e : 0);
   const index_t over_keys = kind.queries ? d : 0;
   const theory::IoCost cost = theory::tile_fused(shape, blocks, kind);
+  index_t packed = cost.reads;
+  if (blocks.packed) {
+    const index_t widths = d + (kind.makes_p() ? e : 0) + over_keys;
+    packed -= (theory::tile_sums(shape, c, rho).keys - shape.m) * widths;
+  }
+  if (multiplies_tiles(tile.isa)) {
+    // Rows of some of many columns are copied to lie close, and sums over queries transpose the
+    // tile for every w columns.
+    const auto copied = [&](index_t cols) { return 2 * blocks.w <= cols ? cols : 0; };
+    const auto times = [&](bool wanted, index_t cols) {
+      return wanted ? ceil_div(cols, std::max<index_t>(blocks.w, 1)) : 0;
+    };
+    const index_t of_queries = copied(d) + (kind.makes_p() ? copied(e) : 0);
+    packed += theory::tile_sums(shape, c, rho).queries * of_queries;
+    packed += shape.n * shape.m * (times(kind.of_keys(), d) + times(kind.of_values(), e));
+  }
   const index_t share = blocks.share > 0 ? blocks.share : c;
-  const auto efficient = [&](index_t depth) { return word_efficiency(tile.isa, depth); };
   const double words =
       memory.price.per_word * static_cast<double>(cost.words()) +
-      fma_per_packed_word * static_cast<double>(cost.reads) +
+      fma_per_packed_word(tile.isa) * static_cast<double>(packed) +
       memory.price.per_inner_word * inner_words_of_tiles(shape, blocks, kind, memory, tile);
-  const double products = product(shape.n, shape.m) *
-                          (static_cast<double>(scored) * wasted_lanes(c, tile) / efficient(w) +
-                           (static_cast<double>(over_keys) / efficient(share) +
-                            static_cast<double>(over_queries) / efficient(rho)) *
-                               wasted_lanes(w, tile));
-  return words / word_speed(tile.isa) + products / product_speed(tile.isa);
+  const ColumnTimes of = {blocks.w, tile};
+  const double scores = of.terms(d) + (kind.makes_p() ? of.terms(e) : 0);
+  const double over_queries =
+      (kind.of_keys() ? of.lanes(d) : 0) + (kind.of_values() ? of.lanes(e) : 0);
+  const double products =
+      product(shape.n, shape.m) *
+      (scores * wasted_lanes(c, tile) + of.lanes(over_keys) / word_efficiency(tile.isa, share) +
+       over_queries / word_efficiency(tile.isa, rho));
+  const bool at_once = kind.makes_p() && takes_at_once(blocks.w, d, e);
+  const double stored = at_once ? 0 : fma_per_stored_gradient(tile) * product(shape.n, shape.m);
+  return words / word_speed(tile.isa) + products / product_speed(tile.isa) + stored;
 }
 
 double longer_in_short_blocks(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
@@ -116,18 +166,16 @@ double longer_in_short_blocks(const LayerShape& shape, const Blocks& blocks, Key
 
 double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
                                const FastMemory& memory, const TileShape& tile) {
-  const index_t d = shape.d, e = shape.dv;
   const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
-  const index_t w = std::min(blocks.w, std::max(d, e));
   const theory::IoCost cost = theory::tile_fused_forward(shape, blocks);
-  const auto efficient = [&](index_t depth) { return word_efficiency(tile.isa, depth); };
+  const ColumnTimes of = {blocks.w, tile};
   const double words =
       memory.price.per_word * static_cast<double>(cost.words()) +
-      fma_per_packed_word * static_cast<double>(cost.reads) +
+      fma_per_packed_word(tile.isa) * static_cast<double>(cost.reads) +
       memory.price.per_inner_word * inner_words_of_tiles(shape, blocks, memory, tile);
   const double products =
-      product(shape.n, shape.m) * (static_cast<double>(d) * wasted_lanes(rho, tile) / efficient(w) +
-                                   static_cast<double>(e) * wasted_lanes(w, tile) / efficient(c));
+      product(shape.n, shape.m) * (of.terms(shape.d) * wasted_lanes(rho, tile) +
+                                   of.lanes(shape.dv) / word_efficiency(tile.isa, c));
   return words / word_speed(tile.isa) + products / product_speed(tile.isa) +
          fma_per_stored_score(tile) * product(shape.n, shape.m);
 }
@@ -213,7 +261,8 @@ Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_bl
                                       : shape.n;
       for (index_t rho = round_up_to_power(longest_rho); rho >= least_rho; rho /= 2) {
         consider_keys(rho, w);
-        if (rho >= 4 && 3 * rho / 4 >= least_rho) consider_keys(3 * rho / 4, w);
+        for (const index_t eighths : {7, 6})
+          if (rho >= 8 && eighths * rho / 8 >= least_rho) consider_keys(eighths * rho / 8, w);
       }
     }
     return best;
@@ -232,7 +281,10 @@ Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMe
            values_come_by_steps(kind, std::min(blocks.c, shape.m), std::min(blocks.rho, shape.n),
                                 blocks.w, shape.dv);
   };
-  return search_tiles(
+  const auto whole = [&](const Blocks& blocks) {
+    return with_packing(shape, blocks, tile, memory.price);
+  };
+  const Blocks chosen = search_tiles(
       shape, Lanes::keys, blocks_of(kind, 1, 1, 1),
       [&](const Price& price) -> LongestKeys {
         const index_t keys = is_short ? std::min(shape.m, longest_side_of_tiles) : shape.m;
@@ -244,16 +296,18 @@ Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMe
       memory, tile,
       [&](const Blocks& blocks) {
         if (!multiplies_pairs(tile.isa)) return theory::tile_fused(shape, blocks, kind).footprint;
-        const index_t words = ceil_div(theory::pair_tiles_footprint(shape, blocks, kind, 2), 2);
+        const index_t words =
+            ceil_div(theory::pair_tiles_footprint(shape, whole(blocks), kind, 2), 2);
         return is_short ? std::max(words, half_for_scores(shape, blocks)) : words;
       },
       [&](const Blocks& blocks, const FastMemory& within) {
-        const double time = tile_fused_time(shape, blocks, kind, within, tile);
+        const double time = tile_fused_time(shape, whole(blocks), kind, within, tile);
         // Of blocks with as many words, those that do not lose others to few sets: half a word.
         const bool costs = within.price.of_words() && !by_steps(blocks);
         return costs ? time + within.price.per_word / 2 : time;
       },
       by_steps);
+  return whole(chosen);
 }
 
 Blocks choose_tile_fused_backward(const LayerShape& shape, const FastMemory& memory,

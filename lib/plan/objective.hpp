@@ -34,10 +34,12 @@ constexpr Price price_of(Objective objective) {
 
 // Of time, on a CPU whose rates were not measured: as others of its vendor took, from L3 Zen 4 and
 // a Xeon with AMX (docs/tuning.md). By pairs Zen 4 gains less by long blocks in L3 than its rates
-// tell, and on two threads nothing; of a Xeon nobody knows.
+// tell, and on two threads nothing; what tiles of AMX read of L3 is panels, one line after the
+// other.
 constexpr Price assumed_price(std::string_view vendor, bool by_pairs) {
   if (vendor == "AuthenticAMD") return {Objective::time, 16, by_pairs ? 4 : 2.5, true};
-  if (vendor == "GenuineIntel" && !by_pairs) return {Objective::time, 26, 11.5, true};
+  if (vendor == "GenuineIntel" && by_pairs) return {Objective::time, 16, 2, true};
+  if (vendor == "GenuineIntel") return {Objective::time, 26, 11.5, true};
   return {};
 }
 

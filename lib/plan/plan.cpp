@@ -30,6 +30,10 @@ bool parse_block(std::string_view item, Blocks* blocks) {
     blocks->one_pass = true;
     return true;
   }
+  if (item == "packed") {
+    blocks->packed = true;
+    return true;
+  }
   if (item == "literal") {
     blocks->literal = true;
     return true;
@@ -104,6 +108,7 @@ std::string to_text(const Plan& plan) {
   if (plan.blocks.products == Products::stored) add("stored");
   if (plan.blocks.literal) add("literal");
   if (plan.blocks.one_pass) add("one_pass");
+  if (plan.blocks.packed) add("packed");
   return plan.level + ":" + name_of(plan.schedule) + "(" + items + ") > reg:" + name_of(plan.isa) +
          "(" + std::to_string(plan.tile_rows) + "x" + std::to_string(plan.tile_cols) + ")";
 }

@@ -62,7 +62,10 @@ SdpaBlocks cut(const SdpaBlocks& blocks, const Phases& runs) {
     taken.keys.rho = blocks.keys.rho;
     taken.keys.one_pass = blocks.keys.one_pass;
     taken.by_keys = blocks.by_keys;
-    if (taken.by_keys == Schedule::tile_fused) taken.keys.w = blocks.keys.w;
+    if (taken.by_keys == Schedule::tile_fused) {
+      taken.keys.w = blocks.keys.w;
+      taken.keys.packed = blocks.keys.packed;
+    }
   }
   return taken;
 }
@@ -102,6 +105,7 @@ bool parse(std::string_view text, const char* what, SdpaPlan* plan, std::string*
   SdpaPlan parsed;
   const auto canonical = [&] {
     parsed.blocks = blocks_taken(parsed.blocks, set...);
+    parsed.blocks.keys.packed &= multiplies_pairs(parsed.isa);
     return to_text(parsed);
   };
   const auto item = [&](std::string_view of) {

@@ -297,7 +297,7 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
           trial_of_tiles(request.shape.head(), set, tiles_make_dq, memory, rows, request.tile);
       if (rows_beside_tiles) {
         add_row_pass(&trial);
-      } else if (!by_pairs) {
+      } else if (!by_pairs || multiplies_tiles(request.tile.isa)) {
         trial.outer_time = outer_time_of_keys(memory.price);
       }
       take_better(trial, memory.price, &best);

@@ -141,12 +141,17 @@ class Trace {
              operand == Operand::O || operand == Operand::W_Q || operand == Operand::W_K;
     }
     return operand == Operand::S || operand == Operand::A2 || operand == Operand::h ||
-           operand == Operand::dO || operand == Operand::O || operand == Operand::bias;
+           operand == Operand::dO || operand == Operand::O || operand == Operand::bias ||
+           is_layout(operand);
+  }
+  // A second one, of pairs of terms.
+  static bool is_layout(Operand operand) {
+    return operand == Operand::dO_panels || operand == Operand::A2_rows ||
+           operand == Operand::A2_panels || operand == Operand::h_panels;
   }
   static bool is_multiplied(Operand operand) {
     return operand == Operand::S || operand == Operand::A2 || operand == Operand::h ||
-           operand == Operand::dO || operand == Operand::dO_panels || operand == Operand::A2_rows ||
-           operand == Operand::p_pairs;
+           operand == Operand::dO || operand == Operand::p_pairs || is_layout(operand);
   }
   Block weighed(Block block, bool in_half) const {
     if (!half_) return block;

@@ -12,8 +12,6 @@
 namespace ioattn::schedules {
 namespace {
 
-constexpr index_t most_words_at_once = 256;  // PairKernels::gradients
-
 // Whether workers add to the same rows of dQ.
 bool share_rows(KeyPassKind kind, const Workers& workers) {
   return kind.queries && !workers.take_whole_problems();
@@ -58,8 +56,8 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
                             words_of<W>(std::max(c_, rho_)) * round_up(w_, nr))),
       ahead_(!are_pairs<W> && columns_come_ahead(kind, c_, rho_, w_)),
       by_steps_(ahead_ && values_come_by_steps(kind, c_, rho_, w_, e_)),
-      at_once_(are_pairs<W> && kind.makes_p() && w_ >= d_ && w_ >= e_ && d_ > 0 && e_ > 0 &&
-               words_of<W>(w_) <= most_words_at_once) {
+      at_once_(are_pairs<W> && kind.makes_p() && takes_at_once(w_, d_, e_)),
+      packed_(are_pairs<W> && blocks.packed) {
   const index_t slot_words = std::max(rho_ * row_stride_, panel_words_);
   const index_t q_words = rho_ * tile_stride_;
   if (ahead_) slots_ = int(std::clamp<index_t>(q_words / 2 / slot_words, 2, most_slots));
@@ -71,9 +69,15 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
   worker_.q = worker_layout_.add<T>(kind.makes_p() ? std::max(rho_ * tile_stride_, ahead) : 0);
   worker_.pairs = worker_layout_.add<W>(are_pairs<W> ? words_of<W>(rho_) * tile_stride_ : 0);
   const index_t rows_held = by_steps_ ? copied_steps : at_once_ ? 2 : 1;
-  const index_t panels_held = by_steps_ ? 1 + packed_steps : at_once_ ? 2 : 1;
+  const index_t panels_held = by_steps_ ? 1 + packed_steps : at_once_ && !packed_ ? 2 : 1;
   worker_.rows = worker_layout_.add<W>(rows_held * rho_ * row_stride_);
   worker_.panels = worker_layout_.add<W>(panels_held * panel_words_);
+  const auto add_packed = [&](bool is_read, index_t cols) {
+    return worker_layout_.add<W>(packed_ && is_read ? ceil_div(cols, w_) * panel_words_ : 0);
+  };
+  worker_.key_panels = add_packed(true, d_);
+  worker_.value_panels = add_packed(kind.makes_p(), e_);
+  worker_.key_rows = add_packed(kind.queries, d_);
   worker_.lse = worker_layout_.add<T>(rho_);
   worker_.delta = worker_layout_.add<T>(are_pairs<W> && kind.makes_p() ? rho_ : 0);
   worker_.d_keys = worker_layout_.add<T>(rounds_ && kind.of_keys() ? c_ * d_stride_ : 0);
@@ -122,6 +126,42 @@ void TileFused<S, W>::Run::round_sums(Operand name, const MatrixView<T>& sums,
 }
 
 template <class S, class W>
+W* TileFused<S, W>::Run::columns_in(const Slot<W>& panels, const Range& k) const {
+  return panels.in(memory) + k.begin / pass.w_ * pass.panel_words_;
+}
+
+template <class S, class W>
+void TileFused<S, W>::Run::pack_keys() const {
+  const auto pack = [&](const MatrixView<const S>& from, const Block& columns, const Range& k,
+                        Operand name, const Slot<W>& panels) {
+    const Block packed = part_of(name, keys, k);
+    trace.create(packed);
+    load_word_panels(kernels, from.at(keys.begin, k.begin), from.stride, 1, keys.size(), k.size(),
+                     columns_in(panels, k));
+    trace.write_rounded_and_remove(packed);
+    trace.remove(columns);
+  };
+  for (Range k(pass.d_, pass.w_); k; k.next()) {
+    const Block columns = part_of(Operand::A2, keys, k);
+    trace.read(columns);
+    if (pass.kind_.queries) {
+      const Block rows = part_of(Operand::A2_rows, keys, k);
+      trace.create(rows);
+      load_word_panels(kernels, operands.keys.at(keys.begin, k.begin), 1, operands.keys.stride,
+                       k.size(), keys.size(), columns_in(pass.worker_.key_rows, k));
+      trace.write_rounded_and_remove(rows);
+    }
+    pack(operands.keys, columns, k, Operand::A2_panels, pass.worker_.key_panels);
+  }
+  if (!pass.kind_.makes_p()) return;
+  for (Range k(pass.e_, pass.w_); k; k.next()) {
+    const Block columns = part_of(Operand::h, keys, k);
+    trace.read(columns);
+    pack(operands.values, columns, k, Operand::h_panels, pass.worker_.value_panels);
+  }
+}
+
+template <class S, class W>
 void TileFused<S, W>::Run::stream_queries() {
   const bool of_keys = pass.kind_.of_keys(), of_values = pass.kind_.of_values();
   const Interval seeing = pass.seen_by_.of_any(interval_of(keys), pass.n_);
@@ -131,6 +171,7 @@ void TileFused<S, W>::Run::stream_queries() {
     if (of_keys) clear_sums(operands.d_keys_name, d_keys);
     if (of_values) clear_sums(Operand::W, d_values);
   }
+  if (pass.packed_ && !seeing.is_empty()) pack_keys();
   bool begun = accumulates || pass.mask_.hides();
   for (index_t head = 0; head < operands.heads; ++head) {
     for (Range rows = blocks_within(seeing, pass.rho_); rows; rows.next()) {

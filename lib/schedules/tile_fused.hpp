@@ -10,7 +10,8 @@ namespace ioattn::schedules {
 // past. dO streams once for both q and dV = f^T dO; then p takes the place of f. Sums over queries
 // and keys are as long as the tiles, whatever d. Threads own blocks of keys; to rows of dQ they add
 // in the order of these, share by share of keys, whatever c. Of pairs of terms f is rounded for dV,
-// and p, made of f in f32, for dK and dQ. Cost: theory::tile_fused.
+// and p, made of f in f32, for dK and dQ; keys and values may be packed once per block, into
+// memory, instead of once per tile. Cost: theory::tile_fused.
 template <class S, class W = Compute<S>>
 class TileFused {
  public:
@@ -46,19 +47,22 @@ class TileFused {
   bool ahead_, by_steps_;  // base/tile_steps.hpp
   bool at_once_;           // whether a kernel may make f and p at once
   bool lends_q_;           // columns lie in q's memory while there is no q
+  bool packed_;            // panels of a block of keys are made once
   int slots_ = 1;          // of columns there
 
   WorkspaceLayout worker_layout_;
   Slot<std::byte> workers_;
   QueryGates gates_;
   struct {
-    Slot<T> f, q;              // [rho][c]; p takes the place of f, paired along c if it is.
-                               // While there is no q yet, or no more, columns
-    Slot<W> pairs;             // [rho][c], f and then p, paired along rho
-    Slot<W> rows;              // [rho][w], of S and dO, or as many as there are by steps
-                               // or at once
-    Slot<W> panels;            // [w][c], [c][w] or [rho][w], or three of them by steps, or two
-                               // at once
+    Slot<T> f, q;    // [rho][c]; p takes the place of f, paired along c if it is.
+                     // While there is no q yet, or no more, columns
+    Slot<W> pairs;   // [rho][c], f and then p, paired along rho
+    Slot<W> rows;    // [rho][w], of S and dO, or as many as there are by steps
+                     // or at once
+    Slot<W> panels;  // [w][c], [c][w] or [rho][w], or three of them by steps, or two
+                     // at once
+    // Of all columns, if the block of keys is packed: slow memory.
+    Slot<W> key_panels, value_panels, key_rows;
     Slot<T> lse;               // [rho], where a bias may hide all keys
     Slot<T> delta;             // [rho], of pairs, refined
     Slot<T> d_keys, d_values;  // [c][d], [c][dv], rounded: slow memory

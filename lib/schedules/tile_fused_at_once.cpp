@@ -31,9 +31,9 @@ void TileFused<S, W>::Tile::make_weights_and_gradients() const {
     const Block lse = rows_of(Operand::LSE, rows, 1);
     trace.read(lse);
     trace.read(part_of(Operand::S, rows, d));
-    const kernels::Product<T, W> scores = score(Operand::A2, run.operands.keys, keys, d,
-                                                terms_of(queries, rows, d, T(1), copy), panels, f);
-    trace.remove(part_of(Operand::A2, keys, d));
+    const kernels::Product<T, W> scores =
+        score(keys, d, terms_of(queries, rows, d, T(1), copy), keys_as_lanes(d, panels), f);
+    trace.remove(part_of(key_name(), keys, d));
     trace.remove(part_of(Operand::S, rows, d));
     trace.remove(lse);
     trace.create(part_of(Operand::p_pairs, rows, keys));
@@ -42,7 +42,7 @@ void TileFused<S, W>::Tile::make_weights_and_gradients() const {
     trace.read(part_of(Operand::dO, rows, e));
     const Terms terms = terms_of(d_o, rows, e, T(1), copy + pass.rho_ * pass.row_stride_);
     const kernels::Product<T, W> products =
-        score(Operand::h, run.operands.values, keys, e, terms, panels + pass.panel_words_, q);
+        score(keys, e, terms, values_as_lanes(keys, e, panels + pass.panel_words_), q);
     kernels::PairGradients made;
     made.lse = shift();
     made.delta = run.operands.delta + head * run.operands.delta_step + rows.begin;
@@ -59,7 +59,7 @@ void TileFused<S, W>::Tile::make_weights_and_gradients() const {
     } else {
       run.kernels.pairs_of_bf16->gradients(scores, products, made);
     }
-    trace.remove(part_of(Operand::h, keys, e));
+    trace.remove(part_of(value_name(), keys, e));
 
     if (pass.kind_.of_values()) {
       const Block panels_of_d_o = part_of(Operand::dO_panels, rows, e);

@@ -69,12 +69,30 @@ void TileFused<S, W>::Tile::add_product(kernels::Product<T, W> p, const Block& s
 }
 
 template <class S, class W>
-auto TileFused<S, W>::Tile::score(Operand name, const MatrixView<const S>& of_keys,
-                                  const Range& some, const Range& k, const Terms& terms, W* packed,
-                                  T* tile) const -> kernels::Product<T, W> {
-  trace.read(part_of(name, some, k));
-  load_word_panels(run.kernels, of_keys.at(some.begin, k.begin), of_keys.stride, 1, some.size(),
-                   k.size(), packed);
+const W* TileFused<S, W>::Tile::keys_as_lanes(const Range& k, W* to) const {
+  trace.read(part_of(key_name(), keys, k));
+  return pass.packed_ ? run.columns_in(pass.worker_.key_panels, k)
+                      : as_lanes(run.operands.keys, keys, k, to);
+}
+
+template <class S, class W>
+const W* TileFused<S, W>::Tile::values_as_lanes(const Range& some, const Range& k, W* to) const {
+  trace.read(part_of(value_name(), some, k));
+  return pass.packed_ ? run.columns_in(pass.worker_.value_panels, k)
+                      : as_lanes(run.operands.values, some, k, to);
+}
+
+template <class S, class W>
+const W* TileFused<S, W>::Tile::as_lanes(const MatrixView<const S>& from, const Range& some,
+                                         const Range& k, W* to) const {
+  load_word_panels(run.kernels, from.at(some.begin, k.begin), from.stride, 1, some.size(), k.size(),
+                   to);
+  return to;
+}
+
+template <class S, class W>
+auto TileFused<S, W>::Tile::score(const Range& some, const Range& k, const Terms& terms,
+                                  const W* packed, T* tile) const -> kernels::Product<T, W> {
   kernels::Product<T, W> p;
   p.rows = rows.size();
   p.cols = some.size();

@@ -27,8 +27,8 @@ void TileFused<S, W>::Tile::make_gradients_by_steps() const {
   const auto add_to_q = [&](const Range& some, index_t chunk) {
     const Range k = columns(chunk);
     const Terms terms = {copied(chunk), pass.row_stride_};
-    multiply(run.kernels, score(Operand::h, run.operands.values, some, k, terms, panels, q));
-    trace.remove(part_of(Operand::h, some, k));
+    multiply(run.kernels, score(some, k, terms, values_as_lanes(some, k, panels), q));
+    trace.remove(part_of(value_name(), some, k));
   };
   const auto pack = [&](index_t chunk) {
     const Range k = columns(chunk);

@@ -71,8 +71,7 @@ void TileFused<S, W>::Tile::make_weights() const {
     s[slot] = terms_of(queries, rows, k, run.operands.scale, row_slot(slot));
   };
   stream(pass.d_, bring, [&](const Range& k, int slot) {
-    kernels::Product<T, W> p =
-        score(Operand::A2, run.operands.keys, keys, k, s[slot], panel_slot(0), f);
+    kernels::Product<T, W> p = score(keys, k, s[slot], keys_as_lanes(k, panel_slot(0)), f);
     if (are_pairs<W>) p.scale = run.operands.scale;
     p.accumulate = p.accumulate || has_bias();
     if (k.end == pass.d_) {
@@ -80,7 +79,7 @@ void TileFused<S, W>::Tile::make_weights() const {
       p.row = shift();
     }
     multiply(run.kernels, p);
-    trace.remove(part_of(Operand::A2, keys, k));
+    trace.remove(part_of(key_name(), keys, k));
     trace.remove(part_of(Operand::S, rows, k));
   });
   if (!are_pairs<W> && pass.kind_.of_values()) hide_in(f);
@@ -128,8 +127,8 @@ void TileFused<S, W>::Tile::make_gradients() const {
     trace.read(streamed);
     if (makes_p) {
       const Terms terms = terms_of(d_o, rows, k, T(1), copy);
-      multiply(run.kernels, score(Operand::h, run.operands.values, keys, k, terms, panels, q));
-      trace.remove(part_of(Operand::h, keys, k));
+      multiply(run.kernels, score(keys, k, terms, values_as_lanes(keys, k, panels), q));
+      trace.remove(part_of(value_name(), keys, k));
       if (of_values) trace.create(second);
     }
     if (of_values) {
@@ -272,12 +271,15 @@ void TileFused<S, W>::Tile::add_to_queries() const {
   const MatrixView<T> sums = sums_of_queries();
   parallel::OrderedGate* gate = pass.gates_.at(run.problem, head, rows.begin, run.workspace);
   if (gate != nullptr) gate->wait_for(run.turn);
+  // A product under a mask clears what is hidden and not finite: not in panels that stay.
+  const bool packed_before = pass.packed_ && !is_cut();
+  const Operand name = packed_before ? Operand::A2_rows : Operand::A2;
   const auto bring = [&](const Range& k, int slot) {
-    trace.read(part_of(Operand::A2, keys, k));
-    pack_columns(run.operands.keys, keys, k, panel_slot(slot));
+    trace.read(part_of(name, keys, k));
+    if (!packed_before) pack_columns(run.operands.keys, keys, k, panel_slot(slot));
   };
   stream(pass.d_, bring, [&](const Range& k, int slot) {
-    W* const packed = panel_slot(slot);
+    W* const packed = packed_before ? run.columns_in(pass.worker_.key_rows, k) : panel_slot(slot);
     kernels::Product<T, W> p = sum_of(keys, k, packed, sums.at(rows.begin, k.begin), sums.stride);
     p.a = weights_by_keys();
     p.ahead = ahead_of(d_o, next_rows());
@@ -286,7 +288,7 @@ void TileFused<S, W>::Tile::add_to_queries() const {
     p.a_depth = 1;
     add_product(p, part_of(run.operands.d_queries_name, rows, k), adds_to_queries(), pass.mask_,
                 rows, Range(keys.begin, keys.end, pass.share_), packed, run.operands.keys, k);
-    trace.remove(part_of(Operand::A2, keys, k));
+    trace.remove(part_of(name, keys, k));
   });
   if (gate != nullptr) gate->pass(run.turn);
 }

@@ -17,6 +17,8 @@ struct TileFused<S, W>::Run {
   MatrixView<T> d_keys = {}, d_values = {};  // of these keys, while terms are added
 
   void stream_queries();
+  void pack_keys() const;
+  W* columns_in(const Slot<W>& panels, const Range& k) const;
   void place_sums();
   void clear_sums(Operand name, const MatrixView<T>& sums) const;
   void round_sums(Operand name, const MatrixView<T>& sums, const MatrixView<S>& rounded) const;
@@ -86,10 +88,17 @@ struct TileFused<S, W>::Tile {
   void add_product(kernels::Product<T, W> p, const Block& sums, bool accumulate, const Mask& mask,
                    const Range& of_rows, const Range& terms, W* packed,
                    const MatrixView<const S>& matrix, const Range& cols) const;
-  // tile[query][key] (+)= the copied columns k of rows of queries times those of the keys, which
-  // are read straight into panels, here `packed`.
-  kernels::Product<T, W> score(Operand name, const MatrixView<const S>& of_keys, const Range& some,
-                               const Range& k, const Terms& terms, W* packed, T* tile) const;
+  // tile[query][key] (+)= the copied columns k of rows of queries times those of the keys or
+  // values, in panels.
+  kernels::Product<T, W> score(const Range& some, const Range& k, const Terms& terms,
+                               const W* packed, T* tile) const;
+  // Those of some keys, read straight into `panels` or where the block's are.
+  Operand key_name() const { return pass.packed_ ? Operand::A2_panels : Operand::A2; }
+  Operand value_name() const { return pass.packed_ ? Operand::h_panels : Operand::h; }
+  const W* keys_as_lanes(const Range& k, W* to) const;
+  const W* values_as_lanes(const Range& some, const Range& k, W* to) const;
+  const W* as_lanes(const MatrixView<const S>& from, const Range& some, const Range& k,
+                    W* to) const;
   Terms terms_of(const MatrixView<const S>& from, const Range& some, const Range& k, T scale,
                  W* to) const;
   // Columns k of some rows as lanes.

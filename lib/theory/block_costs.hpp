@@ -119,9 +119,10 @@ ScheduleCost tile_fused_backward(const LayerShape& shape, const Blocks& blocks);
 // The forward pass of SDPA by tiles: Q is read, O and LSE are written.
 IoCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks);
 // Of all pairs of tiles of a pass over the keys: their queries, their keys, and their pairs of one
-// and the other.
+// and the other; and the keys of all blocks that have such.
 struct TileSums {
   index_t queries = 0, keys = 0, pairs = 0;
+  index_t blocks = 0;
 };
 TileSums tile_sums(const LayerShape& shape, index_t c, index_t rho);
 TileSums forward_tile_sums(const LayerShape& shape, const Blocks& blocks);

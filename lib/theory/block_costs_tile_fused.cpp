@@ -8,7 +8,7 @@ namespace ioattn::theory {
 
 TileSums tile_sums(const LayerShape& shape, index_t c, index_t rho) {
   const index_t n = shape.n, m = shape.m;
-  if (!shape.mask.hides()) return {ceil_div(m, c) * n, ceil_div(n, rho) * m, n * m};
+  if (!shape.mask.hides()) return {ceil_div(m, c) * n, ceil_div(n, rho) * m, n * m, n > 0 ? m : 0};
   TileSums sums;
   for (index_t j = 0; j < m; j += c) {
     const Interval block = {j, std::min(j + c, m)};
@@ -17,6 +17,7 @@ TileSums tile_sums(const LayerShape& shape, index_t c, index_t rho) {
     sums.queries += seeing.size();
     sums.keys += block.size() * (ceil_div(seeing.end, rho) - seeing.begin / rho);
     sums.pairs += block.size() * seeing.size();
+    sums.blocks += block.size();
   }
   return sums;
 }
@@ -85,11 +86,11 @@ IoCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks) {
   const auto [n, m, d, e, tie, mask] = shape;
   const index_t c = std::min(blocks.c, m), rho = std::min(blocks.rho, n);
   const index_t w_d = std::min(blocks.w, d), w_e = std::min(blocks.w, e);
-  const auto [queries, keys, pairs] = forward_tile_sums(shape, blocks);
+  const TileSums tiles = forward_tile_sums(shape, blocks);
   IoCost cost;
-  cost.reads = queries * (d + e) + keys * (d + e);
-  cost.writes = queries * e + n;
-  cost.created = pairs + queries + n * (e + 2);
+  cost.reads = tiles.queries * (d + e) + tiles.keys * (d + e);
+  cost.writes = tiles.queries * e + n;
+  cost.created = tiles.pairs + tiles.queries + n * (e + 2);
   cost.footprint = 2 * rho + rho * c + std::max((rho + c) * w_d, rho + (rho + c) * w_e);
   if (mask.hides()) {
     cost.writes += n * e;  // zeros

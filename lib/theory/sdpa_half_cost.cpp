@@ -84,13 +84,14 @@ index_t pair_tiles_footprint(const LayerShape& head, const Blocks& blocks, KeyPa
   const index_t for_q = kind.makes_p() ? c * w_e : 0;
   const index_t for_values = kind.of_values() ? (kind.makes_p() ? rho * w_e : 0) + 2 * c * w_e : 0;
   const index_t values = rounded + q + rho * w_e + std::max(for_q, for_values);
+  const index_t packing = blocks.packed ? 2 * c * std::max(w_d, kind.makes_p() ? w_e : 0) : 0;
   const index_t p = kind.makes_p() ? rounded + q + 2 * rho : 0;
   const index_t of_keys = kind.of_keys() ? rounded + (rho + 2 * c) * w_d : 0;
   const index_t of_queries = kind.queries ? rounded + (2 * rho + c) * w_d : 0;
   const index_t rounding =
       2 * rounded_together *
       std::max(kind.of_keys() ? w_d : index_t(0), kind.of_values() ? w_e : index_t(0));
-  return std::max({score, values, p, of_keys, of_queries, rounding});
+  return std::max({score, values, p, of_keys, of_queries, rounding, packing});
 }
 
 index_t pair_tiles_forward_footprint(const LayerShape& head, const Blocks& blocks) {
@@ -197,6 +198,13 @@ IoCost half_key_pass_cost(const SdpaShape& shape, const SdpaSet& set, const Sdpa
     const TileSums tiles = tile_sums(head, keys_of_block(head, keys), std::min(keys.rho, head.n));
     const bool twice = kind.makes_p() && kind.of_values();
     cost.created += shape.group() * (tiles.pairs - (twice ? tiles.queries * head.dv : 0));
+    if (keys.packed) {
+      const index_t read = tiles.blocks * (head.d + (kind.makes_p() ? head.dv : 0));
+      const index_t made = read + (kind.queries ? tiles.blocks * head.d : 0);
+      cost.reads += read;
+      cost.writes += made;
+      cost.created += made;
+    }
     const index_t rounded_together = set.in_f32 ? 0 : set.accumulate ? 2 : 1;
     cost.footprint = pair_tiles_footprint(head, keys, kind, rounded_together);
   }

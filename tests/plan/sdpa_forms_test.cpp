@@ -124,6 +124,44 @@ TEST(SdpaForms, TilesOfPairsAreHeldInAnL3ThatIsFast) {
   }
 }
 
+SdpaRequest pair_request(Isa isa, index_t n, index_t d, const Price& price) {
+  const Caches& caches = isa == Isa::avx512_amx ? xeon : zen4;
+  SdpaRequest request = request_for(n, d, caches, price);
+  request.dtype = DType::bf16;
+  request.M *= 2;
+  request.outer_M *= 2;
+  request.tile = {isa, 8, 32};
+  return request;
+}
+
+TEST(SdpaForms, KeysThatSeveralTilesMeetArePackedOnce) {
+  for (const Isa isa : {Isa::avx512_amx, Isa::avx512_bf16}) {
+    for (const Price& price : {Price(), price_of(Objective::words)}) {
+      for (const index_t n : {128, 512, 4096}) {
+        SdpaPlan plan;
+        ASSERT_TRUE(make_plan_of(pair_request(isa, n, 128, price), all, &plan, nullptr).is_ok());
+        const Blocks& keys = plan.blocks.keys;
+        EXPECT_EQ(keys.packed, keys.rho < n && !price.of_words()) << to_text(plan);
+      }
+    }
+  }
+  EXPECT_FALSE(plan_of(4096, 2048, xeon, xeon.price, all).blocks.keys.packed);
+}
+
+// With tiles of AMX passes take 1.3 times as long in two pieces of d, of which the second may be
+// short, as in one, and 1.2 times at d = 1024 and 2048 in pieces that fit in L2.
+TEST(SdpaForms, ColumnsComeAtOnceWithTilesOfAMX) {
+  for (const index_t n : {256, 1024, 4096}) {
+    for (const index_t d : {64, 72, 80, 100, 128, 160, 256, 384, 512, 768, 1024, 2048}) {
+      const SdpaRequest request =
+          pair_request(Isa::avx512_amx, n, d, assumed_price("GenuineIntel", true));
+      SdpaPlan plan;
+      ASSERT_TRUE(make_plan_of(request, all, &plan, nullptr).is_ok());
+      EXPECT_GE(plan.blocks.keys.w, std::min<index_t>(d, 1024)) << to_text(plan);
+    }
+  }
+}
+
 // Nobody knows how fast it is.
 TEST(SdpaForms, LongRowsAreByTilesAtTheAssumedPrice) {
   for (const auto& set : {forward, all})

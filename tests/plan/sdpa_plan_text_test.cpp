@@ -79,6 +79,8 @@ const std::string keys_in_one_pass = "L2:col_stream(form=h,c=96,rho=128,one_pass
 const std::string tiles_in_one_pass = "L2:tile_fused(form=h,c=96,rho=128,w=64,one_pass)" + tile;
 const std::string shares = "L2:tile_fused(form=h,c=96,share=48,rho=128,w=64,one_pass)" + tile;
 const std::string delta = "delta=512x48";
+const std::string of_pairs = " > reg:avx512_bf16(8x32)";
+const std::string packed = "L2:tile_fused(form=h,c=96,rho=128,w=64,one_pass,packed)";
 
 const std::string tiles = "L2:tile_fused(form=h,c=96,rho=128,w=64)" + tile;
 SdpaBlocks forward_tiles() {
@@ -120,6 +122,16 @@ TEST(SdpaPlanText, ListsWhatRuns) {
   EXPECT_EQ(to_text(plan), tiles);
 }
 
+TEST(SdpaPlanText, PairsMayBePackedOnce) {
+  const SdpaSet all = {true, true, true};
+  const std::string text = packed + of_pairs + " ; " + delta;
+  SdpaPlan plan;
+  std::string error;
+  ASSERT_TRUE(parse_sdpa_plan(text, all, &plan, &error)) << error;
+  EXPECT_TRUE(plan.blocks.keys.packed);
+  EXPECT_EQ(to_text(plan), text);
+}
+
 // Fails, says why, and leaves the plan as it was.
 void expect_refused(const std::string& text, const SdpaSet* set) {
   const SdpaPlan before = example();
@@ -155,7 +167,8 @@ TEST(SdpaPlanText, RefusesWhatIsOfAnotherSet) {
         "L2:tile_fused(form=g,c=96,rho=128,w=64)" + tile,
         "L2:tile_fused(form=h,r=3,c=96,rho=128,w=64)" + tile,
         "L2:tile_fused(form=h,c=96,rho=128,w=64,stored)" + tile,
-        "L2:row_stream(form=h,c=96,rho=128,w=64)" + tile})
+        "L2:row_stream(form=h,c=96,rho=128,w=64)" + tile,
+        "L2:tile_fused(form=h,c=96,rho=128,w=64,packed)" + of_pairs})
     expect_refused(text, nullptr);
 }
 
@@ -188,6 +201,9 @@ TEST(SdpaPlanText, RefusesOtherSpellings) {
         "L2:tile_fused(form=h,c=96,share=0,rho=128,w=64,one_pass)" + tile + " ; " + delta,
         "L2:tile_fused(form=h,share=48,c=96,rho=128,w=64,one_pass)" + tile + " ; " + delta,
         "L2:col_stream(form=h,c=96,share=48,rho=128,one_pass)" + tile + " ; " + delta,
+        packed + tile + " ; " + delta,
+        "L2:col_stream(form=h,c=96,rho=128,one_pass,packed)" + of_pairs + " ; " + delta,
+        "L2:tile_fused(form=h,c=96,rho=128,w=64,packed,one_pass)" + of_pairs + " ; " + delta,
         rows + " ; L2:row_stream(form=h,c=96,rho=128)" + tile + " ; " + delta})
     expect_refused(text, &all);
   SdpaPlan plan;

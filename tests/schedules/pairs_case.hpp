@@ -48,6 +48,7 @@ inline Trial random_trial(RandomProblem* random, int number) {
   trial.blocks = any_blocks(random);
   trial.blocks.rows.r *= random->uniform(0, 1);  // 0: by tiles
   trial.blocks.by_keys = ioattn::Schedule::tile_fused;
+  trial.blocks.keys.packed = random->uniform(0, 1) == 1;
   divide_keys(random, &trial.blocks.keys);
   trial.blocks.keys.one_pass = !trial.set.dBias && random->uniform(0, 2) > 0;  // else by rows
   trial.table = tables[std::size_t(random->uniform(0, ioattn::index_t(tables.size()) - 1))];
