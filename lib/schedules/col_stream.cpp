@@ -48,7 +48,7 @@ ColStream<S, P>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPas
   worker_.keys = worker_layout_.add<T>(lanes * d_);
   const bool packs_values = kind.makes_p() && !shared_;
   worker_.values = worker_layout_.add<T>(packs_values ? lanes * v_ : 0);
-  worker_.key_rows = worker_layout_.add<T>(kind.queries ? c_ * s_stride_ : 0);
+  worker_.key_rows = worker_layout_.add<T>(kind.queries ? c_ * round_up(d_, nr) : 0);
   worker_.d_o = worker_layout_.add<T>(g_form_ ? 0 : rho_ * d_o_stride_);
   worker_.s = worker_layout_.add<T>(copies_queries_ ? rho_ * s_stride_ : 0);
   worker_.tile = worker_layout_.add<T>(rho_ * tile_stride_);
@@ -136,8 +136,10 @@ struct ColStream<S, P>::Run {
     }
     if (pass.kind_.queries) {
       trace.create(rows_of_keys(keys));
-      load_scaled_rows(kernels, operands.keys.row(keys.begin), operands.keys.stride, keys.size(),
-                       pass.d_, scale_of_rows, pass.worker_.key_rows.in(memory), pass.s_stride_);
+      for (Range k(pass.d_, pass.nr_); k; k.next())
+        load_scaled_rows(kernels, operands.keys.at(keys.begin, k.begin), operands.keys.stride,
+                         keys.size(), k.size(), scale_of_rows,
+                         pass.worker_.key_rows.in(memory) + k.begin * pass.c_, pass.nr_);
     }
     const Sums sums = sums_of(keys, memory);
     if (of_keys) begin_sums(key_sums(keys), sums.keys, keys, operands.rounded_d_keys);
@@ -320,8 +322,8 @@ struct ColStream<S, P>::Run {
     p.a_row = pass.tile_stride_;
     p.a_depth = 1;
     p.b = pass.worker_.key_rows.in(memory);
-    p.b_panel = pass.nr_;
-    p.b_row = pass.s_stride_;
+    p.b_panel = pass.c_ * pass.nr_;
+    p.b_row = pass.nr_;
     p.c = operands.d_queries.row(rows.begin) + head * operands.d_queries_step;
     p.c_panel = pass.nr_;
     p.c_row = operands.d_queries.stride;

@@ -106,7 +106,7 @@ class ColStream {
   QueryGates gates_;
   struct {
     Slot<T> keys, values;      // panels [c][d], [c][v]
-    Slot<T> key_rows;          // [c][d]
+    Slot<T> key_rows;          // [c][d], in panels
     Slot<T> d_o;               // [rho][v], h-form
     Slot<T> s;                 // [rho][d], copied
     Slot<T> tile;              // [rho][c], f and then p

@@ -263,7 +263,8 @@ TEST(SdpaPlanDescription, TellsTheClosedFormulas) {
                           ? Json({{"c", keys.c},
                                   {"rho", keys.rho},
                                   {"w", keys.w},
-                                  {"one_pass", keys.one_pass}})
+                                  {"one_pass", keys.one_pass},
+                                  {"packed", keys.packed}})
                           : Json({{"c", keys.c}, {"rho", keys.rho}, {"one_pass", keys.one_pass}});
         if (phase["name"] == "tile_fused" && keys.share > 0) blocks["share"] = keys.share;
         EXPECT_EQ(phase["blocks"], blocks);
