@@ -18,13 +18,6 @@ inline index_t keys_of_block(const LayerShape& shape, const Blocks& blocks) {
 // that are a power of two apart lie in few of a cache's sets. Those of two or three operands that
 // come together there drive out the tiles; what comes in different steps does not.
 
-// Of pairs of terms one kernel (PairKernels::gradients) can make weights and their gradients if all
-// columns are there, and no more than it takes.
-constexpr bool takes_at_once(index_t w, index_t d, index_t e) {
-  constexpr index_t most_terms = 512;
-  return d > 0 && e > 0 && std::max(d, e) <= std::min(w, most_terms);
-}
-
 // Of two operands, those of one come a step ahead: twice the columns of one are there while only
 // one of the two tiles is.
 constexpr bool columns_come_ahead(KeyPassKind kind, index_t c, index_t rho, index_t w) {
@@ -46,6 +39,13 @@ constexpr bool values_come_by_steps(KeyPassKind kind, index_t c, index_t rho, in
                                     index_t e) {
   return columns_come_ahead(kind, c, rho, w) && kind.of_values() && e / w >= steps_of_values &&
          2 * words_of_steps(c, rho, w) <= rho * c;
+}
+
+// Of pairs of terms one kernel (PairKernels::gradients) can make weights and their gradients if all
+// columns are there, and no more than it takes.
+constexpr bool may_be_made_at_once(KeyPassKind kind, index_t w, index_t d, index_t e) {
+  constexpr index_t most_terms = 512;
+  return kind.makes_p() && d > 0 && e > 0 && std::max(d, e) <= std::min(w, most_terms);
 }
 
 }  // namespace ioattn

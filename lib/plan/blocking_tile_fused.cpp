@@ -118,10 +118,11 @@ double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
   const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
   const index_t over_keys = kind.queries ? d : 0;
   const theory::IoCost cost = theory::tile_fused(shape, blocks, kind);
+  const theory::TileSums tiles = theory::tile_sums(shape, c, rho);
   index_t packed = cost.reads;
   if (blocks.packed) {
     const index_t widths = d + (kind.makes_p() ? e : 0) + over_keys;
-    packed -= (theory::tile_sums(shape, c, rho).keys - shape.m) * widths;
+    packed -= (tiles.keys - shape.m) * widths;
   }
   if (multiplies_tiles(tile.isa)) {
     // Rows of some of many columns are copied to lie close, and sums over queries transpose the
@@ -131,7 +132,7 @@ double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
       return wanted ? ceil_div(cols, std::max<index_t>(blocks.w, 1)) : 0;
     };
     const index_t of_queries = copied(d) + (kind.makes_p() ? copied(e) : 0);
-    packed += theory::tile_sums(shape, c, rho).queries * of_queries;
+    packed += tiles.queries * of_queries;
     packed += shape.n * shape.m * (times(kind.of_keys(), d) + times(kind.of_values(), e));
   }
   const index_t share = blocks.share > 0 ? blocks.share : c;
@@ -147,7 +148,7 @@ double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
       product(shape.n, shape.m) *
       (scores * wasted_lanes(c, tile) + of.lanes(over_keys) / word_efficiency(tile.isa, share) +
        over_queries / word_efficiency(tile.isa, rho));
-  const bool at_once = kind.makes_p() && takes_at_once(blocks.w, d, e);
+  const bool at_once = may_be_made_at_once(kind, blocks.w, d, e);
   const double stored = at_once ? 0 : fma_per_stored_gradient(tile) * product(shape.n, shape.m);
   return words / word_speed(tile.isa) + products / product_speed(tile.isa) + stored;
 }

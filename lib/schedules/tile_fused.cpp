@@ -56,7 +56,7 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
                             words_of<W>(std::max(c_, rho_)) * round_up(w_, nr))),
       ahead_(!are_pairs<W> && columns_come_ahead(kind, c_, rho_, w_)),
       by_steps_(ahead_ && values_come_by_steps(kind, c_, rho_, w_, e_)),
-      at_once_(are_pairs<W> && kind.makes_p() && takes_at_once(w_, d_, e_)),
+      at_once_(are_pairs<W> && may_be_made_at_once(kind, w_, d_, e_)),
       packed_(are_pairs<W> && blocks.packed) {
   const index_t slot_words = std::max(rho_ * row_stride_, panel_words_);
   const index_t q_words = rho_ * tile_stride_;
@@ -131,13 +131,26 @@ W* TileFused<S, W>::Run::columns_in(const Slot<W>& panels, const Range& k) const
 }
 
 template <class S, class W>
+void TileFused<S, W>::Run::pack_rows(const MatrixView<const S>& from, const Range& some,
+                                     const Range& k, W* to) const {
+  load_word_panels(kernels, from.at(some.begin, k.begin), from.stride, 1, some.size(), k.size(),
+                   to);
+}
+
+template <class S, class W>
+void TileFused<S, W>::Run::pack_columns(const MatrixView<const S>& from, const Range& some,
+                                        const Range& k, W* to) const {
+  load_word_panels(kernels, from.at(some.begin, k.begin), 1, from.stride, k.size(), some.size(),
+                   to);
+}
+
+template <class S, class W>
 void TileFused<S, W>::Run::pack_keys() const {
   const auto pack = [&](const MatrixView<const S>& from, const Block& columns, const Range& k,
                         Operand name, const Slot<W>& panels) {
     const Block packed = part_of(name, keys, k);
     trace.create(packed);
-    load_word_panels(kernels, from.at(keys.begin, k.begin), from.stride, 1, keys.size(), k.size(),
-                     columns_in(panels, k));
+    pack_rows(from, keys, k, columns_in(panels, k));
     trace.write_rounded_and_remove(packed);
     trace.remove(columns);
   };
@@ -147,8 +160,7 @@ void TileFused<S, W>::Run::pack_keys() const {
     if (pass.kind_.queries) {
       const Block rows = part_of(Operand::A2_rows, keys, k);
       trace.create(rows);
-      load_word_panels(kernels, operands.keys.at(keys.begin, k.begin), 1, operands.keys.stride,
-                       k.size(), keys.size(), columns_in(pass.worker_.key_rows, k));
+      pack_columns(operands.keys, keys, k, columns_in(pass.worker_.key_rows, k));
       trace.write_rounded_and_remove(rows);
     }
     pack(operands.keys, columns, k, Operand::A2_panels, pass.worker_.key_panels);

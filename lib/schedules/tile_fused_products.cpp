@@ -71,22 +71,16 @@ void TileFused<S, W>::Tile::add_product(kernels::Product<T, W> p, const Block& s
 template <class S, class W>
 const W* TileFused<S, W>::Tile::keys_as_lanes(const Range& k, W* to) const {
   trace.read(part_of(key_name(), keys, k));
-  return pass.packed_ ? run.columns_in(pass.worker_.key_panels, k)
-                      : as_lanes(run.operands.keys, keys, k, to);
+  if (pass.packed_) return run.columns_in(pass.worker_.key_panels, k);
+  run.pack_rows(run.operands.keys, keys, k, to);
+  return to;
 }
 
 template <class S, class W>
 const W* TileFused<S, W>::Tile::values_as_lanes(const Range& some, const Range& k, W* to) const {
   trace.read(part_of(value_name(), some, k));
-  return pass.packed_ ? run.columns_in(pass.worker_.value_panels, k)
-                      : as_lanes(run.operands.values, some, k, to);
-}
-
-template <class S, class W>
-const W* TileFused<S, W>::Tile::as_lanes(const MatrixView<const S>& from, const Range& some,
-                                         const Range& k, W* to) const {
-  load_word_panels(run.kernels, from.at(some.begin, k.begin), from.stride, 1, some.size(), k.size(),
-                   to);
+  if (pass.packed_) return run.columns_in(pass.worker_.value_panels, k);
+  run.pack_rows(run.operands.values, some, k, to);
   return to;
 }
 
@@ -121,13 +115,6 @@ auto TileFused<S, W>::Tile::terms_of(const MatrixView<const S>& from, const Rang
   }
   load_terms(run.kernels, first, from.stride, some.size(), k.size(), scale, to, pass.row_stride_);
   return {to, pass.row_stride_};
-}
-
-template <class S, class W>
-void TileFused<S, W>::Tile::pack_columns(const MatrixView<const S>& from, const Range& some,
-                                         const Range& k, W* to) const {
-  load_word_panels(run.kernels, from.at(some.begin, k.begin), 1, from.stride, k.size(), some.size(),
-                   to);
 }
 
 template <class S, class W>

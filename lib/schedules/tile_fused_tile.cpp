@@ -135,7 +135,7 @@ void TileFused<S, W>::Tile::make_gradients() const {
       if (!are_pairs<W> && makes_p) {
         pack_copied_columns(copy, k, panels);
       } else {
-        pack_columns(d_o, rows, k, panels);
+        run.pack_columns(d_o, rows, k, panels);
       }
       add_to_key_sums(weights_by_queries(), d_o, keys, k, panels, run.d_values, Operand::W);
       if (makes_p) trace.remove(second);
@@ -245,7 +245,7 @@ template <class S, class W>
 void TileFused<S, W>::Tile::add_to_keys() const {
   const auto bring = [&](const Range& k, int slot) {
     trace.read(part_of(Operand::S, rows, k));
-    pack_columns(queries, rows, k, panel_slot(slot));
+    run.pack_columns(queries, rows, k, panel_slot(slot));
   };
   stream(pass.d_, bring, [&](const Range& k, int slot) {
     add_to_key_sums(p_by_queries(), queries, keys, k, panel_slot(slot), run.d_keys,
@@ -276,7 +276,7 @@ void TileFused<S, W>::Tile::add_to_queries() const {
   const Operand name = packed_before ? Operand::A2_rows : Operand::A2;
   const auto bring = [&](const Range& k, int slot) {
     trace.read(part_of(name, keys, k));
-    if (!packed_before) pack_columns(run.operands.keys, keys, k, panel_slot(slot));
+    if (!packed_before) run.pack_columns(run.operands.keys, keys, k, panel_slot(slot));
   };
   stream(pass.d_, bring, [&](const Range& k, int slot) {
     W* const packed = packed_before ? run.columns_in(pass.worker_.key_rows, k) : panel_slot(slot);

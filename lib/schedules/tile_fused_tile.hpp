@@ -17,6 +17,10 @@ struct TileFused<S, W>::Run {
   MatrixView<T> d_keys = {}, d_values = {};  // of these keys, while terms are added
 
   void stream_queries();
+  // Columns k of some rows: the rows, or the columns, as lanes.
+  void pack_rows(const MatrixView<const S>& from, const Range& some, const Range& k, W* to) const;
+  void pack_columns(const MatrixView<const S>& from, const Range& some, const Range& k,
+                    W* to) const;
   void pack_keys() const;
   W* columns_in(const Slot<W>& panels, const Range& k) const;
   void place_sums();
@@ -97,15 +101,10 @@ struct TileFused<S, W>::Tile {
   Operand value_name() const { return pass.packed_ ? Operand::h_panels : Operand::h; }
   const W* keys_as_lanes(const Range& k, W* to) const;
   const W* values_as_lanes(const Range& some, const Range& k, W* to) const;
-  const W* as_lanes(const MatrixView<const S>& from, const Range& some, const Range& k,
-                    W* to) const;
   Terms terms_of(const MatrixView<const S>& from, const Range& some, const Range& k, T scale,
                  W* to) const;
-  // Columns k of some rows as lanes.
-  void pack_columns(const MatrixView<const S>& from, const Range& some, const Range& k,
-                    W* to) const;
-  // The same of the queries' rows in a copy: those of a stride of a power of 2 may have left a
-  // cache of few ways meanwhile.
+  // Columns k of the queries' rows as lanes, from a copy: those of a stride of a power of 2 may
+  // have left a cache of few ways meanwhile.
   void pack_copied_columns(const W* copied, const Range& k, W* to) const;
 
   // bring(k, slot) and use(k, slot) of all columns. Columns of operands whose rows are a power of 2

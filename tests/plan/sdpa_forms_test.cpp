@@ -106,24 +106,6 @@ TEST(SdpaForms, BlocksAreOfSeveralShares) {
   for (const index_t d : {64, 512}) EXPECT_EQ(keys_of(1024, d).share, 0) << d;
 }
 
-// Of pairs of terms, long tiles; short ones under a mask, which hides more of them.
-TEST(SdpaForms, TilesOfPairsAreHeldInAnL3ThatIsFast) {
-  for (const index_t n : {1024, 2048}) {
-    SdpaRequest request = request_for(n, 2048, zen4, zen4.price);
-    request.dtype = DType::bf16;
-    request.M *= 2;
-    request.outer_M *= 2;
-    request.tile = {Isa::avx512_bf16, 8, 32};
-    for (const bool masked : {false, true}) {
-      if (masked) request.shape.mask = causal_top_left();
-      SdpaPlan plan;
-      ASSERT_TRUE(make_plan_of(request, forward, &plan, nullptr).is_ok());
-      EXPECT_TRUE(is_by_tiles(plan, forward)) << to_text(plan);
-      EXPECT_EQ(plan.level, masked ? "L2" : "L3") << to_text(plan);
-    }
-  }
-}
-
 SdpaRequest pair_request(Isa isa, index_t n, index_t d, const Price& price) {
   const Caches& caches = isa == Isa::avx512_amx ? xeon : zen4;
   SdpaRequest request = request_for(n, d, caches, price);
@@ -132,6 +114,20 @@ SdpaRequest pair_request(Isa isa, index_t n, index_t d, const Price& price) {
   request.outer_M *= 2;
   request.tile = {isa, 8, 32};
   return request;
+}
+
+// Of pairs of terms, long tiles; short ones under a mask, which hides more of them.
+TEST(SdpaForms, TilesOfPairsAreHeldInAnL3ThatIsFast) {
+  for (const index_t n : {1024, 2048}) {
+    SdpaRequest request = pair_request(Isa::avx512_bf16, n, 2048, zen4.price);
+    for (const bool masked : {false, true}) {
+      if (masked) request.shape.mask = causal_top_left();
+      SdpaPlan plan;
+      ASSERT_TRUE(make_plan_of(request, forward, &plan, nullptr).is_ok());
+      EXPECT_TRUE(is_by_tiles(plan, forward)) << to_text(plan);
+      EXPECT_EQ(plan.level, masked ? "L2" : "L3") << to_text(plan);
+    }
+  }
 }
 
 TEST(SdpaForms, KeysThatSeveralTilesMeetArePackedOnce) {
