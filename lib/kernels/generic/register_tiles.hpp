@@ -196,12 +196,39 @@ struct RegisterTiles {
     }
   }
 
+  // What else is done while a tile's terms are added, in so many pieces: nothing.
+  struct NoWork {
+    static constexpr index_t pieces = 1;
+    IOATTN_INLINE void operator()(index_t) const {}
+  };
+  template <int rows, int width, bool a_unit_row, class Work>
+  static IOATTN_INLINE void add_terms_beside(const Strip& s, const Word* a, index_t depth,
+                                             const Word** b, Accumulators<rows, width>& acc,
+                                             const Work& work) {
+    if constexpr (Work::pieces == 1) {
+      add_terms<rows, width, a_unit_row>(s, a, depth, b, acc);
+      work(0);
+    } else {
+      index_t added = 0;
+#pragma GCC unroll 1
+      for (index_t piece = 0; piece < Work::pieces; ++piece) {
+        const bool is_last = piece + 1 == Work::pieces;
+        const index_t end = is_last ? depth : depth * (piece + 1) / Work::pieces / 2 * 2;
+        add_terms<rows, width, a_unit_row>(s, a, end - added, b, acc);
+        a += (end - added) * (a_unit_row ? s.a_depth : 1);
+        added = end;
+        work(piece);
+      }
+    }
+  }
+
   // The sums of a tile, row by row, to finish(row, sums). Each is finished before the last terms of
   // the next are added: Zen 4 takes two cycles to store a vector of 512 bits, and the stores of a
   // whole tile would hold up the multiply-adds behind them.
   template <int rows, int width, bool a_unit_row, int held = held_terms<rows, width>,
-            class FinishRow>
-  static IOATTN_INLINE void tile(const Strip& s, const Word* first_a, const FinishRow& finish) {
+            class FinishRow, class Work = NoWork>
+  static IOATTN_INLINE void tile(const Strip& s, const Word* first_a, const FinishRow& finish,
+                                 const Work& work = {}) {
     Accumulators<rows, width> acc;
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i)
@@ -209,7 +236,7 @@ struct RegisterTiles {
       for (int v = 0; v < width; ++v) acc.value[i][v] = V::splat(T(0));
     const Word* b = s.b;
     const index_t early = s.depth < held ? s.depth : s.depth - held;
-    add_terms<rows, width, a_unit_row>(s, first_a, early, &b, acc);
+    add_terms_beside<rows, width, a_unit_row>(s, first_a, early, &b, acc, work);
     if (early == s.depth) {
 #pragma GCC unroll 16
       for (int i = 0; i < rows; ++i) finish(i, acc.value[i]);

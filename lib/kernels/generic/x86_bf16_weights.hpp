@@ -25,11 +25,13 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
   using V = XsimdVector<float>;
   using Tiles = RegisterTiles<V, 2, Bf16Terms>;
   using Strip = typename Tiles::Strip;
+  using Word = bf16x2;
 
   static constexpr index_t most_rows = 64;
   struct alignas(64) Rows {
     float binary_max[most_rows];
     float part[most_rows * lanes];  // of the sum of weights
+    float scores[2][max_rows * nr];
   };
 
   // What becomes of scores of a panel of keys.
@@ -39,6 +41,62 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
     bf16x2* dst;
     index_t dst_stride;
   };
+
+  // A tile of scores of a whole panel, which become weights while the next tile is made.
+  struct Waiting {
+    static constexpr index_t pieces = max_rows;
+    const float* scores;  // [max_rows][nr]
+    const float* binary_max;
+    float* part;
+    float binary_scale;
+    bf16x2* to;
+    index_t stride;
+
+    IOATTN_INLINE void operator()(index_t row) const {
+      static constexpr PowerConstants constants = power_constants();
+      const PowerConstants* c = &constants;
+      __asm__ volatile("" : "+r"(c));
+      const __m512 scale = _mm512_set1_ps(binary_scale), shift = _mm512_set1_ps(binary_max[row]);
+      const auto weight = [&](const float* p) {
+        return power_of_2_beside(_mm512_fmsub_ps(_mm512_load_ps(p), scale, shift), *c);
+      };
+      const __m512 x = weight(scores + row * nr), y = weight(scores + row * nr + lanes);
+      _mm512_storeu_si512(to + row * stride, Base::narrow(x, y));
+      float* sum = part + row * lanes;
+      _mm512_store_ps(sum, _mm512_add_ps(_mm512_load_ps(sum), _mm512_add_ps(x, y)));
+    }
+    void finish() {
+      if (scores == nullptr) return;
+      for (index_t row = 0; row < pieces; ++row) (*this)(row);
+      scores = nullptr;
+    }
+  };
+
+  // Beside what waits, if anything does.
+  static IOATTN_KERNEL void weigh_beside(const Strip& strip, const Panel& panel, index_t end,
+                                         Rows* all, Waiting* waiting) {
+    const Strip s = strip;
+    for (index_t row = 0; row < end; row += max_rows) {
+      float* const made = waiting->scores == all->scores[0] ? all->scores[1] : all->scores[0];
+      const auto store = [&](int i, const V(&sums)[2]) {
+        sums[0].store(made + i * nr);
+        sums[1].store(made + i * nr + lanes);
+      };
+      const Word* a = s.a + row * s.a_row;
+      const Waiting before = *waiting;
+      if (before.scores != nullptr) {
+        Tiles::template tile<max_rows, 2, false>(s, a, store, before);
+      } else {
+        Tiles::template tile<max_rows, 2, false>(s, a, store);
+      }
+      *waiting = {made,
+                  all->binary_max + row,
+                  all->part + row * lanes,
+                  panel.binary_scale,
+                  panel.dst + row * panel.dst_stride,
+                  panel.dst_stride};
+    }
+  }
 
   template <int rows, bool whole>
   static IOATTN_KERNEL void weigh_tiles(const Strip& strip, const Panel& panel, index_t row,
@@ -81,6 +139,9 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
     weigh_last<max_rows - 1, whole>(s, panel, in_tiles, rows, all);
   }
 
+  // Fewer do not hide the work beside them.
+  static constexpr index_t least_terms_beside = 3 * max_rows;
+
   static bool weights(const Product<float, bf16x2>& p, const PairWeights& weights) {
     if (p.rows > most_rows || p.depth > terms_per_accumulator) return false;
     Rows all;
@@ -96,16 +157,23 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
     strip.b_panel = p.b_panel;
     strip.b_row = p.b_row;
     strip.depth = p.depth;
+    Waiting waiting = {};
+    const index_t in_tiles = p.depth < least_terms_beside ? 0 : p.rows / max_rows * max_rows;
     for (index_t key = 0; key < p.cols; key += nr) {
       strip.b = p.b + key / nr * p.b_panel;
       const Panel panel = {p.cols - key, Base::binary(weights.scale), weights.dst + key / 2,
                            weights.dst_stride};
-      if (panel.keys >= nr) {
-        weigh<true>(strip, panel, p.rows, &all);
-      } else {
+      if (panel.keys < nr) {
+        waiting.finish();
         weigh<false>(strip, panel, p.rows, &all);
+      } else if (in_tiles > 0) {
+        weigh_beside(strip, panel, in_tiles, &all, &waiting);
+        weigh_last<max_rows - 1, true>(strip, panel, in_tiles, p.rows, &all);
+      } else {
+        weigh<true>(strip, panel, p.rows, &all);
       }
     }
+    waiting.finish();
     return Base::add_parts(all.part, p.rows, weights.row_sum);
   }
 };
