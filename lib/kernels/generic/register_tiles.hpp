@@ -196,30 +196,33 @@ struct RegisterTiles {
     }
   }
 
-  // What else is done while a tile's terms are added, in so many pieces: nothing.
+  // What else is done while a tile's terms are added: nothing, or `pieces` of work, each in stages,
+  // between which terms are added. A CPU looks only so far ahead for multiply-adds that do not
+  // wait.
   struct NoWork {
-    static constexpr index_t pieces = 1;
-    IOATTN_INLINE void operator()(index_t) const {}
+    static constexpr index_t pieces = 0;
   };
   template <int rows, int width, bool a_unit_row, class Work>
   static IOATTN_INLINE void add_terms_beside(const Strip& s, const Word* a, index_t depth,
                                              const Word** b, Accumulators<rows, width>& acc,
                                              const Work& work) {
-    if constexpr (Work::pieces == 1) {
-      add_terms<rows, width, a_unit_row>(s, a, depth, b, acc);
-      work(0);
-    } else {
-      index_t added = 0;
+    if constexpr (Work::pieces > 0) {
+      const index_t some = depth / (Work::pieces * Work::stages);
+      const index_t step_of_a = some * (a_unit_row ? s.a_depth : 1);
+      depth -= some * Work::pieces * Work::stages;
 #pragma GCC unroll 1
       for (index_t piece = 0; piece < Work::pieces; ++piece) {
-        const bool is_last = piece + 1 == Work::pieces;
-        const index_t end = is_last ? depth : depth * (piece + 1) / Work::pieces / 2 * 2;
-        add_terms<rows, width, a_unit_row>(s, a, end - added, b, acc);
-        a += (end - added) * (a_unit_row ? s.a_depth : 1);
-        added = end;
-        work(piece);
+        typename Work::State state;
+        add_terms<rows, width, a_unit_row>(s, a, some, b, acc);
+        work.begin(piece, &state);
+        add_terms<rows, width, a_unit_row>(s, a + step_of_a, some, b, acc);
+        work.go_on(&state);
+        add_terms<rows, width, a_unit_row>(s, a + 2 * step_of_a, some, b, acc);
+        work.end(piece, state);
+        a += 3 * step_of_a;
       }
     }
+    add_terms<rows, width, a_unit_row>(s, a, depth, b, acc);
   }
 
   // The sums of a tile, row by row, to finish(row, sums). Each is finished before the last terms of

@@ -68,20 +68,26 @@ constexpr PowerConstants power_constants() {
   for (std::uint32_t k = 0; k < 16; ++k) x.powers[k] = C::powers[k];
   return x;
 }
-IOATTN_INLINE __m512 power_of_2_beside(__m512 t, const PowerConstants& c) {
-  constexpr int shift = ExpConstants<float, 16>::shift;
-  // NaN is the second operand, which is what comes of it.
-  const __m512 in_range =
-      _mm512_min_ps(_mm512_set1_ps(c.most), _mm512_max_ps(_mm512_set1_ps(c.least), t));
-  const __m512 magic = _mm512_set1_ps(c.magic);
-  const __m512 n_bits = _mm512_add_ps(in_range, magic);
-  const __m512 r = _mm512_sub_ps(in_range, _mm512_sub_ps(n_bits, magic));
-  const __m512i n = _mm512_castps_si512(n_bits);
-  const __m512 power = _mm512_castsi512_ps(_mm512_add_epi32(
-      _mm512_permutexvar_epi32(n, _mm512_load_si512(c.powers)), _mm512_slli_epi32(n, shift)));
-  const __m512 slope = _mm512_fmadd_ps(r, _mm512_set1_ps(c.square), _mm512_set1_ps(c.slope));
-  return _mm512_mul_ps(power, _mm512_fmadd_ps(r, slope, _mm512_set1_ps(c.one)));
-}
+struct PowerBeside {
+  __m512 t, n_bits, power;  // power: of 2^n
+
+  IOATTN_INLINE void begin(__m512 exponent, const PowerConstants& c) {
+    // NaN is the second operand, which is what comes of it.
+    t = _mm512_min_ps(_mm512_set1_ps(c.most), _mm512_max_ps(_mm512_set1_ps(c.least), exponent));
+    n_bits = _mm512_add_ps(t, _mm512_set1_ps(c.magic));
+  }
+  IOATTN_INLINE void go_on(const PowerConstants& c) {
+    constexpr int shift = ExpConstants<float, 16>::shift;
+    const __m512i n = _mm512_castps_si512(n_bits);
+    t = _mm512_sub_ps(t, _mm512_sub_ps(n_bits, _mm512_set1_ps(c.magic)));
+    power = _mm512_castsi512_ps(_mm512_add_epi32(
+        _mm512_permutexvar_epi32(n, _mm512_load_si512(c.powers)), _mm512_slli_epi32(n, shift)));
+  }
+  IOATTN_INLINE __m512 end(const PowerConstants& c) const {
+    const __m512 slope = _mm512_fmadd_ps(t, _mm512_set1_ps(c.square), _mm512_set1_ps(c.slope));
+    return _mm512_mul_ps(power, _mm512_fmadd_ps(t, slope, _mm512_set1_ps(c.one)));
+  }
+};
 inline constexpr float log2_of_e = 1.44269504f;
 
 // log2(e) (scale s - row_max) of scores s, in one operation. It is off by 2^-24 of row_max log2(e),

@@ -44,7 +44,7 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
 
   // A tile of scores of a whole panel, which become weights while the next tile is made.
   struct Waiting {
-    static constexpr index_t pieces = max_rows;
+    static constexpr index_t pieces = max_rows, stages = 3;
     const float* scores;  // [max_rows][nr]
     const float* binary_max;
     float* part;
@@ -52,22 +52,42 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
     bf16x2* to;
     index_t stride;
 
-    IOATTN_INLINE void operator()(index_t row) const {
+    static IOATTN_INLINE const PowerConstants& power_constants_in_memory() {
       static constexpr PowerConstants constants = power_constants();
       const PowerConstants* c = &constants;
       __asm__ volatile("" : "+r"(c));
+      return *c;
+    }
+    struct State {
+      PowerBeside x, y;
+    };
+    IOATTN_INLINE void begin(index_t row, State* state) const {
+      const PowerConstants& c = power_constants_in_memory();
       const __m512 scale = _mm512_set1_ps(binary_scale), shift = _mm512_set1_ps(binary_max[row]);
-      const auto weight = [&](const float* p) {
-        return power_of_2_beside(_mm512_fmsub_ps(_mm512_load_ps(p), scale, shift), *c);
-      };
-      const __m512 x = weight(scores + row * nr), y = weight(scores + row * nr + lanes);
+      const float* of_row = scores + row * nr;
+      state->x.begin(_mm512_fmsub_ps(_mm512_load_ps(of_row), scale, shift), c);
+      state->y.begin(_mm512_fmsub_ps(_mm512_load_ps(of_row + lanes), scale, shift), c);
+    }
+    IOATTN_INLINE void go_on(State* state) const {
+      const PowerConstants& c = power_constants_in_memory();
+      state->x.go_on(c);
+      state->y.go_on(c);
+    }
+    IOATTN_INLINE void end(index_t row, const State& state) const {
+      const PowerConstants& c = power_constants_in_memory();
+      const __m512 x = state.x.end(c), y = state.y.end(c);
       _mm512_storeu_si512(to + row * stride, Base::narrow(x, y));
       float* sum = part + row * lanes;
       _mm512_store_ps(sum, _mm512_add_ps(_mm512_load_ps(sum), _mm512_add_ps(x, y)));
     }
     void finish() {
       if (scores == nullptr) return;
-      for (index_t row = 0; row < pieces; ++row) (*this)(row);
+      for (index_t row = 0; row < pieces; ++row) {
+        State state;
+        begin(row, &state);
+        go_on(&state);
+        end(row, state);
+      }
       scores = nullptr;
     }
   };
@@ -75,7 +95,8 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
   // Beside what waits, if anything does.
   static IOATTN_KERNEL void weigh_beside(const Strip& strip, const Panel& panel, index_t end,
                                          Rows* all, Waiting* waiting) {
-    const Strip s = strip;
+    Strip s = strip;
+    s.beside = nullptr;  // as it is: for the compiler
     for (index_t row = 0; row < end; row += max_rows) {
       float* const made = waiting->scores == all->scores[0] ? all->scores[1] : all->scores[0];
       const auto store = [&](int i, const V(&sums)[2]) {
@@ -140,7 +161,7 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
   }
 
   // Fewer do not hide the work beside them.
-  static constexpr index_t least_terms_beside = 3 * max_rows;
+  static constexpr index_t least_terms_beside = 3 * max_rows + 4;
 
   static bool weights(const Product<float, bf16x2>& p, const PairWeights& weights) {
     if (p.rows > most_rows || p.depth > terms_per_accumulator) return false;
