@@ -189,7 +189,8 @@ TEST_P(PairWeightsTest, AreThoseOfTheProduct) {
   ASSERT_NE(pairs().weights, nullptr);
   int made = 0, refused = 0;
   for (int trial = 0; trial < 60 && !HasFailure(); ++trial) {
-    const index_t rows = uniform(1, 32), keys = uniform(1, 150), depth = uniform(1, 80);
+    const index_t rows = uniform(1, 32), depth = uniform(1, 80);
+    const index_t keys = trial % 2 == 0 ? uniform(1, 150) : nr() * uniform(1, 4);
     const index_t stride = round_up(keys, nr()), dst_stride = ceil_div(keys, 2) + 3;
     const index_t panels = ceil_div(keys, nr());
     std::vector<bf16x2> a(std::size_t(rows * depth)), b(std::size_t(panels * depth * nr()));
@@ -246,15 +247,21 @@ TEST_P(PairWeightsTest, AreThoseOfTheProduct) {
 
 TEST_P(PairWeightsTest, RefuseWhatIsNoNumber) {
   const bf16x2 one = {0x3f803f80};
-  std::vector<bf16x2> a(16, one), b(std::size_t(16 * nr()), one), weights(16);
-  b[3] = {0x7fc03f80};
-  float row_max = 0, row_sum = 1;
-  const Pairs p = dense_product(1, nr(), 16, a.data(), b.data(), nullptr, nr());
-  EXPECT_FALSE(pairs().weights(p, {0.01f, &row_max, &row_sum, weights.data(), 16}));
-  EXPECT_EQ(row_sum, 1);
-  b[3] = one;
-  EXPECT_TRUE(pairs().weights(p, {0.01f, &row_max, &row_sum, weights.data(), 16}));
-  EXPECT_NEAR(double(row_sum), 1 + double(nr()) * std::exp(0.32), 1e-3);
+  const index_t depth = 32;
+  for (const index_t rows : {1, 8}) {
+    std::vector<bf16x2> a(std::size_t(rows * depth), one), b(std::size_t(depth * nr()), one),
+        weights(std::size_t(rows * nr()));
+    b[3] = {0x7fc03f80};
+    std::vector<float> row_max(std::size_t(rows), 0.f), row_sum(row_max.size(), 1.f);
+    const Pairs p = dense_product(rows, nr(), depth, a.data(), b.data(), nullptr, nr());
+    const kernels::PairWeights out = {0.01f, row_max.data(), row_sum.data(), weights.data(), nr()};
+    EXPECT_FALSE(pairs().weights(p, out));
+    for (const float sum : row_sum) EXPECT_EQ(sum, 1);
+    b[3] = one;
+    EXPECT_TRUE(pairs().weights(p, out));
+    for (const float sum : row_sum)
+      EXPECT_NEAR(double(sum), 1 + double(nr()) * std::exp(0.64), 1e-3);
+  }
 }
 
 TEST_P(PairWeightsTest, RefuseAnyRise) {
@@ -263,14 +270,41 @@ TEST_P(PairWeightsTest, RefuseAnyRise) {
     if (rise < 10) continue;
     SCOPED_TRACE(rise);
     for (index_t raised = 0; raised < 2 * nr(); raised += 5) {
-      std::vector<bf16x2> a(3, pair(0)), b(std::size_t(2 * nr()), pair(1)),
-          weights(std::size_t(3 * nr()));
-      a[1] = pair(1);
-      b[std::size_t(raised)] = pair(rise);
-      std::vector<float> row_max(3, 0.f), row_sum(3, 1.f);
-      const Pairs p = dense_product(3, 2 * nr(), 1, a.data(), b.data(), nullptr, nr());
-      EXPECT_FALSE(pairs().weights(p, {1, row_max.data(), row_sum.data(), weights.data(), nr()}));
-      EXPECT_EQ(row_sum, std::vector<float>(3, 1.f));
+      for (const index_t depth : {1, 40}) {  // all terms but the first are 0
+        const index_t rows = depth == 1 ? 3 : 8;
+        std::vector<bf16x2> a(std::size_t(rows * depth), pair(0)),
+            b(std::size_t(2 * depth * nr()), pair(1)), weights(std::size_t(rows * nr()));
+        a[std::size_t(depth)] = pair(1);
+        b[std::size_t(raised / nr() * depth * nr() + raised % nr())] = pair(rise);
+        std::vector<float> row_max(std::size_t(rows), 0.f), row_sum(row_max.size(), 1.f);
+        const std::vector<float> before = row_sum;
+        const Pairs p = dense_product(rows, 2 * nr(), depth, a.data(), b.data(), nullptr, nr());
+        EXPECT_FALSE(pairs().weights(p, {1, row_max.data(), row_sum.data(), weights.data(), nr()}));
+        EXPECT_EQ(row_sum, before);
+      }
+    }
+  }
+}
+
+TEST_P(PairWeightsTest, OfTheLeastScoresAreZero) {
+  for (const index_t rows : {1, 8}) {
+    const index_t depth = 32, keys = 2 * nr();
+    std::vector<bf16x2> a(std::size_t(rows * depth), bf16x2{0}), b(std::size_t(depth * keys)),
+        weights(std::size_t(rows * keys), {untouched});
+    for (index_t i = 0; i < rows; ++i) a[std::size_t(i * depth)] = {0x3f80};
+    for (index_t j = 0; j < keys; ++j) {
+      const bf16 score = from_float<bf16>(j == 0 ? -INFINITY : -80.f - 3.f * float(j));
+      b[std::size_t(j / nr() * depth * nr() + j % nr())] = {score.bits};
+    }
+    std::vector<float> row_max(std::size_t(rows), 0.f), row_sum(row_max.size(), 0.f);
+    const Pairs p = dense_product(rows, keys, depth, a.data(), b.data(), nullptr, nr());
+    ASSERT_TRUE(pairs().weights(p, {1, row_max.data(), row_sum.data(), weights.data(), keys}));
+    for (index_t i = 0; i < rows; ++i) {
+      for (index_t j = 0; j < keys; ++j) {
+        const double exact = j == 0 || j > 2 ? 0 : std::exp(-80 - 3 * double(j));
+        EXPECT_NEAR(double(weight_of(weights, keys, i, j)), exact, exact / 256) << i << " " << j;
+      }
+      EXPECT_NEAR(double(row_sum[std::size_t(i)]), std::exp(-83) + std::exp(-86), 1e-38);
     }
   }
 }

@@ -31,7 +31,7 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
   struct alignas(64) Rows {
     float binary_max[most_rows];
     float part[most_rows * lanes];  // of the sum of weights
-    float scores[2][max_rows * nr];
+    float scores[max_rows * nr];    // of the tile that waits
   };
 
   // What becomes of scores of a panel of keys.
@@ -98,7 +98,7 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
     Strip s = strip;
     s.beside = nullptr;  // as it is: for the compiler
     for (index_t row = 0; row < end; row += max_rows) {
-      float* const made = waiting->scores == all->scores[0] ? all->scores[1] : all->scores[0];
+      float* const made = all->scores;  // those that wait are weights by then
       const auto store = [&](int i, const V(&sums)[2]) {
         sums[0].store(made + i * nr);
         sums[1].store(made + i * nr + lanes);
