@@ -201,28 +201,43 @@ TEST_P(PairGradientsTest, RowsKeepToThemselves) {
     }
 }
 
-// Weights of scores of any size are those of their distance from LSE; below 2^-126 they are 0.
+// Weights of scores of any size are those of their distance from LSE; below 2^-126 they are 0. A
+// panel of many rows and terms may be made beside the next.
 TEST_P(PairGradientsTest, OfLargeScoresAreRight) {
-  Case made(2, 4, 1, 1, nr(), &random_);
-  made.scale = 1;
-  for (bf16x2& pair : made.scores.a) pair = {0x3f80};  // 1, 0
-  const float scores[] = {2e9f, 1.9e9f, -INFINITY, 2e9f};
-  for (index_t j = 0; j < 4; ++j) made.scores.column(j, 0) = {from_float<bf16>(scores[j]).bits};
-  const float largest = to_float(from_float<bf16>(2e9f));
-  made.lse = {largest, 79.5f};
-  made.run(pairs(), Side::end);
-  EXPECT_EQ(made.f_at(0, 0), 1);
-  EXPECT_EQ(made.f_at(0, 1), 0);
-  EXPECT_EQ(made.f_at(0, 2), 0);
-  EXPECT_EQ(made.f_at(0, 3), 1);
-  EXPECT_GT(made.f_at(1, 0), 1e38f);
-  EXPECT_EQ(made.f_at(1, 2), 0);
-  for (index_t j = 0; j < 4; ++j)
-    made.scores.column(j, 0) = {from_float<bf16>(-7.f - 0.5f * float(j)).bits};
-  made.run(pairs(), Side::end);  // exp(-86.5) and less
-  EXPECT_GT(made.f_at(1, 0), 0);
-  EXPECT_EQ(made.f_at(1, 2), 0);
-  EXPECT_EQ(made.f_at(1, 3), 0);
+  for (const bool large : {false, true}) {
+    const index_t rows = large ? 32 : 2, cols = large ? 2 * nr() : 4, depth = large ? 32 : 1;
+    SCOPED_TRACE(rows);
+    Case made(rows, cols, depth, depth, nr(), &random_);
+    made.scale = 1;
+    for (bf16x2& pair : made.scores.a) pair = {0x3f80};  // 1, 0
+    const auto set_scores = [&](const float(&scores)[4]) {
+      for (index_t j = 0; j < cols; ++j) {
+        for (index_t q = 0; q < depth; ++q) made.scores.column(j, q) = {0};
+        made.scores.column(j, 0) = {from_float<bf16>(scores[j % 4]).bits};
+      }
+    };
+    set_scores({2e9f, 1.9e9f, -INFINITY, 2e9f});
+    const float largest = to_float(from_float<bf16>(2e9f));
+    for (index_t i = 0; i < rows; ++i) made.lse[std::size_t(i)] = i % 2 == 0 ? largest : 79.5f;
+    made.run(pairs(), Side::end);
+    for (index_t i = 0; i < rows; i += 2)
+      for (index_t j = 0; j < cols; j += 4) {
+        EXPECT_EQ(made.f_at(i, j), 1);
+        EXPECT_EQ(made.f_at(i, j + 1), 0);
+        EXPECT_EQ(made.f_at(i, j + 2), 0);
+        EXPECT_EQ(made.f_at(i, j + 3), 1);
+        EXPECT_GT(made.f_at(i + 1, j), 1e38f);
+        EXPECT_EQ(made.f_at(i + 1, j + 2), 0);
+      }
+    set_scores({-7.f, -7.5f, -8.f, -8.5f});
+    made.run(pairs(), Side::end);  // exp(-86.5) and less
+    for (index_t i = 1; i < rows; i += 2)
+      for (index_t j = 0; j < cols; j += 4) {
+        EXPECT_GT(made.f_at(i, j), 0);
+        EXPECT_EQ(made.f_at(i, j + 2), 0);
+        EXPECT_EQ(made.f_at(i, j + 3), 0);
+      }
+  }
 }
 
 }  // namespace

@@ -202,25 +202,34 @@ struct RegisterTiles {
   struct NoWork {
     static constexpr index_t pieces = 0;
   };
+  // The stages of a piece from one on, each behind some terms.
+  template <int stage, int rows, int width, bool a_unit_row, class Work>
+  static IOATTN_INLINE void add_terms_and_work(const Strip& s, const Word* a, index_t some,
+                                               const Word** b, Accumulators<rows, width>& acc,
+                                               const Work& work, index_t piece,
+                                               typename Work::State* state) {
+    if constexpr (stage < Work::stages) {
+      add_terms<rows, width, a_unit_row>(s, a, some, b, acc);
+      work.template run<stage>(piece, state);
+      a += some * (a_unit_row ? s.a_depth : 1);
+      add_terms_and_work<stage + 1, rows, width, a_unit_row>(s, a, some, b, acc, work, piece,
+                                                             state);
+    }
+  }
   template <int rows, int width, bool a_unit_row, class Work>
   static IOATTN_INLINE void add_terms_beside(const Strip& s, const Word* a, index_t depth,
                                              const Word** b, Accumulators<rows, width>& acc,
                                              const Work& work) {
     if constexpr (Work::pieces > 0) {
       const index_t some = depth / (Work::pieces * Work::stages);
-      const index_t step_of_a = some * (a_unit_row ? s.a_depth : 1);
-      depth -= some * Work::pieces * Work::stages;
+      const index_t of_piece = some * Work::stages;
 #pragma GCC unroll 1
       for (index_t piece = 0; piece < Work::pieces; ++piece) {
         typename Work::State state;
-        add_terms<rows, width, a_unit_row>(s, a, some, b, acc);
-        work.begin(piece, &state);
-        add_terms<rows, width, a_unit_row>(s, a + step_of_a, some, b, acc);
-        work.go_on(&state);
-        add_terms<rows, width, a_unit_row>(s, a + 2 * step_of_a, some, b, acc);
-        work.end(piece, state);
-        a += 3 * step_of_a;
+        add_terms_and_work<0, rows, width, a_unit_row>(s, a, some, b, acc, work, piece, &state);
+        a += of_piece * (a_unit_row ? s.a_depth : 1);
       }
+      depth -= of_piece * Work::pieces;
     }
     add_terms<rows, width, a_unit_row>(s, a, depth, b, acc);
   }

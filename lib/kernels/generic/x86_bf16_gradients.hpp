@@ -19,13 +19,73 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
  private:
   using Pairs = X86Bf16Pairs<max_rows>;
   using Product = kernels::Product<float, bf16x2>;
-  static constexpr index_t nr = Pairs::nr;
+  using V = XsimdVector<float>;
+  using Tiles = RegisterTiles<V, 2, Bf16Terms>;
+  static constexpr index_t nr = Pairs::nr, lanes = Pairs::part_lanes;
   static constexpr index_t most_rows = 64;
+  // Their scores and q are made before the next ones'.
+  static constexpr index_t group_rows = 4 * max_rows;
 
   struct alignas(64) Scratch {
-    float scores[most_rows * nr], q[most_rows * nr];
+    float scores[most_rows * nr], q[most_rows * nr];  // of two groups, or of all rows
     GradientRows<most_rows, nr> made;
   };
+
+  // Scores and q of a group and a panel, which become weights and gradients while the next ones are
+  // made: half a panel of two rows a piece.
+  struct Waiting {
+    static constexpr index_t pieces = 4, stages = 4;  // beside a tile
+    ScorePairs first;
+    index_t done;  // pieces
+
+    struct State {
+      PowerBeside weight[2];
+      __m512 f[2];
+    };
+    // Of pieces' two rows.
+    IOATTN_INLINE index_t row_of(index_t piece) const { return (done + piece) / 2 * 2; }
+    IOATTN_INLINE index_t lane_of(index_t piece) const { return (done + piece) % 2 * lanes; }
+    template <int stage>
+    IOATTN_INLINE void run(index_t piece, State* state) const {
+      const PowerConstants& c = power_constants_in_memory();
+      const index_t row = row_of(piece), lane = lane_of(piece), at = row * nr + lane;
+      if constexpr (stage == 0) {
+        const __m512 scale = _mm512_set1_ps(first.scale), to_binary = _mm512_set1_ps(log2_of_e);
+#pragma GCC unroll 2
+        for (index_t i = 0; i < 2; ++i) {
+          const __m512 lse = _mm512_set1_ps(first.lse[row + i]);
+          const __m512 exponent =
+              _mm512_fmsub_ps(_mm512_load_ps(first.scores + at + i * nr), scale, lse);
+          state->weight[i].begin(_mm512_mul_ps(exponent, to_binary), c);
+        }
+      } else if constexpr (stage == 1) {
+        state->weight[0].go_on(c);
+        state->weight[1].go_on(c);
+      } else if constexpr (stage == 2) {
+        state->f[0] = state->weight[0].end(c);
+        state->f[1] = state->weight[1].end(c);
+        _mm512_storeu_si512(first.f_by_rows + row / 2 * first.stride + lane,
+                            Pairs::interleaved(Pairs::narrow(state->f[0], state->f[1])));
+      } else {
+        const __m512 scale = _mm512_set1_ps(first.scale);
+        __m512 p[2];
+#pragma GCC unroll 2
+        for (index_t i = 0; i < 2; ++i) {
+          const __m512 delta = _mm512_set1_ps(first.scaled_delta[row + i]);
+          const __m512 q = _mm512_fmsub_ps(_mm512_load_ps(first.q + at + i * nr), scale, delta);
+          p[i] = _mm512_mul_ps(state->f[i], q);
+        }
+        const __m512i rounded = Pairs::narrow(p[0], p[1]);
+        _mm512_storeu_si512(first.p_by_rows + row / 2 * first.stride + lane,
+                            Pairs::interleaved(rounded));
+        bf16x2* const by_cols = first.p_by_cols + row * first.stride + lane / 2;
+        _mm256_storeu_si256((__m256i*)by_cols, _mm512_castsi512_si256(rounded));
+        _mm256_storeu_si256((__m256i*)(by_cols + first.stride),
+                            _mm512_extracti64x4_epi64(rounded, 1));
+      }
+    }
+  };
+  static_assert(2 * group_rows / max_rows * Waiting::pieces == group_rows / 2 * (nr / lanes));
 
   static IOATTN_INLINE void multiply(const Product& all, index_t row, index_t rows, index_t col,
                                      float* c) {
@@ -45,11 +105,11 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
     Pairs::table.product(p);
   }
 
+  // At most most_rows rows, and panels from column col on.
   static IOATTN_INLINE void of_rows(const Product& scores, const Product& q, const PairGradients& g,
-                                    index_t row, Scratch* scratch) {
-    const index_t rows = scores.rows - row < most_rows ? scores.rows - row : most_rows;
+                                    index_t row, index_t rows, index_t col, Scratch* scratch) {
     scratch->made.begin(g, row, rows);
-    for (index_t col = 0; col < scores.cols; col += nr) {
+    for (; col < scores.cols; col += nr) {
       multiply(scores, row, rows, col, scratch->scores);
       multiply(q, row, rows, col, scratch->q);
       ScorePairs made = scratch->made.panel(scratch->scores, scratch->q, col, scores.cols - col);
@@ -57,12 +117,80 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
     }
   }
 
+  // A tile of a product, beside what waits, if anything does.
+  static IOATTN_KERNEL void tile_beside(const Product& p, index_t row, index_t col, float* made,
+                                        const Waiting& waiting) {
+    typename Tiles::Strip s = {};
+    s.b = p.b + col / nr * p.b_panel;
+    s.b_panel = p.b_panel;
+    s.b_row = p.b_row;
+    s.a_row = p.a_row;
+    s.depth = p.depth;
+    const bf16x2* a = p.a + row * p.a_row;
+    const auto store = [made](int i, const V(&sums)[2]) {
+      sums[0].store(made + i * nr);
+      sums[1].store(made + i * nr + lanes);
+    };
+    if (waiting.first.scores != nullptr) {
+      Tiles::template tile<max_rows, 2, false>(s, a, store, waiting);
+    } else {
+      Tiles::template tile<max_rows, 2, false>(s, a, store);
+    }
+  }
+  static IOATTN_INLINE void group_beside(const Product& p, index_t row, index_t col, float* made,
+                                         Waiting* waiting) {
+    for (index_t i = 0; i < group_rows; i += max_rows, waiting->done += Waiting::pieces)
+      tile_beside(p, row + i, col, made + i * nr, *waiting);
+  }
+
+  // Whole groups, at most most_rows rows, and the first `cols` columns, whole panels.
+  static IOATTN_INLINE void of_groups(const Product& scores, const Product& q,
+                                      const PairGradients& g, index_t row, index_t rows,
+                                      index_t cols, Scratch* scratch) {
+    scratch->made.begin(g, row, rows);
+    Waiting waiting = {};
+    index_t turn = 0;
+    for (index_t col = 0; col < cols; col += nr)
+      for (index_t group = 0; group < rows; group += group_rows) {
+        float* const of_scores = scratch->scores + turn * group_rows * nr;
+        float* const of_q = scratch->q + turn * group_rows * nr;
+        turn = 1 - turn;
+        group_beside(scores, row + group, col, of_scores, &waiting);
+        group_beside(q, row + group, col, of_q, &waiting);
+        ScorePairs made = scratch->made.panel(of_scores, of_q, col, nr);
+        made.lse += group;
+        made.scaled_delta += group;
+        made.f_by_rows += group / 2 * made.stride;
+        made.p_by_rows += group / 2 * made.stride;
+        made.p_by_cols += group * made.stride;
+        made.rows = group_rows;
+        waiting = {made, 0};
+      }
+    take_rows<Pairs, nr>(&waiting.first, group_rows);
+  }
+
+  // Fewer terms do not hide the work beside them; of more, a panel of keys and one of values leave
+  // L1 while groups take turns.
+  static bool hides_work(const Product& p) {
+    return p.a_depth == 1 && p.depth >= Waiting::pieces * Waiting::stages + 4 && p.depth <= 96;
+  }
+
   static IOATTN_KERNEL void gradients(const Product& scores, const Product& q,
                                       const PairGradients& gradients) {
     const typename Pairs::GradientMode mode;
     Scratch scratch;
-    for (index_t row = 0; row < scores.rows; row += most_rows)
-      of_rows(scores, q, gradients, row, &scratch);
+    const bool beside = hides_work(scores) && hides_work(q);
+    const index_t panels = beside ? scores.cols / nr * nr : 0;
+    for (index_t row = 0, rows; row < scores.rows; row += rows) {
+      rows = scores.rows - row < most_rows ? scores.rows - row : most_rows;
+      if (panels > 0 && rows >= group_rows) {
+        rows = rows / group_rows * group_rows;
+        of_groups(scores, q, gradients, row, rows, panels, &scratch);
+        of_rows(scores, q, gradients, row, rows, panels, &scratch);
+      } else {
+        of_rows(scores, q, gradients, row, rows, 0, &scratch);
+      }
+    }
   }
 };
 

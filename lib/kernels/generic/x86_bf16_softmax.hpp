@@ -68,6 +68,12 @@ constexpr PowerConstants power_constants() {
   for (std::uint32_t k = 0; k < 16; ++k) x.powers[k] = C::powers[k];
   return x;
 }
+IOATTN_INLINE const PowerConstants& power_constants_in_memory() {
+  static constexpr PowerConstants constants = power_constants();
+  const PowerConstants* c = &constants;
+  __asm__ volatile("" : "+r"(c));
+  return *c;
+}
 struct PowerBeside {
   __m512 t, n_bits, power;  // power: of 2^n
 

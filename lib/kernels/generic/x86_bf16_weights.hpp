@@ -52,41 +52,35 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
     bf16x2* to;
     index_t stride;
 
-    static IOATTN_INLINE const PowerConstants& power_constants_in_memory() {
-      static constexpr PowerConstants constants = power_constants();
-      const PowerConstants* c = &constants;
-      __asm__ volatile("" : "+r"(c));
-      return *c;
-    }
     struct State {
       PowerBeside x, y;
     };
-    IOATTN_INLINE void begin(index_t row, State* state) const {
+    template <int stage>
+    IOATTN_INLINE void run(index_t row, State* state) const {
       const PowerConstants& c = power_constants_in_memory();
-      const __m512 scale = _mm512_set1_ps(binary_scale), shift = _mm512_set1_ps(binary_max[row]);
-      const float* of_row = scores + row * nr;
-      state->x.begin(_mm512_fmsub_ps(_mm512_load_ps(of_row), scale, shift), c);
-      state->y.begin(_mm512_fmsub_ps(_mm512_load_ps(of_row + lanes), scale, shift), c);
-    }
-    IOATTN_INLINE void go_on(State* state) const {
-      const PowerConstants& c = power_constants_in_memory();
-      state->x.go_on(c);
-      state->y.go_on(c);
-    }
-    IOATTN_INLINE void end(index_t row, const State& state) const {
-      const PowerConstants& c = power_constants_in_memory();
-      const __m512 x = state.x.end(c), y = state.y.end(c);
-      _mm512_storeu_si512(to + row * stride, Base::narrow(x, y));
-      float* sum = part + row * lanes;
-      _mm512_store_ps(sum, _mm512_add_ps(_mm512_load_ps(sum), _mm512_add_ps(x, y)));
+      if constexpr (stage == 0) {
+        const __m512 scale = _mm512_set1_ps(binary_scale);
+        const __m512 shift = _mm512_set1_ps(binary_max[row]);
+        const float* of_row = scores + row * nr;
+        state->x.begin(_mm512_fmsub_ps(_mm512_load_ps(of_row), scale, shift), c);
+        state->y.begin(_mm512_fmsub_ps(_mm512_load_ps(of_row + lanes), scale, shift), c);
+      } else if constexpr (stage == 1) {
+        state->x.go_on(c);
+        state->y.go_on(c);
+      } else {
+        const __m512 x = state->x.end(c), y = state->y.end(c);
+        _mm512_storeu_si512(to + row * stride, Base::narrow(x, y));
+        float* sum = part + row * lanes;
+        _mm512_store_ps(sum, _mm512_add_ps(_mm512_load_ps(sum), _mm512_add_ps(x, y)));
+      }
     }
     void finish() {
       if (scores == nullptr) return;
       for (index_t row = 0; row < pieces; ++row) {
         State state;
-        begin(row, &state);
-        go_on(&state);
-        end(row, state);
+        run<0>(row, &state);
+        run<1>(row, &state);
+        run<2>(row, &state);
       }
       scores = nullptr;
     }
