@@ -204,29 +204,29 @@ struct RegisterTiles {
   };
   // The stages of a piece from one on, each behind some terms.
   template <int stage, int rows, int width, bool a_unit_row, class Work>
-  static IOATTN_INLINE void add_terms_and_work(const Strip& s, const Word* a, index_t some,
-                                               const Word** b, Accumulators<rows, width>& acc,
-                                               const Work& work, index_t piece,
-                                               typename Work::State* state) {
+  static IOATTN_INLINE void add_terms_and_stages(const Strip& s, const Word* a, index_t some,
+                                                 const Word** b, Accumulators<rows, width>& acc,
+                                                 const Work& work, index_t piece,
+                                                 typename Work::State* state) {
     if constexpr (stage < Work::stages) {
       add_terms<rows, width, a_unit_row>(s, a, some, b, acc);
       work.template run<stage>(piece, state);
       a += some * (a_unit_row ? s.a_depth : 1);
-      add_terms_and_work<stage + 1, rows, width, a_unit_row>(s, a, some, b, acc, work, piece,
-                                                             state);
+      add_terms_and_stages<stage + 1, rows, width, a_unit_row>(s, a, some, b, acc, work, piece,
+                                                               state);
     }
   }
   template <int rows, int width, bool a_unit_row, class Work>
-  static IOATTN_INLINE void add_terms_beside(const Strip& s, const Word* a, index_t depth,
-                                             const Word** b, Accumulators<rows, width>& acc,
-                                             const Work& work) {
+  static IOATTN_INLINE void add_terms_with_work(const Strip& s, const Word* a, index_t depth,
+                                                const Word** b, Accumulators<rows, width>& acc,
+                                                const Work& work) {
     if constexpr (Work::pieces > 0) {
       const index_t some = depth / (Work::pieces * Work::stages);
       const index_t of_piece = some * Work::stages;
 #pragma GCC unroll 1
       for (index_t piece = 0; piece < Work::pieces; ++piece) {
         typename Work::State state;
-        add_terms_and_work<0, rows, width, a_unit_row>(s, a, some, b, acc, work, piece, &state);
+        add_terms_and_stages<0, rows, width, a_unit_row>(s, a, some, b, acc, work, piece, &state);
         a += of_piece * (a_unit_row ? s.a_depth : 1);
       }
       depth -= of_piece * Work::pieces;
@@ -248,7 +248,7 @@ struct RegisterTiles {
       for (int v = 0; v < width; ++v) acc.value[i][v] = V::splat(T(0));
     const Word* b = s.b;
     const index_t early = s.depth < held ? s.depth : s.depth - held;
-    add_terms_beside<rows, width, a_unit_row>(s, first_a, early, &b, acc, work);
+    add_terms_with_work<rows, width, a_unit_row>(s, first_a, early, &b, acc, work);
     if (early == s.depth) {
 #pragma GCC unroll 16
       for (int i = 0; i < rows; ++i) finish(i, acc.value[i]);

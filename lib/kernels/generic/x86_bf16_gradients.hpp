@@ -39,7 +39,7 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
     index_t done;  // pieces
 
     struct State {
-      PowerBeside weight[2];
+      StagedPower weight[2];
       __m512 f[2];
     };
     // Of pieces' two rows.
@@ -118,8 +118,8 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
   }
 
   // A tile of a product, beside what waits, if anything does.
-  static IOATTN_KERNEL void tile_beside(const Product& p, index_t row, index_t col, float* made,
-                                        const Waiting& waiting) {
+  static IOATTN_KERNEL void overlapped_tile(const Product& p, index_t row, index_t col, float* made,
+                                            const Waiting& waiting) {
     typename Tiles::Strip s = {};
     s.b = p.b + col / nr * p.b_panel;
     s.b_panel = p.b_panel;
@@ -137,10 +137,10 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
       Tiles::template tile<max_rows, 2, false>(s, a, store);
     }
   }
-  static IOATTN_INLINE void group_beside(const Product& p, index_t row, index_t col, float* made,
-                                         Waiting* waiting) {
+  static IOATTN_INLINE void overlapped_group(const Product& p, index_t row, index_t col,
+                                             float* made, Waiting* waiting) {
     for (index_t i = 0; i < group_rows; i += max_rows, waiting->done += Waiting::pieces)
-      tile_beside(p, row + i, col, made + i * nr, *waiting);
+      overlapped_tile(p, row + i, col, made + i * nr, *waiting);
   }
 
   // Whole groups, at most most_rows rows, and the first `cols` columns, whole panels.
@@ -155,8 +155,8 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
         float* const of_scores = scratch->scores + turn * group_rows * nr;
         float* const of_q = scratch->q + turn * group_rows * nr;
         turn = 1 - turn;
-        group_beside(scores, row + group, col, of_scores, &waiting);
-        group_beside(q, row + group, col, of_q, &waiting);
+        overlapped_group(scores, row + group, col, of_scores, &waiting);
+        overlapped_group(q, row + group, col, of_q, &waiting);
         ScorePairs made = scratch->made.panel(of_scores, of_q, col, nr);
         made.lse += group;
         made.scaled_delta += group;
@@ -179,8 +179,8 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
                                       const PairGradients& gradients) {
     const typename Pairs::GradientMode mode;
     Scratch scratch;
-    const bool beside = hides_work(scores) && hides_work(q);
-    const index_t panels = beside ? scores.cols / nr * nr : 0;
+    const bool overlaps = hides_work(scores) && hides_work(q);
+    const index_t panels = overlaps ? scores.cols / nr * nr : 0;
     for (index_t row = 0, rows; row < scores.rows; row += rows) {
       rows = scores.rows - row < most_rows ? scores.rows - row : most_rows;
       if (panels > 0 && rows >= group_rows) {

@@ -74,7 +74,7 @@ IOATTN_INLINE const PowerConstants& power_constants_in_memory() {
   __asm__ volatile("" : "+r"(c));
   return *c;
 }
-struct PowerBeside {
+struct StagedPower {
   __m512 t, n_bits, power;  // power: of 2^n
 
   IOATTN_INLINE void begin(__m512 exponent, const PowerConstants& c) {

@@ -53,7 +53,7 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
     index_t stride;
 
     struct State {
-      PowerBeside x, y;
+      StagedPower x, y;
     };
     template <int stage>
     IOATTN_INLINE void run(index_t row, State* state) const {
@@ -87,8 +87,8 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
   };
 
   // Beside what waits, if anything does.
-  static IOATTN_KERNEL void weigh_beside(const Strip& strip, const Panel& panel, index_t end,
-                                         Rows* all, Waiting* waiting) {
+  static IOATTN_KERNEL void weigh_overlapped(const Strip& strip, const Panel& panel, index_t end,
+                                             Rows* all, Waiting* waiting) {
     Strip s = strip;
     s.beside = nullptr;  // as it is: for the compiler
     for (index_t row = 0; row < end; row += max_rows) {
@@ -155,7 +155,7 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
   }
 
   // Fewer do not hide the work beside them.
-  static constexpr index_t least_terms_beside = 3 * max_rows + 4;
+  static constexpr index_t least_terms_overlapped = 3 * max_rows + 4;
 
   static bool weights(const Product<float, bf16x2>& p, const PairWeights& weights) {
     if (p.rows > most_rows || p.depth > terms_per_accumulator) return false;
@@ -173,7 +173,7 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
     strip.b_row = p.b_row;
     strip.depth = p.depth;
     Waiting waiting = {};
-    const index_t in_tiles = p.depth < least_terms_beside ? 0 : p.rows / max_rows * max_rows;
+    const index_t in_tiles = p.depth < least_terms_overlapped ? 0 : p.rows / max_rows * max_rows;
     for (index_t key = 0; key < p.cols; key += nr) {
       strip.b = p.b + key / nr * p.b_panel;
       const Panel panel = {p.cols - key, Base::binary(weights.scale), weights.dst + key / 2,
@@ -182,7 +182,7 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
         waiting.finish();
         weigh<false>(strip, panel, p.rows, &all);
       } else if (in_tiles > 0) {
-        weigh_beside(strip, panel, in_tiles, &all, &waiting);
+        weigh_overlapped(strip, panel, in_tiles, &all, &waiting);
         weigh_last<max_rows - 1, true>(strip, panel, in_tiles, p.rows, &all);
       } else {
         weigh<true>(strip, panel, p.rows, &all);
