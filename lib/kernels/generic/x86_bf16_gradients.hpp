@@ -24,7 +24,7 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
   static constexpr index_t nr = Pairs::nr, lanes = Pairs::part_lanes;
   static constexpr index_t most_rows = 64;
   // Their scores and q are made before the next ones'.
-  static constexpr index_t group_rows = 4 * max_rows;
+  static constexpr index_t group_rows = index_t{4} * max_rows;
 
   struct alignas(64) Scratch {
     float scores[most_rows * nr], q[most_rows * nr];  // of two groups, or of all rows
