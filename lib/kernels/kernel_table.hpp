@@ -149,8 +149,9 @@ struct PairKernels {
 
   // What product, with C for the tile, and softmax_rows do, where no maximum has to change and none
   // is -inf or as large as 2^20: true, C is not touched and there is nothing to rescale. Else, or
-  // of more than 32 rows or 256 pairs of terms, it may be false, and nothing but dst has been
+  // of more rows or pairs of terms than these, it may be false, and nothing but dst has been
   // touched. Null: there is no such kernel.
+  static constexpr index_t most_rows_weighed = 32, most_pairs_weighed = 256;
   bool (*weights)(const Product<float, bf16x2>& scores, const PairWeights& weights) = nullptr;
 
   // Weights and gradients of scores and q, two products of the same rows and columns and at most

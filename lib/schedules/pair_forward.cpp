@@ -135,9 +135,11 @@ bool PairForward::make_weights(const Work& work, const Range& strip, const Range
   const float scale = late ? work.operands.scale : 1;
   const kernels::Product<float, Word> scores = scores_of(work, strip, computed, packed);
   const bool full = is_full(mask_, interval_of(queries), interval_of(computed));
-  if (pairs.weights != nullptr && late && full &&
-      pairs.weights(scores, {scale, row_max, row_sum, rounded, pair_stride_})) {
-    return false;
+  if (pairs.weights != nullptr && late && full) {
+    const bool have_seen = row_max[0] > -std::numeric_limits<float>::infinity();
+    if (!have_seen && make_first_weights(scores, scale, row_max, row_sum, work)) return true;
+    if (have_seen && pairs.weights(scores, {scale, row_max, row_sum, rounded, pair_stride_}))
+      return false;
   }
   multiply(kernels_, scores);
   if (!full) {
@@ -147,6 +149,31 @@ bool PairForward::make_weights(const Work& work, const Range& strip, const Range
   pairs.softmax_rows({scores.c, tile_stride_, computed.size(), strip.size()}, scale, row_max,
                      row_sum, worker_.rescale.in(work.local), rounded, pair_stride_);
   return true;
+}
+
+// Of queries that have seen no key. A panel of keys has the maxima that weights of the others may
+// refer to: false if they may not, or where tiles would make a panel alone slowly.
+bool PairForward::make_first_weights(const kernels::Product<float, Word>& scores, float scale,
+                                     float* row_max, float* row_sum, const Work& work) const {
+  const kernels::PairKernels& pairs = *kernels_.pairs_of_bf16;
+  constexpr float least = -std::numeric_limits<float>::infinity();
+  const index_t rows = scores.rows;
+  constexpr index_t least_panels = 4;
+  if (pairs.acquire != nullptr || scores.cols < least_panels * nr_) return false;
+  if (rows > pairs.most_rows_weighed || scores.depth > pairs.most_pairs_weighed) return false;
+  if (std::any_of(row_max, row_max + rows, [](float max) { return max != least; })) return false;
+  Word* rounded = worker_.pairs.in(work.local);
+  kernels::Product<float, Word> panel = scores, others = scores;
+  panel.cols = nr_;
+  multiply(kernels_, panel);
+  pairs.softmax_rows({panel.c, panel.c_row, nr_, rows}, scale, row_max, row_sum,
+                     worker_.rescale.in(work.local), rounded, pair_stride_);
+  others.cols -= nr_;
+  others.b += others.b_panel;
+  rounded += words_of<Word>(nr_);
+  if (pairs.weights(others, {scale, row_max, row_sum, rounded, pair_stride_})) return true;
+  fill_words(kernels_, row_max, rows, least);  // of the sums nothing is left then
+  return false;
 }
 
 // tile[query][key] = Q K^T, scaled unless that waits

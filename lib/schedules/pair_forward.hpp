@@ -50,6 +50,8 @@ class PairForward {
                 const PairPanels& packed) const;
   bool make_weights(const Work& work, const Range& strip, const Range& queries,
                     const Range& computed, const PairPanels& packed) const;
+  bool make_first_weights(const kernels::Product<float, Word>& scores, float scale, float* row_max,
+                          float* row_sum, const Work& work) const;
   kernels::Product<float, Word> scores_of(const Work& work, const Range& strip,
                                           const Range& computed, const PairPanels& packed) const;
   void add_values(const Work& work, const Range& strip, const Range& queries, const Range& computed,
