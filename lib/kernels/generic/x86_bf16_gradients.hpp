@@ -23,7 +23,7 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
   using Tiles = RegisterTiles<V, 2, Bf16Terms>;
   static constexpr index_t nr = Pairs::nr, lanes = Pairs::part_lanes;
   static constexpr index_t most_rows = 64;
-  // Their scores and q are made before the next ones'.
+  // Scores and q of so many are made in turns.
   static constexpr index_t group_rows = index_t{4} * max_rows;
 
   struct alignas(64) Scratch {
@@ -42,7 +42,7 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
       StagedPower weight[2];
       __m512 f[2];
     };
-    // Of pieces' two rows.
+    // The first of a piece's two rows, and of its lanes.
     IOATTN_INLINE index_t row_of(index_t piece) const { return (done + piece) / 2 * 2; }
     IOATTN_INLINE index_t lane_of(index_t piece) const { return (done + piece) % 2 * lanes; }
     template <int stage>

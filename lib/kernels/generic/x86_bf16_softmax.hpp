@@ -55,9 +55,10 @@ IOATTN_INLINE __m512 flushed_power_of_2(__m512 t) {
   const BinaryPower power(t);
   return _mm512_scalef_ps(power.root, power.n);
 }
-// The same bits, but that of results below 2^-126 some are denormals, by fewer operations that take
-// the place of multiply-adds. Reads its constants each time: beside a product they have no
-// register.
+
+// power_of_2 in three stages, of which fewer operations take a multiply-add's place: the same bits,
+// but that results below 2^-126 may be denormals. Its constants are read each time, because beside
+// a product there are no registers for them.
 struct alignas(64) PowerConstants {
   std::uint32_t powers[16];  // of 2^(k/16), less k as it is in a sum with magic << shift
   float magic, least, most, square, slope, one;
@@ -75,7 +76,7 @@ IOATTN_INLINE const PowerConstants& power_constants_in_memory() {
   return *c;
 }
 struct StagedPower {
-  __m512 t, n_bits, power;  // power: of 2^n
+  __m512 t, n_bits, power;  // t - n from the second stage on; power: 2^n
 
   IOATTN_INLINE void begin(__m512 exponent, const PowerConstants& c) {
     // NaN is the second operand, which is what comes of it.
