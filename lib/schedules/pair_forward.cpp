@@ -160,7 +160,9 @@ bool PairForward::make_first_weights(const kernels::Product<float, Word>& scores
   const index_t rows = scores.rows;
   constexpr index_t least_panels = 4;
   if (pairs.acquire != nullptr || scores.cols < least_panels * nr_) return false;
-  if (rows > pairs.most_rows_weighed || scores.depth > pairs.most_pairs_weighed) return false;
+  if (rows > kernels::PairKernels::most_rows_weighed ||
+      scores.depth > kernels::PairKernels::most_pairs_weighed)
+    return false;
   if (std::any_of(row_max, row_max + rows, [](float max) { return max != least; })) return false;
   Word* rounded = worker_.pairs.in(work.local);
   kernels::Product<float, Word> panel = scores, others = scores;
