@@ -234,6 +234,11 @@ struct RegisterTiles {
     add_terms<rows, width, a_unit_row>(s, a, depth, b, acc);
   }
 
+  // Fewer do not hide all of the work.
+  template <int rows, int width, class Work>
+  static constexpr index_t least_terms_with_work =
+      Work::pieces* Work::stages + held_terms<rows, width>;
+
   // The sums of a tile, row by row, to finish(row, sums). Each is finished before the last terms of
   // the next are added: Zen 4 takes two cycles to store a vector of 512 bits, and the stores of a
   // whole tile would hold up the multiply-adds behind them.

@@ -169,10 +169,10 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
     take_rows<Pairs, nr>(&waiting.first, group_rows);
   }
 
-  // Fewer terms do not hide the work beside them; of more, a panel of keys and one of values leave
-  // L1 while groups take turns.
+  // Of more terms, a panel of keys and one of values leave L1 while groups take turns.
   static bool hides_work(const Product& p) {
-    return p.a_depth == 1 && p.depth >= Waiting::pieces * Waiting::stages + 4 && p.depth <= 96;
+    return p.a_depth == 1 &&
+           p.depth >= Tiles::template least_terms_with_work<max_rows, 2, Waiting> && p.depth <= 96;
   }
 
   static IOATTN_KERNEL void gradients(const Product& scores, const Product& q,

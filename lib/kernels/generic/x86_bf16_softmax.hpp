@@ -14,6 +14,10 @@
 namespace ioattn::kernels {
 namespace {
 
+// A sum with it is rounded to sixteenths. 2^r = 1 + r (slope + square r), |r| <= 1/32.
+inline constexpr float to_sixteenths = 12582912.f / 16, power_slope = 0.69318783f,
+                       power_square = 0.24022651f;
+
 struct SixteenthPowers {
   std::uint32_t bits[16];
 };
@@ -32,14 +36,14 @@ struct BinaryPower {
   __m512 root, n;  // root 2^floor(n)
   explicit IOATTN_INLINE BinaryPower(__m512 t) {
     static constexpr SixteenthPowers powers = sixteenth_powers();
-    const __m512 round_magic = _mm512_set1_ps(12582912.f / 16);
+    const __m512 round_magic = _mm512_set1_ps(to_sixteenths);
     const __m512 n_bits = _mm512_add_ps(t, round_magic);
     n = _mm512_sub_ps(n_bits, round_magic);
     const __m512 r = _mm512_sub_ps(t, n);
     const __m512 power = _mm512_castsi512_ps(
         _mm512_permutexvar_epi32(_mm512_castps_si512(n_bits), _mm512_loadu_si512(powers.bits)));
     const __m512 slope =
-        _mm512_fmadd_ps(r, _mm512_set1_ps(0.24022651f), _mm512_set1_ps(0.69318783f));
+        _mm512_fmadd_ps(r, _mm512_set1_ps(power_square), _mm512_set1_ps(power_slope));
     root = _mm512_mul_ps(power, _mm512_fmadd_ps(r, slope, _mm512_set1_ps(1)));
   }
 };
@@ -65,7 +69,7 @@ struct alignas(64) PowerConstants {
 };
 constexpr PowerConstants power_constants() {
   using C = ExpConstants<float, 16>;
-  PowerConstants x = {{}, 12582912.f / 16, -127, 128, 0.24022651f, 0.69318783f, 1};
+  PowerConstants x = {{}, to_sixteenths, -127, 128, power_square, power_slope, 1};
   for (std::uint32_t k = 0; k < 16; ++k) x.powers[k] = C::powers[k];
   return x;
 }

@@ -154,9 +154,6 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
     weigh_last<max_rows - 1, whole>(s, panel, in_tiles, rows, all);
   }
 
-  // Fewer do not hide the work beside them.
-  static constexpr index_t least_terms_overlapped = 3 * max_rows + 4;
-
   static bool weights(const Product<float, bf16x2>& p, const PairWeights& weights) {
     if (p.rows > most_rows || p.depth > terms_per_accumulator) return false;
     Rows all;
@@ -173,7 +170,8 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
     strip.b_row = p.b_row;
     strip.depth = p.depth;
     Waiting waiting = {};
-    const index_t in_tiles = p.depth < least_terms_overlapped ? 0 : p.rows / max_rows * max_rows;
+    const bool overlaps = p.depth >= Tiles::template least_terms_with_work<max_rows, 2, Waiting>;
+    const index_t in_tiles = !overlaps ? 0 : p.rows / max_rows * max_rows;
     for (index_t key = 0; key < p.cols; key += nr) {
       strip.b = p.b + key / nr * p.b_panel;
       const Panel panel = {p.cols - key, Base::binary(weights.scale), weights.dst + key / 2,
