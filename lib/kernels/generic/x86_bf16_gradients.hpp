@@ -186,7 +186,7 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
       if (panels > 0 && rows >= group_rows) {
         rows = rows / group_rows * group_rows;
         of_groups(scores, q, gradients, row, rows, panels, &scratch);
-        of_rows(scores, q, gradients, row, rows, panels, &scratch);
+        if (panels < scores.cols) of_rows(scores, q, gradients, row, rows, panels, &scratch);
       } else {
         of_rows(scores, q, gradients, row, rows, 0, &scratch);
       }
