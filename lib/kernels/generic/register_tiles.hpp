@@ -197,44 +197,43 @@ struct RegisterTiles {
   }
 
   // What else is done while a tile's terms are added: nothing, or `pieces` of work, each in stages,
-  // between which terms are added. A CPU looks only so far ahead for multiply-adds that do not
-  // wait.
+  // one behind each term from the first on. A CPU looks only so far ahead for multiply-adds that do
+  // not wait.
   struct NoWork {
-    static constexpr index_t pieces = 0;
+    static constexpr index_t pieces = 0, stages = 0;
   };
-  // The stages of a piece from one on, each behind some terms.
   template <int stage, int rows, int width, bool a_unit_row, class Work>
-  static IOATTN_INLINE void add_terms_and_stages(const Strip& s, const Word* a, index_t some,
-                                                 const Word** b, Accumulators<rows, width>& acc,
-                                                 const Work& work, index_t piece,
-                                                 typename Work::State* state) {
+  static IOATTN_INLINE void add_term_and_stages(const Strip& s, RowsOfA<rows, a_unit_row>* a,
+                                                const Word** b, Accumulators<rows, width>& acc,
+                                                const Work& work, index_t piece,
+                                                typename Work::State* state) {
     if constexpr (stage < Work::stages) {
-      add_terms<rows, width, a_unit_row>(s, a, some, b, acc);
+      add_term<rows, width, a_unit_row>(*a, *b, s.b_panel, acc);
+      a->move(a_unit_row ? s.a_depth : 1);
+      step(b, s.b_row);
       work.template run<stage>(piece, state);
-      a += some * (a_unit_row ? s.a_depth : 1);
-      add_terms_and_stages<stage + 1, rows, width, a_unit_row>(s, a, some, b, acc, work, piece,
-                                                               state);
+      __asm__ volatile("" ::: "memory");
+      add_term_and_stages<stage + 1>(s, a, b, acc, work, piece, state);
     }
   }
   template <int rows, int width, bool a_unit_row, class Work>
-  static IOATTN_INLINE void add_terms_with_work(const Strip& s, const Word* a, index_t depth,
+  static IOATTN_INLINE void add_terms_with_work(const Strip& s, const Word* first_a, index_t depth,
                                                 const Word** b, Accumulators<rows, width>& acc,
                                                 const Work& work) {
-    if constexpr (Work::pieces > 0) {
-      const index_t some = depth / (Work::pieces * Work::stages);
-      const index_t of_piece = some * Work::stages;
+    constexpr index_t terms = Work::pieces * Work::stages;
+    if constexpr (terms > 0) {
+      RowsOfA<rows, a_unit_row> a(first_a, s.a_row);
+      typename Work::State state;
 #pragma GCC unroll 1
-      for (index_t piece = 0; piece < Work::pieces; ++piece) {
-        typename Work::State state;
-        add_terms_and_stages<0, rows, width, a_unit_row>(s, a, some, b, acc, work, piece, &state);
-        a += of_piece * (a_unit_row ? s.a_depth : 1);
-      }
-      depth -= of_piece * Work::pieces;
+      for (index_t piece = 0; piece < Work::pieces; ++piece)
+        add_term_and_stages<0>(s, &a, b, acc, work, piece, &state);
+      work.end(state);
     }
-    add_terms<rows, width, a_unit_row>(s, a, depth, b, acc);
+    first_a += terms * (a_unit_row ? s.a_depth : 1);
+    add_terms<rows, width, a_unit_row>(s, first_a, depth - terms, b, acc);
   }
 
-  // Fewer do not hide all of the work.
+  // Of fewer, some are held back for the end of a tile.
   template <int rows, int width, class Work>
   static constexpr index_t least_terms_with_work =
       Work::pieces* Work::stages + held_terms<rows, width>;

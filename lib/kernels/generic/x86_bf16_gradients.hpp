@@ -45,6 +45,7 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
     // The first of a piece's two rows, and of its lanes.
     IOATTN_INLINE index_t row_of(index_t piece) const { return (done + piece) / 2 * 2; }
     IOATTN_INLINE index_t lane_of(index_t piece) const { return (done + piece) % 2 * lanes; }
+    static IOATTN_INLINE void end(const State&) {}
     template <int stage>
     IOATTN_INLINE void run(index_t piece, State* state) const {
       const PowerConstants& c = power_constants_in_memory();

@@ -55,6 +55,7 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
     struct State {
       StagedPower x, y;
     };
+    static IOATTN_INLINE void end(const State&) {}
     template <int stage>
     IOATTN_INLINE void run(index_t row, State* state) const {
       const PowerConstants& c = power_constants_in_memory();
