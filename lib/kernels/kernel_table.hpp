@@ -212,6 +212,10 @@ struct KernelTable {
   // rescale = exp(old max - new max) unless it is null; with `store` the tile becomes
   // exp(tile - new max).
   void (*softmax_update)(const ScoreTile<T>& tile, bool store, T* row_max, T* row_sum, T* rescale);
+  // The same of scores times log2(e): weights, and rescale, are powers of 2. A maximum stays until
+  // weights would exceed 2^8: what they refer to need not be the largest score.
+  void (*binary_softmax_update)(const ScoreTile<T>& tile, bool store, T* row_max, T* row_sum,
+                                T* rescale);
 
   // out[i] = sum_k x[i][k] y[i][k]
   void (*row_dot)(index_t rows, index_t cols, const T* x, index_t x_stride, const T* y,
@@ -224,6 +228,14 @@ struct KernelTable {
   // all of them. fma_per_iteration multiply-adds each.
   T (*fma_loop)(index_t iterations);
   index_t fma_per_iteration;
+
+  // What product and binary_softmax_update, with `store` and C for the tile, do with scores, rows
+  // of keys by columns of queries, where no maximum has to change and none is -inf: true, and there
+  // is nothing to rescale. Else, or of more terms than these, it is false: C has no values and the
+  // sums are as they were. C is written, and maxima and sums are read and written, over whole
+  // panels; accumulate, epilogue and scale are not used. Null: there is no such kernel.
+  static constexpr index_t most_terms_weighed = 128;
+  bool (*weights)(const Product<T>& scores, const T* row_max, T* row_sum) = nullptr;
 
   // Told of words that a schedule reads or writes without a kernel; null where nobody traces.
   void (*touched)(const T* first, index_t count, bool written) = nullptr;

@@ -8,6 +8,7 @@
 #include "schedules/memory_moves.hpp"
 #include "schedules/pass_types.hpp"
 #include "schedules/score_bias.hpp"
+#include "schedules/softmax_end.hpp"
 
 namespace ioattn::schedules::row_stream {
 
@@ -101,7 +102,7 @@ void ForwardPass<S, P>::start(const Work& work) const {
   if (stored_) {
     trace.read(rows_of(Operand::S, rows, d_));
     pack_rows(kernels_, layout_, work.operands.queries, rows, worker_.s.in(work.local),
-              work.operands.scale);
+              work.operands.scale * (is_binary(work.operands) ? log2_of_e<T> : 1));
   } else {
     project_queries(kernels_, trace, layout_, *work.operands.layer, rows, blocks_.w,
                     worker_.a1.in(work.local), worker_.s.in(work.local),
@@ -174,7 +175,6 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
   }
   work.trace.create(tile);
   work.trace.create(factors);
-  T* rescale = worker_.rescale.in(work.local);
   const index_t lane = layout_.lane_offset(sub.begin);
 
   const MatrixView<const T> key_rows = {key.rows, keys.size(), d_, key.stride};
@@ -185,15 +185,7 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
     product.beside = value.rows;
     product.beside_row = value.stride;
   }
-  kernels_.product(product);
-  if (!is_full(mask_, interval_of(queries), interval_of(keys))) {
-    hide(kernels_, mask_.transposed(), keys, queries, -std::numeric_limits<T>::infinity(), scores,
-         tile_stride_);
-  }
-
-  kernels_.softmax_update({scores, tile_stride_, keys.size(), layout_.sub_lanes()}, true,
-                          worker_.row_max.in(work.local) + lane,
-                          worker_.row_sum.in(work.local) + lane, rescale);
+  const bool rescales = make_weights(work, {queries, keys, lane}, product);
 
   kernels::Product<T> update;
   update.rows = sub.size();
@@ -209,11 +201,34 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
   update.c_panel = nr_;
   update.c_row = work.sums.stride;
   update.accumulate = mask_.hides() || keys.begin > 0;
-  update.row_scale = rescale;
+  update.row_scale = rescales ? worker_.rescale.in(work.local) : nullptr;
   update.padded = true;
   masked_product(kernels_, update, mask_, queries, keys);
   work.trace.remove(tile);
   work.trace.remove(factors);
+}
+
+// The online softmax of the scores; whether sums are to be rescaled.
+template <class S, class P>
+bool ForwardPass<S, P>::make_weights(const Work& work, const Meeting& meeting,
+                                     const kernels::Product<T>& scores) const {
+  const auto& [queries, keys, lane] = meeting;
+  T* row_max = worker_.row_max.in(work.local) + lane;
+  T* row_sum = worker_.row_sum.in(work.local) + lane;
+  T* rescale = worker_.rescale.in(work.local);
+  const bool binary = is_binary(work.operands);
+  const bool full = is_full(mask_, interval_of(queries), interval_of(keys));
+  constexpr T least = -std::numeric_limits<T>::infinity();
+  if (kernels_.weights != nullptr && binary && full && kernels_.weights(scores, row_max, row_sum))
+    return false;
+  kernels_.product(scores);
+  if (!full) {
+    hide(kernels_, mask_.transposed(), keys, queries, least, scores.c, tile_stride_);
+  }
+  const auto update = binary ? kernels_.binary_softmax_update : kernels_.softmax_update;
+  update({scores.c, tile_stride_, keys.size(), layout_.sub_lanes()}, true, row_max, row_sum,
+         rescale);
+  return true;
 }
 
 // What stays is defined in forward_pass_sums.cpp, which instantiates these members.

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cmath>
+#include <limits>
+
 #include "schedules/row_stream.hpp"
 #include "schedules/task.hpp"
 #include "schedules/workspace.hpp"
@@ -79,6 +82,17 @@ class ForwardPass {
     return all_workers_.in(workspace) + worker * workers_.bytes();
   }
 
+  // Queries and keys that meet, and the first lane of the queries.
+  struct Meeting {
+    Range queries, keys;
+    index_t lane;
+  };
+
+  // Whether scores are times log2(e), and weights powers of 2.
+  bool is_binary(const Operands& operands) const {
+    constexpr T half_of_largest = std::numeric_limits<T>::max() / 2;
+    return stored_ && operands.bias.data == nullptr && std::abs(operands.scale) < half_of_largest;
+  }
   bool copies_values(const Operands& operands) const;
   bool sums_in_place(const Operands& operands) const;
   Sums sums_of(const Operands& operands, const Range& rows, void* local) const;
@@ -87,6 +101,8 @@ class ForwardPass {
   void stream_keys(const Work& work, const Range& keys) const;
   void add_keys(const Work& work, const Range& sub, const Range& keys, const Streamed& key,
                 const Streamed& value) const;
+  bool make_weights(const Work& work, const Meeting& meeting,
+                    const kernels::Product<T>& scores) const;
   void finish(const Work& work) const;
   void store_sums(const Work& work) const;
   void multiply_by_y(const Work& work) const;

@@ -7,6 +7,12 @@
 // What a row's online softmax ends with.
 namespace ioattn::schedules {
 
+// Of scores times log2(e), whose weights are powers of 2.
+template <class T>
+inline constexpr T log2_of_e = T(1.4426950408889634);
+template <class T>
+inline constexpr T ln_of_2 = T(0.6931471805599453);
+
 // A row that sees no key, or scores of -inf alone: O = 0, LSE = -inf.
 template <class T>
 T inverse_of_sum(const kernels::KernelTable<T>& kernels, const T* row_sum) {
@@ -20,11 +26,13 @@ void divide_by_sum(const kernels::KernelTable<T>& kernels, const T* row_sum, T* 
   tell_written(kernels, row, width);
   for (index_t k = 0; k < width; ++k) row[k] *= inverse;
 }
+// unit: of the maximum, ln(2) if weights are powers of 2.
 template <class T>
-void write_lse(const kernels::KernelTable<T>& kernels, const T* row_max, const T* row_sum, T* lse) {
+void write_lse(const kernels::KernelTable<T>& kernels, const T* row_max, const T* row_sum, T* lse,
+               T unit = 1) {
   tell_read(kernels, row_max, 1);
   tell_written(kernels, lse, 1);
-  *lse = *row_max + std::log(*row_sum);
+  *lse = unit * *row_max + std::log(*row_sum);
 }
 
 }  // namespace ioattn::schedules

@@ -26,10 +26,25 @@ std::vector<T> exponentials(const KernelTable<T>& table, std::vector<T> x) {
   return x;
 }
 
+// Of powers of 2, which softmax asks for up to 1 here, normal ones.
+template <class T>
+constexpr T lowest_of_2 = std::numeric_limits<T>::min_exponent - 1;
+
+// Weights of scores whose maximum is 0.
+template <class T>
+std::vector<T> powers_of_2(const KernelTable<T>& table, std::vector<T> x) {
+  const index_t count = static_cast<index_t>(x.size());
+  std::vector<T> row_max(x.size(), T(0)), row_sum(x.size(), T(0));
+  table.binary_softmax_update({x.data(), count, 1, count}, true, row_max.data(), row_sum.data(),
+                              nullptr);
+  return x;
+}
+
 // Distance from the exact value in units of the last place of the type.
 template <class T>
-double error_in_ulp(T x, T result) {
-  const long double exact = std::exp(static_cast<long double>(x));
+double error_in_ulp(T x, T result, bool binary = false) {
+  const long double wide = static_cast<long double>(x);
+  const long double exact = binary ? std::exp2(wide) : std::exp(wide);
   int exponent;
   std::frexp(exact, &exponent);
   const long double ulp = std::ldexp(1.0L, exponent - std::numeric_limits<T>::digits);

@@ -89,6 +89,40 @@ TEST_P(ExponentialSweep, EveryThirteenthFloat) {
   EXPECT_GT(sweep.checked, 160'000'000u);
 }
 
+// Of powers of 2, from 0 to where the result is 0.
+Sweep sweep_powers_of_2(const KernelTable<float>& table, std::uint32_t step) {
+  constexpr std::size_t batch = 1 << 13;
+  const std::uint32_t last = bits_of(lowest_of_2<float>);
+  Sweep sweep;
+  for (std::uint64_t bits = bits_of(-0.0f); bits <= last;) {
+    std::vector<float> x;
+    for (; x.size() < batch && bits <= last; bits += step)
+      x.push_back(float_of(static_cast<std::uint32_t>(bits)));
+    const std::vector<float> y = powers_of_2(table, x);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double exact = std::exp2(static_cast<double>(x[i]));
+      const double error = std::abs(static_cast<double>(y[i]) - exact) * ulps_per_one(exact);
+      if (error <= sweep.worst) continue;
+      sweep.worst = std::isnan(error) ? HUGE_VAL : error;
+      sweep.at = x[i];
+    }
+    sweep.checked += x.size();
+  }
+  return sweep;
+}
+
+TEST_P(ExponentialSweep, EveryThirteenthPowerOf2) {
+  const Sweep sweep = sweep_powers_of_2(table<float>(), 13);
+  expect_two_ulp(sweep);
+  EXPECT_GT(sweep.checked, 80'000'000u);
+}
+
+TEST_P(ExponentialSweep, PowersOf2OfEveryFloat) {
+  const Sweep sweep = sweep_powers_of_2(table<float>(), 1);
+  expect_two_ulp(sweep);
+  EXPECT_GT(sweep.checked, 1'000'000'000u);
+}
+
 TEST_P(ExponentialSweep, EveryFloat) {
   const KernelTable<float>& f32 = table<float>();
   Sweep sweep = sweep_range(f32, 1);

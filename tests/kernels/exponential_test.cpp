@@ -39,6 +39,38 @@ TEST_P(ExponentialTest, ErrsByTwoUlpAtMost) {
   check_accuracy(table<double>());
 }
 
+// Both sides of every rounding, and all over the range.
+template <class T>
+void check_powers_of_2(const KernelTable<T>& table) {
+  std::mt19937_64 engine(4);
+  std::uniform_real_distribution<T> uniform(lowest_of_2<T>, 0);
+  std::vector<T> x = {0, -T(0), lowest_of_2<T>, -std::numeric_limits<T>::denorm_min()};
+  for (int k = 0; k <= 16 * 140; ++k) {
+    const T middle = -T(k) / 32;
+    for (const T near : {std::nextafter(middle, T(-2000)), middle, std::nextafter(middle, T(0))})
+      if (near >= lowest_of_2<T>) x.push_back(near);
+  }
+  while (x.size() < 300000) {
+    x.push_back(uniform(engine));
+    x.push_back(-std::exp2(uniform(engine) / 8));
+  }
+  const std::vector<T> y = powers_of_2(table, x);
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double error = error_in_ulp(x[i], y[i], true);
+    ASSERT_LE(error, 2) << x[i];
+    worst = std::max(worst, error);
+  }
+  EXPECT_GT(worst, 0.4);
+  for (const T below : {lowest_of_2<T> - 1, T(-1e30), -std::numeric_limits<T>::infinity()})
+    EXPECT_TRUE(same_bits(powers_of_2(table, std::vector<T>{below}).front(), T(0))) << below;
+}
+
+TEST_P(ExponentialTest, PowersOf2ErrByTwoUlpAtMost) {
+  check_powers_of_2(table<float>());
+  check_powers_of_2(table<double>());
+}
+
 template <class T>
 void check_limits(const KernelTable<T>& table) {
   const T infinity = std::numeric_limits<T>::infinity();

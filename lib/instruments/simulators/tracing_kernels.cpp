@@ -143,8 +143,8 @@ struct Traced {
     inner<T>->dot_tile(f, q, sum);
   }
 
-  static void softmax_update(const ScoreTile<T>& tile, bool store, T* row_max, T* row_sum,
-                             T* rescale) {
+  static void trace_softmax_update(const ScoreTile<T>& tile, bool store, T* row_max, T* row_sum,
+                                   T* rescale) {
     for_queries(tile.queries, [&](index_t i, index_t count) {
       read(row_max + i, count);
       for (index_t j = 0; j < tile.keys; ++j) read(tile.data + j * tile.stride + i, count);
@@ -153,7 +153,25 @@ struct Traced {
       for (index_t j = 0; j < tile.keys; ++j) touch(tile.data + j * tile.stride + i, count, store);
       write(row_sum + i, count);
     });
+  }
+  static void softmax_update(const ScoreTile<T>& tile, bool store, T* row_max, T* row_sum,
+                             T* rescale) {
+    trace_softmax_update(tile, store, row_max, row_sum, rescale);
     inner<T>->softmax_update(tile, store, row_max, row_sum, rescale);
+  }
+  static void binary_softmax_update(const ScoreTile<T>& tile, bool store, T* row_max, T* row_sum,
+                                    T* rescale) {
+    trace_softmax_update(tile, store, row_max, row_sum, rescale);
+    inner<T>->binary_softmax_update(tile, store, row_max, row_sum, rescale);
+  }
+
+  // Scores are in registers, and for a tile's time in memory that stays in L1.
+  static bool weights(const Product<T>& p, const T* row_max, T* row_sum) {
+    TraceRecorder* const recorder = current();
+    if (recorder != nullptr) TracedProduct<T>(p, inner<T>->tile, recorder, sums<T>()).trace();
+    read(row_max, p.cols);
+    write(row_sum, p.cols);
+    return inner<T>->weights(p, row_max, row_sum);
   }
 
   static void row_dot(index_t rows, index_t cols, const T* x, index_t x_stride, const T* y,
@@ -184,6 +202,8 @@ struct Traced {
     result.gradient_tile = gradient_tile;
     result.dot_tile = dot_tile;
     result.softmax_update = softmax_update;
+    result.binary_softmax_update = binary_softmax_update;
+    if (traced.weights != nullptr) result.weights = weights;
     result.row_dot = row_dot;
     result.are_finite = are_finite;
     result.touched = touch;

@@ -86,6 +86,39 @@ struct ExpConstants<double, 8> {
       0x3feea09e667f3bcdu, 0x3feeace5422aa0dbu, 0x3feee89f995ad3adu, 0x3fef5818dcfba487u};
 };
 
+// 2^t = 2^(n/N) 2^r with n = round(N t) and r = t - n/N, and 2^r = 1 + r q(r), within 3.4e-9 (f32)
+// and 3.4e-18 (f64).
+template <class T, int powers>
+struct Exp2Constants;
+
+template <>
+struct Exp2Constants<float, 1> {
+  static constexpr float q[] = {6.93147202857e-1f, 2.40226479133e-1f, 5.55033246787e-2f,
+                                9.61843737700e-3f, 1.33988754414e-3f, 1.53533591439e-4f};
+};
+
+template <>
+struct Exp2Constants<double, 1> {
+  static constexpr double q[] = {
+      6.9314718055994532581e-1, 2.4022650695910131268e-1, 5.5504108664820082969e-2,
+      9.6181291075941173987e-3, 1.3333558146774671942e-3, 1.5403530457114978608e-4,
+      1.5252733493084638237e-5, 1.3215435281044027972e-6, 1.0178199587774837146e-7,
+      7.0737834434187440823e-9, 4.4347691132199041829e-10};
+};
+
+template <>
+struct Exp2Constants<float, 16> {
+  static constexpr float q[] = {6.93147182667e-1f, 2.40234288094e-1f, 5.55021362635e-2f};
+};
+
+template <>
+struct Exp2Constants<double, 8> {
+  static constexpr double q[] = {6.9314718055994531811e-1, 2.4022650695911516188e-1,
+                                 5.5504108664802350856e-2, 9.6181290851777503087e-3,
+                                 1.3333558238962766659e-3, 1.5404521962683275483e-4,
+                                 1.5251844150120783489e-5};
+};
+
 // q(r) by powers of r^2, so that less of it waits for what is before.
 template <class V, class C, int first = 0>
 inline V exponential_tail(V r, V r2) {
@@ -102,6 +135,17 @@ inline V exponential_tail(V r, V r2) {
   }
 }
 
+// 2^(n/N) of the sum of n/N and a magic number.
+template <class V>
+inline V power_of_bits(V n_bits) {
+  using C = ExpConstants<typename V::value_type, V::powers>;
+  if constexpr (V::powers == 1) {
+    return V::from_exponent_bits(n_bits);
+  } else {
+    return V::template lookup<C::shift>(C::powers, n_bits);
+  }
+}
+
 // For x at most `highest`.
 template <class V>
 inline V exponential_below(V x) {
@@ -114,13 +158,56 @@ inline V exponential_below(V x) {
   const V r2 = r * r;
   const V tail = V::fma(r2, exponential_tail<V, C>(r, r2), r);
   // 2^(n/N) apart: adding n to the bits of e^r itself would turn some NaNs into numbers.
-  V power;
-  if constexpr (V::powers == 1) {
-    power = V::from_exponent_bits(n_bits);
-  } else {
-    power = V::template lookup<C::shift>(C::powers, n_bits);
-  }
+  const V power = power_of_bits(n_bits);
   return V::zero_where_less(x, V::splat(ExpRange<T>::lowest), V::fma(power, tail, power));
+}
+
+// 2^t for t below 128 (f32) or 1024 (f64); from -127 or -1023 down it is 0, and next to it
+// denormal, off by as much as that. In steps, so that they can be done apart.
+template <class V>
+struct Exp2 {
+  using T = typename V::value_type;
+  using Powers = ExpConstants<T, V::powers>;
+  using Polynomial = Exp2Constants<T, V::powers>;
+  static constexpr int degree = static_cast<int>(std::size(Polynomial::q));
+
+  struct alignas(64) Constants {
+    T least, magic;
+    T q[degree];
+  };
+  static constexpr Constants make_constants() {
+    Constants c = {sizeof(T) == 4 ? T(-127) : T(-1023), Powers::round_magic / V::powers, {}};
+    for (int k = 0; k < degree; ++k) c.q[k] = Polynomial::q[k];
+    return c;
+  }
+  static constexpr Constants constants = make_constants();
+
+  V t, power, tail;
+
+  static V limited(V x, const Constants& c) {
+    return V::max(V::splat(c.least), x);  // of NaN the second, which is NaN
+  }
+  void split(const Constants& c) {
+    power = t + V::splat(c.magic);
+    t = t - (power - V::splat(c.magic));
+  }
+  void begin_tail(const Constants& c) {
+    tail = V::fma(t, V::splat(c.q[degree - 1]), V::splat(c.q[degree - 2]));
+#pragma GCC unroll 16
+    for (int k = degree - 3; k > 0; --k) tail = V::fma(t, tail, V::splat(c.q[k]));
+    power = power_of_bits(power);
+  }
+  V result(const Constants& c) const {
+    return V::fma(power, t * V::fma(t, tail, V::splat(c.q[0])), power);
+  }
+};
+template <class V>
+inline V exp2_below(V x) {
+  constexpr const auto& c = Exp2<V>::constants;
+  Exp2<V> power = {Exp2<V>::limited(x, c), {}, {}};
+  power.split(c);
+  power.begin_tail(c);
+  return power.result(c);
 }
 
 // Above `highest` it is e^highest.

@@ -2,6 +2,7 @@
 
 #include "kernels/generic/pack_kernel.hpp"
 #include "kernels/generic/product_kernel.hpp"
+#include "kernels/generic/register_weights.hpp"
 #include "kernels/generic/score_kernels.hpp"
 #include "kernels/generic/storage_kernels.hpp"
 #include "kernels/generic/transpose_kernel.hpp"
@@ -53,11 +54,14 @@ struct TileKernels {
                           Scores::exp_tile,
                           Scores::gradient_tile,
                           Scores::dot_tile,
-                          Scores::softmax_update,
+                          Scores::template softmax_update<typename Scores::OfE>,
+                          Scores::template softmax_update<typename Scores::Of2>,
                           Scores::row_dot,
                           Scores::are_finite,
                           fma_loop,
                           max_rows * nr};
+    if constexpr (V::powers > 1)
+      all.weights = RegisterWeights<V, max_rows, vectors, Products>::weights;
     if constexpr (std::is_same_v<T, float>) {
       all.of_bf16 = &StorageKernel<V, vectors, bf16, Conversion>::table;
       all.of_f16 = &StorageKernel<V, vectors, f16, Conversion>::table;

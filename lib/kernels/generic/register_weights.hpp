@@ -1,0 +1,208 @@
+#pragma once
+
+#include <limits>
+
+#include "kernels/generic/product_kernel.hpp"
+#include "kernels/generic/score_kernels.hpp"
+
+// Softmax weights straight from the registers that scores are made in, over a vector type V that
+// looks up powers. See scalar_vector.hpp about the anonymous namespace.
+namespace ioattn::kernels {
+namespace {
+
+// A tile of scores, rows of keys by a panel of queries, becomes weights while the next one is made:
+// that is possible as long as no query's maximum, which all of its weights refer to, has to grow.
+template <class V, int max_rows, int vectors, class Products>
+struct RegisterWeights {
+  using T = typename V::value_type;
+  using Product = kernels::Product<T>;
+  using Tiles = typename Products::Tiles;
+  using Strip = typename Tiles::Strip;
+  using Scores = ScoreKernels<V>;
+  using Power = Exp2<V>;
+  static constexpr index_t nr = vectors * V::lanes;
+  static_assert(max_rows == Scores::Of2::weights_per_sum);
+
+  // A panel of queries with more leaves no room in a small L1 for anything else.
+  static constexpr index_t most_terms = KernelTable<T>::most_terms_weighed;
+  static constexpr index_t most_panels = 8;
+  struct alignas(64) Panel {
+    T row_max[nr], row_sum[nr];
+    T largest[nr];            // score less row_max
+    T scores[max_rows * nr];  // of the tile that waits
+  };
+
+  // As many rows as a tile's, and others beside them, that are read next and come from beyond L2.
+  struct Ahead {
+    const T* rows;
+    const T* beside;  // null: they do not
+    index_t row, beside_row, terms;
+
+    IOATTN_INLINE void fetch() {
+      if (beside == nullptr) return;
+      constexpr index_t line = 64 / sizeof(T);
+      for (int i = 0; i < max_rows; ++i, rows += row, beside += beside_row)
+        for (index_t k = 0; k < terms; k += line) {
+          __builtin_prefetch(rows + k);
+          __builtin_prefetch(beside + k, 0, 2);
+        }
+    }
+  };
+
+  // A tile of scores, which become weights while the next one is made.
+  struct Waiting {
+    static constexpr index_t pieces = max_rows, stages = 4;
+    Panel* panel;
+    T* to;
+    index_t stride;
+
+    struct State {
+      Power of[vectors];
+      V sum[vectors], largest[vectors];
+
+      IOATTN_INLINE State() {
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) {
+          sum[v] = V::splat(T(0));
+          largest[v] = V::splat(-std::numeric_limits<T>::infinity());
+        }
+      }
+    };
+    // Constants are read each time, because beside a product there are no registers for them.
+    static IOATTN_INLINE const typename Power::Constants& constants() {
+      const auto* c = &Power::constants;
+      __asm__ volatile("" : "+r"(c));
+      return *c;
+    }
+    template <int stage>
+    IOATTN_INLINE void run(index_t row, State* state) const {
+      const auto& c = constants();
+      const T* scores = panel->scores + row * nr;
+      T* const weights = to + row * stride;
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) {
+        const index_t lane = v * V::lanes;
+        Power& power = state->of[v];
+        if constexpr (stage == 0) {
+          __builtin_prefetch(weights + lane, 1);
+          const V exponent = V::load(scores + lane) - V::load(panel->row_max + lane);
+          state->largest[v] = V::max(state->largest[v], exponent);
+          power.t = Power::limited(exponent, c);
+        } else if constexpr (stage == 1) {
+          power.split(c);
+        } else if constexpr (stage == 2) {
+          power.begin_tail(c);
+        } else {
+          const V weight = power.result(c);
+          weight.store(weights + lane);
+          state->sum[v] = state->sum[v] + weight;
+        }
+      }
+    }
+    IOATTN_INLINE void end(const State& state) const {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) {
+        T* const total = panel->row_sum + v * V::lanes;
+        (V::load(total) + state.sum[v]).store(total);
+        T* const largest = panel->largest + v * V::lanes;
+        V::max(V::load(largest), state.largest[v]).store(largest);
+      }
+    }
+    IOATTN_INLINE void finish(index_t rows) const {
+      State state;
+      for (index_t row = 0; row < rows; ++row) {
+        run<0>(row, &state);
+        run<1>(row, &state);
+        run<2>(row, &state);
+        run<3>(row, &state);
+      }
+      end(state);
+    }
+  };
+
+  static IOATTN_KERNEL void weigh_tiles(const Strip& strip, index_t count, Panel* panel) {
+    Strip s = strip;
+    s.beside = nullptr;  // as it is, and rows are fetched by `ahead`: for the compiler
+    constexpr index_t least = Waiting::pieces * Waiting::stages + 4;
+    const bool overlaps = s.depth >= least;
+    const auto store = [&](int i, const V(&sums)[vectors]) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) sums[v].store(panel->scores + i * nr + v * V::lanes);
+    };
+    const T* a = s.a;
+    Waiting waiting = {panel, s.c, s.c_row};
+    Ahead ahead = {a + max_rows * s.a_row, strip.beside, s.a_row, strip.beside_row, s.depth};
+    ahead.fetch();
+    Tiles::template tile<max_rows, vectors, false>(s, a, store);
+    for (index_t tile = 1; tile < count; ++tile) {
+      Tiles::step(&a, max_rows * s.a_row);
+      ahead.fetch();
+      if (overlaps) {
+        Tiles::template tile<max_rows, vectors, false>(s, a, store, waiting);
+      } else {
+        waiting.finish(max_rows);
+        Tiles::template tile<max_rows, vectors, false>(s, a, store);
+      }
+      Tiles::step(&waiting.to, max_rows * s.c_row);
+    }
+    waiting.finish(max_rows);
+  }
+
+  // The keys that are left, fewer than a tile has.
+  static IOATTN_KERNEL void weigh_last(const Product& p, index_t first, index_t col, Panel* panel) {
+    Product last = p;
+    last.rows = p.rows - first;
+    last.cols = nr;
+    last.a = p.a + first * p.a_row;
+    last.b = p.b + col / nr * p.b_panel;
+    last.c = panel->scores;
+    last.c_row = nr;
+    last.padded = true;
+    Products::product(last);
+    T* const to = p.c + col / nr * p.c_panel + first * p.c_row;
+    Waiting{panel, to, p.c_row}.finish(last.rows);
+  }
+
+  static IOATTN_KERNEL bool weights(const Product& p, const T* row_max, T* row_sum) {
+    if (p.depth == 0 || p.depth > most_terms || p.cols > most_panels * nr) return false;
+    const index_t in_tiles = p.rows / max_rows * max_rows;
+    Panel panel;
+    T sums[most_panels * nr];
+    const index_t lanes = (p.cols + nr - 1) / nr * nr;
+    bool stay = true;
+    for (index_t i = 0; i < lanes; ++i)
+      stay = stay && row_max[i] != -std::numeric_limits<T>::infinity();
+    for (index_t col = 0; col < p.cols && stay; col += nr) {
+      for (index_t i = 0; i < nr; ++i) {
+        panel.row_max[i] = row_max[col + i];
+        panel.row_sum[i] = 0;
+        panel.largest[i] = 0;
+      }
+      if (in_tiles > 0) {
+        Strip strip = {};
+        strip.a = p.a;
+        strip.a_row = p.a_row;
+        strip.a_depth = p.a_depth;
+        strip.b = p.b + col / nr * p.b_panel;
+        strip.b_panel = p.b_panel;
+        strip.b_row = p.b_row;
+        strip.depth = p.depth;
+        strip.c = p.c + col / nr * p.c_panel;
+        strip.c_row = p.c_row;
+        strip.beside = col == 0 ? p.beside : nullptr;
+        strip.beside_row = p.beside_row;
+        weigh_tiles(strip, in_tiles / max_rows, &panel);
+      }
+      if (in_tiles < p.rows) weigh_last(p, in_tiles, col, &panel);
+      for (index_t i = 0; i < nr; ++i) {
+        stay = stay && !(panel.largest[i] > Scores::largest_exponent);
+        sums[col + i] = row_sum[col + i] + panel.row_sum[i];
+      }
+    }
+    for (index_t i = 0; stay && i < lanes; ++i) row_sum[i] = sums[i];
+    return stay;
+  }
+};
+
+}  // namespace
+}  // namespace ioattn::kernels

@@ -1,0 +1,188 @@
+// Softmax weights straight from the registers that make scores, against the product and
+// binary_softmax_update.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "kernels/guarded_pages.hpp"
+#include "kernels/implementations.hpp"
+
+namespace ioattn_test {
+namespace {
+
+using ioattn::kernels::KernelTable;
+using ioattn::kernels::Product;
+
+class WeightsTest : public KernelTest {};
+
+index_t panels_of(index_t columns, index_t nr) { return (columns + nr - 1) / nr; }
+
+// A block of keys and a strip of queries, in panels, each between pages that fault.
+template <class T>
+class Block {
+ public:
+  Block(const KernelTable<T>& table, index_t keys, index_t queries, index_t depth)
+      : nr_(table.tile.cols), keys_(keys), queries_(queries), depth_(depth) {}
+
+  // Scores of about `spread`, and maxima that are `above` those of the first `seen` keys.
+  void fill(std::mt19937* engine, double spread, Side side) {
+    std::normal_distribution<double> normal;
+    const auto draw = [&](index_t count, double scale) {
+      std::vector<T> x(static_cast<std::size_t>(count));
+      for (T& value : x) value = T(scale * normal(*engine));
+      return x;
+    };
+    const index_t lanes = panels_of(queries_, nr_) * nr_;
+    std::vector<T> queries = draw(lanes * depth_, spread / std::sqrt(double(depth_)));
+    for (index_t i = queries_; i < lanes; ++i)
+      for (index_t q = 0; q < depth_; ++q)
+        queries[std::size_t(i / nr_ * nr_ * depth_ + q * nr_ + i % nr_)] = 0;
+    product.a = a_.place(draw(keys_ * depth_, 1).data(), keys_ * depth_, side);
+    product.b = b_.place(queries.data(), lanes * depth_, side);
+    stride = lanes + 3;
+    product.c = c_.place(draw(span(), 1).data(), span(), side);
+    product.rows = keys_;
+    product.cols = queries_;
+    product.depth = depth_;
+    product.a_row = depth_;
+    product.a_depth = 1;
+    product.b_panel = depth_ * nr_;
+    product.b_row = nr_;
+    product.c_panel = nr_;
+    product.c_row = stride;
+    product.padded = true;
+  }
+  index_t lanes() const { return panels_of(queries_, nr_) * nr_; }
+  index_t span() const { return (keys_ - 1) * stride + lanes(); }
+  std::vector<T> tile() const { return {product.c, product.c + span()}; }
+  Product<T> product;
+  index_t stride = 0;
+
+ private:
+  static constexpr std::size_t bytes = std::size_t(1) << 20;
+  index_t nr_, keys_, queries_, depth_;
+  GuardedPages a_{bytes}, b_{bytes}, c_{bytes};
+};
+
+template <class T>
+void check(const KernelTable<T>& table) {
+  if (table.weights == nullptr) GTEST_SKIP() << "no such kernel";
+  std::mt19937 engine(5);
+  const auto uniform = [&](index_t first, index_t last) {
+    return std::uniform_int_distribution<index_t>(first, last)(engine);
+  };
+  int made = 0, refused = 0;
+  for (int trial = 0; trial < 160 && !testing::Test::HasFailure(); ++trial) {
+    const index_t keys = trial % 2 == 0 ? uniform(1, 90) : 8 * uniform(1, 12);
+    const index_t queries = uniform(1, 4 * table.tile.cols);
+    const index_t depth = trial % 3 == 0 ? uniform(1, 128) : uniform(30, 70);
+    SCOPED_TRACE(testing::Message() << keys << " keys, " << queries << " queries, " << depth);
+    Block<T> block(table, keys, queries, depth);
+    const double spread = trial % 5 == 0 ? 30 : 1;
+    block.fill(&engine, spread, trial % 4 < 2 ? Side::start : Side::end);
+    const index_t lanes = block.lanes();
+    std::vector<T> row_max(std::size_t(lanes), T(0)), row_sum(std::size_t(lanes), T(3));
+    // Maxima of earlier keys, some below what comes.
+    for (T& max : row_max) max = T(spread * std::uniform_real_distribution<double>(-1, 4)(engine));
+    for (index_t i = queries; i < lanes; ++i) row_max[std::size_t(i)] = 0;
+    if (trial % 7 == 0) {
+      block.product.beside = block.product.a;
+      block.product.beside_row = block.product.a_row;
+    }
+    const std::vector<T> before = block.tile();
+    std::vector<T> straight_sum = row_sum;
+    const bool done = table.weights(block.product, row_max.data(), straight_sum.data());
+    const std::vector<T> straight = block.tile();
+    std::vector<T> new_max = row_max, factor(row_max.size());
+    table.product(block.product);
+    table.binary_softmax_update({block.product.c, block.stride, keys, lanes}, true, new_max.data(),
+                                row_sum.data(), factor.data());
+    new_max.resize(std::size_t(queries));
+    ASSERT_EQ(done, std::equal(new_max.begin(), new_max.end(), row_max.begin()));
+    if (!done) {
+      ++refused;
+      for (const T sum : straight_sum) ASSERT_EQ(sum, T(3));
+      continue;
+    }
+    ++made;
+    for (std::size_t i = 0; i < std::size_t(queries); ++i)
+      ASSERT_EQ(straight_sum[i], row_sum[i]) << "query " << i;
+    const std::vector<T> tile = block.tile();
+    for (index_t j = 0; j < keys; ++j) {
+      for (index_t i = 0; i < queries; ++i) {
+        const std::size_t at = std::size_t(j * block.stride + i);
+        ASSERT_TRUE(same_bits(straight[at], tile[at])) << "key " << j << ", query " << i;
+      }
+      for (index_t k = lanes; k < block.stride && j + 1 < keys; ++k) {
+        const std::size_t at = std::size_t(j * block.stride + k);
+        ASSERT_TRUE(same_bits(straight[at], before[at]));
+      }
+    }
+  }
+  EXPECT_GT(made, 40);
+  EXPECT_GT(refused, 10);
+}
+
+TEST_P(WeightsTest, AreThoseOfTheProduct) { check(table<float>()); }
+TEST_P(WeightsTest, AreThoseOfTheProductInDouble) { check(table<double>()); }
+
+// One score of a key that is alone in the last rows, in the last tile or in the first.
+template <class T>
+void check_refusals(const KernelTable<T>& table) {
+  if (table.weights == nullptr) GTEST_SKIP() << "no such kernel";
+  const T infinity = std::numeric_limits<T>::infinity();
+  std::mt19937 engine(6);
+  for (const index_t keys : {8, 16, 17, 23}) {
+    for (index_t bad = 0; bad < keys; ++bad) {
+      for (const T rise : {infinity, T(1e6), T(9.5)}) {
+        const index_t queries = table.tile.cols + 5, depth = 40, nr = table.tile.cols;
+        Block<T> block(table, keys, queries, depth);
+        block.fill(&engine, 0, Side::end);
+        // Scores are a key's first term.
+        for (index_t i = 0; i < block.lanes(); ++i)
+          const_cast<T*>(block.product.b)[i / nr * nr * depth + i % nr] = 1;
+        T* const key = const_cast<T*>(block.product.a);
+        for (index_t j = 0; j < keys; ++j) key[j * depth] = 0;
+        std::vector<T> row_max(std::size_t(block.lanes()), T(1)),
+            row_sum(std::size_t(block.lanes()), T(2));
+        ASSERT_TRUE(table.weights(block.product, row_max.data(), row_sum.data()));
+        for (index_t i = 0; i < queries; ++i)
+          ASSERT_EQ(row_sum[std::size_t(i)], T(2) + T(keys) / 2);
+        key[bad * depth] = rise;
+        const std::vector<T> before = row_sum;
+        ASSERT_FALSE(table.weights(block.product, row_max.data(), row_sum.data()))
+            << rise << " of key " << bad << " of " << keys;
+        ASSERT_EQ(row_sum, before);
+        key[bad * depth] = -infinity;
+        ASSERT_TRUE(table.weights(block.product, row_max.data(), row_sum.data()));
+        for (index_t i = 0; i < queries; ++i) {
+          ASSERT_EQ(block.product.c[bad * block.stride + i], T(0));
+          ASSERT_EQ(row_sum[std::size_t(i)], before[std::size_t(i)] + T(keys - 1) / 2);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(WeightsTest, RefuseWhatRises) { check_refusals(table<float>()); }
+TEST_P(WeightsTest, RefuseWhatRisesInDouble) { check_refusals(table<double>()); }
+
+// The longest sums of terms are another kernel's.
+TEST_P(WeightsTest, AreOfNoMoreTermsThanTheySay) {
+  const KernelTable<float>& kernels = table<float>();
+  if (kernels.weights == nullptr) GTEST_SKIP() << "no such kernel";
+  std::mt19937 engine(7);
+  for (const index_t more : {0, 1}) {
+    Block<float> block(kernels, 16, kernels.tile.cols, kernels.most_terms_weighed + more);
+    block.fill(&engine, 1, Side::end);
+    std::vector<float> row_max(std::size_t(block.lanes()), 9.f), row_sum(row_max.size(), 0.f);
+    EXPECT_EQ(kernels.weights(block.product, row_max.data(), row_sum.data()), more == 0);
+  }
+}
+
+IOATTN_FOR_EACH_IMPLEMENTATION(WeightsTest);
+
+}  // namespace
+}  // namespace ioattn_test
