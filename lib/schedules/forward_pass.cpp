@@ -102,7 +102,7 @@ void ForwardPass<S, P>::start(const Work& work) const {
   if (stored_) {
     trace.read(rows_of(Operand::S, rows, d_));
     pack_rows(kernels_, layout_, work.operands.queries, rows, worker_.s.in(work.local),
-              work.operands.scale * (is_binary(work.operands) ? log2_of_e<T> : 1));
+              work.operands.scale * static_cast<T>(is_binary(work.operands) ? log2_of_e : 1));
   } else {
     project_queries(kernels_, trace, layout_, *work.operands.layer, rows, blocks_.w,
                     worker_.a1.in(work.local), worker_.s.in(work.local),

@@ -38,14 +38,14 @@ void ForwardPass<S, P>::finish(const Work& work) const {
   const Trace& trace = work.trace;
   const T* row_max = worker_.row_max.in(work.local);
   const T* row_sum = worker_.row_sum.in(work.local);
-  const T unit = is_binary(work.operands) ? ln_of_2<T> : 1;
+  const auto write = is_binary(work.operands) ? write_binary_lse<T> : write_lse<T>;
   T* lse = work.operands.lse;
   trace.remove(rows_of(Operand::S, rows, d_));
   for (index_t i = 0; i < rows.size(); ++i) {
     const index_t lane = layout_.lane_offset(i - i % layout_.rho) + i % layout_.rho;
     divide_by_sum(kernels_, row_sum + lane, work.sums.row(i), width_);
     if (lse != nullptr) {
-      write_lse(kernels_, row_max + lane, row_sum + lane, lse + rows.begin + i, unit);
+      write(kernels_, row_max + lane, row_sum + lane, lse + rows.begin + i);
     }
   }
   // LSE takes the place of the running sum.
