@@ -89,7 +89,7 @@ TEST_P(ExponentialSweep, EveryThirteenthFloat) {
   EXPECT_GT(sweep.checked, 160'000'000u);
 }
 
-// Of powers of 2, from 0 to where the result is 0.
+// Of powers of 2, from 0 to where the result is no normal number.
 Sweep sweep_powers_of_2(const KernelTable<float>& table, std::uint32_t step) {
   constexpr std::size_t batch = 1 << 13;
   const std::uint32_t last = bits_of(lowest_of_2<float>);

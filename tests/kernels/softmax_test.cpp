@@ -100,7 +100,7 @@ void check(const KernelTable<T>& table, bool binary) {
             for (const double s : scores) max = std::max(max, s);
             // Of powers of 2 it may be an earlier one.
             const double old = old_max[static_cast<std::size_t>(i)];
-            if (binary && max - static_cast<double>(old) <= 8) max = old;
+            if (binary && max - old <= 8) max = old;
             const auto weight = [&](double s) {
               return max == -inf ? 0 : binary ? std::exp2(s - max) : std::exp(s - max);
             };

@@ -26,7 +26,7 @@ class Block {
   Block(const KernelTable<T>& table, index_t keys, index_t queries, index_t depth)
       : nr_(table.tile.cols), keys_(keys), queries_(queries), depth_(depth) {}
 
-  // Scores of about `spread`, and maxima that are `above` those of the first `seen` keys.
+  // Scores of about `spread`.
   void fill(std::mt19937* engine, double spread, Side side) {
     std::normal_distribution<double> normal;
     const auto draw = [&](index_t count, double scale) {
@@ -34,14 +34,13 @@ class Block {
       for (T& value : x) value = T(scale * normal(*engine));
       return x;
     };
-    const index_t lanes = panels_of(queries_, nr_) * nr_;
-    std::vector<T> queries = draw(lanes * depth_, spread / std::sqrt(double(depth_)));
-    for (index_t i = queries_; i < lanes; ++i)
+    std::vector<T> queries = draw(lanes() * depth_, spread / std::sqrt(double(depth_)));
+    for (index_t i = queries_; i < lanes(); ++i)
       for (index_t q = 0; q < depth_; ++q)
         queries[std::size_t(i / nr_ * nr_ * depth_ + q * nr_ + i % nr_)] = 0;
     product.a = a_.place(draw(keys_ * depth_, 1).data(), keys_ * depth_, side);
-    product.b = b_.place(queries.data(), lanes * depth_, side);
-    stride = lanes + 3;
+    product.b = b_.place(queries.data(), lanes() * depth_, side);
+    stride = lanes() + 3;
     product.c = c_.place(draw(span(), 1).data(), span(), side);
     product.rows = keys_;
     product.cols = queries_;
@@ -57,6 +56,7 @@ class Block {
   index_t lanes() const { return panels_of(queries_, nr_) * nr_; }
   index_t span() const { return (keys_ - 1) * stride + lanes(); }
   std::vector<T> tile() const { return {product.c, product.c + span()}; }
+
   Product<T> product;
   index_t stride = 0;
 
@@ -128,7 +128,7 @@ void check(const KernelTable<T>& table) {
 TEST_P(WeightsTest, AreThoseOfTheProduct) { check(table<float>()); }
 TEST_P(WeightsTest, AreThoseOfTheProductInDouble) { check(table<double>()); }
 
-// One score of a key that is alone in the last rows, in the last tile or in the first.
+// Scores of a key among the last rows, in the last tile or in the first.
 template <class T>
 void check_refusals(const KernelTable<T>& table) {
   if (table.weights == nullptr) GTEST_SKIP() << "no such kernel";
@@ -168,6 +168,22 @@ void check_refusals(const KernelTable<T>& table) {
 
 TEST_P(WeightsTest, RefuseWhatRises) { check_refusals(table<float>()); }
 TEST_P(WeightsTest, RefuseWhatRisesInDouble) { check_refusals(table<double>()); }
+
+// Of queries that have seen no key there is nothing that weights could refer to.
+TEST_P(WeightsTest, NeedMaxima) {
+  const KernelTable<float>& kernels = table<float>();
+  if (kernels.weights == nullptr) GTEST_SKIP() << "no such kernel";
+  std::mt19937 engine(8);
+  const index_t queries = kernels.tile.cols + 3;
+  for (index_t unseen = 0; unseen < queries; ++unseen) {
+    Block<float> block(kernels, 16, queries, 40);
+    block.fill(&engine, 0, Side::end);
+    std::vector<float> row_max(std::size_t(block.lanes()), 0.f), row_sum(row_max.size(), 2.f);
+    row_max[std::size_t(unseen)] = -std::numeric_limits<float>::infinity();
+    EXPECT_FALSE(kernels.weights(block.product, row_max.data(), row_sum.data())) << unseen;
+    for (const float sum : row_sum) EXPECT_EQ(sum, 2);
+  }
+}
 
 // The longest sums of terms are another kernel's.
 TEST_P(WeightsTest, AreOfNoMoreTermsThanTheySay) {
