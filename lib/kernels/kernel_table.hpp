@@ -231,10 +231,10 @@ struct KernelTable {
 
   // What product and binary_softmax_update, with `store` and C for the tile, do with scores, rows
   // of keys by columns of queries, where no maximum has to change and none is -inf: true, and there
-  // is nothing to rescale. Else, or of more terms than these, it is false: C has no values and the
-  // sums are as they were. C is written, and maxima and sums are read and written, over whole
-  // panels; accumulate, epilogue and scale are not used. Null: there is no such kernel.
-  static constexpr index_t most_terms_weighed = 128;
+  // is nothing to rescale. Else, or of more terms or panels than these, it is false: C has no
+  // values and the sums are as they were. C is written, and maxima and sums are read and written,
+  // over whole panels; accumulate, epilogue and scale are not used. Null: there is no such kernel.
+  static constexpr index_t most_terms_weighed = 128, most_panels_weighed = 8;
   bool (*weights)(const Product<T>& scores, const T* row_max, T* row_sum) = nullptr;
 
   // Told of words that a schedule reads or writes without a kernel; null where nobody traces.

@@ -25,7 +25,7 @@ struct RegisterWeights {
 
   // A panel of queries with more leaves no room in a small L1 for anything else.
   static constexpr index_t most_terms = KernelTable<T>::most_terms_weighed;
-  static constexpr index_t most_panels = 8;
+  static constexpr index_t most_panels = KernelTable<T>::most_panels_weighed;
   struct alignas(64) Panel {
     T row_max[nr], row_sum[nr];
     T largest[nr];            // score less row_max
@@ -158,6 +158,7 @@ struct RegisterWeights {
     last.c = panel->scores;
     last.c_row = nr;
     last.padded = true;
+    last.beside = nullptr;  // those of the first keys
     Products::product(last);
     T* const to = p.c + col / nr * p.c_panel + first * p.c_row;
     Waiting{panel, to, p.c_row}.finish(last.rows);
