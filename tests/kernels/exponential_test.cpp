@@ -115,6 +115,100 @@ TEST_P(ExponentialTest, KeepsEveryNan) {
   check_nan<double, std::uint64_t>(table<double>());
 }
 
+// exp(scale x - row) of a product, one x a row; of so many terms others are 0.
+template <class T>
+std::vector<T> shifted_exponentials(const KernelTable<T>& table, const std::vector<T>& x, T scale,
+                                    const std::vector<T>& row, index_t depth) {
+  const std::size_t rows = x.size(), width = static_cast<std::size_t>(depth);
+  const std::size_t nr = static_cast<std::size_t>(table.tile.cols);
+  std::vector<T> a(rows * width, T(0)), b(2 * width * nr, T(1)), c(rows * 2 * nr), y(rows);
+  for (std::size_t i = 0; i < rows; ++i) a[i * width] = x[i];
+  ioattn::kernels::Product<T> p;
+  p.rows = static_cast<index_t>(rows);
+  p.cols = 2 * table.tile.cols;
+  p.depth = depth;
+  p.a = a.data();
+  p.a_row = depth;
+  p.a_depth = 1;
+  p.b = b.data();
+  p.b_panel = depth * table.tile.cols;
+  p.b_row = table.tile.cols;
+  p.c = c.data();
+  p.c_panel = table.tile.cols;
+  p.c_row = 2 * table.tile.cols;
+  p.epilogue = ioattn::kernels::Epilogue::exp;
+  p.row = row.data();
+  p.scale = scale;
+  table.product(p);
+  for (std::size_t i = 0; i < rows; ++i) y[i] = c[i * 2 * nr + i % (2 * nr)];
+  return y;
+}
+
+// What the exponent, x - row, may be off by, and the weight be off by beside it.
+template <class T>
+void check_of_scores(const KernelTable<T>& table) {
+  constexpr double epsilon = std::numeric_limits<T>::epsilon();
+  std::mt19937_64 engine(6);
+  std::uniform_real_distribution<T> uniform(lowest<T>, 1);
+  for (const index_t depth : {1, 64, 300}) {
+    std::vector<T> x, row;
+    while (x.size() < 20000) {  // no rounding before exp
+      const T sixteenths = std::round(uniform(engine) * 16) / 16;
+      const T shift = std::round(uniform(engine) * 1000);
+      x.push_back(x.size() % 2 == 0 ? 8 * (shift + sixteenths) : 8 * uniform(engine));
+      row.push_back(x.size() % 2 == 0 ? T(0) : shift);
+    }
+    const std::vector<T> y = shifted_exponentials(table, x, T(0.125), row, depth);
+    double worst = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const long double exponent = static_cast<long double>(x[i]) / 8 - row[i];
+      const long double exact = std::exp(exponent);
+      const double error = static_cast<double>(std::abs(y[i] - exact) / exact);
+      const double allowed = (2 + static_cast<double>(std::abs(exponent)) / 8) * epsilon;
+      ASSERT_LE(error, allowed) << x[i] << " / 8 - " << row[i] << ", depth " << depth;
+      worst = std::max(worst, error / epsilon);
+    }
+    EXPECT_GT(worst, 0.2);
+  }
+}
+
+TEST_P(ExponentialTest, OfScoresErrsByAnEighthOfAnUlpOfEachMoreAtMost) {
+  check_of_scores(table<float>());
+  check_of_scores(table<double>());
+}
+
+template <class T>
+void check_limits_of_scores(const KernelTable<T>& table) {
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  const T nan = std::numeric_limits<T>::quiet_NaN();
+  for (const index_t depth : {1, 64}) {
+    const auto one = [&](T x, T scale, T row) {
+      return shifted_exponentials(table, std::vector<T>(9, x), scale, std::vector<T>(9, row), depth)
+          .back();
+    };
+    for (const T scale : {T(1), T(0.3), T(3), std::numeric_limits<T>::max()}) {
+      for (const T row : {T(-1e4), T(0), T(1e4)})
+        EXPECT_TRUE(same_bits(one(-infinity, scale, row), T(0))) << row;
+      EXPECT_TRUE(same_bits(one(T(0), scale, infinity), T(0)));
+      EXPECT_TRUE(same_bits(one(T(0), scale, 2 * -lowest<T>), T(0)));
+      EXPECT_LE(one(T(0), scale, -lowest<T> + 2), std::numeric_limits<T>::min());
+      EXPECT_TRUE(same_bits(one(T(0), scale, T(0)), T(1)));
+      for (const T large : {one(T(1e30), scale, T(1)), one(T(0), scale, -infinity)}) {
+        EXPECT_GE(large, T(1e38));
+        EXPECT_LT(large, infinity);
+      }
+      EXPECT_TRUE(std::isnan(one(nan, scale, T(1))));
+      EXPECT_TRUE(std::isnan(one(T(1), scale, nan)));
+    }
+    EXPECT_TRUE(std::isnan(one(T(1), nan, T(1))));
+  }
+}
+
+TEST_P(ExponentialTest, OfScoresMeetsItsLimits) {
+  check_limits_of_scores(table<float>());
+  check_limits_of_scores(table<double>());
+}
+
 IOATTN_FOR_EACH_IMPLEMENTATION(ExponentialTest);
 
 }  // namespace

@@ -26,11 +26,13 @@ std::vector<T> normal(std::size_t count, unsigned seed) {
 struct Variant {
   bool accumulate, scale;
   Epilogue epilogue;
+  bool by_row = false;
 };
 constexpr Variant variants[] = {
-    {false, false, Epilogue::none}, {true, false, Epilogue::none},
-    {true, true, Epilogue::none},   {false, false, Epilogue::exp},
-    {true, true, Epilogue::exp},    {false, false, Epilogue::gradient},
+    {false, false, Epilogue::none},      {true, false, Epilogue::none},
+    {true, true, Epilogue::none},        {false, false, Epilogue::exp},
+    {true, true, Epilogue::exp},         {false, false, Epilogue::gradient},
+    {false, false, Epilogue::exp, true}, {false, false, Epilogue::gradient, true},
 };
 
 // Random operands of a product with rows x cols results; B is packed, C row-major.
@@ -87,7 +89,9 @@ class RandomProduct {
     p.accumulate = variant.accumulate;
     p.row_scale = variant.scale ? scale_.data() + first : nullptr;
     p.epilogue = variant.epilogue;
-    p.lane = lane_.data() + col;
+    p.lane = variant.by_row ? nullptr : lane_.data() + col;
+    p.row = variant.by_row ? scale_.data() + first : nullptr;
+    if (variant.by_row) p.scale = T(0.3);
     table_.product(p);
   }
 

@@ -4,6 +4,7 @@
 
 #include "kernels/generic/exponential.hpp"
 #include "kernels/generic/inlining.hpp"
+#include "kernels/generic/tile_work.hpp"
 #include "kernels/kernel_table.hpp"
 
 // Register tiles of a product, over a vector type V. See scalar_vector.hpp about the anonymous
@@ -17,10 +18,11 @@ struct SingleTerms {
   using Word = typename V::value_type;
   using Vector = V;
   static constexpr bool can_scale = false;
+  static constexpr bool looks_up_powers = V::powers > 1;
   static IOATTN_INLINE V splat(Word x) { return V::splat(x); }
   static IOATTN_INLINE V load(const Word* p) { return V::load(p); }
   static IOATTN_INLINE V multiply_add(V a, V b, V sum) { return V::fma(a, b, sum); }
-  static IOATTN_INLINE V exp(V x) { return exponential(x); }
+  static IOATTN_INLINE V exp(V x) { return exponential_of_score(x); }
 };
 
 // Tiles of sums in registers: rows by `width` vectors of V, which are some of a panel of columns,
@@ -57,6 +59,8 @@ struct RegisterTiles {
     const Word* beside;
     index_t beside_row;
   };
+
+  static constexpr index_t panel_cols = vectors * V::lanes;
 
   template <int rows, int width = vectors>
   struct Accumulators {
@@ -196,12 +200,7 @@ struct RegisterTiles {
     }
   }
 
-  // What else is done while a tile's terms are added: nothing, or `pieces` of work, each in stages,
-  // one behind each term from the first on. A CPU looks only so far ahead for multiply-adds that do
-  // not wait.
-  struct NoWork {
-    static constexpr index_t pieces = 0, stages = 0;
-  };
+  // Adds terms, and a stage of work behind each.
   template <int stage, int rows, int width, bool a_unit_row, class Work>
   static IOATTN_INLINE void add_term_and_stages(const Strip& s, RowsOfA<rows, a_unit_row>* a,
                                                 const Word** b, Accumulators<rows, width>& acc,

@@ -32,23 +32,6 @@ struct RegisterWeights {
     T scores[max_rows * nr];  // of the tile that waits
   };
 
-  // As many rows as a tile's, and others beside them, that are read next and come from beyond L2.
-  struct Ahead {
-    const T* rows;
-    const T* beside;  // null: they do not
-    index_t row, beside_row, terms;
-
-    IOATTN_INLINE void fetch() {
-      if (beside == nullptr) return;
-      constexpr index_t line = 64 / sizeof(T);
-      for (int i = 0; i < max_rows; ++i, rows += row, beside += beside_row)
-        for (index_t k = 0; k < terms; k += line) {
-          __builtin_prefetch(rows + k);
-          __builtin_prefetch(beside + k, 0, 2);
-        }
-    }
-  };
-
   // A tile of scores, which become weights while the next one is made.
   struct Waiting {
     static constexpr index_t pieces = max_rows, stages = 4;
@@ -68,15 +51,9 @@ struct RegisterWeights {
         }
       }
     };
-    // Constants are read each time, because beside a product there are no registers for them.
-    static IOATTN_INLINE const typename Power::Constants& constants() {
-      const auto* c = &Power::constants;
-      __asm__ volatile("" : "+r"(c));
-      return *c;
-    }
     template <int stage>
     IOATTN_INLINE void run(index_t row, State* state) const {
-      const auto& c = constants();
+      const auto& c = read_again(Power::constants);
       const T* scores = panel->scores + row * nr;
       T* const weights = to + row * stride;
 #pragma GCC unroll 4
@@ -108,21 +85,11 @@ struct RegisterWeights {
         V::max(V::load(largest), state.largest[v]).store(largest);
       }
     }
-    IOATTN_INLINE void finish(index_t rows) const {
-      State state;
-      for (index_t row = 0; row < rows; ++row) {
-        run<0>(row, &state);
-        run<1>(row, &state);
-        run<2>(row, &state);
-        run<3>(row, &state);
-      }
-      end(state);
-    }
   };
 
   static IOATTN_KERNEL void weigh_tiles(const Strip& strip, index_t count, Panel* panel) {
     Strip s = strip;
-    s.beside = nullptr;  // as it is, and rows are fetched by `ahead`: for the compiler
+    s.beside = nullptr;  // as it is, and rows are fetched by `beyond`: for the compiler
     constexpr index_t least = Waiting::pieces * Waiting::stages + 4;
     const bool overlaps = s.depth >= least;
     const auto store = [&](int i, const V(&sums)[vectors]) {
@@ -131,21 +98,22 @@ struct RegisterWeights {
     };
     const T* a = s.a;
     Waiting waiting = {panel, s.c, s.c_row};
-    Ahead ahead = {a + max_rows * s.a_row, strip.beside, s.a_row, strip.beside_row, s.depth};
-    ahead.fetch();
+    RowsBeyond<T, max_rows> beyond = {a + max_rows * s.a_row, strip.beside, s.a_row,
+                                      strip.beside_row, s.depth};
+    beyond.fetch();
     Tiles::template tile<max_rows, vectors, false>(s, a, store);
     for (index_t tile = 1; tile < count; ++tile) {
       Tiles::step(&a, max_rows * s.a_row);
-      ahead.fetch();
+      beyond.fetch();
       if (overlaps) {
         Tiles::template tile<max_rows, vectors, false>(s, a, store, waiting);
       } else {
-        waiting.finish(max_rows);
+        run_alone(waiting, max_rows);
         Tiles::template tile<max_rows, vectors, false>(s, a, store);
       }
       Tiles::step(&waiting.to, max_rows * s.c_row);
     }
-    waiting.finish(max_rows);
+    run_alone(waiting, max_rows);
   }
 
   // The keys that are left, fewer than a tile has.
@@ -161,7 +129,7 @@ struct RegisterWeights {
     last.beside = nullptr;  // those of the first keys
     Products::product(last);
     T* const to = p.c + col / nr * p.c_panel + first * p.c_row;
-    Waiting{panel, to, p.c_row}.finish(last.rows);
+    run_alone(Waiting{panel, to, p.c_row}, last.rows);
   }
 
   static IOATTN_KERNEL bool weights(const Product& p, const T* row_max, T* row_sum) {

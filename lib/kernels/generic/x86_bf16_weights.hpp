@@ -77,12 +77,7 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
     }
     void finish() {
       if (scores == nullptr) return;
-      for (index_t row = 0; row < pieces; ++row) {
-        State state;
-        run<0>(row, &state);
-        run<1>(row, &state);
-        run<2>(row, &state);
-      }
+      run_alone(*this, pieces);
       scores = nullptr;
     }
   };
