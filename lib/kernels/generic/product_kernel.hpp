@@ -224,7 +224,7 @@ struct ProductKernel {
       }
       if constexpr (Terms::looks_up_powers && width >= vectors) {
         using Exponentials = RegisterExponentials<V, Tiles, rows_of_tile<width>, width>;
-        if (p.row != nullptr && p.depth >= Exponentials::least_terms) return Exponentials::all_rows;
+        if (p.row != nullptr && Exponentials::takes(p.depth)) return Exponentials::all_rows;
       }
     }
     return nullptr;

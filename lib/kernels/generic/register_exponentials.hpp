@@ -50,6 +50,9 @@ struct RegisterExponentials {
 
   static constexpr index_t least_terms =
       Tiles::template least_terms_with_work<rows, width, Waiting>;
+  // B's panels of more leave no room in a small L1, and exp matters little.
+  static constexpr index_t most_terms = 96;
+  static bool takes(index_t terms) { return terms >= least_terms && terms <= most_terms; }
 
   static IOATTN_KERNEL void all_rows(const Strip& strip, index_t count) {
     alignas(64) T sums[rows * cols];
