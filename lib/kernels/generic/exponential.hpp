@@ -210,43 +210,11 @@ inline V exp2_below(V x) {
   return power.result(c);
 }
 
-// e^x of a score less its LSE in the same steps, for V that looks up powers: as if x were off by a
-// quarter of its last place, of which more was lost where it was made. Two multiply-adds and a
-// comparison less than exponential, and 0 only where that is less than 2^-126.
-template <class V>
-struct Exp : Exp2<V> {
-  using Base = Exp2<V>;
-  using typename Base::Constants;
-  using typename Base::T;
-  static constexpr T log2e = T(1.4426950408889634073599L);
-  static constexpr T least = Base::constants.least * T(0.6931471805599453094172L);
-
-  void split(V x, const Constants& c) {
-    const V limited = V::max(V::splat(least), V::min(V::splat(ExpRange<T>::highest), x));
-    this->power = V::fma(limited, V::splat(log2e), V::splat(c.magic));
-    this->t = V::fma(limited, V::splat(log2e), V::splat(c.magic) - this->power);
-  }
-};
-
 // Above `highest` it is e^highest.
 template <class V>
 inline V exponential(V x) {
   using T = typename V::value_type;
   return exponential_below(V::min(V::splat(ExpRange<T>::highest), x));
-}
-
-// Of a score less its LSE.
-template <class V>
-inline V exponential_of_score(V x) {
-  if constexpr (V::powers > 1) {
-    constexpr const auto& c = Exp<V>::constants;
-    Exp<V> exp;
-    exp.split(x, c);
-    exp.begin_tail(c);
-    return exp.result(c);
-  } else {
-    return exponential(x);
-  }
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "kernels/generic/register_exponentials.hpp"
 #include "kernels/generic/register_tiles.hpp"
 
 // The product over a vector type V. See scalar_vector.hpp about the anonymous namespace.
@@ -148,14 +147,10 @@ struct ProductKernel {
 
   static constexpr int narrow_rows = 8;  // sums enough to hide the latency of an addition
 
-  template <int width>
-  static constexpr int rows_of_tile = width > vectors    ? wide_rows
-                                      : width == vectors ? max_rows
-                                                         : narrow_rows;
-
   template <int width, bool a_unit_row, Finish finish>
   static void all_rows(const Strip& strip, index_t rows) {
-    Tiles::template all_rows<rows_of_tile<width>, width, a_unit_row, finish>(strip, rows);
+    constexpr int most = width > vectors ? wide_rows : width == vectors ? max_rows : narrow_rows;
+    Tiles::template all_rows<most, width, a_unit_row, finish>(strip, rows);
   }
 
   // Rows whose sums are kept in L1 while blocks of terms are added to them.
@@ -221,10 +216,6 @@ struct ProductKernel {
       if (p.epilogue == Epilogue::gradient) {
         return p.row != nullptr ? all_rows<width, false, Finish::gradient_row>
                                 : all_rows<width, false, Finish::gradient_lane>;
-      }
-      if constexpr (Terms::looks_up_powers && width >= vectors) {
-        using Exponentials = RegisterExponentials<V, Tiles, rows_of_tile<width>, width>;
-        if (p.row != nullptr && Exponentials::takes(p.depth)) return Exponentials::all_rows;
       }
     }
     return nullptr;

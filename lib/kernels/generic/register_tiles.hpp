@@ -18,11 +18,10 @@ struct SingleTerms {
   using Word = typename V::value_type;
   using Vector = V;
   static constexpr bool can_scale = false;
-  static constexpr bool looks_up_powers = V::powers > 1;
   static IOATTN_INLINE V splat(Word x) { return V::splat(x); }
   static IOATTN_INLINE V load(const Word* p) { return V::load(p); }
   static IOATTN_INLINE V multiply_add(V a, V b, V sum) { return V::fma(a, b, sum); }
-  static IOATTN_INLINE V exp(V x) { return exponential_of_score(x); }
+  static IOATTN_INLINE V exp(V x) { return exponential(x); }
 };
 
 // Tiles of sums in registers: rows by `width` vectors of V, which are some of a panel of columns,
@@ -59,8 +58,6 @@ struct RegisterTiles {
     const Word* beside;
     index_t beside_row;
   };
-
-  static constexpr index_t panel_cols = vectors * V::lanes;
 
   template <int rows, int width = vectors>
   struct Accumulators {

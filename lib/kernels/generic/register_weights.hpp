@@ -90,8 +90,8 @@ struct RegisterWeights {
   static IOATTN_KERNEL void weigh_tiles(const Strip& strip, index_t count, Panel* panel) {
     Strip s = strip;
     s.beside = nullptr;  // as it is, and rows are fetched by `beyond`: for the compiler
-    constexpr index_t least = Waiting::pieces * Waiting::stages + 4;
-    const bool overlaps = s.depth >= least;
+    const bool overlaps =
+        s.depth >= Tiles::template least_terms_with_work<max_rows, vectors, Waiting>;
     const auto store = [&](int i, const V(&sums)[vectors]) {
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) sums[v].store(panel->scores + i * nr + v * V::lanes);

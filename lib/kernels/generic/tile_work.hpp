@@ -49,8 +49,7 @@ struct RowsBeyond {
   }
 };
 
-// Work waits for its constants to be read each time: beside a product there are no registers for
-// them.
+// Constants that are read each time: beside a product there are no registers for them.
 template <class Constants>
 IOATTN_INLINE const Constants& read_again(const Constants& constants) {
   const Constants* c = &constants;
