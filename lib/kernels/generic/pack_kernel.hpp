@@ -23,7 +23,8 @@ struct PackKernel {
   static constexpr index_t line = 64 / sizeof(T);
 
   // Rows of lanes, each into all the panels: where rows lie far apart only a whole row is a run of
-  // lines, and it is fetched before its turn.
+  // lines, and it is fetched before its turn, into L2: rows a power of 2 apart share few sets of
+  // L1.
   static IOATTN_INLINE void pack_adjacent_lanes(const T* src, index_t depth_stride, index_t panels,
                                                 index_t depth, T* dst) {
     constexpr index_t ahead = 4;
@@ -32,32 +33,37 @@ struct PackKernel {
       const T* next = q + ahead < depth ? row + ahead * depth_stride : row;
       T* to = dst + q * nr;
       for (index_t p = 0; p < panels; ++p, row += nr, next += nr, to += depth * nr) {
-        for (index_t k = 0; k < nr; k += line) __builtin_prefetch(next + k);
+        for (index_t k = 0; k < nr; k += line) __builtin_prefetch(next + k, 0, 2);
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) V::load(row + v * V::lanes).store(to + v * V::lanes);
       }
     }
   }
 
-  // Terms are adjacent: squares of V::lanes lanes and terms are transposed in registers. Lanes from
+  // Terms are adjacent: squares of V::lanes lanes and terms are transposed in registers, and those
+  // that come some squares later fetched, of the panel's lanes and then of the next's. Lanes from
   // `width` on are zeros.
   template <bool whole>
   static IOATTN_INLINE void pack_adjacent_terms(const T* src, index_t lane_stride, index_t width,
                                                 index_t depth, T* dst) {
+    constexpr index_t ahead = 4 * V::lanes;
     index_t q = 0;
-    for (; q + V::lanes <= depth; q += V::lanes)
+    for (; q + V::lanes <= depth; q += V::lanes) {
+      const index_t later = q + ahead < depth ? ahead : nr * lane_stride + ahead - depth;
       for (int v = 0; v < vectors; ++v) {
         const T* square = src + v * V::lanes * lane_stride + q;
         V x[V::lanes];
 #pragma GCC unroll 16
         for (int j = 0; j < V::lanes; ++j) {
           const bool exists = whole || v * V::lanes + j < width;
+          if (whole) __builtin_prefetch(square + later + j * lane_stride, 0, 2);
           x[j] = exists ? V::load(square + j * lane_stride) : V::splat(T(0));
         }
         V::transpose(x);
 #pragma GCC unroll 16
         for (int k = 0; k < V::lanes; ++k) x[k].store(dst + (q + k) * nr + v * V::lanes);
       }
+    }
     pack_elements(src, lane_stride, 1, width, q, depth, dst);
   }
 
