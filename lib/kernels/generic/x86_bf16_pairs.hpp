@@ -32,19 +32,23 @@ template <int max_rows>
 struct X86Bf16Pairs : X86Bf16Softmax {
   static constexpr index_t nr = 2 * lanes;
 
-  // Terms are adjacent: squares of 16 lanes and 16 pairs are transposed in registers.
+  // As PackKernel.
   static IOATTN_INLINE void pack_adjacent_terms(const bf16* src, index_t lane_stride, index_t width,
                                                 index_t depth, bf16x2* dst) {
+    constexpr index_t ahead = 4 * 2 * lanes;
     for (index_t q = 0; q < depth; q += 2 * lanes) {
+      const index_t later = q + ahead < depth ? ahead : nr * lane_stride + ahead - depth;
       const __mmask32 terms = first_of_32(depth - q);
       const index_t pairs = depth - q < 2 * lanes ? (depth - q + 1) / 2 : lanes;
       for (index_t v = 0; v < nr; v += lanes) {
         __m512 x[lanes];
         const bf16* square = src + v * lane_stride + q;
 #pragma GCC unroll 16
-        for (index_t j = 0; j < lanes; ++j)
+        for (index_t j = 0; j < lanes; ++j) {
+          if (width == nr) __builtin_prefetch(square + later + j * lane_stride, 0, 2);
           x[j] = _mm512_castsi512_ps(_mm512_maskz_loadu_epi16(
               v + j < width ? terms : 0, v + j < width ? square + j * lane_stride : square));
+        }
         transpose(x);
 #pragma GCC unroll 16
         for (index_t k = 0; k < lanes; ++k)
@@ -60,10 +64,14 @@ struct X86Bf16Pairs : X86Bf16Softmax {
                                          8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
     const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
     const index_t panel = (depth + 1) / 2 * nr;
+    constexpr index_t ahead = 4;
     for (index_t q = 0; q < depth; q += 2, src += 2 * depth_stride, dst += nr) {
       bf16x2* to = dst;
+      const index_t later = q + ahead + 1 < depth ? ahead * depth_stride : 0;
       for (index_t j = 0; j < all_lanes; j += nr, to += panel) {
         const __mmask32 exist = first_of_32(all_lanes - j);
+        __builtin_prefetch(src + later + j, 0, 2);
+        __builtin_prefetch(src + later + depth_stride + j, 0, 2);
         const __m512i first = _mm512_maskz_loadu_epi16(exist, src + j);
         const __m512i second = q + 1 < depth
                                    ? _mm512_maskz_loadu_epi16(exist, src + depth_stride + j)
@@ -94,11 +102,15 @@ struct X86Bf16Pairs : X86Bf16Softmax {
 
   static IOATTN_KERNEL void copy(const bf16* src, index_t src_stride, index_t rows, index_t cols,
                                  bf16x2* dst, index_t dst_stride) {
-    for (index_t i = 0; i < rows; ++i, src += src_stride, dst += dst_stride)
+    constexpr index_t ahead = 4;
+    for (index_t i = 0; i < rows; ++i, src += src_stride, dst += dst_stride) {
+      const index_t later = i + ahead < rows ? ahead * src_stride : 0;
       for (index_t k = 0; k < cols; k += 32) {
+        __builtin_prefetch(src + later + k, 0, 2);
         const __m512i pairs = _mm512_maskz_loadu_epi16(first_of_32(cols - k), src + k);
         _mm512_mask_storeu_epi32(dst + k / 2, first_of_16((cols - k + 1) / 2), pairs);
       }
+    }
   }
 
   static IOATTN_KERNEL void round(const float* src, index_t src_stride, index_t rows, index_t cols,
