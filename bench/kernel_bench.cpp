@@ -14,6 +14,7 @@
 
 #include "bench/aligned_vector.hpp"
 #include "kernels/registry.hpp"
+#include "machine/datapath.hpp"
 #include "machine/machine.hpp"
 
 namespace ioattn::bench {
@@ -256,8 +257,9 @@ int run_all(int argc, char** argv) {
   for (const kernels::Kernels* kernels : kernels::all_kernels()) {
     const bool are_of_a_lesser_one = kernels->f32->tile.isa != kernels->isa;
     if (are_of_a_lesser_one || !machine::this_machine().isa.has(kernels->isa)) continue;
-    add_kernels<float>(*kernels->f32, name_of(kernels->isa));
-    add_kernels<double>(*kernels->f64, name_of(kernels->isa));
+    const auto& used = *kernels::find_kernels(kernels->isa, machine::datapath_bits());
+    add_kernels<float>(*used.f32, name_of(used.isa));
+    add_kernels<double>(*used.f64, name_of(used.isa));
   }
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

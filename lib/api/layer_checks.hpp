@@ -4,13 +4,14 @@
 
 #include "api/validate.hpp"
 #include "kernels/registry.hpp"
+#include "machine/datapath.hpp"
 #include "machine/machine.hpp"
 
 // What the calls on a layer have in common.
 namespace ioattn::api {
 
 inline Status kernels_of(Isa isa, const kernels::Kernels** kernels) {
-  *kernels = kernels::find_kernels(isa);
+  *kernels = kernels::find_kernels(isa, machine::datapath_bits());
   const machine::Machine& machine = machine::this_machine();
   if (*kernels == nullptr || !machine.isa.has(isa)) {
     const bool tiles = isa == Isa::avx512_amx && *kernels != nullptr;

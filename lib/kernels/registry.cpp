@@ -51,11 +51,13 @@ double peak(const Table& table, double seconds) {
 
 KernelList all_kernels() { return {built, static_cast<int>(std::size(built))}; }
 
-const Kernels* find_kernels(Isa isa) {
+const Kernels* find_kernels(Isa isa, int datapath_bits) {
   for (const auto& list :
        {all_kernels(), KernelList{on_request, static_cast<int>(std::size(on_request))}}) {
-    for (const Kernels* kernels : list)
-      if (kernels->isa == isa) return kernels;
+    for (const Kernels* kernels : list) {
+      if (kernels->isa != isa) continue;
+      return datapath_bits == 256 && kernels->in_halves != nullptr ? kernels->in_halves : kernels;
+    }
   }
   return nullptr;
 }

@@ -14,6 +14,9 @@ struct Kernels {
   const KernelTable<float>* f32;
   const KernelTable<double>* f64;
   const KernelTable<float>* of_bf16;  // f32's, with products of pairs if the ISA has them
+  // The same, with the same bits, for CPUs that compute 256 bits at a time; null: there are no
+  // others.
+  const Kernels* in_halves = nullptr;
 
   template <class S>
   const KernelTable<Compute<S>>& table() const {
@@ -39,8 +42,9 @@ struct KernelList {
 };
 KernelList all_kernels();
 
-// nullptr if not built. Also those that are there on request alone.
-const Kernels* find_kernels(Isa isa);
+// nullptr if not built. Also those that are there on request alone. For a CPU that computes so many
+// bits at a time; 0: it does not tell (machine/datapath.hpp).
+const Kernels* find_kernels(Isa isa, int datapath_bits = 0);
 
 // The first of all_kernels() that the CPU has; `override_name` (the value of IOATTN_ISA, may be
 // null or empty) narrows the choice to that ISA and fails with `unsupported` if the CPU lacks it or

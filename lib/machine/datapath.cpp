@@ -16,12 +16,15 @@ int datapath_bits(std::string_view vendor, unsigned leaf_eax) {
 }
 
 int datapath_bits() {
-  unsigned eax = 0;
+  static const int bits = [] {  // a hypervisor takes its time to answer
+    unsigned eax = 0;
 #ifdef IOATTN_X86
-  unsigned ebx = 0, ecx = 0, edx = 0;
-  if (__get_cpuid(0x8000001Au, &eax, &ebx, &ecx, &edx) == 0) eax = 0;
+    unsigned ebx = 0, ecx = 0, edx = 0;
+    if (__get_cpuid(0x8000001Au, &eax, &ebx, &ecx, &edx) == 0) eax = 0;
 #endif
-  return datapath_bits(this_machine().vendor, eax);
+    return datapath_bits(this_machine().vendor, eax);
+  }();
+  return bits;
 }
 
 }  // namespace ioattn::machine

@@ -78,6 +78,24 @@ TEST(Dispatch, OverrideTakesEffect) {
   }
 }
 
+TEST(Dispatch, HasOtherProductsWhereVectorsAreTakenByHalves) {
+  for (const Kernels* kernels : all_kernels()) {
+    SCOPED_TRACE(name_of(kernels->isa));
+    EXPECT_EQ(find_kernels(kernels->isa, 0), kernels);
+    EXPECT_EQ(find_kernels(kernels->isa, 512), kernels);
+    const Kernels* const halves = find_kernels(kernels->isa, 256);
+    const bool are_there = kernels->isa == Isa::avx512 || kernels->isa == Isa::avx512_bf16;
+    ASSERT_EQ(halves != kernels, are_there);
+    if (!are_there) continue;
+    EXPECT_EQ(halves->isa, kernels->isa);
+    EXPECT_NE(halves->f32->product, kernels->f32->product);
+    EXPECT_NE(halves->f64->product, kernels->f64->product);
+    EXPECT_EQ(halves->f32->pack, kernels->f32->pack);
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
+      EXPECT_EQ(halves->tile(dtype), kernels->tile(dtype));
+  }
+}
+
 TEST(Dispatch, HasEmulatedPairsOnRequest) {
   for (const Isa isa : {Isa::emulated_bf16, Isa::emulated_amx}) {
     const Kernels* chosen = nullptr;

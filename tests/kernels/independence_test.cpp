@@ -6,6 +6,8 @@
 #include <random>
 
 #include "kernels/implementations.hpp"
+#include "kernels/registry.hpp"
+#include "machine/machine.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -185,6 +187,31 @@ void check_places(const KernelTable<T>& table) {
 TEST_P(IndependenceTest, ProductOfRowAndLane) {
   check_places(table<float>());
   check_places(table<double>());
+}
+
+template <class T>
+void check_same_bits(const KernelTable<T>& table, const KernelTable<T>& other) {
+  const index_t nr = table.tile.cols;
+  for (const index_t depth : depths)
+    for (const index_t rows : {1, 2, 3, 4, 5, 6, 7, 9, 33})
+      for (const index_t cols : {nr / 2, nr + 1, 2 * nr, 3 * nr + 3, 4 * nr}) {
+        const RandomProduct<T> one(table, rows, cols, depth), two(other, rows, cols, depth);
+        for (const auto& [variant, layout] : variants_in_both_layouts())
+          ASSERT_TRUE(identical(one.whole(variant, layout), two.whole(variant, layout)))
+              << rows << " rows, " << cols << " columns, depth " << depth;
+      }
+}
+
+TEST(Independence, ProductOfVectorsTakenByHalves) {
+  bool any = false;
+  for (const Kernels* kernels : all_kernels()) {
+    const Kernels* const halves = kernels->in_halves;
+    if (halves == nullptr || !ioattn::machine::this_machine().isa.has(kernels->isa)) continue;
+    check_same_bits(*kernels->f32, *halves->f32);
+    check_same_bits(*kernels->f64, *halves->f64);
+    any = true;
+  }
+  if (!any) GTEST_SKIP() << "no kernels of this CPU have such products";
 }
 
 // Everything that the tile kernels compute for each query, from a tile in which each query has the

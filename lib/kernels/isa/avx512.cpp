@@ -10,19 +10,36 @@
 
 namespace ioattn::kernels {
 namespace {
+template <class T, int wide_rows>
+using Tiles = TileKernels<XsimdVector<T>, avx512_rows, 2, wide_rows>;
+
 constexpr KernelTable<float> f32 =
-    TileKernels<XsimdVector<float>, avx512_rows, 2, avx512_wide_rows>::table<X86Conversion>(
-        Isa::avx512);
-constexpr KernelTable<double> f64 =
-    TileKernels<XsimdVector<double>, avx512_rows, 2, avx512_wide_rows>::table(Isa::avx512);
+    Tiles<float, avx512_wide_rows>::table<X86Conversion>(Isa::avx512);
+constexpr KernelTable<double> f64 = Tiles<double, avx512_wide_rows>::table(Isa::avx512);
+
+// The same table but for its products.
+template <class T>
+constexpr KernelTable<T> in_halves(KernelTable<T> table) {
+  table.product = Tiles<T, avx512_wide_rows_in_halves>::Products::product;
+  return table;
+}
+constexpr KernelTable<float> f32_in_halves = in_halves(f32);
+constexpr KernelTable<double> f64_in_halves = in_halves(f64);
+
+constexpr TileShape shape_for(Isa isa) { return {isa, avx512_rows, f32.tile.cols}; }
 constexpr KernelTable<float> of_bf16 =
-    f32.with_pairs({Isa::avx512_bf16, avx512_rows, f32.tile.cols}, &avx512_bf16_pairs);
+    f32.with_pairs(shape_for(Isa::avx512_bf16), &avx512_bf16_pairs);
 constexpr KernelTable<float> of_tiles =
-    f32.with_pairs({Isa::avx512_amx, avx512_rows, f32.tile.cols}, &avx512_amx_pairs);
+    f32.with_pairs(shape_for(Isa::avx512_amx), &avx512_amx_pairs);
+
+constexpr Kernels kernels_in_halves = {Isa::avx512, &f32_in_halves, &f64_in_halves, &f32_in_halves};
+constexpr Kernels bf16_kernels_in_halves = {Isa::avx512_bf16, &f32_in_halves, &f64_in_halves,
+                                            &of_bf16};
 }  // namespace
 
-const Kernels avx512_kernels = {Isa::avx512, &f32, &f64, &f32};
-const Kernels avx512_bf16_kernels = {Isa::avx512_bf16, &f32, &f64, &of_bf16};
+const Kernels avx512_kernels = {Isa::avx512, &f32, &f64, &f32, &kernels_in_halves};
+const Kernels avx512_bf16_kernels = {Isa::avx512_bf16, &f32, &f64, &of_bf16,
+                                     &bf16_kernels_in_halves};
 const Kernels avx512_amx_kernels = {Isa::avx512_amx, &f32, &f64, &of_tiles};
 
 }  // namespace ioattn::kernels
