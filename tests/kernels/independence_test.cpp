@@ -206,7 +206,8 @@ TEST(Independence, ProductOfVectorsTakenByHalves) {
   bool any = false;
   for (const Kernels* kernels : all_kernels()) {
     const Kernels* const halves = kernels->in_halves;
-    if (halves == nullptr || !ioattn::machine::this_machine().isa.has(kernels->isa)) continue;
+    if (halves == nullptr || kernels->f32->tile.isa != kernels->isa) continue;  // a lesser one's
+    if (!ioattn::machine::this_machine().isa.has(kernels->isa)) continue;
     check_same_bits(*kernels->f32, *halves->f32);
     check_same_bits(*kernels->f64, *halves->f64);
     any = true;

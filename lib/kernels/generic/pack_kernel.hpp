@@ -6,6 +6,13 @@
 namespace ioattn::kernels {
 namespace {
 
+// From a square that is transposed, lanes by terms from q on, to the one some squares later, which
+// is fetched: of the same lanes, and then of the next panel's.
+IOATTN_INLINE index_t to_later_square(index_t q, index_t terms, index_t depth, index_t next_panel) {
+  const index_t ahead = 4 * terms;
+  return q + ahead < depth ? ahead : next_panel + ahead - depth;
+}
+
 template <class V, int vectors>
 struct PackKernel {
   using T = typename V::value_type;
@@ -40,16 +47,14 @@ struct PackKernel {
     }
   }
 
-  // Terms are adjacent: squares of V::lanes lanes and terms are transposed in registers, and those
-  // that come some squares later fetched, of the panel's lanes and then of the next's. Lanes from
+  // Terms are adjacent: squares of V::lanes lanes and terms are transposed in registers. Lanes from
   // `width` on are zeros.
   template <bool whole>
   static IOATTN_INLINE void pack_adjacent_terms(const T* src, index_t lane_stride, index_t width,
                                                 index_t depth, T* dst) {
-    constexpr index_t ahead = 4 * V::lanes;
     index_t q = 0;
     for (; q + V::lanes <= depth; q += V::lanes) {
-      const index_t later = q + ahead < depth ? ahead : nr * lane_stride + ahead - depth;
+      const index_t later = to_later_square(q, V::lanes, depth, nr * lane_stride);
       for (int v = 0; v < vectors; ++v) {
         const T* square = src + v * V::lanes * lane_stride + q;
         V x[V::lanes];

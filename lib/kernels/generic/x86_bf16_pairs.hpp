@@ -2,6 +2,7 @@
 
 #include <immintrin.h>
 
+#include "kernels/generic/pack_kernel.hpp"
 #include "kernels/generic/pair_elements.hpp"
 #include "kernels/generic/product_kernel.hpp"
 #include "kernels/generic/x86_bf16_softmax.hpp"
@@ -32,12 +33,11 @@ template <int max_rows>
 struct X86Bf16Pairs : X86Bf16Softmax {
   static constexpr index_t nr = 2 * lanes;
 
-  // As PackKernel.
+  // Terms are adjacent: squares of 16 lanes and 16 pairs are transposed in registers.
   static IOATTN_INLINE void pack_adjacent_terms(const bf16* src, index_t lane_stride, index_t width,
                                                 index_t depth, bf16x2* dst) {
-    constexpr index_t ahead = 4 * 2 * lanes;
     for (index_t q = 0; q < depth; q += 2 * lanes) {
-      const index_t later = q + ahead < depth ? ahead : nr * lane_stride + ahead - depth;
+      const index_t later = to_later_square(q, 2 * lanes, depth, nr * lane_stride);
       const __mmask32 terms = first_of_32(depth - q);
       const index_t pairs = depth - q < 2 * lanes ? (depth - q + 1) / 2 : lanes;
       for (index_t v = 0; v < nr; v += lanes) {

@@ -18,7 +18,7 @@ extern const Kernels emulated_amx_kernels;
 inline constexpr int avx512_rows = 8;
 // And by two panels: Intel's CPUs make fewer multiply-adds the more loads there are beside them.
 inline constexpr int avx512_wide_rows = 6;
-// Where these are taken by halves, passes of f32 and f64 take 0.98 to 0.995 of the time by fewer.
+// Where vectors are taken by halves, passes of f32 and f64 take 0.98 to 0.995 of the time by fewer.
 inline constexpr int avx512_wide_rows_in_halves = 4;
 extern const PairKernels avx512_bf16_pairs;
 extern const PairKernels avx512_amx_pairs;
