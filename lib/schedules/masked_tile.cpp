@@ -30,6 +30,43 @@ void hide(const kernels::KernelTable<T>& kernels, const Mask& mask, const Range&
   }
 }
 
+template <class T, class W>
+void masked_scores(const kernels::KernelTable<T>& kernels, const kernels::Product<T, W>& product,
+                   const Mask& mask, const Range& rows, const Range& lanes) {
+  constexpr index_t block = 64;
+  const index_t nr = kernels.tile.cols, step = 2 * nr;  // kernels take panels two by two
+  const auto seen_by = [&](const Range& some) -> Interval {
+    const Interval seen = intersect(mask.of_any(interval_of(some), lanes.end), interval_of(lanes));
+    if (seen.is_empty()) return {};
+    return {round_down(seen.begin - lanes.begin, step),
+            std::min(round_up(seen.end - lanes.begin, step), lanes.size())};
+  };
+  const auto make = [&](const Interval& some, const Interval& seen) {
+    if (seen.is_empty()) return;
+    kernels::Product<T, W> part = product;
+    const index_t i = some.begin - rows.begin;
+    part.rows = some.size();
+    part.cols = seen.size();
+    part.a += i * product.a_row;
+    part.b += seen.begin / nr * product.b_panel;
+    part.c += i * product.c_row + seen.begin / nr * product.c_panel;
+    if (product.row != nullptr) part.row += i;
+    if (product.lane != nullptr) part.lane += seen.begin;
+    multiply(kernels, part);
+  };
+  Interval some, seen;  // blocks that see the same panels
+  for (Range next(rows.begin, rows.end, block); next; next.next()) {
+    const Interval of_next = seen_by(next);
+    if (!(of_next == seen)) {
+      make(some, seen);
+      some.begin = next.begin;
+      seen = of_next;
+    }
+    some.end = next.end;
+  }
+  make(some, seen);
+}
+
 namespace {
 
 // Rows of a product by their indices in the whole matrix: what all rows of a block see is taken at
@@ -157,9 +194,14 @@ void masked_product(const kernels::KernelTable<T>& kernels, const kernels::Produ
   template void hide(const kernels::KernelTable<T>&, const Mask&, const Range&, const Range&, T, \
                      T*, index_t);                                                               \
   template void masked_product(const kernels::KernelTable<T>&, const kernels::Product<T>&,       \
-                               const Mask&, const Range&, const Range&)
+                               const Mask&, const Range&, const Range&);                         \
+  template void masked_scores(const kernels::KernelTable<T>&, const kernels::Product<T>&,        \
+                              const Mask&, const Range&, const Range&)
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);
 #undef IOATTN_INSTANTIATE
+template void masked_scores(const kernels::KernelTable<float>&,
+                            const kernels::Product<float, kernels::bf16x2>&, const Mask&,
+                            const Range&, const Range&);
 
 }  // namespace ioattn::schedules

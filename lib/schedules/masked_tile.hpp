@@ -50,6 +50,13 @@ void hide_in_row_pairs(const Mask& mask, const Range& queries, const Range& keys
 void hide_in_col_pairs(const Mask& mask, const Range& queries, const Range& keys,
                        kernels::bf16x2* tile, index_t stride);
 
+// C = A B (+ C) of score tiles, where `mask` says which lanes a row sees and rows and lanes say
+// where the tile lies in the whole matrices: of blocks of rows, the panels that one of them sees.
+// What no row of a block sees may be left as it is.
+template <class T, class W>
+void masked_scores(const kernels::KernelTable<T>& kernels, const kernels::Product<T, W>& product,
+                   const Mask& mask, const Range& rows, const Range& lanes);
+
 // C[row] += the sum over the visible terms of A[row][term] B[term], where `mask` says which terms a
 // row sees and rows and terms say where the product lies in the whole matrices. A has 0 for what is
 // hidden: terms that one row of a group sees are taken by all of it, if they are finite, else row

@@ -146,7 +146,7 @@ void TileFusedForward<S, W>::make_scores(const Work& work, const Range& keys) co
     p.padded = true;
     load_word_panels(kernels_, in.queries.at(rows.begin, k.begin), in.queries.stride, 1,
                      rows.size(), k.size(), worker_.panels.in(work.local));
-    multiply(kernels_, p);
+    masked_scores(kernels_, p, mask_.transposed(), keys, rows);
     work.trace.remove(part_of(Operand::S, rows, k));
     work.trace.remove(part_of(Operand::A2, keys, k));
     k.next();

@@ -1,4 +1,5 @@
 #include "base/tile_steps.hpp"
+#include "schedules/masked_tile.hpp"
 #include "schedules/tile_fused_tile.hpp"
 
 // dV and q of a pair of score tiles where columns of dO, V and dV would meet in few sets of a
@@ -27,7 +28,8 @@ void TileFused<S, W>::Tile::make_gradients_by_steps() const {
   const auto add_to_q = [&](const Range& some, index_t chunk) {
     const Range k = columns(chunk);
     const Terms terms = {copied(chunk), pass.row_stride_};
-    multiply(run.kernels, score(some, k, terms, values_as_lanes(some, k, panels), q));
+    masked_scores(run.kernels, score(some, k, terms, values_as_lanes(some, k, panels), q),
+                  pass.mask_, rows, some);
     trace.remove(part_of(value_name(), some, k));
   };
   const auto pack = [&](index_t chunk) {

@@ -78,7 +78,7 @@ void TileFused<S, W>::Tile::make_weights() const {
       p.epilogue = kernels::Epilogue::exp;
       p.row = shift();
     }
-    multiply(run.kernels, p);
+    masked_scores(run.kernels, p, pass.mask_, rows, keys);
     trace.remove(part_of(key_name(), keys, k));
     trace.remove(part_of(Operand::S, rows, k));
   });
@@ -127,7 +127,8 @@ void TileFused<S, W>::Tile::make_gradients() const {
     trace.read(streamed);
     if (makes_p) {
       const Terms terms = terms_of(d_o, rows, k, T(1), copy);
-      multiply(run.kernels, score(keys, k, terms, values_as_lanes(keys, k, panels), q));
+      masked_scores(run.kernels, score(keys, k, terms, values_as_lanes(keys, k, panels), q),
+                    pass.mask_, rows, keys);
       trace.remove(part_of(value_name(), keys, k));
       if (of_values) trace.create(second);
     }
@@ -180,8 +181,11 @@ void TileFused<S, W>::Tile::make_p() const {
     tell_read(run.kernels, shift + i, 1);
     tell_read(run.kernels, products, keys.size());
     tell_written(run.kernels, weights, keys.size());
-    for (index_t j = 0; j < keys.size(); ++j)
+    const Interval seen = intersect(pass.mask_.of_row(rows.begin + i, pass.m_), interval_of(keys));
+    for (index_t key = seen.begin; key < seen.end; ++key) {
+      const index_t j = key - keys.begin;
       weights[j] *= run.operands.scale * (products[j] - shift_i);
+    }
   }
   hide_in(f);
 }
