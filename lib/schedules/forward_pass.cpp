@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "parallel/parallel.hpp"
 #include "schedules/masked_tile.hpp"
@@ -123,38 +124,50 @@ template <class S, class P>
 void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   const Trace& trace = work.trace;
   const Operands& in = work.operands;
-  const auto copy_rows = [&](const auto& from, index_t stride, T* to) {
+  const auto where_they_lie = [&](const auto& all) -> Streamed {
+    if constexpr (std::is_same_v<decltype(all), const MatrixView<const T>&>) {
+      return {all.row(keys.begin), all.stride};
+    } else {
+      return {};
+    }
+  };
+  const auto copy_rows = [&](const auto& from, T* to, index_t stride) {
     load_rows(kernels_, from.row(keys.begin), from.stride, keys.size(), from.cols, to, stride);
-    return Streamed{to, stride};
   };
   const Operand value_name = h_form_ ? Operand::h : Operand::A3;
   trace.read(rows_of(Operand::A2, keys, d_));
-  Streamed key = {};
-  if constexpr (!is_half_storage<S>) key = {in.keys.row(keys.begin), in.keys.stride, true};
+  Streamed key = where_they_lie(in.keys);
   // Tied, they are read by whole panels too.
-  if (tied_ || is_half_storage<S> || !is_dense<T>(in.keys.stride, d_)) {
-    key = copy_rows(in.keys, d_stride_, worker_.key.in(work.local));
+  const bool are_rows = tied_ ? is_dense<T>(in.keys.stride, d_) : in.keys.stride < 2 * d_;
+  const bool copies_keys = is_half_storage<S> || !are_rows;
+  if (copies_keys) {
+    key = {worker_.key.in(work.local), d_stride_};
+    copy_rows(in.keys, worker_.key.in(work.local), d_stride_);
   }
-  Streamed value = key;
+  Streamed value = key, beside = key;
+  bool copies_next = false;
   if (!tied_) {
     trace.read(rows_of(value_name, keys, width_));
-    T* copy = worker_.value.in(work.local);
-    if (!h_form_) {
-      value = copy_rows(in.a3, sum_stride_, copy);
-    } else if (copies_values(in)) {
-      value = copy_rows(in.values, sum_stride_, copy);
-    } else if constexpr (!is_half_storage<P>) {
-      value = {in.values.row(keys.begin), in.values.stride};
-    }
+    beside = h_form_ ? where_they_lie(in.values) : where_they_lie(in.a3);
+    copies_next = !h_form_ || copies_values(in);
+    value = copies_next ? Streamed{worker_.value.in(work.local), sum_stride_} : beside;
   }
+  // Once the first product with keys has fetched them.
+  const auto bring_values = [&] {
+    if (!copies_next) return;
+    T* const to = worker_.value.in(work.local);
+    h_form_ ? copy_rows(in.values, to, sum_stride_) : copy_rows(in.a3, to, sum_stride_);
+    copies_next = false;
+  };
+  bool are_far = !copies_keys;
   for (Range sub(work.rows.size(), layout_.rho); sub; sub.next()) {
     const Interval queries = {work.rows.begin + sub.begin, work.rows.begin + sub.end};
     const Interval seen = intersect(mask_.of_any(queries, m_), interval_of(keys));
     if (seen.is_empty()) continue;
     const index_t skipped = seen.begin - keys.begin;
     add_keys(work, sub, Range(seen.begin, seen.end, seen.size()), key.from(skipped),
-             value.from(skipped));
-    key.is_far = false;
+             are_far ? beside.from(skipped) : Streamed{}, value.from(skipped), bring_values);
+    are_far = false;
   }
   trace.remove(rows_of(Operand::A2, keys, d_));
   if (!tied_) trace.remove(rows_of(value_name, keys, width_));
@@ -162,8 +175,10 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
 
 // Scores of one tile, online softmax, and the weighted sum of the values.
 template <class S, class P>
+template <class BringValues>
 void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range& keys,
-                                 const Streamed& key, const Streamed& value) const {
+                                 const Streamed& key, const Streamed& beside, const Streamed& value,
+                                 const BringValues& bring_values) const {
   const index_t first = work.rows.begin + sub.begin;
   const Range queries(first, first + sub.size(), sub.size());
   const Block tile = {Operand::scores, queries.begin, keys.begin, sub.size(), keys.size()};
@@ -181,11 +196,10 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
   kernels::Product<T> product = score_product(layout_, key_rows, worker_.s.in(work.local), sub,
                                               {scores, tile_stride_, keys.size(), sub.size()});
   product.accumulate = bias.data != nullptr;
-  if (key.is_far) {
-    product.beside = value.rows;
-    product.beside_row = value.stride;
-  }
+  product.beside = beside.rows;
+  product.beside_row = beside.stride;
   const bool rescales = make_weights(work, {queries, keys, lane}, product);
+  bring_values();
 
   kernels::Product<T> update;
   update.rows = sub.size();

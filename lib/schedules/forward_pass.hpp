@@ -69,10 +69,9 @@ class ForwardPass {
   };
   // Rows of a streamed operand, as a pass reads them.
   struct Streamed {
-    const T* rows;
-    index_t stride;
-    bool is_far = false;  // not in any cache that is near
-    Streamed from(index_t row) const { return {rows + row * stride, stride, is_far}; }
+    const T* rows = nullptr;
+    index_t stride = 0;
+    Streamed from(index_t row) const { return {rows + row * stride, stride}; }
   };
 
   Block accumulator(const Range& rows) const {
@@ -99,8 +98,11 @@ class ForwardPass {
 
   void start(const Work& work) const;
   void stream_keys(const Work& work, const Range& keys) const;
+  // Keys come from beyond L2 where there are rows beside them, which products with them fetch.
+  template <class BringValues>
   void add_keys(const Work& work, const Range& sub, const Range& keys, const Streamed& key,
-                const Streamed& value) const;
+                const Streamed& beside, const Streamed& value,
+                const BringValues& bring_values) const;
   bool make_weights(const Work& work, const Meeting& meeting,
                     const kernels::Product<T>& scores) const;
   void finish(const Work& work) const;
