@@ -11,9 +11,9 @@ struct ProductShape {
 };
 
 // Speed of a kernel whose sums have `depth` terms, 1 at best: longer ones amortise loading and
-// storing the tile of C.
-constexpr double efficiency(index_t depth) {
-  return static_cast<double>(depth) / (static_cast<double>(depth) + 12);
+// storing the tile of C, which take as long as `overhead` terms.
+constexpr double efficiency(index_t depth, double overhead = 12) {
+  return static_cast<double>(depth) / (static_cast<double>(depth) + overhead);
 }
 
 // What of a product may stay in fast memory while the rest streams past: a tile of C, or also whole
