@@ -10,6 +10,7 @@
 #include "schedules/pass_types.hpp"
 #include "schedules/row_stream.hpp"
 #include "schedules/score_bias.hpp"
+#include "schedules/shared_blocks.hpp"
 
 namespace ioattn::schedules {
 namespace {
@@ -33,7 +34,9 @@ ColStream<S, P>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPas
       g_form_(blocks.form == Form::g),
       shared_(g_form_ && shape.tie != Tie::none),
       kind_(kind),
-      c_(kind.queries ? std::min(blocks.c, shape.m) : shared_block(shape.m, blocks.c, nr, workers)),
+      c_(kind.queries
+             ? std::min(blocks.c, shape.m)
+             : shared_block(shape.m, blocks.c, nr, workers, shape.mask.transposed(), shape.n)),
       rho_(std::min(blocks.rho, shape.n)),
       nr_(nr),
       threads_(workers.count),
@@ -148,9 +151,11 @@ struct ColStream<S, P>::Run {
     }
 
     const Interval seeing = pass.seen_by_.of_any(interval_of(keys), pass.n_);
+    const QueryBlocks blocks(seeing, pass.rho_, pass.mask_);
     for (index_t head = 0; head < operands.heads; ++head) {
-      for (Range rows = blocks_within(seeing, pass.rho_); rows; rows.next())
-        add_queries(head, rows, keys, key_panels, value_panels, sums, memory);
+      for (index_t i = 0; i < blocks.count(); ++i)
+        add_queries(head, blocks.at(i), blocks.at(i + 1), keys, key_panels, value_panels, sums,
+                    memory);
     }
 
     if (of_keys) end_sums(key_sums(keys), sums.keys, keys, operands.rounded_d_keys);
@@ -192,8 +197,9 @@ struct ColStream<S, P>::Run {
   }
 
   // The terms of one block of queries of a head.
-  void add_queries(index_t head, const Range& rows, const Range& keys, const T* key_panels,
-                   const T* value_panels, const Sums& sums, void* memory) const {
+  void add_queries(index_t head, const Range& rows, const Range& next_rows, const Range& keys,
+                   const T* key_panels, const T* value_panels, const Sums& sums,
+                   void* memory) const {
     const Block streamed[] = {rows_of(Operand::S, rows, pass.d_),
                               rows_of(pass.g_form_ ? Operand::G : Operand::dO, rows, pass.v_),
                               rows_of(Operand::LSE, rows, 1), rows_of(Operand::delta, rows, 1)};
@@ -222,7 +228,7 @@ struct ColStream<S, P>::Run {
       load_scaled_rows(kernels, operands.delta + head * operands.delta_step + rows.begin, 0, 1,
                        rows.size(), scale_of_products, delta, 0);
       score(d_o, value_panels, keys.size(), kernels::Epilogue::gradient, delta,
-            rows_behind(head, rows), weights);
+            rows_of_s(head, next_rows), weights);
       hide_in_tile();
     }
     if (of_keys) add(weights, s, rows, keys, sums.keys, summed || begun);
@@ -243,14 +249,14 @@ struct ColStream<S, P>::Run {
                      pass.s_stride_);
     return {copy, rows.size(), pass.d_, pass.s_stride_};
   }
-  // The next block of S, to be fetched.
-  MatrixView<const T> rows_behind(index_t head, const Range& rows) const {
+  // To be fetched.
+  MatrixView<const T> rows_of_s(index_t head, const Range& rows) const {
     if constexpr (is_half_storage<P>) {
       return {};
     } else {
       const MatrixView<const T>& s = operands.queries;
-      if (rows.end >= pass.n_) return {};
-      return {s.row(rows.end) + head * operands.queries_step, 0, pass.d_, s.stride};
+      if (!rows) return {};
+      return {s.row(rows.begin) + head * operands.queries_step, 0, pass.d_, s.stride};
     }
   }
   MatrixView<const T> padded_d_o(index_t head, const Range& rows, void* memory) const {

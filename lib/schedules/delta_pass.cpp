@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "parallel/parallel.hpp"
+#include "schedules/shared_blocks.hpp"
 #include "schedules/storage.hpp"
 
 namespace ioattn::schedules {

@@ -4,12 +4,13 @@
 
 #include "schedules/batch.hpp"
 #include "schedules/memory_moves.hpp"
+#include "schedules/shared_blocks.hpp"
 
 namespace ioattn::schedules::row_stream {
 
 index_t rows_per_block(const LayerShape& shape, const Blocks& blocks, const Workers& workers) {
   if (blocks.rho >= shape.n) return std::min(blocks.r, shape.n);
-  return shared_block(shape.n, blocks.r, blocks.rho, workers);
+  return shared_block(shape.n, blocks.r, blocks.rho, workers, shape.mask, shape.m);
 }
 
 template <class T>

@@ -8,6 +8,7 @@
 #include "schedules/row_pass.hpp"
 #include "schedules/score_bias.hpp"
 #include "schedules/sdpa_heads.hpp"
+#include "schedules/shared_blocks.hpp"
 #include "schedules/storage.hpp"
 #include "schedules/tile_fused.hpp"
 
@@ -128,13 +129,14 @@ class SdpaBackward {
       const BackwardTask<S> operands = row_operands(head, memory, d_bias, add, &found);
       pass.run_block(trace, operands, found, block, worker, memory);
     };
+    const bool last_first = threads_ > 1 && see_more_at_the_end(shape_.mask, shape_.n, shape_.m);
     if (!set_.dBias) {
       for_each_block(
           threads_, shape_.all_heads(), pass.block_count(), begin,
           [&](index_t head, index_t block, int worker) {
             run_block(head, block, worker, {}, false);
           },
-          pairs);
+          pairs, last_first);
       return;
     }
     const auto run_bias = [&](index_t bias, index_t block, int worker) {
@@ -149,7 +151,8 @@ class SdpaBackward {
         if (rounds_) round_block_of_d_bias(bias, rows, sums);
       }
     };
-    for_each_block(threads_, shape_.all_biases(), pass.block_count(), begin, run_bias, pairs);
+    for_each_block(threads_, shape_.all_biases(), pass.block_count(), begin, run_bias, pairs,
+                   last_first);
   }
 
   // The matrix [n, m] of the gradient of a bias. Where it is to be rounded only the rows of the

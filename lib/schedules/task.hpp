@@ -63,27 +63,6 @@ struct Workers {
   }
 };
 
-// Rows of a block that no sum depends on, in steps. Blocks are taken as workers come: few long ones
-// would leave some idle at the end, and each passes over all that the problem streams, which takes
-// as long as some rows more. Of the lengths that make no more blocks than whole rounds of all
-// workers need the one by which the last ends first.
-inline index_t shared_block(index_t size, index_t block, index_t step, const Workers& workers) {
-  constexpr index_t rows_per_pass = 16;  // multiply-adds in the time of a word
-  block = std::min(block, size);
-  if (workers.count <= 1) return block;
-  const index_t all = workers.count, fewest = ceil_div(size, block);
-  index_t best = block, least_time = 0;
-  for (index_t count = fewest; count <= round_up(fewest, all); ++count) {
-    const index_t length = std::min(block, round_up(ceil_div(size, count), step));
-    const index_t rounds = ceil_div(workers.problems * ceil_div(size, length), all);
-    const index_t time = rounds * (length + rows_per_pass);
-    if (least_time > 0 && time >= least_time) continue;
-    least_time = time;
-    best = length;
-  }
-  return best;
-}
-
 // Events to an observer that may be null, and who counts results that overflow. Of a problem in 16
 // bits the operands of the caller's are stored in these, all else in f32; what products of pairs
 // multiply stays in 16 bits.

@@ -185,9 +185,10 @@ void TileFused<S, W>::Run::stream_queries() {
   }
   if (pass.packed_ && !seeing.is_empty()) pack_keys();
   bool begun = accumulates || pass.mask_.hides();
+  const QueryBlocks blocks(seeing, pass.rho_, pass.mask_);
   for (index_t head = 0; head < operands.heads; ++head) {
-    for (Range rows = blocks_within(seeing, pass.rho_); rows; rows.next()) {
-      Tile(*this, head, rows, begun).add();
+    for (index_t i = 0; i < blocks.count(); ++i) {
+      Tile(*this, head, blocks.at(i), blocks.at(i + 1), begun).add();
       begun = true;
     }
   }

@@ -6,6 +6,7 @@
 
 #include "schedules/memory_moves.hpp"
 #include "schedules/score_bias.hpp"
+#include "schedules/shared_blocks.hpp"
 #include "schedules/softmax_end.hpp"
 #include "schedules/storage.hpp"
 
@@ -18,7 +19,7 @@ index_t queries_per_block(const LayerShape& shape, const Blocks& blocks, index_t
                           const Workers& workers) {
   const bool begins_later = shape.mask.first > -shape.n;
   return begins_later ? std::min(blocks.rho, shape.n)
-                      : shared_block(shape.n, blocks.rho, nr, workers);
+                      : shared_block(shape.n, blocks.rho, nr, workers, shape.mask, shape.m);
 }
 
 }  // namespace

@@ -23,13 +23,6 @@ void TileFused<S, W>::Tile::add_to_key_sums(const W* tile, const MatrixView<cons
 }
 
 template <class S, class W>
-Range TileFused<S, W>::Tile::next_rows() const {
-  Range next = rows;
-  next.next();
-  return next;
-}
-
-template <class S, class W>
 auto TileFused<S, W>::Tile::sum_of(const Range& terms, const Range& k, const W* packed, T* sums,
                                    index_t stride) const -> kernels::Product<T, W> {
   kernels::Product<T, W> p;

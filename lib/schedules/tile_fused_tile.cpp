@@ -13,11 +13,12 @@ namespace ioattn::schedules {
 
 template <class S, class W>
 TileFused<S, W>::Tile::Tile(const Run& of, index_t query_head, const Range& queries_of,
-                            bool has_terms)
+                            const Range& next_queries, bool has_terms)
     : run(of),
       pass(of.pass),
       trace(of.trace),
       rows(queries_of),
+      next_rows(next_queries),
       keys(of.keys),
       head(query_head),
       begun(has_terms),
@@ -253,7 +254,7 @@ void TileFused<S, W>::Tile::add_to_keys() const {
   };
   stream(pass.d_, bring, [&](const Range& k, int slot) {
     add_to_key_sums(p_by_queries(), queries, keys, k, panel_slot(slot), run.d_keys,
-                    run.operands.d_keys_name, ahead_of(queries, next_rows()));
+                    run.operands.d_keys_name, ahead_of(queries, next_rows));
     trace.remove(part_of(Operand::S, rows, k));
   });
 }
@@ -286,7 +287,7 @@ void TileFused<S, W>::Tile::add_to_queries() const {
     W* const packed = packed_before ? run.columns_in(pass.worker_.key_rows, k) : panel_slot(slot);
     kernels::Product<T, W> p = sum_of(keys, k, packed, sums.at(rows.begin, k.begin), sums.stride);
     p.a = weights_by_keys();
-    p.ahead = ahead_of(d_o, next_rows());
+    p.ahead = ahead_of(d_o, next_rows);
     p.rows = rows.size();
     p.a_row = pass.tile_stride_;
     p.a_depth = 1;

@@ -33,7 +33,7 @@ struct TileFused<S, W>::Tile {
   const Run& run;
   const TileFused& pass;
   const Trace& trace;
-  const Range &rows, keys;
+  Range rows, next_rows, keys;  // empty after the last
   index_t head;
   bool begun;  // gradients of the keys have terms of other queries
   MatrixView<const S> queries, d_o, bias;
@@ -47,7 +47,8 @@ struct TileFused<S, W>::Tile {
     index_t row;
   };
 
-  Tile(const Run& of, index_t query_head, const Range& queries_of, bool has_terms);
+  Tile(const Run& of, index_t query_head, const Range& queries_of, const Range& next_queries,
+       bool has_terms);
 
   bool has_bias() const { return bias.data != nullptr; }
   void add() const;
@@ -85,7 +86,6 @@ struct TileFused<S, W>::Tile {
   void add_to_key_sums(const W* tile, const MatrixView<const S>& terms, const Range& some,
                        const Range& k, W* packed, const MatrixView<T>& sums, Operand name,
                        const kernels::RowsAhead& ahead = {}) const;
-  Range next_rows() const;  // none after the last
   // A product of the tile and columns of `terms` in panels, a sum over these.
   kernels::Product<T, W> sum_of(const Range& terms, const Range& k, const W* packed, T* sums,
                                 index_t stride) const;

@@ -1,31 +1,56 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <queue>
 #include <vector>
 
-#include "schedules/task.hpp"
+#include "schedules/masked_tile.hpp"
+#include "schedules/odd_tile.hpp"
+#include "schedules/row_stream.hpp"
+#include "schedules/shared_blocks.hpp"
+#include "schedules/tile_fused_forward.hpp"
 
 // How problems and their blocks are shared out, against a count of what workers do that take blocks
 // as they come.
 namespace ioattn::schedules {
 namespace {
 
-// When the last worker ends, in rows: every block takes as long as its rows and a pass.
-index_t end_of_last(index_t size, index_t length, const Workers& workers) {
-  constexpr index_t pass = 16;
+// When the last worker ends, if every block takes as long as `time` says.
+template <class Time>
+index_t last_end(index_t size, index_t length, const Workers& workers, bool last_first,
+                 const Time& time) {
   std::priority_queue<index_t, std::vector<index_t>, std::greater<>> ends;
   for (int i = 0; i < workers.count; ++i) ends.push(0);
   index_t last = 0;
   for (index_t problem = 0; problem < workers.problems; ++problem) {
-    for (Range rows(size, length); rows; rows.next()) {
-      const index_t end = ends.top() + rows.size() + pass;
+    const index_t blocks = ceil_div(size, length);
+    for (index_t i = 0; i < blocks; ++i) {
+      const index_t first = (last_first ? blocks - 1 - i : i) * length;
+      const index_t end = ends.top() + time({first, std::min(size, first + length)});
       ends.pop();
       ends.push(end);
       last = std::max(last, end);
     }
   }
   return last;
+}
+
+// In rows: every block takes as long as its rows and a pass.
+index_t end_of_last(index_t size, index_t length, const Workers& workers) {
+  return last_end(size, length, workers, false,
+                  [](const Interval& rows) { return rows.size() + 16; });
+}
+
+// In pairs of rows and what they see.
+index_t masked_end(const Mask& mask, index_t size, index_t seen, index_t length,
+                   const Workers& workers) {
+  const bool last_first = see_more_at_the_end(mask, size, seen);
+  return last_end(size, length, workers, last_first, [&](const Interval& rows) {
+    index_t pairs = 16 * mask.of_any(rows, seen).size();
+    for (index_t i = rows.begin; i < rows.end; ++i) pairs += mask.of_row(i, seen).size();
+    return pairs;
+  });
 }
 
 TEST(Sharing, LengthsAreStepsNoLongerThanTheBlock) {
@@ -74,6 +99,87 @@ TEST(Sharing, HeadsThatWorkersShareEvenlyAreNotCut) {
   EXPECT_EQ(shared_block(1024, 1024, 64, {2, 9}), 512) << "the ninth would keep one waiting";
   EXPECT_EQ(shared_block(1024, 1024, 64, {2, 1}), 512);
   EXPECT_EQ(shared_block(1024, 1024, 64, {2, 201}), 1024) << "one in a hundred is no matter";
+}
+
+// Halves of a triangle are a quarter and three.
+TEST(Sharing, BlocksUnderAMaskAreCutUntilWorkersEndTogether) {
+  const Mask causal = causal_top_left();
+  EXPECT_EQ(shared_block(2048, 1024, 64, {1, 1}, causal, 2048), 1024);
+  EXPECT_EQ(shared_block(2048, 1024, 64, {2, 4}, causal, 2048), 1024) << "eight for two";
+  EXPECT_EQ(shared_block(2048, 1024, 64, {2, 1}, {}, 2048), 1024);
+  double most = 0, least = 1;
+  for (const int count : {2, 3, 4, 8, 16})
+    for (const index_t problems : {1, 2, 3, 7})
+      for (const index_t size : {256, 1000, 4096})
+        for (const index_t block : {192, 704, 1024})
+          for (const Mask& mask :
+               {causal, causal.transposed(), window(0, 512, 0), causal_bottom_right(size, 5000)}) {
+            const Workers workers = {count, problems};
+            const index_t length = shared_block(size, block, 64, workers, mask, 5000);
+            ASSERT_LE(length, std::min(size, block));
+            ASSERT_TRUE(length % 64 == 0 || length == std::min(size, block)) << length;
+            const index_t end = masked_end(mask, size, 5000, length, workers);
+            const index_t whole = masked_end(mask, size, 5000, std::min(size, block), workers);
+            const double ratio = static_cast<double>(end) / static_cast<double>(whole);
+            ASSERT_LE(ratio, 1.03)
+                << count << " workers, " << problems << " problems of " << size << " in " << block;
+            if (problems > 1 || mask != causal || size < 4096) continue;
+            const index_t alone = masked_end(mask, size, 5000, std::min(size, block), {1, 1});
+            const double share = static_cast<double>(end * count) / static_cast<double>(alone);
+            most = std::max(most, share);
+            least = std::min(least, ratio);
+          }
+  EXPECT_LT(least, 0.7);
+  EXPECT_LT(most, 1.15) << "times an even share of the time of one worker";
+}
+
+TEST(Sharing, PassesOverQueriesCutTheirBlocks) {
+  LayerShape shape = {2048, 2048, 64, 64, Tie::none, causal_top_left()};
+  Blocks blocks;
+  blocks.r = blocks.rho = blocks.c = 1024;
+  blocks.w = 64;
+  blocks.form = Form::h;
+  const auto tiles = [&](const Workers& workers) {
+    WorkspaceLayout layout;
+    const kernels::KernelTable<float>& table = ioattn_test::odd_tile<float>();
+    return TileFusedForward<float>(shape, blocks, table, workers, &layout).block_count();
+  };
+  const auto rows = [&](const Workers& workers) {
+    Blocks of_rows = blocks;
+    of_rows.rho = 64;
+    return ceil_div(shape.n, row_stream::rows_per_block(shape, of_rows, workers));
+  };
+  EXPECT_EQ(rows({1, 1}), 2);
+  EXPECT_EQ(tiles({1, 1}), 2);
+  EXPECT_GT(rows({2, 1}), 2);
+  EXPECT_GT(tiles({2, 1}), 2);
+  shape.mask = {};
+  EXPECT_EQ(rows({2, 1}), 2);
+  EXPECT_EQ(tiles({2, 1}), 2);
+}
+
+TEST(Sharing, TheLongBlocksComeFirst) {
+  EXPECT_TRUE(see_more_at_the_end(causal_top_left(), 100, 100));
+  EXPECT_TRUE(see_more_at_the_end(causal_bottom_right(100, 300), 100, 300));
+  EXPECT_FALSE(see_more_at_the_end(causal_top_left().transposed(), 100, 100));
+  EXPECT_FALSE(see_more_at_the_end({}, 100, 100));
+  EXPECT_FALSE(see_more_at_the_end(causal_top_left(), 0, 100));
+}
+
+// Whatever order they come in, they are those of blocks_within.
+TEST(Sharing, BlocksOfQueriesAreAllOfThem) {
+  for (const Mask& mask : {Mask{}, causal_top_left(), causal_top_left().transposed()})
+    for (const Interval& some :
+         {Interval{0, 100}, Interval{70, 300}, Interval{64, 128}, Interval{}}) {
+      const QueryBlocks blocks(some, 64, mask);
+      std::vector<Interval> expected, found;
+      for (Range rows = blocks_within(some, 64); rows; rows.next())
+        expected.push_back(interval_of(rows));
+      for (index_t i = 0; i < blocks.count(); ++i) found.push_back(interval_of(blocks.at(i)));
+      EXPECT_FALSE(blocks.at(blocks.count()));
+      if (mask == causal_top_left()) std::reverse(found.begin(), found.end());
+      EXPECT_EQ(found, expected);
+    }
 }
 
 // Of 2 workers and 7 problems one would wait for a seventh of the time; of 9 for a ninth.
