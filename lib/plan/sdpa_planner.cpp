@@ -196,8 +196,10 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* 
           return tile_fused_forward_time(head, tiles, in, request.tile);
         },
         &trial);
-    // Pairs gain more from long blocks than is estimated; under a mask these hide less.
-    if (by_pairs && !multiplies_tiles(request.tile.isa) && !request.shape.mask.hides()) {
+    // Pairs gain more from long blocks than is estimated. Those of a window are the same for any
+    // number of threads.
+    const bool are_shared = request.shape.mask.first <= -head.n;
+    if (by_pairs && !multiplies_tiles(request.tile.isa) && are_shared) {
       trial.outer_time = outer_time_of_keys(memory.price);
     }
     trial.cost = cost_that_tiles_count(trial.cost, memory.price, request.tile);
