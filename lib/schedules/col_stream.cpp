@@ -213,7 +213,7 @@ struct ColStream<S, P>::Run {
 
     const MatrixView<const T> s = padded_s(head, rows, memory);
     const MatrixView<const T> d_o = padded_d_o(head, rows, memory);
-    score(s, key_panels, keys.size(), kernels::Epilogue::exp, lse, d_o, weights);
+    score(s, key_panels, rows, keys, kernels::Epilogue::exp, lse, d_o, weights);
     const bool begun = operands.accumulate || head > 0 || rows.begin > 0;
     // f is used before p takes its place.
     const auto hide_in_tile = [&] {
@@ -227,7 +227,7 @@ struct ColStream<S, P>::Run {
       T* delta = pass.worker_.delta.in(memory);
       load_scaled_rows(kernels, operands.delta + head * operands.delta_step + rows.begin, 0, 1,
                        rows.size(), scale_of_products, delta, 0);
-      score(d_o, value_panels, keys.size(), kernels::Epilogue::gradient, delta,
+      score(d_o, value_panels, rows, keys, kernels::Epilogue::gradient, delta,
             rows_of_s(head, next_rows), weights);
       hide_in_tile();
     }
@@ -277,12 +277,12 @@ struct ColStream<S, P>::Run {
 
   // tile[query][key] = epilogue of the products of rows of queries and packed keys. `beside` are
   // read next.
-  void score(const MatrixView<const T>& queries, const T* panels, index_t keys,
-             kernels::Epilogue epilogue, const T* shift, const MatrixView<const T>& beside,
-             T* tile) const {
+  void score(const MatrixView<const T>& queries, const T* panels, const Range& rows,
+             const Range& keys, kernels::Epilogue epilogue, const T* shift,
+             const MatrixView<const T>& beside, T* tile) const {
     kernels::Product<T> p;
-    p.rows = queries.rows;
-    p.cols = keys;
+    p.rows = rows.size();
+    p.cols = keys.size();
     p.depth = queries.cols;
     p.a = queries.data;
     p.a_row = queries.stride;
@@ -302,7 +302,7 @@ struct ColStream<S, P>::Run {
     }
     p.padded = true;
     p.accumulate = epilogue == kernels::Epilogue::exp && operands.bias.data != nullptr;
-    kernels.product(p);
+    masked_scores(kernels, p, pass.mask_, rows, keys);
   }
 
   // The tile becomes the bias of its queries and keys. Returns the LSE to shift the scores by.

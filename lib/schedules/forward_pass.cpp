@@ -235,7 +235,7 @@ bool ForwardPass<S, P>::make_weights(const Work& work, const Meeting& meeting,
   constexpr T least = -std::numeric_limits<T>::infinity();
   if (kernels_.weights != nullptr && binary && full && kernels_.weights(scores, row_max, row_sum))
     return false;
-  kernels_.product(scores);
+  masked_scores(kernels_, scores, mask_.transposed(), keys, queries);
   if (!full) {
     hide(kernels_, mask_.transposed(), keys, queries, least, scores.c, tile_stride_);
   }

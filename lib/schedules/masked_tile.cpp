@@ -33,13 +33,14 @@ void hide(const kernels::KernelTable<T>& kernels, const Mask& mask, const Range&
 template <class T, class W>
 void masked_scores(const kernels::KernelTable<T>& kernels, const kernels::Product<T, W>& product,
                    const Mask& mask, const Range& rows, const Range& lanes) {
-  constexpr index_t block = 64;
-  const index_t nr = kernels.tile.cols, step = 2 * nr;  // kernels take panels two by two
+  if (is_full(mask, interval_of(rows), interval_of(lanes))) return multiply(kernels, product);
+  constexpr index_t block = 32;
+  const index_t nr = kernels.tile.cols;
   const auto seen_by = [&](const Range& some) -> Interval {
     const Interval seen = intersect(mask.of_any(interval_of(some), lanes.end), interval_of(lanes));
     if (seen.is_empty()) return {};
-    return {round_down(seen.begin - lanes.begin, step),
-            std::min(round_up(seen.end - lanes.begin, step), lanes.size())};
+    return {round_down(seen.begin - lanes.begin, nr),
+            std::min(round_up(seen.end - lanes.begin, nr), lanes.size())};
   };
   const auto make = [&](const Interval& some, const Interval& seen) {
     if (seen.is_empty()) return;
@@ -52,6 +53,7 @@ void masked_scores(const kernels::KernelTable<T>& kernels, const kernels::Produc
     part.c += i * product.c_row + seen.begin / nr * product.c_panel;
     if (product.row != nullptr) part.row += i;
     if (product.lane != nullptr) part.lane += seen.begin;
+    if (product.beside != nullptr) part.beside += i * product.beside_row;
     multiply(kernels, part);
   };
   Interval some, seen;  // blocks that see the same panels

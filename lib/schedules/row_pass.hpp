@@ -108,8 +108,9 @@ class RowPass {
   void stream_keys(const Work& work, const Range& keys) const;
   MatrixView<const T> load_keys(const Work& work, const Range& keys) const;
   void load_values(const Work& work, const Range& keys) const;  // that have 16 bits
-  void make_weights(const Work& work, const Range& streamed, const Range& keys, const Range& sub,
-                    const StreamedKeys& key, const kernels::ScoreTile<T>& tile) const;
+  void make_weights(const Work& work, const Range& streamed, const Range& keys,
+                    const Range& queries, const Range& sub, const StreamedKeys& key,
+                    const kernels::ScoreTile<T>& tile) const;
   void add_to_u(const Work& work, const Range& keys, const Range& sub, const StreamedKeys& key,
                 const kernels::ScoreTile<T>& weights) const;
   void add_to_d_bias(const Work& work, const Range& queries, const Range& keys,

@@ -46,7 +46,7 @@ void RowPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
     const StreamedKeys key = {{rows.row(part.begin - keys.begin), part.size(), width_, rows.stride},
                               are_far};
     are_far = false;
-    make_weights(work, keys, part, sub, key, tile);
+    make_weights(work, keys, part, queries, sub, key, tile);
     hide_weights(kernels_, mask_.transposed(), part, queries, tile.data, tile.stride);
     if (kind_.makes_u) add_to_u(work, part, sub, key, tile);
     if (work.memory.d_bias.data != nullptr) add_to_d_bias(work, queries, part, tile);
@@ -87,7 +87,7 @@ void RowPass<S, P>::load_values(const Work& work, const Range& keys) const {
 // The tile becomes p = f o (q - delta) of a part of the keys that stream.
 template <class S, class P>
 void RowPass<S, P>::make_weights(const Work& work, const Range& streamed, const Range& keys,
-                                 const Range& sub, const StreamedKeys& key,
+                                 const Range& queries, const Range& sub, const StreamedKeys& key,
                                  const kernels::ScoreTile<T>& tile) const {
   const bool h_form = kind_.values == Values::h;
   MatrixView<const T> value = key.rows;
@@ -112,7 +112,7 @@ void RowPass<S, P>::make_weights(const Work& work, const Range& streamed, const 
     f.beside = value.data;
     f.beside_row = value.stride;
   }
-  kernels_.product(f);
+  masked_scores(kernels_, f, mask_.transposed(), keys, queries);
 
   if (kind_.values == Values::q) {
     const index_t first = work.rows.begin + sub.begin;
@@ -131,7 +131,7 @@ void RowPass<S, P>::make_weights(const Work& work, const Range& streamed, const 
   q.padded = !in_memory;
   q.epilogue = kernels::Epilogue::gradient;
   q.lane = delta;
-  kernels_.product(q);
+  masked_scores(kernels_, q, mask_.transposed(), keys, queries);
 }
 
 template <class S, class P>

@@ -118,7 +118,7 @@ void expect_for_any(const kernels::KernelTable<T>& table) {
   // A little more than a triangle.
   const Range all(512, 512);
   const index_t made = expect_the_whole<T, W>(table, causal_top_left(), all, all, false, &random);
-  const index_t beside = 64 + 2 * table.tile.cols;
+  const index_t beside = 32 + table.tile.cols;
   EXPECT_LE(made, 512 * (512 + beside) / 2);
   EXPECT_EQ((expect_the_whole<T, W>(table, Mask{}, all, all, false, &random)), 512 * 512);
 }
