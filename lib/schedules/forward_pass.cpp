@@ -158,7 +158,11 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   const auto bring_values = [&] {
     if (!copies_next) return;
     T* const to = worker_.value.in(work.local);
-    h_form_ ? copy_rows(in.values, to, sum_stride_) : copy_rows(in.a3, to, sum_stride_);
+    if (h_form_) {
+      copy_rows(in.values, to, sum_stride_);
+    } else {
+      copy_rows(in.a3, to, sum_stride_);
+    }
     copies_next = false;
   };
   bool are_far = !copies_keys;
