@@ -140,8 +140,7 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   trace.read(rows_of(Operand::A2, keys, d_));
   Streamed key = where_they_lie(in.keys);
   // Tied, they are read by whole panels too.
-  const bool are_rows = tied_ ? is_dense<T>(in.keys.stride, d_) : in.keys.stride < 2 * d_;
-  const bool copies_keys = is_half_storage<S> || !are_rows;
+  const bool copies_keys = tied_ || is_half_storage<S> || in.keys.stride >= 2 * d_;
   if (copies_keys) {
     key = {worker_.key.in(work.local), d_stride_};
     copy_rows(in.keys, worker_.key.in(work.local), d_stride_);
