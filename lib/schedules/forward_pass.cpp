@@ -66,11 +66,11 @@ template <class S, class P>
 void ForwardPass<S, P>::run(const Trace& trace, const Operands& operands, void* workspace) const {
   parallel::Dispenser blocks;
   const index_t count = block_count();
-  const bool last_first = threads_ > 1 && see_more_at_the_end(mask_, n_, m_);
+  const BlockOrder order(threads_, mask_, n_, m_);
   auto body = [&](int worker) {
     begin(worker, workspace);
     for (index_t i = blocks.take(); i < count; i = blocks.take())
-      run_block(trace, operands, last_first ? count - 1 - i : i, worker, workspace);
+      run_block(trace, operands, order.block(i, count), worker, workspace);
   };
   parallel::run(threads_, body);
 }

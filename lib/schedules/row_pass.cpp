@@ -76,12 +76,12 @@ void RowPass<S, P>::run(const Trace& trace, const Memory& memory, void* workspac
   parallel::Dispenser blocks;
   parallel::OrderedGate gate;
   const index_t count = block_count();
-  const bool last_first = kind_.stored_u && threads_ > 1 && see_more_at_the_end(mask_, n_, m_);
+  const BlockOrder order(threads_, mask_, n_, m_);
   auto body = [&](int worker) {
     begin(worker, workspace);
     for (index_t block = blocks.take(); block < count; block = blocks.take()) {
       if (kind_.stored_u) {
-        run_block(trace, task_, memory, last_first ? count - 1 - block : block, worker, workspace);
+        run_block(trace, task_, memory, order.block(block, count), worker, workspace);
         continue;
       }
       const Work work = {trace, task_, memory, local(worker, workspace), Range(block * r_, n_, r_)};

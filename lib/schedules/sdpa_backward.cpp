@@ -8,7 +8,6 @@
 #include "schedules/row_pass.hpp"
 #include "schedules/score_bias.hpp"
 #include "schedules/sdpa_heads.hpp"
-#include "schedules/shared_blocks.hpp"
 #include "schedules/storage.hpp"
 #include "schedules/tile_fused.hpp"
 
@@ -129,14 +128,14 @@ class SdpaBackward {
       const BackwardTask<S> operands = row_operands(head, memory, d_bias, add, &found);
       pass.run_block(trace, operands, found, block, worker, memory);
     };
-    const bool last_first = threads_ > 1 && see_more_at_the_end(shape_.mask, shape_.n, shape_.m);
+    const BlockOrder order(threads_, shape_.mask, shape_.n, shape_.m);
     if (!set_.dBias) {
       for_each_block(
           threads_, shape_.all_heads(), pass.block_count(), begin,
           [&](index_t head, index_t block, int worker) {
             run_block(head, block, worker, {}, false);
           },
-          pairs, last_first);
+          pairs, order);
       return;
     }
     const auto run_bias = [&](index_t bias, index_t block, int worker) {
@@ -152,7 +151,7 @@ class SdpaBackward {
       }
     };
     for_each_block(threads_, shape_.all_biases(), pass.block_count(), begin, run_bias, pairs,
-                   last_first);
+                   order);
   }
 
   // The matrix [n, m] of the gradient of a bias. Where it is to be rounded only the rows of the

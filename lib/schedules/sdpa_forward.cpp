@@ -2,7 +2,6 @@
 #include "schedules/pair_forward.hpp"
 #include "schedules/sdpa.hpp"
 #include "schedules/sdpa_heads.hpp"
-#include "schedules/shared_blocks.hpp"
 #include "schedules/tile_fused_forward.hpp"
 
 namespace ioattn::schedules {
@@ -36,7 +35,7 @@ Status run_forward_pass(const SdpaForwardTask<S>& task, const SdpaShape& shape, 
         pass.run_block(trace, operands, block, worker, memory);
       },
       of_pairs ? task.kernels->pairs_of_bf16 : nullptr,
-      threads > 1 && see_more_at_the_end(shape.mask, shape.n, shape.m));
+      BlockOrder(threads, shape.mask, shape.n, shape.m));
   return Status::ok();
 }
 

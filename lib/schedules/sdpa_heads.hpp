@@ -2,22 +2,23 @@
 
 #include "base/sdpa.hpp"
 #include "parallel/parallel.hpp"
+#include "schedules/shared_blocks.hpp"
 #include "schedules/task.hpp"
 
 // Heads of SDPA, and how they and their blocks are shared out.
 namespace ioattn::schedules {
 
-// Calls block(head, block, worker) for every block of every head, after begin(worker), the last
-// block of a head first if so asked. Blocks may multiply pairs with the kernels given.
+// Calls block(head, block, worker) for every block of every head, after begin(worker), those
+// of a head in the order given. Blocks may multiply pairs with the kernels given.
 template <class Begin, class Act>
 void for_each_block(int threads, index_t heads, index_t blocks, const Begin& begin, const Act& act,
-                    const kernels::PairKernels* pairs = nullptr, bool last_first = false) {
+                    const kernels::PairKernels* pairs = nullptr, const BlockOrder& order = {}) {
   parallel::Dispenser items;
   auto body = [&](int worker) {
     const kernels::PairRegion region(pairs);
     begin(worker);
     for (index_t item = items.take(); item < heads * blocks; item = items.take())
-      act(item / blocks, last_first ? blocks - 1 - item % blocks : item % blocks, worker);
+      act(item / blocks, order.block(item % blocks, blocks), worker);
   };
   parallel::run(threads, body);
 }

@@ -32,9 +32,9 @@ index_t end_of_last(const Mask& mask, index_t size, index_t length, index_t seen
     return ceil_div(items, index_t(workers.count)) * time_of_block({}, {0, length}, seen);
   std::array<index_t, many_blocks> ends = {};
   const auto last = ends.begin() + workers.count;
-  const bool last_first = see_more_at_the_end(mask, size, seen);
+  const BlockOrder order(workers.count, mask, size, seen);
   for (index_t item = 0; item < items; ++item) {
-    const index_t block = last_first ? blocks - 1 - item % blocks : item % blocks;
+    const index_t block = order.block(item % blocks, blocks);
     const Interval rows = {block * length, std::min(size, (block + 1) * length)};
     std::pop_heap(ends.begin(), last, std::greater<>());
     *(last - 1) += time_of_block(mask, rows, seen);
