@@ -26,6 +26,8 @@ struct Mask {
   bool operator==(const Mask&) const = default;
 
   bool hides() const { return first > -unbounded || last < unbounded; }
+  // Whether one of so many rows does not see the first column.
+  bool hides_first_of(index_t rows) const { return first > -rows; }
   // For keys, the queries that see them.
   constexpr Mask transposed() const { return {-last, -first}; }
 

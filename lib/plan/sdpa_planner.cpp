@@ -198,7 +198,7 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* 
         &trial);
     // Pairs gain more from long blocks than is estimated. Those of a window are the same for any
     // number of threads.
-    const bool are_shared = request.shape.mask.first <= -head.n;
+    const bool are_shared = !request.shape.mask.hides_first_of(head.n);
     if (by_pairs && !multiplies_tiles(request.tile.isa) && are_shared) {
       trial.outer_time = outer_time_of_keys(memory.price);
     }

@@ -91,7 +91,7 @@ Factor<const T> ProductPass<T>::gathered(const kernels::KernelTable<T>& kernels,
   const index_t rows = by_rows ? row.size() : term.size();
   const index_t cols = by_rows ? term.size() : row.size();
   if (!gathers_ || elementwise_ || c.col_stride != 1 || stride % far_apart<T> != 0 ||
-      2 * cols > stride) {
+      are_close(stride, cols)) {
     return block;
   }
   const index_t to = padded_stride(cols, nr_);

@@ -17,9 +17,9 @@ namespace {
 // first of all, a shorter block for more threads would have other sums.
 index_t queries_per_block(const LayerShape& shape, const Blocks& blocks, index_t nr,
                           const Workers& workers) {
-  const bool begins_later = shape.mask.first > -shape.n;
-  return begins_later ? std::min(blocks.rho, shape.n)
-                      : shared_block(shape.n, blocks.rho, nr, workers, shape.mask, shape.m);
+  return shape.mask.hides_first_of(shape.n)
+             ? std::min(blocks.rho, shape.n)
+             : shared_block(shape.n, blocks.rho, nr, workers, shape.mask, shape.m);
 }
 
 }  // namespace

@@ -17,12 +17,15 @@ inline index_t padded_stride(index_t cols, index_t nr) {
   return (panels + 1 - panels % 2) * nr;
 }
 
+// Whether a block of rows fills most of the memory that it spans.
+inline bool are_close(index_t stride, index_t cols) { return stride < 2 * cols; }
+
 // Whether a block of rows is as good where it lies as in a copy: it fills the caches' sets evenly,
 // and the lines of a tile's rows do not share a few sets of L1.
 template <class T>
 bool is_dense(index_t stride, index_t cols) {
   constexpr index_t page = 4096 / sizeof(T);
-  return stride < 2 * cols && stride % page != 0;
+  return are_close(stride, cols) && stride % page != 0;
 }
 
 // Whether rows may also be read, and written, by whole panels of nr lanes where they lie.
