@@ -83,7 +83,7 @@ index_t words_of_pass(const Variant& variant, const LayerShape& shape, const Blo
 }
 
 // Of sums over a block of keys. Forward, rows in an outer cache were measured to lose less by short
-// blocks, and more rows then fit (README.md).
+// blocks, and more rows then fit (MEASURED.md).
 double efficiency_over_keys(Pass pass, index_t keys, const FastMemory& memory) {
   if (pass == Pass::backward || !memory.is_outer()) return efficiency(keys);
   return efficiency(keys, keys < 128 ? 10 : 6);

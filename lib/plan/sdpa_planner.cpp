@@ -65,7 +65,7 @@ void take_better(const Trial& trial, const Price& price, Trial* best) {
 }
 
 // Rows or columns in L3 take 0.91 to 0.98 of the time of tiles that were estimated to be as fast
-// (README.md), where L3 is fast. Nobody measured it with AMX.
+// (MEASURED.md), where L3 is fast. Nobody measured it with AMX.
 double cost_that_tiles_count(double cost, const Price& price, const TileShape& tile) {
   const bool competes = price.is_known && !multiplies_tiles(tile.isa);
   return competes ? time_that_tiles_count(cost, price) : cost;

@@ -1,4 +1,4 @@
-# Proves that check.cmake and shown_by.cmake see what they are there for.
+# Proves that check.cmake, shown_by.cmake and links.cmake see what they are there for.
 #   cmake -D WORK=<scratch folder> -P self_check.cmake
 cmake_minimum_required(VERSION 3.25)
 
@@ -52,6 +52,16 @@ expect(fail "${first}- **E2. It** is so.\n" -D LAST=2)
 expect(fail "${first}- **E2. It** is so.\n  Shown by nothing.\n" -D LAST=2)
 expect(fail "${first}  Shown by test `Some.One`.\n- **E2. It** is so.\n" -D LAST=2)
 expect(fail "- **E1. It** is so.\n  Shown by test `Some.Two`.\n" -D LAST=1)
+
+set(script links.cmake)
+file(WRITE ${WORK}/lib/page.md "[up](../page.md), [part](../page.md#part) and [elsewhere](https://example.org/none.md)\n")
+file(WRITE ${WORK}/lib/code.cpp "// lib/page.md says why.\n")
+expect(pass "[a; b](lib/page.md), `lib/page.md` and ../../lib/none.md\n" -D LINKS=5)
+expect(fail "[a](lib/page.md)\n" -D LINKS=6)
+expect(fail "[a](lib/page.md) [b](lib/none.md)\n")
+expect(fail "[a](page.md): `lib/none.md`\n")
+file(WRITE ${WORK}/lib/code.cpp "// lib/none.md says why.\n")
+expect(fail "[a](page.md)\n")
 if(wrong)
   message(FATAL_ERROR "The scripts are wrong about:${wrong}")
 endif()
