@@ -58,7 +58,8 @@ std::string stored_json(const SdpaProblem& problem, bool delta, bool dq) {
 }  // namespace
 
 std::string SdpaPlan::describe(const OverflowStatistics& overflows) const {
-  const SdpaShape shape = shape_to_plan(goal_.problem.shape);
+  const SdpaShape heads = shape_to_plan(goal_.problem.shape);
+  const SdpaShape shape = is_forward() ? heads.with_grouped_rows() : heads;
   const SdpaSet& set = goal_.gradients;
   const SdpaBlocks& blocks = plan_.blocks;
   const DType dtype = goal_.problem.dtype;

@@ -58,6 +58,10 @@ Status plan_any(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
   } else {
     status = estimate_sdpa(request, set, options, plan, estimate);
   }
+  if (status.is_ok() && !set && request.shape.has_grouped_rows()) {
+    plan::add_rows_of_group(request, plan);
+    if (estimate != nullptr) plan::estimate_costs(request, *plan, estimate);
+  }
   if (status.is_ok() && !is_asked) keep_sdpa_plan(request, set, generation, *plan);
   return status;
 }

@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "api/array_types.hpp"
+#include "api/grouped_heads.hpp"
 #include "api/layer_checks.hpp"
 #include "api/lent_memory.hpp"
 #include "api/sdpa_run.hpp"
@@ -60,6 +61,10 @@ Status run_forward(const SdpaRun& run, const SdpaInputs<S>& inputs, TensorView<S
   task.o = o;
   task.lse = lse;
   task.blocks = run.plan.blocks.rows;
+  if (task.shape.has_grouped_rows()) {
+    keep_seen_keys(&task);
+    if (run.groups_heads) group_heads(&task);
+  }
   return schedules::sdpa_forward(task);
 }
 
@@ -110,8 +115,9 @@ Status tell(const SdpaRun& run, const SdpaSet* set) {
                                 wanted<const S>(true, s.batch, s.kv_heads, s.m, s.dv),
                                 wanted<const S>(true, s.bias_batch, s.bias_heads, s.n, s.m)};
   if (set == nullptr) {
-    return run_forward<S>(run, inputs, wanted<S>(true, s.batch, s.heads, s.n, s.dv),
-                          wanted<T>(true, s.batch, s.heads, 1, s.n));
+    TensorView<T> lse = wanted<T>(true, s.batch, s.heads, 1, s.n);
+    lse.head_stride = s.n;
+    return run_forward<S>(run, inputs, wanted<S>(true, s.batch, s.heads, s.n, s.dv), lse);
   }
   const TensorView<const S> o = wanted<const S>(true, s.batch, s.heads, s.n, s.dv);
   const TensorView<const T> lse = wanted<const T>(true, s.batch, s.heads, 1, s.n);
@@ -123,9 +129,10 @@ Status tell(const SdpaRun& run, const SdpaSet* set) {
 }
 
 Status told(const SdpaProblem& problem, const plan::SdpaPlan& plan, const SdpaSet* set, int threads,
-            index_t* bytes) {
+            bool groups_heads, index_t* bytes) {
   schedules::CallerMemory memory;
-  const SdpaRun run = {problem, plan, threads, nullptr, &memory};
+  SdpaRun run = {problem, plan, threads, nullptr, &memory};
+  run.groups_heads = groups_heads;
   const bool in_f32 = set != nullptr && set->in_f32;
   const Status status =
       with_gradient_types(problem.dtype, in_f32, [&](auto element, auto gradient) {
@@ -138,12 +145,17 @@ Status told(const SdpaProblem& problem, const plan::SdpaPlan& plan, const SdpaSe
 
 Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, int threads,
                     index_t* bytes) {
-  return told(problem, plan, nullptr, threads, bytes);
+  Status status = told(problem, plan, nullptr, threads, true, bytes);
+  if (!status.is_ok() || !problem.shape.has_grouped_rows()) return status;
+  index_t of_heads = 0;  // where rows of a group do not follow each other
+  status = told(problem, plan, nullptr, threads, false, &of_heads);
+  *bytes = std::max(*bytes, of_heads);
+  return status;
 }
 
 Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, const SdpaSet& set,
                     int threads, index_t* bytes) {
-  return told(problem, plan, &set, threads, bytes);
+  return told(problem, plan, &set, threads, false, bytes);
 }
 
 template <class S>

@@ -15,6 +15,7 @@ struct SdpaRun {
   schedules::CallerMemory* memory = nullptr;  // null: the heap
   const kernels::Kernels* kernels = nullptr;  // in place of those of the plan's ISA
   OverflowCounts* overflows = nullptr;
+  bool groups_heads = true;  // forward, where shape and strides allow
 
   bool only_tells() const { return memory != nullptr && memory->only_tells(); }
 };

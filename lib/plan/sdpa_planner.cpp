@@ -45,7 +45,8 @@ struct Trial {
 // estimated to take as long (Zen 4, d = 80 to 160): longer blocks wait less often.
 double outer_time_of_keys(const Price& price) { return price.is_known ? 0.99 : usual_outer_time; }
 
-// Forward rows in f64, which pass by the keys more often, save what they are estimated to (MEASURED.md).
+// Forward rows in f64, which pass by the keys more often, save what they are estimated to
+// (MEASURED.md).
 double outer_time_of_rows(DType dtype, const Price& price) {
   return dtype == DType::f64 && price.is_known ? 0.96 : usual_outer_time;
 }
@@ -151,11 +152,33 @@ Status check_scratch(const SdpaSet& set, index_t queries, DType dtype, index_t l
                        static_cast<long long>(bytes), static_cast<long long>(limit));
 }
 
+void add_rows_of_group(const SdpaRequest& request, SdpaPlan* plan) {
+  const SdpaShape& shape = request.shape;
+  Blocks& rows = plan->blocks.rows;
+  if (!shape.has_grouped_rows() || rows.r < shape.n) return;
+  SdpaShape group = shape.with_grouped_rows();
+  group.batch = group.heads = group.kv_heads = 1;
+  const index_t M = words_of_level(request, *plan);
+  const bool pairs = multiplies_pairs(plan->isa);
+  const index_t most = largest(group.n, [&](index_t r) {
+    Blocks trial = rows;
+    trial.r = r;
+    return theory::sdpa_forward_cost(group, trial, true, request.dtype, pairs).total().footprint <=
+           M;
+  });
+  // All blocks about as long.
+  const index_t step = most < std::min(rows.rho, group.n) ? 1 : rows.rho;
+  const index_t longest = most == group.n ? most : std::max(round_down(most, step), rows.r);
+  const index_t count = ceil_div(group.n, longest);
+  rows.r = std::min(longest, round_up(ceil_div(group.n, count), step));
+}
+
 void estimate_costs(const SdpaRequest& request, const SdpaPlan& plan, SdpaEstimate* estimate) {
+  const SdpaShape shape = request.shape.with_grouped_rows();
   estimate->M = words_of_level(request, plan);
-  estimate->cost = theory::sdpa_forward_cost(request.shape, plan.blocks.rows, true, request.dtype,
+  estimate->cost = theory::sdpa_forward_cost(shape, plan.blocks.rows, true, request.dtype,
                                              multiplies_pairs(plan.isa));
-  estimate->fma = theory::sdpa_forward_fma(request.shape);
+  estimate->fma = theory::sdpa_forward_fma(shape);
 }
 
 void estimate_costs(const SdpaRequest& request, const SdpaSet& set, const SdpaPlan& plan,

@@ -54,6 +54,10 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* 
 Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* plan,
                       SdpaEstimate* estimate = nullptr);
 
+// Rows of a forward plan, of a whole head, as many more of the heads that share keys with it as the
+// memory of the plan's level has room for: keys then pass by once for all. No result depends on it.
+void add_rows_of_group(const SdpaRequest& request, SdpaPlan* plan);
+
 // What any plan of the request's level, or of outer_M, costs; the time is not looked at.
 void estimate_costs(const SdpaRequest& request, const SdpaPlan& plan, SdpaEstimate* estimate);
 void estimate_costs(const SdpaRequest& request, const SdpaSet& set, const SdpaPlan& plan,

@@ -12,7 +12,7 @@
 namespace ioattn_test {
 namespace {
 
-constexpr SdpaSizes small_sizes = {2, 4, 2, 8, 200, 8, 8};
+constexpr SdpaSizes small_sizes = {2, 4, 4, 8, 200, 8, 8};
 
 // Of rates that the test gives, and with no IOATTN_ISA, whatever the tests run with. On CPUs with
 // two vector lengths, of which the shorter wastes fewer lanes.
@@ -20,7 +20,7 @@ class SdpaEstimates : public WisdomTest {
  protected:
   SdpaEstimates() {
     unsetenv("IOATTN_ISA");
-    problem.shape = {2, 4, 2, 8, 200, 8, 8, {}};
+    problem.shape = {2, 4, 4, 8, 200, 8, 8, {}};
     EXPECT_TRUE(api::sdpa_request(problem, {}, &request).is_ok());
     for (const kernels::Kernels* one : api::other_kernels(problem.dtype, true)) {
       const TileShape tile = one->tile(problem.dtype);
@@ -88,7 +88,7 @@ TEST_F(SdpaEstimates, TakeShorterVectorsThatWasteLess) {
     problem.shape.n = problem.shape.m = 256;
     problem.shape.d = problem.shape.dv = 256;
     EXPECT_EQ(estimate(set).isa, request.tile.isa);
-    problem.shape = {2, 4, 2, 8, 200, 8, 8, {}};
+    problem.shape = {2, 4, 4, 8, 200, 8, 8, {}};
   }
 }
 

@@ -202,16 +202,17 @@ TEST(SdpaPlanDescription, TellsTheClosedFormulas) {
     problem.scale = p.scale;
     api::RunOptions run;
     run.M = drawn.options.fast_memory_words;
+    const ioattn::SdpaShape of_rows = problem.shape.with_grouped_rows();
     for (const bool is_forward : {true, false}) {
       ioattn::plan::SdpaPlan planned;
       ASSERT_TRUE((is_forward ? api::plan_sdpa(problem, run, &planned)
                               : api::plan_sdpa(problem, drawn.set, run, &planned))
                       .is_ok());
       const ioattn::theory::ScheduleCost cost =
-          is_forward ? ioattn::theory::sdpa_forward_cost(problem.shape, planned.blocks.rows)
+          is_forward ? ioattn::theory::sdpa_forward_cost(of_rows, planned.blocks.rows)
                      : ioattn::theory::sdpa_backward_cost(problem.shape, drawn.set, planned.blocks);
       const std::int64_t fma =
-          is_forward ? ioattn::theory::sdpa_forward_fma(problem.shape)
+          is_forward ? ioattn::theory::sdpa_forward_fma(of_rows)
                      : ioattn::theory::sdpa_backward_fma(problem.shape, drawn.set, planned.blocks);
       const Plan plan = is_forward ? create(IOATTN_FORWARD, p, &drawn.options)
                                    : create(IOATTN_BACKWARD, p, &drawn.options, &call.gradients);
@@ -242,7 +243,7 @@ TEST(SdpaPlanDescription, TellsTheClosedFormulas) {
       EXPECT_EQ(json["class"], in_f ? "F" : "P");
       const std::int64_t M = json["M"];
       const ioattn::theory::BoundSet bounds =
-          is_forward ? ioattn::theory::sdpa_forward_bounds(problem.shape, M)
+          is_forward ? ioattn::theory::sdpa_forward_bounds(of_rows, M)
                      : ioattn::theory::sdpa_backward_bounds(problem.shape, drawn.set, M);
       const ioattn::theory::Bound bound =
           bounds.best(in_f ? ioattn::theory::AlgorithmClass::F : ioattn::theory::AlgorithmClass::P);

@@ -19,7 +19,7 @@ namespace ioattn_test {
 using namespace ioattn;  // NOLINT: of tests alone
 using Json = nlohmann::json;
 
-inline constexpr SdpaSizes sizes = {2, 2, 1, 150, 200, 40, 24};
+inline constexpr SdpaSizes sizes = {2, 2, 2, 150, 200, 40, 24};
 
 inline const std::optional<SdpaSet> forward_set;
 inline const std::optional<SdpaSet> all_gradients = SdpaSet{true, true, true};
@@ -44,7 +44,7 @@ class WisdomTest : public testing::Test {
  protected:
   WisdomTest() : call(sizes) {
     EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
-    problem = {{2, 2, 1, 150, 200, 40, 24, {}}, DType::f32, 0};
+    problem = {{2, 2, 2, 150, 200, 40, 24, {}}, DType::f32, 0};
     EXPECT_TRUE(api::sdpa_request(problem, {}, &request).is_ok());
   }
   ~WisdomTest() override { EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK); }

@@ -67,7 +67,8 @@ TEST(Sdpa, CountsAreTheSumsOverThePhases) {
     ASSERT_TRUE(make_forward(request).is_ok());
     outer += plan.level == "L3";
     ASSERT_EQ(estimate.M, plan.level == "L3" ? request.outer_M : request.M);
-    ASSERT_EQ(estimate.cost.total(), theory::sdpa_forward_cost(shape, plan.blocks.rows).total());
+    ASSERT_EQ(estimate.cost.total(),
+              theory::sdpa_forward_cost(shape.with_grouped_rows(), plan.blocks.rows).total());
     forward(plan.blocks.rows, estimate.M);
     request.M = least_forward - 1;
     ASSERT_EQ(make_forward(request).code(), StatusCode::fast_memory_too_small);

@@ -1,0 +1,169 @@
+#include <nlohmann/json.hpp>
+
+#include "api/plan_call.hpp"
+#include "api/sdpa.hpp"
+#include "api/sdpa_call.hpp"
+#include "instruments/io_counter.hpp"
+
+// Forward, query heads that share keys are taken as one with the rows of all.
+namespace ioattn_test {
+namespace {
+
+using Json = nlohmann::json;
+
+template <class T>
+class SdpaGroups : public testing::Test {};
+using BothTypes = testing::Types<float, double>;
+TYPED_TEST_SUITE(SdpaGroups, BothTypes);
+
+struct Case {
+  SdpaSizes sizes;
+  ioattn_mask mask = IOATTN_MASK_NONE;
+  std::int64_t left = 0, right = 0, q_offset = 0;
+};
+// One query sees what a mask leaves; of several only the fourth case is without a mask, and of the
+// last all see the first five keys.
+const Case cases[] = {{{2, 6, 2, 1, 300, 24, 20}},
+                      {{1, 8, 1, 1, 70, 16, 16}, IOATTN_MASK_CAUSAL_BOTTOM_RIGHT},
+                      {{2, 4, 2, 1, 90, 8, 12}, IOATTN_MASK_WINDOW_BOTTOM_RIGHT, 40, 0},
+                      {{2, 4, 1, 5, 130, 64, 32}},
+                      {{1, 6, 3, 70, 40, 12, 9}},
+                      {{1, 4, 2, 5, 20, 8, 8}, IOATTN_MASK_CAUSAL_BOTTOM_RIGHT},
+                      {{1, 4, 2, 6, 5, 8, 8}, IOATTN_MASK_CAUSAL_TOP_LEFT, 0, 0, 10}};
+
+void apply(const Case& c, ioattn_sdpa_problem* problem) {
+  problem->mask = c.mask;
+  problem->window_left = c.left;
+  problem->window_right = c.right;
+  problem->q_offset = c.q_offset;
+}
+
+// O and LSE of one query head, of a problem of its own.
+template <class T>
+void expect_head_alone(SdpaCall<T>& call, std::int64_t b, std::int64_t h) {
+  ioattn_sdpa_problem alone = call.problem;
+  const std::int64_t kv = h / (alone.heads / alone.kv_heads);
+  alone.batch = alone.heads = alone.kv_heads = 1;
+  const auto of = [](auto& tensor, std::int64_t entry, std::int64_t head) {
+    return tensor.data() + entry * tensor.strides()[0] + head * tensor.strides()[1];
+  };
+  alone.q = of(call.q, b, h);
+  alone.k = of(call.k, b, kv);
+  alone.v = of(call.v, b, kv);
+  std::vector<T> o(static_cast<std::size_t>(alone.n * alone.dv));
+  std::vector<T> lse(static_cast<std::size_t>(alone.n));
+  ASSERT_EQ(ioattn_sdpa_forward(&alone, nullptr, o.data(), nullptr, lse.data(), nullptr), IOATTN_OK)
+      << ioattn_last_error();
+  for (std::int64_t i = 0; i < alone.n; ++i) {
+    const T* row = of(call.o, b, h) + i * call.o.strides()[2];
+    EXPECT_EQ(std::memcmp(row, o.data() + i * alone.dv, std::size_t(alone.dv) * sizeof(T)), 0)
+        << b << " " << h << " " << i;
+  }
+  EXPECT_EQ(std::memcmp(of(call.lse, b, h), lse.data(), lse.size() * sizeof(T)), 0) << b << h;
+}
+
+TYPED_TEST(SdpaGroups, HaveTheBitsOfTheirHeadsAlone) {
+  for (std::size_t i = 0; i < std::size(cases); ++i) {
+    for (const Layout layout : reference::all_layouts) {
+      for (const int threads : {1, 2, 3, 16}) {
+        SCOPED_TRACE("case " + std::to_string(i) + " layout " + std::to_string(int(layout)) +
+                     " threads " + std::to_string(threads));
+        SdpaCall<TypeParam> call(cases[i].sizes, layout, i);
+        apply(cases[i], &call.problem);
+        const ioattn_options options = with_threads(threads);
+        ASSERT_EQ(call.forward(&options), IOATTN_OK) << ioattn_last_error();
+        call.expect_forward();
+        for (std::int64_t b = 0; b < call.problem.batch; ++b)
+          for (std::int64_t h = 0; h < call.problem.heads; ++h) expect_head_alone(call, b, h);
+      }
+    }
+  }
+}
+
+Plan planned(const ioattn_sdpa_problem& problem, std::int64_t words = 0) {
+  ioattn_options options = default_options();
+  options.fast_memory_words = words;
+  ioattn_plan* plan = nullptr;
+  EXPECT_EQ(ioattn_sdpa_plan_create(IOATTN_FORWARD, &problem, nullptr, &options, &plan), IOATTN_OK)
+      << ioattn_last_error();
+  return Plan(plan);
+}
+std::int64_t reads_of(const ioattn_sdpa_problem& problem, std::int64_t words = 0) {
+  return Json::parse(text_of(ioattn_plan_describe, planned(problem, words)))["reads"];
+}
+
+// Queries once, and for every group the keys that they see once.
+TEST(SdpaGroupsTraffic, KeysPassByOnce) {
+  const auto expect = [](const Case& c, std::int64_t keys) {
+    SdpaCall<float> call(c.sizes);
+    apply(c, &call.problem);
+    const ioattn_sdpa_problem& p = call.problem;
+    EXPECT_EQ(reads_of(p), p.batch * (p.heads * p.n * p.d + p.kv_heads * keys * (p.d + p.dv)));
+  };
+  expect(cases[0], 300);
+  expect(cases[1], 70);
+  expect(cases[2], 41);
+  expect(cases[3], 130);
+  expect(cases[4], 40);
+  expect(cases[6], 5);
+  // Rows that a mask tells apart are those of their heads.
+  SdpaCall<float> call(cases[5].sizes);
+  apply(cases[5], &call.problem);
+  EXPECT_GT(reads_of(call.problem), 4 * 5 * 8 + 2 * 20 * 16);
+}
+
+// Where the rows of a group are too many they pass by in as few blocks as fit.
+TEST(SdpaGroupsTraffic, TakesAsManyRowsAsFit) {
+  SdpaCall<float> call({1, 64, 1, 2, 400, 32, 32});
+  const ioattn_sdpa_problem& p = call.problem;
+  const std::int64_t once = 400 * 64, queries = 64 * 2 * 32;
+  std::int64_t most = reads_of(p, 5000);
+  EXPECT_GT(most, queries + once);
+  EXPECT_LT(most, queries + 64 * once);
+  for (const std::int64_t words : {8000, 16000, 100000}) {
+    const std::int64_t reads = reads_of(p, words);
+    EXPECT_LE(reads, most) << words;
+    EXPECT_EQ((reads - queries) % once, 0) << words;
+    const Json json = Json::parse(text_of(ioattn_plan_describe, planned(p, words)));
+    EXPECT_LE(json["footprint"], words);
+    most = reads;
+  }
+  EXPECT_EQ(most, queries + once);
+}
+
+// What runs is what plans tell.
+TEST(SdpaGroupsTraffic, IsCountedAsTold) {
+  namespace api = ioattn::api;
+  using ioattn::dense_tensor;
+  for (const ioattn::SdpaShape& shape :
+       {ioattn::SdpaShape{2, 6, 2, 1, 300, 24, 20, {}},
+        ioattn::SdpaShape{2, 4, 2, 1, 90, 8, 12, {49, 89}},
+        ioattn::SdpaShape{1, 6, 3, 70, 40, 12, 9, {}},
+        ioattn::SdpaShape{1, 4, 2, 5, 20, 8, 8, ioattn::causal_bottom_right(5, 20)}}) {
+    const ioattn::SdpaProblem problem = {shape, ioattn::DType::f32, 0};
+    const std::vector<float> ones(100000, 1);
+    std::vector<float> o(ones), lse(ones);
+    const ioattn::SdpaInputs<float> inputs = {
+        dense_tensor(ones.data(), shape.batch, shape.heads, shape.n, shape.d),
+        dense_tensor(ones.data(), shape.batch, shape.kv_heads, shape.m, shape.d),
+        dense_tensor(ones.data(), shape.batch, shape.kv_heads, shape.m, shape.dv)};
+    ioattn::plan::SdpaPlan plan;
+    ioattn::plan::SdpaEstimate estimate;
+    ASSERT_TRUE(api::plan_sdpa(problem, {}, &plan, &estimate).is_ok());
+    ioattn::instruments::IoCounter counter;
+    ASSERT_TRUE(api::sdpa_forward<float>(
+                    problem, inputs, plan, 2, &counter,
+                    dense_tensor(o.data(), shape.batch, shape.heads, shape.n, shape.dv),
+                    dense_tensor(lse.data(), shape.batch, shape.heads, 1, shape.n))
+                    .is_ok());
+    const ioattn::instruments::IoCount counted = counter.total();
+    const ioattn::theory::IoCost told = estimate.cost.total();
+    EXPECT_EQ(counted.reads, told.reads) << to_text(problem);
+    EXPECT_EQ(counted.writes, told.writes) << to_text(problem);
+    EXPECT_EQ(counted.created, told.created) << to_text(problem);
+    EXPECT_LE(counted.footprint, estimate.M) << to_text(problem);
+  }
+}
+
+}  // namespace
+}  // namespace ioattn_test
