@@ -29,12 +29,19 @@ class Shape(NamedTuple):
     n: int
     d: int
     causal: bool = False
+    kv_heads: int = 0  # 0: heads
+    m: int = 0  # 0: n
 
     def __str__(self):
-        return f"b{self.batch} h{self.heads} n{self.n} d{self.d}" + (" causal" if self.causal else "")
+        text = f"b{self.batch} h{self.heads}" + (f"/{self.kv_heads}" if self.kv_heads else "") + f" n{self.n}"
+        return text + (f" m{self.m}" if self.m else "") + f" d{self.d}" + (" causal" if self.causal else "")
+
+    def keys(self):
+        """Sizes of K and V."""
+        return self.batch, self.kv_heads or self.heads, self.m or self.n, self.d
 
     def forward_flops(self):
-        return 4 * self.batch * self.heads * self.n**2 * self.d
+        return 4 * self.batch * self.heads * self.n * (self.m or self.n) * self.d
 
 
 ACCURACY_SHAPE = Shape(1, 4, 1024, 64)
@@ -44,7 +51,11 @@ QUICK = [
 # B x H = 1, 4, 16, 64
 GRID = [Shape(*leading, n, d) for leading, n, d in itertools.product(
     [(1, 1), (1, 4), (2, 8), (4, 16)], [64, 256, 1024, 4096, 8192], [64, 128, 256, 512, 1024])]
-
+# Few queries, as in decoding; heads that share keys.
+DECODE = [Shape(batch, heads, n, d, kv_heads=kv_heads, m=m) for batch, heads, kv_heads, n, m, d in [
+    (1, 32, 8, 1, 4096, 128), (1, 32, 8, 4, 4096, 128), (1, 32, 4, 1, 8192, 128), (8, 32, 8, 1, 1024, 128),
+    (1, 32, 1, 1, 4096, 128), (1, 32, 8, 128, 4096, 128), (1, 8, 8, 1, 4096, 128), (8, 12, 12, 1, 512, 64)]]
+SHAPES = {"quick": QUICK, "all": GRID, "decode": DECODE}
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
@@ -52,8 +63,9 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 class Inputs:
     def __init__(self, shape, dtype, seed=1):
         torch.manual_seed(seed)
-        size = shape[:4]
-        self.q, self.k, self.v, self.d_o = (torch.randn(size).to(dtype) for _ in range(4))
+        of_queries = shape[:4]
+        self.q, self.k, self.v, self.d_o = (
+            torch.randn(size).to(dtype) for size in (of_queries, shape.keys(), shape.keys(), of_queries))
         self.causal = shape.causal
 
 
@@ -64,7 +76,8 @@ class TorchFlash:
         self.o = self.attention(*self.leaves)
 
     def attention(self, q, k, v):
-        return scaled_dot_product_attention(q, k, v, is_causal=self.inputs.causal)
+        grouped = q.shape[1] != k.shape[1]
+        return scaled_dot_product_attention(q, k, v, is_causal=self.inputs.causal, enable_gqa=grouped)
 
     def forward(self):
         with torch.no_grad():
@@ -178,7 +191,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--library", default=default_library(), help="libioattn.so; that of build/release")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of both; all CPUs")
-    parser.add_argument("--shapes", choices=["quick", "all"], default="quick")
+    parser.add_argument("--shapes", choices=list(SHAPES), default="quick")
     parser.add_argument("--dtype", choices=list(DTYPES), default="f32")
     parser.add_argument("--errors", type=int, default=0, metavar="COUNT",
                         help="compare relative L2 errors of so many problems, and no times")
@@ -226,7 +239,7 @@ def main():
         if args.errors > 0:
             report = {"l2_errors": compare_errors(args.errors, args.n, args.d, dtype, library)}
         else:
-            report = compare(QUICK if args.shapes == "quick" else GRID, dtype, library)
+            report = compare(SHAPES[args.shapes], dtype, library)
     if args.json:
         report = {"torch": torch.__version__, "dtype": args.dtype, "threads": args.threads, **report}
         pathlib.Path(args.json).write_text(json.dumps(report, indent=2) + "\n")
