@@ -84,7 +84,9 @@ TEST(HalfCounts, AreTheSumsOverThePhases) {
     request.M = random.logarithmic(least_forward, 60 * least_forward);
     ASSERT_TRUE(make_forward(request).is_ok());
     ASSERT_EQ(estimate.cost.total(),
-              theory::sdpa_forward_cost(shape, plan.blocks.rows, true, DType::bf16, pairs).total());
+              theory::sdpa_forward_cost(shape.with_grouped_rows(), plan.blocks.rows, true,
+                                        DType::bf16, pairs)
+                  .total());
     forward(plan.blocks.rows, estimate.M);
     request.M = least_forward - 1;
     ASSERT_EQ(make_forward(request).code(), StatusCode::fast_memory_too_small);
