@@ -164,15 +164,20 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
     }
     copies_next = false;
   };
-  bool are_far = !copies_keys;
+  Streams streams = {key, value, copies_keys ? Streamed{} : beside, {}};
+  if constexpr (std::is_same_v<S, T>) {
+    if (!copies_keys && !mask_.hides() && keys.end < m_) {
+      streams.next = {in.keys.row(keys.end), in.keys.stride};
+    }
+  }
   for (Range sub(work.rows.size(), layout_.rho); sub; sub.next()) {
     const Interval queries = {work.rows.begin + sub.begin, work.rows.begin + sub.end};
     const Interval seen = intersect(mask_.of_any(queries, m_), interval_of(keys));
     if (seen.is_empty()) continue;
     const index_t skipped = seen.begin - keys.begin;
-    add_keys(work, sub, Range(seen.begin, seen.end, seen.size()), key.from(skipped),
-             are_far ? beside.from(skipped) : Streamed{}, value.from(skipped), bring_values);
-    are_far = false;
+    add_keys(work, sub, Range(seen.begin, seen.end, seen.size()), streams.from(skipped),
+             bring_values);
+    streams.beside = streams.next = {};
   }
   trace.remove(rows_of(Operand::A2, keys, d_));
   if (!tied_) trace.remove(rows_of(value_name, keys, width_));
@@ -182,8 +187,7 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
 template <class S, class P>
 template <class BringValues>
 void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range& keys,
-                                 const Streamed& key, const Streamed& beside, const Streamed& value,
-                                 const BringValues& bring_values) const {
+                                 const Streams& streams, const BringValues& bring_values) const {
   const index_t first = work.rows.begin + sub.begin;
   const Range queries(first, first + sub.size(), sub.size());
   const Block tile = {Operand::scores, queries.begin, keys.begin, sub.size(), keys.size()};
@@ -197,12 +201,13 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
   work.trace.create(factors);
   const index_t lane = layout_.lane_offset(sub.begin);
 
-  const MatrixView<const T> key_rows = {key.rows, keys.size(), d_, key.stride};
+  const Streamed& value = streams.value;
+  const MatrixView<const T> key_rows = {streams.key.rows, keys.size(), d_, streams.key.stride};
   kernels::Product<T> product = score_product(layout_, key_rows, worker_.s.in(work.local), sub,
                                               {scores, tile_stride_, keys.size(), sub.size()});
   product.accumulate = bias.data != nullptr;
-  product.beside = beside.rows;
-  product.beside_row = beside.stride;
+  product.beside = streams.beside.rows;
+  product.beside_row = streams.beside.stride;
   const bool rescales = make_weights(work, {queries, keys, lane}, product);
   bring_values();
 
@@ -222,6 +227,10 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
   update.accumulate = mask_.hides() || keys.begin > 0;
   update.row_scale = rescales ? worker_.rescale.in(work.local) : nullptr;
   update.padded = true;
+  if (sub.size() <= kernels::few_rows) {
+    update.beside = streams.next.rows;
+    update.beside_row = streams.next.stride;
+  }
   masked_product(kernels_, update, mask_, queries, keys);
   work.trace.remove(tile);
   work.trace.remove(factors);

@@ -71,7 +71,17 @@ class ForwardPass {
   struct Streamed {
     const T* rows = nullptr;
     index_t stride = 0;
-    Streamed from(index_t row) const { return {rows + row * stride, stride}; }
+    Streamed from(index_t row) const {
+      return rows == nullptr ? *this : Streamed{rows + row * stride, stride};
+    }
+  };
+  // `beside` the keys, which come from beyond L2 then, products with keys fetch values; sums over a
+  // few queries the `next` keys. Null: nothing is fetched.
+  struct Streams {
+    Streamed key, value, beside, next;
+    Streams from(index_t row) const {
+      return {key.from(row), value.from(row), beside.from(row), next};
+    }
   };
 
   Block accumulator(const Range& rows) const {
@@ -98,10 +108,8 @@ class ForwardPass {
 
   void start(const Work& work) const;
   void stream_keys(const Work& work, const Range& keys) const;
-  // Keys come from beyond L2 where there are rows beside them, which products with them fetch.
   template <class BringValues>
-  void add_keys(const Work& work, const Range& sub, const Range& keys, const Streamed& key,
-                const Streamed& beside, const Streamed& value,
+  void add_keys(const Work& work, const Range& sub, const Range& keys, const Streams& streams,
                 const BringValues& bring_values) const;
   bool make_weights(const Work& work, const Meeting& meeting,
                     const kernels::Product<T>& scores) const;

@@ -20,7 +20,7 @@ IOATTN_INLINE void by_terms(const Product& p, index_t most, const Part& part) {
   for (index_t q = 0; q < p.depth; q += step) {
     some.a = p.a + q * p.a_depth;
     some.b = p.b + q * p.b_row;
-    if (p.beside != nullptr) some.beside = p.beside + q;
+    if (p.beside != nullptr) some.beside = p.beside + q * (p.a_row == 1 ? p.beside_row : 1);
     some.depth = p.depth - q < step ? p.depth - q : step;
     part(some);
     some.accumulate = true;
@@ -181,8 +181,9 @@ struct ProductKernel {
         strip.c_panel = panel_of_sums;
         strip.c_row = nr;
         strip.scale = p.scale;
-        const Word* beside = beside_of(p, panel[0]);
-        strip.beside = beside == nullptr ? nullptr : beside + row * p.beside_row + q;
+        const Word* beside = beside_of<a_unit_row>(p, panel[0]);
+        const index_t passed = a_unit_row ? q * p.beside_row : row * p.beside_row + q;
+        strip.beside = beside == nullptr ? nullptr : beside + passed;
         strip.beside_row = p.beside_row;
         if (q == 0) {
           all_rows<width, a_unit_row, Finish::store>(strip, count);
@@ -195,8 +196,11 @@ struct ProductKernel {
     }
   }
 
-  // Once, beside the first columns.
+  // Once, beside the first columns; or these columns of the rows beside.
+  template <bool a_unit_row>
   static const Word* beside_of(const Product& p, const Panel& panel) {
+    if (p.beside == nullptr) return nullptr;
+    if (a_unit_row) return p.beside + (panel.b - p.b) / p.b_panel * nr;
     return panel.b == p.b ? p.beside : nullptr;
   }
 
@@ -232,7 +236,8 @@ struct ProductKernel {
     const Panel& first = panel[0];
     if (rows != nullptr && first.columns == nr) {
       rows({p.a, p.a_row, p.a_depth, first.b, p.b_panel, p.b_row, p.depth, first.c, p.c_panel,
-            p.c_row, first.lane, p.row, p.row_scale, p.scale, beside_of(p, first), p.beside_row},
+            p.c_row, first.lane, p.row, p.row_scale, p.scale, beside_of<a_unit_row>(p, first),
+            p.beside_row},
            p.rows);
     } else {
       by_sums<width, a_unit_row>(p, panel);

@@ -128,6 +128,17 @@ struct RegisterTiles {
     }
   }
 
+  // Of a product of few rows B is all that is read, and passes by faster than it comes from beyond
+  // L2: what is read after it comes meanwhile, a term's lines with each term.
+  template <int rows, bool a_unit_row>
+  static constexpr bool brings_terms = a_unit_row&& rows <= few_rows;
+  template <int width>
+  static IOATTN_INLINE void prefetch_term(const Word** beside, index_t beside_row) {
+#pragma GCC unroll 4
+    for (int v = 0; v < width; v += line_vectors) __builtin_prefetch(*beside + v * V::lanes, 0, 2);
+    step(beside, beside_row);
+  }
+
   // Adds `depth` terms, and moves b behind them. Unrolled by hand: g++ would put the terms that are
   // left before the loop and spill accumulators there.
   template <int rows, int width, bool a_unit_row>
@@ -145,6 +156,9 @@ struct RegisterTiles {
       }
 #pragma GCC unroll 2
       for (int u = 0; u < unroll; ++u) {
+        if constexpr (brings_terms<rows, a_unit_row>) {
+          if (beside != nullptr) prefetch_term<width>(&beside, s.beside_row);
+        }
         add_term<rows, width, a_unit_row>(a, *b, b_panel, acc);
         a.move(a_step);
         step(b, b_row);
@@ -298,7 +312,7 @@ struct RegisterTiles {
         step(&c, s.c_row);
       });
       step(&a, rows * s.a_row);
-      if (s.beside != nullptr) s.beside += rows * s.beside_row;
+      if (!a_unit_row && s.beside != nullptr) s.beside += rows * s.beside_row;
     }
   }
 
@@ -314,9 +328,10 @@ struct RegisterTiles {
     }
   }
 
+  template <bool a_unit_row>
   static void advance(Strip* strip, index_t rows) {
     strip->a += rows * strip->a_row;
-    if (strip->beside != nullptr) strip->beside += rows * strip->beside_row;
+    if (!a_unit_row && strip->beside != nullptr) strip->beside += rows * strip->beside_row;
     strip->c += rows * strip->c_row;
     if (strip->row != nullptr) strip->row += rows;
     if (strip->row_scale != nullptr) strip->row_scale += rows;
@@ -335,11 +350,11 @@ struct RegisterTiles {
     const bool shared = whole > 0 && left > 0 && left < least_rows<width>;
     if (shared) --whole;
     if (whole > 0) tiles<most, width, a_unit_row, finish>(strip, whole);
-    advance(&strip, whole * most);
+    advance<a_unit_row>(&strip, whole * most);
     if (shared) {  // the last whole tile and what is left, in two
       const index_t half = (most + left + 1) / 2;
       last_tile<most, width, a_unit_row, finish>(strip, half);
-      advance(&strip, half);
+      advance<a_unit_row>(&strip, half);
       left = most + left - half;
     }
     last_tile<most, width, a_unit_row, finish>(strip, left);
