@@ -235,6 +235,10 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
  * the right of it. So Q as [batch, n, heads, d] has q_stride = {n * heads * d, d, heads * d}.
  * Sizes may be 0: without keys (m = 0) O is 0, LSE -inf, and gradients are 0.
  *
+ * Forward, keys pass by once for all heads that share them, not once for each, where no bias and no
+ * mask tells their rows apart and rows of Q, O and LSE follow each other from head to head:
+ * [batch, heads, n, d], or any layout of single queries (n = 1), as in decoding.
+ *
  * Sequences of several lengths are packed one after the other: with q_starts and k_starts every
  * array has one batch entry, whose n and m rows are those of all sequences, and sequence b has the
  * queries q_starts[b] ... q_starts[b + 1] - 1 and the keys k_starts[b] ... k_starts[b + 1] - 1.

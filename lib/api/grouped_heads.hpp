@@ -7,17 +7,10 @@
 // same: no row's depend on those beside it.
 namespace ioattn::api {
 
-template <class T>
-void keep_rows(const Interval& kept, TensorView<T>* view) {
-  if (view->data != nullptr) view->data += kept.begin * view->row_stride;
-  view->rows = kept.size();
-}
+// Without the keys that nobody sees, and the mask.
 template <class S>
 void keep_seen_keys(schedules::SdpaForwardTask<S>* task) {
-  const Interval keys = task->shape.keys_of_all();
-  keep_rows(keys, &task->in.k);
-  keep_rows(keys, &task->in.v);
-  task->shape.m = keys.size();
+  task->shape.m = task->in.k.rows = task->in.v.rows = task->shape.keys_of_all();
   task->shape.mask = {};
 }
 

@@ -29,20 +29,20 @@ struct SdpaShape {
   // What one head is for the passes: S := scale Q, A2 := K, h := V.
   LayerShape head() const { return {n, m, d, dv, Tie::none, mask}; }
 
-  // The keys that every query sees, if they all see the same ones and no others; else none.
-  Interval keys_of_all() const {
+  // How many keys, from the first on, every query sees, if they all see the same; else 0.
+  index_t keys_of_all() const {
     const Interval queries = {0, n}, all = mask.of_every(queries, m);
-    return all == mask.of_any(queries, m) ? all : Interval();
+    return all == mask.of_any(queries, m) && all.begin == 0 ? all.size() : 0;
   }
   // Forward, query heads that share keys may be one head with the rows of all: keys pass by once
   // for the group, and few queries fill more lanes. They may not where a mask or a bias tells rows
-  // apart.
+  // apart, nor where it hides the first keys, as blocks of keys are counted from these.
   bool has_grouped_rows() const {
-    return kv_heads > 0 && group() > 1 && !has_bias() && keys_of_all().size() > 0;
+    return kv_heads > 0 && group() > 1 && !has_bias() && keys_of_all() > 0;
   }
   // Of `together` heads each, which divides the group.
   SdpaShape with_grouped_rows(index_t together) const {
-    return {batch, heads / together, kv_heads, together * n, keys_of_all().size(), d, dv};
+    return {batch, heads / together, kv_heads, together * n, keys_of_all(), d, dv};
   }
   // Of one thread: of all of the group.
   SdpaShape with_grouped_rows() const {

@@ -21,15 +21,16 @@ struct Case {
   ioattn_mask mask = IOATTN_MASK_NONE;
   std::int64_t left = 0, right = 0, q_offset = 0;
 };
-// One query sees what a mask leaves; of several only the fourth case is without a mask, and of the
-// last all see the first five keys.
+// A mask may leave keys to all queries alike: to a single one, in the last case all of them.
 const Case cases[] = {{{2, 6, 2, 1, 300, 24, 20}},
                       {{1, 8, 1, 1, 70, 16, 16}, IOATTN_MASK_CAUSAL_BOTTOM_RIGHT},
-                      {{2, 4, 2, 1, 90, 8, 12}, IOATTN_MASK_WINDOW_BOTTOM_RIGHT, 40, 0},
+                      {{1, 4, 2, 1, 1000, 8, 12}, IOATTN_MASK_CAUSAL_TOP_LEFT, 0, 0, 700},
                       {{2, 4, 1, 5, 130, 64, 32}},
                       {{1, 6, 3, 70, 40, 12, 9}},
                       {{1, 4, 2, 5, 20, 8, 8}, IOATTN_MASK_CAUSAL_BOTTOM_RIGHT},
+                      {{1, 4, 2, 1, 1000, 8, 8}, IOATTN_MASK_WINDOW_BOTTOM_RIGHT, 600, 0},
                       {{1, 4, 2, 6, 5, 8, 8}, IOATTN_MASK_CAUSAL_TOP_LEFT, 0, 0, 10}};
+constexpr int window = 6;  // which hides the first keys
 
 void apply(const Case& c, ioattn_sdpa_problem* problem) {
   problem->mask = c.mask;
@@ -80,6 +81,58 @@ TYPED_TEST(SdpaGroups, HaveTheBitsOfTheirHeadsAlone) {
   }
 }
 
+// By pairs of terms, where the CPU multiplies such.
+TEST(SdpaGroupsInHalf, HaveTheBitsOfTheirHeadsAlone) {
+  constexpr std::int64_t heads = 6, kv_heads = 2, most = 1000, d = 40;
+  std::vector<std::uint16_t> q(heads * 5 * d), k(kv_heads * most * d), v(k);
+  std::uint32_t state = 1;
+  for (auto* values : {&q, &k, &v}) {
+    for (std::uint16_t& value : *values) {
+      state = state * 1664525u + 1013904223u;
+      const float number = static_cast<float>(state >> 16) / 16384 - 2;
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, &number, sizeof bits);
+      value = static_cast<std::uint16_t>(bits >> 16);
+    }
+  }
+  for (const std::int64_t n : {1, 5}) {
+    for (const std::int64_t offset : {701, 1000}) {
+      for (const int threads : {1, 3}) {
+        ioattn_sdpa_problem p = {};
+        p.struct_size = sizeof p;
+        p.batch = 1;
+        p.heads = heads;
+        p.kv_heads = kv_heads;
+        p.n = n;
+        p.m = most;
+        p.d = p.dv = d;
+        p.dtype = IOATTN_BF16;
+        p.q = q.data();
+        p.k = k.data();
+        p.v = v.data();
+        p.mask = IOATTN_MASK_CAUSAL_TOP_LEFT;
+        p.q_offset = offset;
+        std::vector<std::uint16_t> o(std::size_t(heads * n * d)), one(std::size_t(n * d));
+        std::vector<float> lse(std::size_t(heads * n)), lse_of_one(std::size_t(n), 0.0f);
+        const ioattn_options options = with_threads(threads);
+        ASSERT_EQ(ioattn_sdpa_forward(&p, &options, o.data(), nullptr, lse.data(), nullptr),
+                  IOATTN_OK);
+        p.heads = p.kv_heads = 1;
+        for (std::int64_t h = 0; h < heads; ++h) {
+          p.q = q.data() + h * n * d;
+          p.k = k.data() + h / 3 * most * d;
+          p.v = v.data() + h / 3 * most * d;
+          ASSERT_EQ(
+              ioattn_sdpa_forward(&p, nullptr, one.data(), nullptr, lse_of_one.data(), nullptr),
+              IOATTN_OK);
+          EXPECT_EQ(std::memcmp(one.data(), o.data() + h * n * d, one.size() * 2), 0) << h << n;
+          EXPECT_EQ(std::memcmp(lse_of_one.data(), lse.data() + h * n, std::size_t(n) * 4), 0) << h;
+        }
+      }
+    }
+  }
+}
+
 Plan planned(const ioattn_sdpa_problem& problem, std::int64_t words = 0) {
   ioattn_options options = default_options();
   options.fast_memory_words = words;
@@ -102,14 +155,17 @@ TEST(SdpaGroupsTraffic, KeysPassByOnce) {
   };
   expect(cases[0], 300);
   expect(cases[1], 70);
-  expect(cases[2], 41);
+  expect(cases[2], 701);
   expect(cases[3], 130);
   expect(cases[4], 40);
-  expect(cases[6], 5);
-  // Rows that a mask tells apart are those of their heads.
-  SdpaCall<float> call(cases[5].sizes);
-  apply(cases[5], &call.problem);
+  expect(cases[window + 1], 5);
+  // Rows that a mask tells apart are those of their heads, as are those that do not see the first.
+  SdpaCall<float> call(cases[window - 1].sizes);
+  apply(cases[window - 1], &call.problem);
   EXPECT_GT(reads_of(call.problem), 4 * 5 * 8 + 2 * 20 * 16);
+  SdpaCall<float> later(cases[window].sizes);
+  apply(cases[window], &later.problem);
+  EXPECT_EQ(reads_of(later.problem), 4 * 8 + 4 * 601 * 16);
 }
 
 // Where the rows of a group are too many they pass by in as few blocks as fit.
@@ -137,7 +193,7 @@ TEST(SdpaGroupsTraffic, IsCountedAsTold) {
   using ioattn::dense_tensor;
   for (const ioattn::SdpaShape& shape :
        {ioattn::SdpaShape{2, 6, 2, 1, 300, 24, 20, {}},
-        ioattn::SdpaShape{2, 4, 2, 1, 90, 8, 12, {49, 89}},
+        ioattn::SdpaShape{2, 4, 2, 1, 90, 8, 12, {-5, 49}},
         ioattn::SdpaShape{1, 6, 3, 70, 40, 12, 9, {}},
         ioattn::SdpaShape{1, 4, 2, 5, 20, 8, 8, ioattn::causal_bottom_right(5, 20)}}) {
     const ioattn::SdpaProblem problem = {shape, ioattn::DType::f32, 0};
