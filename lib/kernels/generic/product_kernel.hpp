@@ -57,7 +57,8 @@ struct ProductKernel {
     const Word* b;
     T* c;
     const T* lane;
-    index_t columns;  // nr where C may be written that far
+    index_t columns;    // nr where C may be written that far
+    index_t first = 0;  // column of B
   };
 
   // Rows [first, first + rows) of C = exp(sums (+ C) - shift), or C o (sums - shift), over the
@@ -200,7 +201,7 @@ struct ProductKernel {
   template <bool a_unit_row>
   static const Word* beside_of(const Product& p, const Panel& panel) {
     if (p.beside == nullptr) return nullptr;
-    if (a_unit_row) return p.beside + (panel.b - p.b) / p.b_panel * nr;
+    if (a_unit_row) return p.beside + panel.first;
     return panel.b == p.b ? p.beside : nullptr;
   }
 
@@ -228,7 +229,7 @@ struct ProductKernel {
   static Panel panel_at(const Product& p, index_t col) {
     const index_t left = p.cols - col;
     return {p.b + col / nr * p.b_panel, p.c + col / nr * p.c_panel,
-            p.lane + (p.lane != nullptr ? col : 0), left >= nr || p.padded ? nr : left};
+            p.lane + (p.lane != nullptr ? col : 0), left >= nr || p.padded ? nr : left, col};
   }
 
   template <int width, bool a_unit_row>
