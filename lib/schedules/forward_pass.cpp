@@ -126,9 +126,9 @@ template <class S, class P>
 void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   const Trace& trace = work.trace;
   const Operands& in = work.operands;
-  const auto where_they_lie = [&](const auto& all) -> Streamed {
+  const auto where_they_lie = [&](const auto& all, index_t first) -> Streamed {
     if constexpr (std::is_same_v<decltype(all), const MatrixView<const T>&>) {
-      return {all.row(keys.begin), all.stride};
+      return {all.row(first), all.stride};
     } else {
       return {};
     }
@@ -138,7 +138,7 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   };
   const Operand value_name = h_form_ ? Operand::h : Operand::A3;
   trace.read(rows_of(Operand::A2, keys, d_));
-  Streamed key = where_they_lie(in.keys);
+  Streamed key = where_they_lie(in.keys, keys.begin);
   // Tied, they are read by whole panels too.
   const bool copies_keys = tied_ || is_half_storage<S> || !are_close(in.keys.stride, d_);
   if (copies_keys) {
@@ -149,7 +149,7 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   bool copies_next = false;
   if (!tied_) {
     trace.read(rows_of(value_name, keys, width_));
-    beside = h_form_ ? where_they_lie(in.values) : where_they_lie(in.a3);
+    beside = h_form_ ? where_they_lie(in.values, keys.begin) : where_they_lie(in.a3, keys.begin);
     copies_next = !h_form_ || copies_values(in);
     value = copies_next ? Streamed{worker_.value.in(work.local), sum_stride_} : beside;
   }
@@ -164,11 +164,10 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
     }
     copies_next = false;
   };
-  Streams streams = {key, value, copies_keys ? Streamed{} : beside, {}};
-  if constexpr (std::is_same_v<S, T>) {
-    if (!copies_keys && !mask_.hides() && keys.end < m_) {
-      streams.next = {in.keys.row(keys.end), in.keys.stride};
-    }
+  Streams streams = {key, value, {}, {}};
+  if (!copies_keys) {
+    streams.beside = beside;
+    if (!mask_.hides() && keys.end < m_) streams.next = where_they_lie(in.keys, keys.end);
   }
   for (Range sub(work.rows.size(), layout_.rho); sub; sub.next()) {
     const Interval queries = {work.rows.begin + sub.begin, work.rows.begin + sub.end};
