@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <signal.h>
+#include <CLI/CLI.hpp>
 
 #include <atomic>
 #include <fstream>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "tune/cli_fwd.hpp"
 
 // The subcommands. Each adds itself to the command line and runs when it was parsed; errors are
 // exceptions (command_error.hpp).

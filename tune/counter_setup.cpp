@@ -1,6 +1,7 @@
 #include "tune/counter_setup.hpp"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <fstream>

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "instruments/counters/counters.hpp"
 #include "instruments/counters/recording.hpp"
+#include "tune/cli_fwd.hpp"
 
 namespace ioattn::tune {
 

@@ -6,11 +6,8 @@
 #include <vector>
 
 #include "base/layer_inputs.hpp"
+#include "tune/cli_fwd.hpp"
 #include "tune/matrix.hpp"
-
-namespace CLI {
-class App;
-}
 
 namespace ioattn::tune {
 

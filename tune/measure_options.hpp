@@ -1,11 +1,11 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "api/session.hpp"
+#include "tune/cli_fwd.hpp"
 #include "tune/counter_setup.hpp"
 #include "tune/layer_files.hpp"
 #include "tune/options.hpp"

@@ -1,5 +1,6 @@
 #include "tune/options.hpp"
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
 

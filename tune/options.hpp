@@ -1,12 +1,12 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
 #include "api/session.hpp"
 #include "base/problem.hpp"
 #include "base/schedule.hpp"
+#include "tune/cli_fwd.hpp"
 
 // Options that several subcommands have. A wrong value is a CLI::ParseError.
 namespace ioattn::tune {

@@ -1,6 +1,7 @@
 #include "tune/sdpa_report.hpp"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "api/sdpa_estimate.hpp"
 #include "tune/candidates_report.hpp"

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "api/sdpa.hpp"
 #include "api/sdpa_search.hpp"
+#include "tune/cli_fwd.hpp"
 #include "tune/report_json.hpp"
 
 // What subcommands tell of plans of SDPA, and of how they were found.

@@ -29,7 +29,8 @@ struct EmulatedTerms {
     return without_denormals(to_float(bf16{std::uint16_t(x.bits >> 16)}));
   }
   static IOATTN_INLINE V exp(V x) { return exponential(x); }
-  static IOATTN_INLINE V multiply_add(Vector a, Vector b, V sum) {
+  // A call: kernels would be most of what there is to compile, with its copies in them.
+  static __attribute__((noinline)) V multiply_add(Vector a, Vector b, V sum) {
     return {first(a) * first(b) + (second(a) * second(b) + sum.value)};
   }
 };

@@ -45,26 +45,7 @@ struct EmulatedTiles {
   // that to C.
   template <int c, int a, int b>
   static void multiply_add() {
-    double y[side][2][side];  // terms of B
-    for (index_t q = 0; q < side; ++q)
-      for (index_t j = 0; j < side; ++j) {
-        y[q][0][j] = first(words<b>()[q][j]);
-        y[q][1][j] = second(words<b>()[q][j]);
-      }
-    for (index_t i = 0; i < side; ++i) {
-      float sums[2][side] = {};
-      for (index_t q = 0; q < side; ++q) {
-        const double x[2] = {first(words<a>()[i][q]), second(words<a>()[i][q])};
-        for (int k = 0; k < 2; ++k)
-          for (index_t j = 0; j < side; ++j)
-            sums[k][j] = flushed(x[k] * y[q][k][j] + double(sums[k][j]));
-      }
-      for (index_t j = 0; j < side; ++j) {
-        const float both = flushed(double(sums[0][j]) + double(sums[1][j]));
-        const float sum = flushed(double(number(words<c>()[i][j])) + double(both));
-        std::memcpy(&words<c>()[i][j], &sum, word);
-      }
-    }
+    multiply_add(words<c>(), words<a>(), words<b>());
   }
 
  private:
@@ -88,6 +69,30 @@ struct EmulatedTiles {
   static Words& words() {
     fault_unless(state().configured);
     return state().tiles[tile];
+  }
+
+  // A call: kernels would be most of what there is to compile, with its copies in them.
+  static __attribute__((noinline)) void multiply_add(Words& c, const Words& a, const Words& b) {
+    double y[side][2][side];  // terms of B
+    for (index_t q = 0; q < side; ++q)
+      for (index_t j = 0; j < side; ++j) {
+        y[q][0][j] = first(b[q][j]);
+        y[q][1][j] = second(b[q][j]);
+      }
+    for (index_t i = 0; i < side; ++i) {
+      float sums[2][side] = {};
+      for (index_t q = 0; q < side; ++q) {
+        const double x[2] = {first(a[i][q]), second(a[i][q])};
+        for (int k = 0; k < 2; ++k)
+          for (index_t j = 0; j < side; ++j)
+            sums[k][j] = flushed(x[k] * y[q][k][j] + double(sums[k][j]));
+      }
+      for (index_t j = 0; j < side; ++j) {
+        const float both = flushed(double(sums[0][j]) + double(sums[1][j]));
+        const float sum = flushed(double(number(c[i][j])) + double(both));
+        std::memcpy(&c[i][j], &sum, word);
+      }
+    }
   }
 
   // Rounded once to float, to nearest even; what is tiny even so is 0. A double holds the product

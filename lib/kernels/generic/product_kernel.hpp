@@ -41,7 +41,8 @@ struct ProductKernel {
   using Finish = typename Tiles::Finish;
   using Strip = typename Tiles::Strip;
   static constexpr int nr = vectors * V::lanes;
-  static constexpr int narrow = vectors / 2;
+  static constexpr int most_vectors_halved = 8;  // half of more would be no tile of registers
+  static constexpr int narrow = vectors > most_vectors_halved ? 0 : vectors / 2;
 
   template <int width>
   static constexpr int panels_of = width > vectors ? width / vectors : 1;

@@ -12,11 +12,11 @@ constexpr KernelTable<double> f64 = TileKernels<ScalarVector<double>, 4, 4>::tab
 constexpr PairKernels pairs = EmulatedPairs<4, 4>::table;
 constexpr KernelTable<float> of_bf16 = f32.with_pairs({Isa::emulated_bf16, 4, 4}, &pairs);
 
-// As many columns as two tiles.
+// As many columns as two tiles. Of one row: more by so many lanes would take a minute to compile.
 constexpr int wide = 2 * EmulatedTiles::side;
-using WidePairs = EmulatedPairs<4, wide>;
+using WidePairs = EmulatedPairs<1, wide>;
 constexpr KernelTable<float> wide_f32 =
-    TileKernels<ScalarVector<float>, 4, wide>::table(Isa::scalar);
+    TileKernels<ScalarVector<float>, 1, wide>::table(Isa::scalar);
 constexpr PairKernels pairs_of_tiles =
     TileGradients<EmulatedTiles, ScalarVector<float>, EmulatedTerms, WidePairs>::table(
         WidePairs::table);
