@@ -241,6 +241,13 @@ struct KernelTable {
   static constexpr index_t most_terms_weighed = 128, most_panels_weighed = 8;
   bool (*weights)(const Product<T>& scores, const T* row_max, T* row_sum) = nullptr;
 
+  // What product and binary_softmax_update do, with `store`, with scores, rows of keys by at most
+  // few_queries columns of queries: the same bits. Nothing of C, maxima, sums and rescale is
+  // touched beyond these columns, so that rows of C may be as close as that; accumulate, epilogue
+  // and scale are not used.
+  void (*few_weights)(const Product<T>& scores, T* row_max, T* row_sum, T* rescale) = nullptr;
+  index_t few_queries = 0;
+
   // Told of words that a schedule reads or writes without a kernel; null where nobody traces.
   void (*touched)(const T* first, index_t count, bool written) = nullptr;
 

@@ -29,7 +29,9 @@ class Kernels {
     const double pairs = computed_pairs(head_.m, head_.n, lanes);
     const index_t keys = std::min(blocks.c, head_.m);
     if (pass == Pass::forward) {
-      return pairs * (over(head_.d) + softmax_) + sum(head_.dv, keys);
+      const double sums = sum(head_.dv, keys);
+      if (are_few(head_.n)) return few_scores() + sums;
+      return pairs * (over(head_.d) + softmax_) + sums;
     }
     return pairs * (over(head_.d) + over(head_.dv) + softmax_) + sum(head_.d, keys);
   }
@@ -45,6 +47,12 @@ class Kernels {
   }
 
  private:
+  // KernelTable::few_weights has keys for lanes, which are transposed in the time of four queries.
+  bool are_few(index_t queries) const { return queries <= tile_.cols / 8; }
+  double few_scores() const {
+    const double n = static_cast<double>(head_.n), m = static_cast<double>(head_.m);
+    return m * ((4 + n) * over(head_.d) + n * softmax_);
+  }
   // Of a score.
   static double over(index_t depth) { return static_cast<double>(depth) / efficiency(depth); }
   double computed(index_t columns) const {

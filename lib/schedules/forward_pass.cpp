@@ -207,7 +207,7 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
   product.accumulate = bias.data != nullptr;
   product.beside = streams.beside.rows;
   product.beside_row = streams.beside.stride;
-  const bool rescales = make_weights(work, {queries, keys, lane}, product);
+  const Weights weights = make_weights(work, {queries, keys, lane}, product);
   bring_values();
 
   kernels::Product<T> update;
@@ -216,7 +216,7 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
   update.depth = keys.size();
   update.a = scores;
   update.a_row = 1;
-  update.a_depth = tile_stride_;
+  update.a_depth = weights.stride;
   update.b = value.rows;
   update.b_panel = nr_;
   update.b_row = value.stride;
@@ -224,7 +224,7 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
   update.c_panel = nr_;
   update.c_row = work.sums.stride;
   update.accumulate = mask_.hides() || keys.begin > 0;
-  update.row_scale = rescales ? worker_.rescale.in(work.local) : nullptr;
+  update.row_scale = weights.rescale;
   update.padded = true;
   if (sub.size() <= kernels::few_rows) {
     update.beside = streams.next.rows;
@@ -235,19 +235,25 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
   work.trace.remove(factors);
 }
 
-// The online softmax of the scores; whether sums are to be rescaled.
+// The online softmax of the scores.
 template <class S, class P>
-bool ForwardPass<S, P>::make_weights(const Work& work, const Meeting& meeting,
-                                     const kernels::Product<T>& scores) const {
+auto ForwardPass<S, P>::make_weights(const Work& work, const Meeting& meeting,
+                                     const kernels::Product<T>& scores) const -> Weights {
   const auto& [queries, keys, lane] = meeting;
   T* row_max = worker_.row_max.in(work.local) + lane;
   T* row_sum = worker_.row_sum.in(work.local) + lane;
   T* rescale = worker_.rescale.in(work.local);
   const bool binary = is_binary(work.operands);
   const bool full = is_full(mask_, interval_of(queries), interval_of(keys));
+  if (binary && full && queries.size() <= kernels_.few_queries) {
+    kernels::Product<T> close = scores;
+    close.c_row = queries.size();
+    kernels_.few_weights(close, row_max, row_sum, rescale);
+    return {close.c_row, rescale};
+  }
   constexpr T least = -std::numeric_limits<T>::infinity();
   if (kernels_.weights != nullptr && binary && full && kernels_.weights(scores, row_max, row_sum))
-    return false;
+    return {tile_stride_, nullptr};
   masked_scores(kernels_, scores, mask_.transposed(), keys, queries);
   if (!full) {
     hide(kernels_, mask_.transposed(), keys, queries, least, scores.c, tile_stride_);
@@ -255,7 +261,7 @@ bool ForwardPass<S, P>::make_weights(const Work& work, const Meeting& meeting,
   const auto update = binary ? kernels_.binary_softmax_update : kernels_.softmax_update;
   update({scores.c, tile_stride_, keys.size(), layout_.sub_lanes()}, true, row_max, row_sum,
          rescale);
-  return true;
+  return {tile_stride_, rescale};
 }
 
 // What stays is defined in forward_pass_sums.cpp, which instantiates these members.

@@ -111,8 +111,13 @@ class ForwardPass {
   template <class BringValues>
   void add_keys(const Work& work, const Range& sub, const Range& keys, const Streams& streams,
                 const BringValues& bring_values) const;
-  bool make_weights(const Work& work, const Meeting& meeting,
-                    const kernels::Product<T>& scores) const;
+  // Of a tile [keys][queries], and what sums over earlier keys are multiplied by, unless it is 1.
+  struct Weights {
+    index_t stride;
+    const T* rescale;
+  };
+  Weights make_weights(const Work& work, const Meeting& meeting,
+                       const kernels::Product<T>& scores) const;
   void finish(const Work& work) const;
   void store_sums(const Work& work) const;
   void multiply_by_y(const Work& work) const;

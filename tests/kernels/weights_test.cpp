@@ -1,5 +1,5 @@
-// Softmax weights straight from the registers that make scores, against the product and
-// binary_softmax_update.
+// Softmax weights straight from the registers that make scores, and those of few queries, against
+// the product and binary_softmax_update.
 
 #include <algorithm>
 #include <cmath>
@@ -197,6 +197,86 @@ TEST_P(WeightsTest, AreOfNoMoreTermsThanTheySay) {
     EXPECT_EQ(kernels.weights(block.product, row_max.data(), row_sum.data()), more == 0);
   }
 }
+
+// Maxima, sums and factors of queries.
+template <class T>
+struct Softmax {
+  std::vector<T> max, sum, rescale;
+  explicit Softmax(index_t queries)
+      : max(std::size_t(queries)), sum(max.size()), rescale(max.size(), T(7)) {}
+};
+
+template <class T>
+void expect_same_bits(const std::vector<T>& got, const std::vector<T>& expected, const char* what) {
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_TRUE(same_bits(got[i], expected[i]))
+        << what << " " << i << ": " << got[i] << ", not " << expected[i];
+}
+
+// Rows of C as close as the queries, or farther apart; scores that let maxima stay, rise, and some
+// that are -inf.
+template <class T>
+void check_few(const KernelTable<T>& table) {
+  ASSERT_NE(table.few_weights, nullptr);
+  ASSERT_GE(table.few_queries, 1);
+  ASSERT_LE(table.few_queries, table.tile.cols);
+  const T infinity = std::numeric_limits<T>::infinity();
+  std::mt19937 engine(9);
+  const auto uniform = [&](index_t first, index_t last) {
+    return std::uniform_int_distribution<index_t>(first, last)(engine);
+  };
+  for (int trial = 0; trial < 400 && !testing::Test::HasFailure(); ++trial) {
+    const index_t keys = trial % 3 == 0 ? 16 * uniform(1, 6) : uniform(1, 90);
+    const index_t queries = uniform(1, table.few_queries);
+    const index_t depth = trial % 8 == 0 ? uniform(250, 600) : uniform(1, 130);
+    SCOPED_TRACE(testing::Message() << keys << " keys, " << queries << " queries, " << depth);
+    Block<T> block(table, keys, queries, depth);
+    block.fill(&engine, trial % 5 == 0 ? 30 : 1, trial % 4 < 2 ? Side::start : Side::end);
+    if (trial % 7 == 0) {
+      block.product.beside = block.product.a;
+      block.product.beside_row = block.product.a_row;
+    }
+    T* const key = const_cast<T*>(block.product.a);
+    if (trial % 11 == 0) key[uniform(0, keys - 1) * depth + uniform(0, depth - 1)] = infinity;
+    const index_t lanes = block.lanes();
+    Softmax<T> expected(lanes), few(queries);
+    for (index_t i = 0; i < queries; ++i) {
+      const auto at = std::size_t(i);
+      const bool is_first = trial % 4 == 1;
+      expected.max[at] = is_first ? -infinity : T(uniform(-3, 9));
+      expected.sum[at] = is_first ? T(0) : T(uniform(1, 50)) / 3;
+      few.max[at] = expected.max[at];
+      few.sum[at] = expected.sum[at];
+    }
+    const index_t stride = trial % 2 == 0 ? queries : queries + uniform(1, 40);
+    const index_t words = (keys - 1) * stride + queries;
+    GuardedPages pages(std::size_t(1) << 20);
+    const std::vector<T> before(std::size_t(words), T(5));
+    Product<T> close = block.product;
+    close.c = pages.place(before.data(), words, trial % 4 < 2 ? Side::start : Side::end);
+    close.c_row = stride;
+    close.padded = trial % 6 == 0;
+    table.few_weights(close, few.max.data(), few.sum.data(), few.rescale.data());
+    table.product(block.product);
+    table.binary_softmax_update({block.product.c, block.stride, keys, lanes}, true,
+                                expected.max.data(), expected.sum.data(), expected.rescale.data());
+    for (std::vector<T>* of : {&expected.max, &expected.sum, &expected.rescale})
+      of->resize(std::size_t(queries));
+    if (trial % 11 != 0) expect_same_bits(few.max, expected.max, "maximum");
+    expect_same_bits(few.sum, expected.sum, "sum");
+    if (trial % 11 != 0) expect_same_bits(few.rescale, expected.rescale, "factor");
+    for (index_t at = 0; at < words; ++at) {
+      const index_t j = at / stride, i = at % stride;
+      const T weight = close.c[at];
+      const T wanted = i < queries ? block.product.c[j * block.stride + i] : T(5);
+      ASSERT_TRUE(same_bits(weight, wanted))
+          << "key " << j << ", query " << i << ": " << weight << ", not " << wanted;
+    }
+  }
+}
+
+TEST_P(WeightsTest, OfFewQueriesAreThoseOfTheProduct) { check_few(table<float>()); }
+TEST_P(WeightsTest, OfFewQueriesAreThoseOfTheProductInDouble) { check_few(table<double>()); }
 
 IOATTN_FOR_EACH_IMPLEMENTATION(WeightsTest);
 

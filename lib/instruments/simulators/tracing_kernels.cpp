@@ -174,6 +174,16 @@ struct Traced {
     return inner<T>->weights(p, row_max, row_sum);
   }
 
+  // As they are made one after the other.
+  static void few_weights(const Product<T>& p, T* row_max, T* row_sum, T* rescale) {
+    TraceRecorder* const recorder = current();
+    Product<T> scores = p;
+    scores.padded = false;
+    if (recorder != nullptr) TracedProduct<T>(scores, inner<T>->tile, recorder, sums<T>()).trace();
+    trace_softmax_update({p.c, p.c_row, p.rows, p.cols}, true, row_max, row_sum, rescale);
+    inner<T>->few_weights(p, row_max, row_sum, rescale);
+  }
+
   static void row_dot(index_t rows, index_t cols, const T* x, index_t x_stride, const T* y,
                       index_t y_stride, T* out) {
     constexpr index_t step = 4 * side;
@@ -204,6 +214,7 @@ struct Traced {
     result.softmax_update = softmax_update;
     result.binary_softmax_update = binary_softmax_update;
     if (traced.weights != nullptr) result.weights = weights;
+    result.few_weights = few_weights;
     result.row_dot = row_dot;
     result.are_finite = are_finite;
     result.touched = touch;

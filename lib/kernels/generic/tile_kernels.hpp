@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kernels/generic/few_weights.hpp"
 #include "kernels/generic/pack_kernel.hpp"
 #include "kernels/generic/product_kernel.hpp"
 #include "kernels/generic/register_weights.hpp"
@@ -60,6 +61,8 @@ struct TileKernels {
                           Scores::are_finite,
                           fma_loop,
                           max_rows * nr};
+    all.few_weights = FewWeights<V, Products>::weights;
+    all.few_queries = FewWeights<V, Products>::most_queries;
     if constexpr (V::powers > 1)
       all.weights = RegisterWeights<V, max_rows, vectors, Products>::weights;
     if constexpr (std::is_same_v<T, float>) {
