@@ -54,7 +54,7 @@ struct Product {
   // now.
   const W* beside = nullptr;
   index_t beside_row = 0;
-  RowsAhead ahead;  // products by tiles fetch them
+  RowsAhead ahead;  // products by tiles and few_product fetch them
 };
 
 // A score tile: `keys` x `queries`, queries are SIMD lanes. Neither the tile nor the vectors over
@@ -95,6 +95,12 @@ struct PairGradient {
   bf16x2* by_cols = nullptr;  // null, or [i][k] = {p[i][2k], p[i][2k + 1]}; may take the place of f
   index_t by_cols_stride = 0;
   float* in_f32 = nullptr;  // null, or of the stride of f and q; may take the place of q
+};
+
+// Terms as PairKernels::pack takes them; one of the strides is 1.
+struct UnpackedTerms {
+  const bf16* src = nullptr;
+  index_t lane_stride = 0, depth_stride = 0, depth = 0;
 };
 
 // Where weights of rows of scores go, whose maxima are known.
@@ -163,6 +169,14 @@ struct PairKernels {
   // make them but for their last bits, without a score in memory. Null: there is no such kernel.
   void (*gradients)(const Product<float, bf16x2>& scores, const Product<float, bf16x2>& q,
                     const PairGradients& gradients) = nullptr;
+
+  // What product does with few_rows at most and a B that was packed, without an epilogue: the same
+  // bits. Nothing of C is touched beyond `cols`. Of the rows ahead one is fetched beside each lane,
+  // if its terms are adjacent, or beside each term. Null: there is no such kernel.
+  static constexpr index_t few_rows = 8;
+  void (*few_product)(const Product<float, bf16x2>& product, const UnpackedTerms& b) = nullptr;
+  // What weights does, of scores in memory, rows of keys. Null if few_product is.
+  bool (*few_weights)(const ScoreTile<float>& scores, const PairWeights& weights) = nullptr;
 
   // Set up and give back registers that product and fma_loop need on the calling thread; null if
   // there are none. PairRegion calls them.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/matrix_view.hpp"
 #include "kernels/kernel_table.hpp"
 
 // What a schedule does to memory itself, without a kernel. A table that traces its kernels is told,
@@ -25,6 +26,14 @@ void fetch_row_behind(const T* row, index_t stride, index_t i, index_t rows, ind
   constexpr index_t ahead = 4, line = 64 / sizeof(T);
   if (rows - i <= ahead) return;
   for (index_t k = 0; k < cols; k += line) __builtin_prefetch(row + ahead * stride + k, 0, 2);
+}
+
+// Rows that are read next, to be fetched by a product before.
+template <class U>
+kernels::RowsAhead rows_ahead(const MatrixView<U>& matrix, index_t first, index_t count) {
+  if (count <= 0) return {};
+  const index_t size = index_t(sizeof(U));
+  return {matrix.row(first), count, matrix.cols * size, matrix.stride * size};
 }
 
 template <class T>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 #include "schedules/memory_moves.hpp"
 #include "schedules/score_bias.hpp"
@@ -79,10 +80,12 @@ void PairForward::stream_keys(const Work& work, const Range& keys) const {
   const row_stream::ForwardOperands<bf16>& in = work.operands;
   work.trace.read(rows_of(Operand::A2, keys, d_));
   work.trace.read(rows_of(Operand::h, keys, e_));
-  const PairPanels packed(keys, c_, nr_);
-  load_word_panels(kernels_, in.keys.at(packed.first, 0), in.keys.stride, 1, packed.count, d_,
-                   worker_.keys.in(work.local));
-  load_values(work, packed);
+  const KeyPanels packed = panels_of(work, keys);
+  if (packed.are_packed) {
+    load_word_panels(kernels_, in.keys.at(packed.first, 0), in.keys.stride, 1, packed.count, d_,
+                     worker_.keys.in(work.local));
+    load_values(work, packed);
+  }
   for (Range strip(work.rows.size(), rho_); strip; strip.next()) {
     const Interval queries = {work.rows.begin + strip.begin, work.rows.begin + strip.end};
     const Interval seen = intersect(mask_.of_any(queries, m_), interval_of(keys));
@@ -93,6 +96,15 @@ void PairForward::stream_keys(const Work& work, const Range& keys) const {
   work.trace.remove(rows_of(Operand::h, keys, e_));
 }
 
+PairForward::KeyPanels PairForward::panels_of(const Work& work, const Range& keys) const {
+  const PairPanels panels(keys, c_, nr_);
+  const bool are_few = kernels_.pairs_of_bf16->few_product != nullptr &&
+                       work.rows.size() <= kernels::PairKernels::few_rows &&
+                       work.operands.bias.data == nullptr;
+  const Interval all = {panels.first, panels.first + panels.count};
+  return {panels, !are_few || !is_full(mask_, interval_of(work.rows), all)};
+}
+
 void PairForward::load_values(const Work& work, const PairPanels& packed) const {
   if (e_ == 0) return;
   const MatrixView<const bf16>& values = work.operands.values;
@@ -101,7 +113,7 @@ void PairForward::load_values(const Work& work, const PairPanels& packed) const 
 }
 
 void PairForward::add_keys(const Work& work, const Range& strip, const Range& seen,
-                           const PairPanels& packed) const {
+                           const KeyPanels& packed) const {
   const index_t first = work.rows.begin + strip.begin;
   const Range queries(first, first + strip.size(), strip.size());
   const Block tile = part_of(Operand::scores, queries, seen);
@@ -126,7 +138,7 @@ void PairForward::add_keys(const Work& work, const Range& strip, const Range& se
 
 // The online softmax of the scores; whether sums are to be rescaled.
 bool PairForward::make_weights(const Work& work, const Range& strip, const Range& queries,
-                               const Range& computed, const PairPanels& packed) const {
+                               const Range& computed, const KeyPanels& packed) const {
   const kernels::PairKernels& pairs = *kernels_.pairs_of_bf16;
   float* row_max = worker_.row_max.in(work.local) + strip.begin;
   float* row_sum = worker_.row_sum.in(work.local) + strip.begin;
@@ -135,13 +147,16 @@ bool PairForward::make_weights(const Work& work, const Range& strip, const Range
   const float scale = late ? work.operands.scale : 1;
   const kernels::Product<float, Word> scores = scores_of(work, strip, computed, packed);
   const bool full = is_full(mask_, interval_of(queries), interval_of(computed));
+  const bool are_made = !packed.are_packed;
+  if (are_made) make_few_scores(work, scores, computed);
   if (pairs.weights != nullptr && late && full) {
     const bool have_seen = row_max[0] > -std::numeric_limits<float>::infinity();
-    if (!have_seen && make_first_weights(scores, scale, row_max, row_sum, work)) return true;
-    if (have_seen && pairs.weights(scores, {scale, row_max, row_sum, rounded, pair_stride_}))
+    if (!have_seen && make_first_weights(scores, are_made, scale, row_max, row_sum, work))
+      return true;
+    if (have_seen && weigh(scores, are_made, {scale, row_max, row_sum, rounded, pair_stride_}))
       return false;
   }
-  multiply(kernels_, scores);
+  if (!are_made) multiply(kernels_, scores);
   if (!full) {
     hide(kernels_, mask_, queries, computed, -std::numeric_limits<float>::infinity(), scores.c,
          tile_stride_);
@@ -151,10 +166,27 @@ bool PairForward::make_weights(const Work& work, const Range& strip, const Range
   return true;
 }
 
+// Values are fetched meanwhile.
+void PairForward::make_few_scores(const Work& work, kernels::Product<float, Word> scores,
+                                  const Range& computed) const {
+  const auto& [keys, values] = std::tie(work.operands.keys, work.operands.values);
+  scores.ahead = rows_ahead(values, computed.begin, computed.size());
+  kernels_.pairs_of_bf16->few_product(scores, {keys.at(computed.begin, 0), keys.stride, 1, d_});
+}
+
+// Whether maxima stay.
+bool PairForward::weigh(const kernels::Product<float, Word>& scores, bool are_made,
+                        const kernels::PairWeights& weights) const {
+  const kernels::PairKernels& pairs = *kernels_.pairs_of_bf16;
+  if (!are_made) return pairs.weights(scores, weights);
+  return pairs.few_weights({scores.c, scores.c_row, scores.cols, scores.rows}, weights);
+}
+
 // Of queries that have seen no key. A panel of keys has the maxima that weights of the others may
 // refer to: false if they may not, or where tiles would make a panel alone slowly.
-bool PairForward::make_first_weights(const kernels::Product<float, Word>& scores, float scale,
-                                     float* row_max, float* row_sum, const Work& work) const {
+bool PairForward::make_first_weights(const kernels::Product<float, Word>& scores, bool are_made,
+                                     float scale, float* row_max, float* row_sum,
+                                     const Work& work) const {
   const kernels::PairKernels& pairs = *kernels_.pairs_of_bf16;
   constexpr float least = -std::numeric_limits<float>::infinity();
   const index_t rows = scores.rows;
@@ -167,13 +199,14 @@ bool PairForward::make_first_weights(const kernels::Product<float, Word>& scores
   Word* rounded = worker_.pairs.in(work.local);
   kernels::Product<float, Word> panel = scores, others = scores;
   panel.cols = nr_;
-  multiply(kernels_, panel);
+  if (!are_made) multiply(kernels_, panel);
   pairs.softmax_rows({panel.c, panel.c_row, nr_, rows}, scale, row_max, row_sum,
                      worker_.rescale.in(work.local), rounded, pair_stride_);
   others.cols -= nr_;
   others.b += others.b_panel;
+  others.c += others.c_panel;
   rounded += words_of<Word>(nr_);
-  if (pairs.weights(others, {scale, row_max, row_sum, rounded, pair_stride_})) return true;
+  if (weigh(others, are_made, {scale, row_max, row_sum, rounded, pair_stride_})) return true;
   fill_words(kernels_, row_max, rows, least);  // of the sums nothing is left then
   return false;
 }
@@ -205,7 +238,7 @@ kernels::Product<float, kernels::bf16x2> PairForward::scores_of(const Work& work
 
 // O = rescale O + f V
 void PairForward::add_values(const Work& work, const Range& strip, const Range& queries,
-                             const Range& computed, const PairPanels& packed, bool rescales) const {
+                             const Range& computed, const KeyPanels& packed, bool rescales) const {
   kernels::Product<float, Word> p;
   p.rows = strip.size();
   p.cols = e_;
@@ -226,6 +259,13 @@ void PairForward::add_values(const Work& work, const Range& strip, const Range& 
   p.b = panels;
   if (e_ == 0) return;
   const MatrixView<const bf16>& values = work.operands.values;
+  if (!packed.are_packed) {
+    const MatrixView<const bf16>& all = work.operands.keys;
+    p.ahead = rows_ahead(all, computed.end, mask_.hides() ? 0 : std::min(c_, m_ - computed.end));
+    kernels_.pairs_of_bf16->few_product(
+        p, {values.at(computed.begin, 0), 1, values.stride, computed.size()});
+    return;
+  }
   const MatrixView<const bf16> stored = {values.at(computed.begin, 0), computed.size(), e_,
                                          values.stride};
   if (masked_product(kernels_, p, mask_, queries, computed, panels, stored)) {

@@ -38,6 +38,10 @@ class PairForward {
     Range rows;
     Queries queries;
   };
+  // A block of keys and values; not packed where few queries read them, all of it.
+  struct KeyPanels : PairPanels {
+    bool are_packed;
+  };
   // Whether the scores wait for the softmax to be scaled.
   static bool scales_late(const row_stream::ForwardOperands<bf16>& in) {
     return in.scale > 0 && in.bias.data == nullptr;
@@ -45,17 +49,22 @@ class PairForward {
   Queries load_queries(const MatrixView<const bf16>& queries, const Range& rows, void* local) const;
   void start(const Work& work) const;
   void stream_keys(const Work& work, const Range& keys) const;
+  KeyPanels panels_of(const Work& work, const Range& keys) const;
   void load_values(const Work& work, const PairPanels& packed) const;
   void add_keys(const Work& work, const Range& strip, const Range& seen,
-                const PairPanels& packed) const;
+                const KeyPanels& packed) const;
   bool make_weights(const Work& work, const Range& strip, const Range& queries,
-                    const Range& computed, const PairPanels& packed) const;
-  bool make_first_weights(const kernels::Product<float, Word>& scores, float scale, float* row_max,
-                          float* row_sum, const Work& work) const;
+                    const Range& computed, const KeyPanels& packed) const;
+  void make_few_scores(const Work& work, kernels::Product<float, Word> scores,
+                       const Range& computed) const;
+  bool weigh(const kernels::Product<float, Word>& scores, bool are_made,
+             const kernels::PairWeights& weights) const;
+  bool make_first_weights(const kernels::Product<float, Word>& scores, bool are_made, float scale,
+                          float* row_max, float* row_sum, const Work& work) const;
   kernels::Product<float, Word> scores_of(const Work& work, const Range& strip,
                                           const Range& computed, const PairPanels& packed) const;
   void add_values(const Work& work, const Range& strip, const Range& queries, const Range& computed,
-                  const PairPanels& packed, bool rescales) const;
+                  const KeyPanels& packed, bool rescales) const;
   void finish(const Work& work) const;
 
   const kernels::KernelTable<float>& kernels_;

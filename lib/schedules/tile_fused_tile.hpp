@@ -115,13 +115,6 @@ struct TileFused<S, W>::Tile {
   // Of rows of S, and of panels. q is not there while they are needed: several, one after the
   // other, keep its memory in the cache, where it would leave a copy beside it no room.
   W* ahead(index_t offset) const { return reinterpret_cast<W*>(q) + offset; }
-  // A matrix's rows of queries that are read next, to be fetched by a product before.
-  template <class U>
-  kernels::RowsAhead ahead_of(const MatrixView<U>& matrix, const Range& of) const {
-    if (!of) return {};
-    const index_t size = index_t(sizeof(U));
-    return {matrix.row(of.begin), of.size(), matrix.cols * size, matrix.stride * size};
-  }
   W* row_slot(int i) const {
     return pass.lends_q_ ? ahead(pass.panel_words_ + i * pass.rho_ * pass.row_stride_) : copy;
   }

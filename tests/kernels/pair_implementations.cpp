@@ -37,6 +37,13 @@ std::vector<PairImplementation> weighing_implementations() {
   return list;
 }
 
+std::vector<PairImplementation> few_implementations() {
+  std::vector<PairImplementation> list;
+  for (const PairImplementation& each : pair_implementations())
+    if (each.pairs->few_product != nullptr) list.push_back(each);
+  return list;
+}
+
 std::vector<PairImplementation> gradient_implementations() {
   std::vector<PairImplementation> list;
   for (const PairImplementation& each : pair_implementations())

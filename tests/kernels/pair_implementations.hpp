@@ -21,6 +21,7 @@ struct PairImplementation {
 std::vector<PairImplementation> pair_implementations();
 std::vector<PairImplementation> tile_implementations();
 std::vector<PairImplementation> weighing_implementations();  // that have weights
+std::vector<PairImplementation> few_implementations();       // that have products of few rows
 std::vector<PairImplementation> gradient_implementations();  // that have gradients
 
 // Dense rows of A times panels of B, in rows of whole panels.

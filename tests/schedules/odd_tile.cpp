@@ -14,7 +14,8 @@ constexpr KernelTable<float> f32 =
     TileKernels<ScalarVector<float>, 3, 5, 2>::table(ioattn::Isa::scalar);
 constexpr KernelTable<double> f64 =
     TileKernels<ScalarVector<double>, 3, 5, 2>::table(ioattn::Isa::scalar);
-constexpr ioattn::kernels::PairKernels pairs = ioattn::kernels::EmulatedPairs<3, 5>::table;
+constexpr ioattn::kernels::PairKernels pairs =
+    ioattn::kernels::EmulatedPairs<3, 5>::table_with_few();
 constexpr KernelTable<float> of_pairs =
     f32.with_pairs({ioattn::Isa::emulated_bf16, f32.tile.rows, f32.tile.cols}, &pairs);
 }  // namespace

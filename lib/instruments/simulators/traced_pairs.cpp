@@ -155,6 +155,40 @@ bool weights(const Product& p, const kernels::PairWeights& weights) {
   return inner->weights(p, weights);
 }
 
+void few_product(const Product& p, const kernels::UnpackedTerms& b) {
+  const index_t nr = tile_of_inner.cols;
+  const bool by_lanes = b.lane_stride == 1;
+  const index_t step = by_lanes ? nr : side;
+  for (index_t col = 0; col < p.cols; col += step) {
+    const index_t width = std::min(step, p.cols - col);
+    for (index_t q = 0; q < b.depth; q += by_lanes ? 2 : 2 * side) {
+      const index_t terms = std::min(by_lanes ? 2 : 2 * side, b.depth - q);
+      for (index_t i = 0; i < p.rows; ++i) read(p.a + i * p.a_row + q / 2, ceil_div(terms, 2));
+      const index_t runs = by_lanes ? terms : width;
+      for (index_t k = 0; k < runs; ++k)
+        read(by_lanes ? b.src + (q + k) * b.depth_stride + col
+                      : b.src + (col + k) * b.lane_stride + q,
+             by_lanes ? width : terms);
+    }
+    for (index_t i = 0; i < p.rows; ++i) {
+      if (p.accumulate) read(p.c + i * p.c_row + col, width);
+      write(p.c + i * p.c_row + col, width);
+    }
+  }
+  if (p.row_scale != nullptr) read(p.row_scale, p.rows);
+  inner->few_product(p, b);
+}
+
+bool few_weights(const kernels::ScoreTile<float>& tile, const kernels::PairWeights& weights) {
+  for (index_t i = 0; i < tile.queries; ++i) {
+    read(tile.data + i * tile.stride, tile.keys);
+    write(weights.dst + i * weights.dst_stride, ceil_div(tile.keys, 2));
+  }
+  read(weights.row_max, tile.queries);
+  write(weights.row_sum, tile.queries);
+  return inner->few_weights(tile, weights);
+}
+
 void gradients(const Product& scores, const Product& q, const kernels::PairGradients& g) {
   const index_t nr = tile_of_inner.cols;
   for (index_t row = 0; row < scores.rows; row += 2 * side) {
@@ -194,6 +228,10 @@ PairKernels traced_pairs(const PairKernels& traced, const TileShape& tile,
   result.softmax_update = softmax_update;
   result.softmax_rows = softmax_rows;
   if (traced.weights != nullptr) result.weights = weights;
+  if (traced.few_product != nullptr) {
+    result.few_product = few_product;
+    result.few_weights = few_weights;
+  }
   if (traced.gradients != nullptr) result.gradients = gradients;
   return result;
 }

@@ -178,6 +178,35 @@ struct EmulatedPairs {
     }
   }
 
+  static IOATTN_KERNEL void few_product(const Product<float, bf16x2>& all, const UnpackedTerms& b) {
+    using Terms = EmulatedTerms;
+    by_terms(all, terms_per_accumulator, [&](const Product<float, bf16x2>& p) {
+      for (index_t i = 0; i < p.rows; ++i)
+        for (index_t j = 0; j < p.cols; ++j) {
+          Terms::V sum = {0};
+          for (index_t q = 0; q < p.depth; ++q) {
+            const index_t term = 2 * (p.a - all.a + q);
+            const bf16* const x = b.src + j * b.lane_stride + term * b.depth_stride;
+            const bf16 second = term + 1 < b.depth ? x[b.depth_stride] : bf16{0};
+            sum = Terms::multiply_add(p.a[i * p.a_row + q], pair_of(*x, second), sum);
+          }
+          float* const c = p.c + i * p.c_row + j;
+          const float product = p.scale != 1 ? sum.value * p.scale : sum.value;
+          const float factor = p.row_scale != nullptr ? p.row_scale[i] : 1;
+          *c = p.accumulate ? *c * factor + product : product;
+        }
+    });
+  }
+  static IOATTN_KERNEL bool few_weights(const ScoreTile<float>& tile, const PairWeights& weights) {
+    float parts[PairKernels::few_rows] = {};
+    for (index_t i = 0; i < tile.queries; ++i) {
+      if (!is_ordinary(weights.row_max[i])) return false;
+      weigh(tile.data + i * tile.stride, tile.keys, weights.scale, weights.row_max[i], parts + i,
+            weights.dst + i * weights.dst_stride);
+    }
+    return add_parts(parts, tile.queries, weights.row_sum);
+  }
+
   static IOATTN_KERNEL float fma_loop(index_t iterations) {
     float sum[8] = {};
     const bf16x2 x = pair_of(rounded(0.5f), rounded(0.25f));
@@ -198,6 +227,13 @@ struct EmulatedPairs {
       softmax_rows,
       fma_loop,
       16};
+  // Tiles make other bits.
+  static constexpr PairKernels table_with_few() {
+    PairKernels pairs = table;
+    pairs.few_product = few_product;
+    pairs.few_weights = few_weights;
+    return pairs;
+  }
 };
 
 }  // namespace

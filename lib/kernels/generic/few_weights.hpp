@@ -79,9 +79,11 @@ struct FewWeights {
                        std::min(p.rows - first, lanes)};
     by_terms(p, Products::template terms_at_once<false>, [&](const Product& some) {
       V sum[queries];
+#pragma GCC unroll 4
       for (V& each : sum) each = V::splat(T(0));
       const index_t term = some.a - p.a;
       add_terms<whole>(keys, term, term + some.depth, some.b, some.b_row, sum);
+#pragma GCC unroll 4
       for (int i = 0; i < queries; ++i) total[i] = term > 0 ? total[i] + sum[i] : sum[i];
     });
   }

@@ -9,7 +9,7 @@ namespace ioattn::kernels {
 namespace {
 constexpr KernelTable<float> f32 = TileKernels<ScalarVector<float>, 4, 4>::table(Isa::scalar);
 constexpr KernelTable<double> f64 = TileKernels<ScalarVector<double>, 4, 4>::table(Isa::scalar);
-constexpr PairKernels pairs = EmulatedPairs<4, 4>::table;
+constexpr PairKernels pairs = EmulatedPairs<4, 4>::table_with_few();
 constexpr KernelTable<float> of_bf16 = f32.with_pairs({Isa::emulated_bf16, 4, 4}, &pairs);
 
 // As many columns as two tiles. Of one row: more by so many lanes would take a minute to compile.
