@@ -7,7 +7,7 @@
 // same: no row's depend on those beside it.
 namespace ioattn::api {
 
-// Without the keys that nobody sees, and the mask.
+// Without the keys that nobody sees, and the mask, of which a single query has no use.
 template <class S>
 void keep_seen_keys(schedules::SdpaForwardTask<S>* task) {
   task->shape.m = task->in.k.rows = task->in.v.rows = task->shape.keys_of_all();

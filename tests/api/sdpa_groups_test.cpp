@@ -30,7 +30,8 @@ const Case cases[] = {{{2, 6, 2, 1, 300, 24, 20}},
                       {{1, 6, 3, 70, 40, 12, 9}},
                       {{1, 4, 2, 5, 20, 8, 8}, IOATTN_MASK_CAUSAL_BOTTOM_RIGHT},
                       {{1, 4, 2, 1, 1000, 8, 8}, IOATTN_MASK_WINDOW_BOTTOM_RIGHT, 600, 0},
-                      {{1, 4, 2, 6, 5, 8, 8}, IOATTN_MASK_CAUSAL_TOP_LEFT, 0, 0, 10}};
+                      {{1, 4, 2, 6, 5, 8, 8}, IOATTN_MASK_CAUSAL_TOP_LEFT, 0, 0, 10},
+                      {{2, 3, 3, 1, 600, 24, 20}, IOATTN_MASK_CAUSAL_TOP_LEFT, 0, 0, 500}};
 constexpr int window = 6;  // which hides the first keys
 
 void apply(const Case& c, ioattn_sdpa_problem* problem) {
@@ -201,6 +202,7 @@ TEST(SdpaGroupsTraffic, IsCountedAsTold) {
   for (const ioattn::SdpaShape& shape :
        {ioattn::SdpaShape{2, 6, 2, 1, 300, 24, 20, {}},
         ioattn::SdpaShape{2, 4, 2, 1, 90, 8, 12, {-5, 49}},
+        ioattn::SdpaShape{2, 3, 3, 1, 600, 8, 12, {-700, 500}},
         ioattn::SdpaShape{1, 6, 3, 70, 40, 12, 9, {}},
         ioattn::SdpaShape{1, 4, 2, 5, 20, 8, 8, ioattn::causal_bottom_right(5, 20)}}) {
     const ioattn::SdpaProblem problem = {shape, ioattn::DType::f32, 0};

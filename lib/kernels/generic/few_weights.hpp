@@ -17,7 +17,7 @@ struct FewWeights {
   using Powers = typename ScoreKernels<V>::Of2;
   static constexpr index_t lanes = V::lanes;
 
-  // Keys [first, first + count), one a lane; those beyond are 0.
+  // One a lane; those beyond `count` are 0.
   struct Keys {
     const T* rows;
     const T* beside;  // null: nothing is fetched

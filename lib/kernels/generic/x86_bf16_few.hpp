@@ -104,9 +104,7 @@ struct X86Bf16Few : X86Bf16Pairs<max_rows> {
   static IOATTN_INLINE void panels_of_rows(const Product& p, const UnpackedTerms& b, index_t first,
                                            index_t col) {
     const RowsOfA<rows> a(p);
-    const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40,
-                                         8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    const typename Base::Interleaving pairs;
     __mmask32 exist[panels];
 #pragma GCC unroll 4
     for (int v = 0; v < panels; ++v) exist[v] = Base::first_of_32(p.cols - col - v * 2 * lanes);
@@ -125,8 +123,8 @@ struct X86Bf16Few : X86Bf16Pairs<max_rows> {
         const index_t at = v * 2 * lanes;
         const __m512i one = _mm512_maskz_loadu_epi16(exist[v], row + at);
         const __m512i two = _mm512_maskz_loadu_epi16(has_second ? exist[v] : 0, next + at);
-        const __m512i lower = _mm512_permutex2var_epi16(one, low, two);
-        const __m512i upper = _mm512_permutex2var_epi16(one, high, two);
+        const __m512i lower = pairs.lower(one, two);
+        const __m512i upper = pairs.upper(one, two);
         fetch(p.ahead, term, 2 * (col + at));
         fetch(p.ahead, term + 1, 2 * (col + at));
 #pragma GCC unroll 8

@@ -57,12 +57,23 @@ struct X86Bf16Pairs : X86Bf16Softmax {
     }
   }
 
+  // {first[j], second[j]} of two rows of 32 terms.
+  struct Interleaving {
+    __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39,
+                                   7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    IOATTN_INLINE __m512i lower(__m512i first, __m512i second) const {
+      return _mm512_permutex2var_epi16(first, low, second);
+    }
+    IOATTN_INLINE __m512i upper(__m512i first, __m512i second) const {
+      return _mm512_permutex2var_epi16(first, high, second);
+    }
+  };
+
   // Rows of lanes, two at a time, each into all the panels: a run of lines.
   static IOATTN_INLINE void pack_adjacent_lanes(const bf16* src, index_t depth_stride,
                                                 index_t all_lanes, index_t depth, bf16x2* dst) {
-    const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40,
-                                         8, 39, 7, 38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    const Interleaving pairs;
     const index_t panel = (depth + 1) / 2 * nr;
     constexpr index_t ahead = 4;
     for (index_t q = 0; q < depth; q += 2, src += 2 * depth_stride, dst += nr) {
@@ -76,8 +87,8 @@ struct X86Bf16Pairs : X86Bf16Softmax {
         const __m512i second = q + 1 < depth
                                    ? _mm512_maskz_loadu_epi16(exist, src + depth_stride + j)
                                    : _mm512_setzero_si512();
-        _mm512_storeu_si512(to, _mm512_permutex2var_epi16(first, low, second));
-        _mm512_storeu_si512(to + lanes, _mm512_permutex2var_epi16(first, high, second));
+        _mm512_storeu_si512(to, pairs.lower(first, second));
+        _mm512_storeu_si512(to + lanes, pairs.upper(first, second));
       }
     }
   }
