@@ -61,9 +61,8 @@ Status run_forward(const SdpaRun& run, const SdpaInputs<S>& inputs, TensorView<S
   task.o = o;
   task.lse = lse;
   task.blocks = run.plan.blocks.rows;
-  const bool is_grouped = task.shape.has_grouped_rows();
   if (!task.shape.has_bias() && task.shape.keys_of_all() > 0) keep_seen_keys(&task);
-  if (is_grouped && run.groups_heads) group_heads(&task);
+  if (task.shape.has_grouped_rows() && run.groups_heads) group_heads(&task);
   return schedules::sdpa_forward(task);
 }
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/matrix_view.hpp"
 #include "kernels/kernel_table.hpp"
+#include "schedules/task.hpp"
 
 // What a schedule does to memory itself, without a kernel. A table that traces its kernels is told,
 // so that a trace has every line that is touched.
@@ -30,10 +30,10 @@ void fetch_row_behind(const T* row, index_t stride, index_t i, index_t rows, ind
 
 // Rows that are read next, to be fetched by a product before.
 template <class U>
-kernels::RowsAhead rows_ahead(const MatrixView<U>& matrix, index_t first, index_t count) {
-  if (count <= 0) return {};
+kernels::RowsAhead rows_ahead(const MatrixView<U>& matrix, const Range& of) {
+  if (!of) return {};
   const index_t size = index_t(sizeof(U));
-  return {matrix.row(first), count, matrix.cols * size, matrix.stride * size};
+  return {matrix.row(of.begin), of.size(), matrix.cols * size, matrix.stride * size};
 }
 
 template <class T>

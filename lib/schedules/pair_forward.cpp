@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <tuple>
 
 #include "schedules/memory_moves.hpp"
 #include "schedules/score_bias.hpp"
@@ -169,8 +168,8 @@ bool PairForward::make_weights(const Work& work, const Range& strip, const Range
 // Values are fetched meanwhile.
 void PairForward::make_few_scores(const Work& work, kernels::Product<float, Word> scores,
                                   const Range& computed) const {
-  const auto& [keys, values] = std::tie(work.operands.keys, work.operands.values);
-  scores.ahead = rows_ahead(values, computed.begin, computed.size());
+  const MatrixView<const bf16>& keys = work.operands.keys;
+  scores.ahead = rows_ahead(work.operands.values, computed);
   kernels_.pairs_of_bf16->few_product(scores, {keys.at(computed.begin, 0), keys.stride, 1, d_});
 }
 
@@ -261,7 +260,7 @@ void PairForward::add_values(const Work& work, const Range& strip, const Range& 
   const MatrixView<const bf16>& values = work.operands.values;
   if (!packed.are_packed) {
     const MatrixView<const bf16>& all = work.operands.keys;
-    p.ahead = rows_ahead(all, computed.end, mask_.hides() ? 0 : std::min(c_, m_ - computed.end));
+    if (!mask_.hides()) p.ahead = rows_ahead(all, Range(computed.end, m_, c_));
     kernels_.pairs_of_bf16->few_product(
         p, {values.at(computed.begin, 0), 1, values.stride, computed.size()});
     return;

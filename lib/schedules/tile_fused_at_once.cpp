@@ -67,8 +67,7 @@ void TileFused<S, W>::Tile::make_weights_and_gradients() const {
       run.pack_columns(d_o, rows, e, panels);
       const bool reads_sums = pass.kind_.queries && adds_to_queries();
       add_to_key_sums(pairs, d_o, keys, e, panels, run.d_values, Operand::W,
-                      reads_sums ? rows_ahead(sums_of_queries(), rows.begin, rows.size())
-                                 : kernels::RowsAhead{});
+                      reads_sums ? rows_ahead(sums_of_queries(), rows) : kernels::RowsAhead{});
       trace.remove(panels_of_d_o);
     }
     trace.remove(part_of(Operand::dO, rows, e));

@@ -254,8 +254,7 @@ void TileFused<S, W>::Tile::add_to_keys() const {
   };
   stream(pass.d_, bring, [&](const Range& k, int slot) {
     add_to_key_sums(p_by_queries(), queries, keys, k, panel_slot(slot), run.d_keys,
-                    run.operands.d_keys_name,
-                    rows_ahead(queries, next_rows.begin, next_rows.size()));
+                    run.operands.d_keys_name, rows_ahead(queries, next_rows));
     trace.remove(part_of(Operand::S, rows, k));
   });
 }
@@ -288,7 +287,7 @@ void TileFused<S, W>::Tile::add_to_queries() const {
     W* const packed = packed_before ? run.columns_in(pass.worker_.key_rows, k) : panel_slot(slot);
     kernels::Product<T, W> p = sum_of(keys, k, packed, sums.at(rows.begin, k.begin), sums.stride);
     p.a = weights_by_keys();
-    p.ahead = rows_ahead(d_o, next_rows.begin, next_rows.size());
+    p.ahead = rows_ahead(d_o, next_rows);
     p.rows = rows.size();
     p.a_row = pass.tile_stride_;
     p.a_depth = 1;
