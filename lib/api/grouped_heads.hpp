@@ -4,7 +4,7 @@
 
 // Forward, heads that share keys and all see the same of them (SdpaShape::has_grouped_rows) are
 // taken as one head with the rows of all, where these follow each other in memory. The bits are the
-// same: no row's depend on those beside it.
+// same by the same kernels: no row's depend on those beside it.
 namespace ioattn::api {
 
 // Without the keys that nobody sees, and the mask, of which a single query has no use.

@@ -21,13 +21,9 @@ using Pairs = kernels::Product<float, bf16x2>;
 
 class FewPairsTest : public PairImplementationTest {
  protected:
-  index_t uniform(index_t low, index_t high) {
-    return std::uniform_int_distribution<index_t>(low, high)(random_);
-  }
+  FewPairsTest() : PairImplementationTest(11) {}
   float normal() { return std::normal_distribution<float>()(random_); }
   bf16 random_half() { return from_float<bf16>(normal()); }
-
-  std::mt19937 random_{11};
 };
 
 // Every operand ends, or begins, at a page that faults.

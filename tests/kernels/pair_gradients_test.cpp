@@ -135,10 +135,7 @@ struct Case {
 
 class PairGradientsTest : public PairImplementationTest {
  protected:
-  index_t uniform(index_t low, index_t high) {
-    return std::uniform_int_distribution<index_t>(low, high)(random_);
-  }
-  std::mt19937 random_{9};
+  PairGradientsTest() : PairImplementationTest(9) {}
 };
 IOATTN_FOR_EACH_PAIR_IMPLEMENTATION(PairGradientsTest, gradient_implementations());
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 #include <vector>
 
@@ -48,8 +49,14 @@ inline ioattn::kernels::Product<float, ioattn::kernels::bf16x2> dense_product(
 // Runs once per implementation; each test is a region of its kernels.
 class PairImplementationTest : public testing::TestWithParam<PairImplementation> {
  protected:
+  explicit PairImplementationTest(unsigned seed = 1) : random_(seed) {}
   const ioattn::kernels::PairKernels& pairs() const { return *GetParam().pairs; }
   ioattn::index_t nr() const { return GetParam().nr; }
+  ioattn::index_t uniform(ioattn::index_t low, ioattn::index_t high) {
+    return std::uniform_int_distribution<ioattn::index_t>(low, high)(random_);
+  }
+
+  std::mt19937 random_;
 
  private:
   ioattn::kernels::PairRegion region_{GetParam().pairs};

@@ -18,16 +18,12 @@ using Pairs = kernels::Product<float, bf16x2>;
 
 class PairRowsTest : public PairImplementationTest {
  protected:
-  index_t uniform(index_t low, index_t high) {
-    return std::uniform_int_distribution<index_t>(low, high)(random_);
-  }
+  PairRowsTest() : PairImplementationTest(5) {}
   float normal(float deviation) { return std::normal_distribution<float>(0, deviation)(random_); }
   bf16x2 random_pair(float deviation) {
     const auto half = [&] { return std::uint32_t{from_float<bf16>(normal(deviation)).bits}; };
     return {half() | half() << 16};
   }
-
-  std::mt19937 random_{5};
 };
 class PairWeightsTest : public PairRowsTest {};
 

@@ -21,13 +21,9 @@ using Pairs = kernels::Product<float, bf16x2>;
 
 class PairsTest : public PairImplementationTest {
  protected:
-  index_t uniform(index_t low, index_t high) {
-    return std::uniform_int_distribution<index_t>(low, high)(random_);
-  }
+  PairsTest() : PairImplementationTest(7) {}
   bf16 integer() { return from_float<bf16>(float(uniform(-8, 8))); }
   bf16 anything() { return {std::uint16_t(uniform(0, 0xffff))}; }
-
-  std::mt19937 random_{7};
 };
 IOATTN_FOR_EACH_PAIR_IMPLEMENTATION(PairsTest, pair_implementations());
 
