@@ -89,6 +89,35 @@ TYPED_TEST(SdpaGroups, HaveTheBitsOfTheirHeadsAlone) {
   }
 }
 
+// With the kernels that a plan chooses.
+TYPED_TEST(SdpaGroups, HaveTheSameBitsInAnyLayout) {
+  for (std::size_t i = 0; i < std::size(cases); ++i) {
+    SdpaCall<TypeParam> first(cases[i].sizes, reference::all_layouts[0], i);
+    apply(cases[i], &first.problem);
+    ASSERT_EQ(first.forward(), IOATTN_OK) << ioattn_last_error();
+    for (const Layout layout : reference::all_layouts) {
+      for (const int threads : {1, 2, 3, 16}) {
+        SCOPED_TRACE("case " + std::to_string(i) + " layout " + std::to_string(int(layout)) +
+                     " threads " + std::to_string(threads));
+        SdpaCall<TypeParam> call(cases[i].sizes, layout, i);
+        apply(cases[i], &call.problem);
+        const ioattn_options options = with_threads(threads);
+        ASSERT_EQ(call.forward(&options), IOATTN_OK) << ioattn_last_error();
+        call.expect_forward();
+        const ioattn_sdpa_problem& p = call.problem;
+        for (std::int64_t row = 0; row < p.batch * p.heads * p.n; ++row) {
+          const auto of = [&](auto& tensor) {
+            const std::int64_t head = row / p.n;
+            return tensor.data() + head / p.heads * tensor.strides()[0] +
+                   head % p.heads * tensor.strides()[1] + row % p.n * tensor.strides()[2];
+          };
+          ASSERT_EQ(std::memcmp(of(call.o), of(first.o), std::size_t(p.dv) * sizeof(TypeParam)), 0);
+        }
+      }
+    }
+  }
+}
+
 // By pairs of terms, where the CPU multiplies such.
 TEST(SdpaGroupsInHalf, HaveTheBitsOfTheirHeadsAlone) {
   constexpr std::int64_t heads = 6, kv_heads = 2, most = 1000, d = 40;
