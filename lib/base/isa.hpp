@@ -38,6 +38,15 @@ struct TileShape {
   Isa isa = Isa::scalar;
   int rows = 4;
   int cols = 4;
+
+  // Columns that vectors compute of a product of so many: half of a last panel, where that is
+  // enough, or all of it.
+  constexpr index_t computed(index_t columns) const {
+    return round_up(columns, cols > 1 ? cols / 2 : 1);
+  }
+  // So many columns at most are few: softmax has rows for lanes then (KernelTable::few_weights).
+  constexpr index_t few() const { return cols > 8 ? cols / 8 : 1; }
+
   bool operator==(const TileShape&) const = default;
 };
 

@@ -30,7 +30,7 @@ class Kernels {
     const index_t keys = std::min(blocks.c, head_.m);
     if (pass == Pass::forward) {
       const double sums = sum(head_.dv, keys);
-      if (are_few(head_.n)) return few_scores() + sums;
+      if (head_.n <= tile_.few()) return few_scores() + sums;
       return pairs * (over(head_.d) + softmax_) + sums;
     }
     return pairs * (over(head_.d) + over(head_.dv) + softmax_) + sum(head_.d, keys);
@@ -47,8 +47,7 @@ class Kernels {
   }
 
  private:
-  // KernelTable::few_weights has keys for lanes, which are transposed in the time of four queries.
-  bool are_few(index_t queries) const { return queries <= tile_.cols / 8; }
+  // Keys are lanes, and are transposed in the time of four queries.
   double few_scores() const {
     const double n = static_cast<double>(head_.n), m = static_cast<double>(head_.m);
     return m * ((4 + n) * over(head_.d) + n * softmax_);
@@ -56,13 +55,9 @@ class Kernels {
   // Of a score.
   static double over(index_t depth) { return static_cast<double>(depth) / efficiency(depth); }
   double computed(index_t columns) const {
-    const index_t left = columns % tile_.cols, half = tile_.cols / 2;
-    // Of a last panel vectors compute half where that is enough, tiles all.
-    if (left == 0 || left > half || multiplies_tiles(tile_.isa)) return whole_panels(columns);
-    return whole_panels(columns - left) + static_cast<double>(half);
-  }
-  double whole_panels(index_t columns) const {
-    return columns == 0 ? 0 : wasted_lanes(columns, tile_) * static_cast<double>(columns);
+    const index_t all = tile_.computed(columns), half = all % tile_.cols, whole = all - half;
+    const double panels = whole > 0 ? wasted_lanes(whole, tile_) * static_cast<double>(whole) : 0;
+    return panels + static_cast<double>(half);
   }
   double computed_pairs(index_t rows, index_t columns, index_t block) const {
     block = std::clamp<index_t>(block, 1, columns);

@@ -252,9 +252,9 @@ auto ForwardPass<S, P>::make_weights(const Work& work, const Meeting& meeting,
     return {close.c_row, rescale};
   }
   constexpr T least = -std::numeric_limits<T>::infinity();
-  // A product computes half of a last panel where that is enough, weights all of it.
-  const index_t half = std::max<index_t>(nr_ / 2, 1);
-  const bool fill_panels = (queries.size() - 1) % nr_ >= half;
+  // Weights beside a product are made of whole panels.
+  const index_t computed = kernels_.tile.computed(queries.size());
+  const bool fill_panels = computed % nr_ == 0;
   if (kernels_.weights != nullptr && binary && full && fill_panels &&
       kernels_.weights(scores, row_max, row_sum))
     return {tile_stride_, nullptr};
@@ -263,7 +263,7 @@ auto ForwardPass<S, P>::make_weights(const Work& work, const Meeting& meeting,
     hide(kernels_, mask_.transposed(), keys, queries, least, scores.c, tile_stride_);
   }
   const auto update = binary ? kernels_.binary_softmax_update : kernels_.softmax_update;
-  const index_t lanes = std::min(layout_.sub_lanes(), round_up(queries.size(), half));
+  const index_t lanes = std::min(layout_.sub_lanes(), computed);
   update({scores.c, tile_stride_, keys.size(), lanes}, true, row_max, row_sum, rescale);
   return {tile_stride_, rescale};
 }

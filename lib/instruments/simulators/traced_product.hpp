@@ -15,7 +15,7 @@ class TracedProduct {
   TracedProduct(const kernels::Product<T, W>& product, const TileShape& tile,
                 TraceRecorder* recorder, T* sums)
       : p_(product),
-        rows_at_once_(tile.rows),
+        tile_(tile),
         nr_(tile.cols),
         most_terms_(product.a_row == 1 ? 128 : 256),
         recorder_(*recorder),
@@ -52,9 +52,8 @@ class TracedProduct {
                            (p_.epilogue == kernels::Epilogue::gradient && p_.a_row != 1));
     for (index_t col = 0; col < p_.cols; col += nr_) {
       const index_t left = std::min(nr_, p_.cols - col);
-      const bool is_narrow = left <= nr_ / 2;
-      lanes_ = is_narrow ? nr_ / 2 : nr_;
-      rows_of_tile_ = is_narrow ? narrow_rows : rows_at_once_;
+      lanes_ = tile_.computed(left);
+      rows_of_tile_ = lanes_ < nr_ ? narrow_rows : tile_.rows;
       if (finishes && (p_.padded || left == nr_)) {
         in_registers(col, first, last, accumulate);
       } else {
@@ -84,7 +83,7 @@ class TracedProduct {
     const index_t least_rows = 4 * nr_ / lanes_;
     for (index_t row = first; row < end;) {
       const index_t left = end - row;
-      index_t count = std::min(rows_of_tile_, left);
+      index_t count = std::min<index_t>(rows_of_tile_, left);
       if (left > rows_of_tile_ && left < rows_of_tile_ + least_rows) count = (left + 1) / 2;
       body(row, count);
       row += count;
@@ -93,7 +92,7 @@ class TracedProduct {
 
   // A column of tiles whose sums are kept in memory until they are finished.
   void by_sums(index_t col, index_t width, index_t first, index_t last, bool accumulate) {
-    const index_t rows_of_sums = tiles_of_sums * rows_at_once_;
+    const index_t rows_of_sums = tiles_of_sums * tile_.rows;
     const bool reads_c = accumulate || p_.epilogue == kernels::Epilogue::gradient;
     const bool shifted = p_.epilogue != kernels::Epilogue::none;
     for (index_t row = 0; row < p_.rows; row += rows_of_sums) {
@@ -143,7 +142,8 @@ class TracedProduct {
   }
 
   const kernels::Product<T, W>& p_;
-  index_t rows_at_once_, nr_, most_terms_;
+  TileShape tile_;
+  index_t nr_, most_terms_;
   index_t lanes_ = 0, rows_of_tile_ = 0;  // of a tile of the panel at hand
   TraceRecorder& recorder_;
   T* sums_;
