@@ -22,9 +22,8 @@ struct __attribute__((may_alias)) bf16x2 {
 struct RowsAhead {
   const void* first = nullptr;
   index_t rows = 0, row_bytes = 0, stride_bytes = 0;
+  const RowsAhead* then = nullptr;  // those that are read after them
 };
-
-constexpr index_t few_rows = 4;  // Product::beside
 
 // C[rows x cols] (+)= A[rows x depth] B[depth x cols], where C and B are stored in panels of
 // `TileShape::cols` columns: element (q, j) of B is at b[(j / nr) * b_panel + q * b_row + j % nr],
@@ -49,12 +48,12 @@ struct Product {
   bool padded = false;      // C's last panel may be written over all nr columns
   T scale = 1;              // of A B, if W are pairs or with `row`
   // A comes from beyond L2, by rows, and so do as many rows beside it that are read next: those of
-  // A are prefetched a tile ahead, these into L2 meanwhile. They may be longer or shorter. Where A
-  // is read by columns and has few_rows at most: as many rows as terms that are read next, as B is
-  // now.
+  // A are prefetched a tile ahead, these into L2 meanwhile. They may be longer or shorter.
   const W* beside = nullptr;
   index_t beside_row = 0;
-  RowsAhead ahead;  // products by tiles and few_product fetch them
+  // Fetched by products without an epilogue whose A is read by columns, or is pairs. Products by
+  // tiles and few_product fetch none that come `then`.
+  RowsAhead ahead;
 };
 
 // A score tile: `keys` x `queries`, queries are SIMD lanes. Neither the tile nor the vectors over

@@ -165,9 +165,16 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
     copies_next = false;
   };
   Streams streams = {key, value, {}, {}};
-  if (!copies_keys) {
-    streams.beside = beside;
-    if (!mask_.hides() && keys.end < m_) streams.next = where_they_lie(in.keys, keys.end);
+  if (!copies_keys) streams.beside = beside;
+  kernels::RowsAhead next_values;
+  if (work.rows.size() <= most_rows_fetching) {
+    const Range next(keys.end, mask_.of_any(interval_of(work.rows), m_).end, c_);
+    streams.next = rows_ahead(in.keys, next);
+    // No product with copied keys would fetch them.
+    if (copies_keys && !tied_) {
+      next_values = h_form_ ? rows_ahead(in.values, next) : rows_ahead(in.a3, next);
+      streams.next.then = &next_values;
+    }
   }
   for (Range sub(work.rows.size(), layout_.rho); sub; sub.next()) {
     const Interval queries = {work.rows.begin + sub.begin, work.rows.begin + sub.end};
@@ -176,7 +183,8 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
     const index_t skipped = seen.begin - keys.begin;
     add_keys(work, sub, Range(seen.begin, seen.end, seen.size()), streams.from(skipped),
              bring_values);
-    streams.beside = streams.next = {};
+    streams.beside = {};
+    streams.next = {};
   }
   trace.remove(rows_of(Operand::A2, keys, d_));
   if (!tied_) trace.remove(rows_of(value_name, keys, width_));
@@ -226,10 +234,7 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
   update.accumulate = mask_.hides() || keys.begin > 0;
   update.row_scale = weights.rescale;
   update.padded = true;
-  if (sub.size() <= kernels::few_rows) {
-    update.beside = streams.next.rows;
-    update.beside_row = streams.next.stride;
-  }
+  if (is_full(mask_, interval_of(queries), interval_of(keys))) update.ahead = streams.next;
   masked_product(kernels_, update, mask_, queries, keys);
   work.trace.remove(tile);
   work.trace.remove(factors);

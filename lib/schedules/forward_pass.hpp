@@ -78,7 +78,8 @@ class ForwardPass {
   // `beside` the keys, which come from beyond L2 then, products with keys fetch values; sums over a
   // few queries the `next` keys. Null: nothing is fetched.
   struct Streams {
-    Streamed key, value, beside, next;
+    Streamed key, value, beside;
+    kernels::RowsAhead next;
     Streams from(index_t row) const {
       return {key.from(row), value.from(row), beside.from(row), next};
     }

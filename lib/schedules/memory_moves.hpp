@@ -36,6 +36,10 @@ kernels::RowsAhead rows_ahead(const MatrixView<U>& matrix, const Range& of) {
   return {matrix.row(of.begin), of.size(), matrix.cols * size, matrix.stride * size};
 }
 
+// Passes of no more rows of queries over keys wait for these, if they come from memory: the next
+// are fetched beside products. To longer passes that is little, and L2 has no room for both.
+constexpr index_t most_rows_fetching = 256;
+
 template <class T>
 void copy_words(const kernels::KernelTable<T>& kernels, const T* from, index_t count, T* to) {
   tell_read(kernels, from, count);

@@ -258,9 +258,13 @@ void PairForward::add_values(const Work& work, const Range& strip, const Range& 
   p.b = panels;
   if (e_ == 0) return;
   const MatrixView<const bf16>& values = work.operands.values;
+  const Range next(computed.end, mask_.of_any(interval_of(work.rows), m_).end, c_);
+  const kernels::RowsAhead next_values = rows_ahead(values, next);
+  if (strip.begin == 0 && work.rows.size() <= most_rows_fetching) {
+    p.ahead = rows_ahead(work.operands.keys, next);
+    p.ahead.then = &next_values;
+  }
   if (!packed.are_packed) {
-    const MatrixView<const bf16>& all = work.operands.keys;
-    if (!mask_.hides()) p.ahead = rows_ahead(all, Range(computed.end, m_, c_));
     kernels_.pairs_of_bf16->few_product(
         p, {values.at(computed.begin, 0), 1, values.stride, computed.size()});
     return;

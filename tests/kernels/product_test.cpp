@@ -150,6 +150,9 @@ class ProductSweep {
     product_.scale = static_cast<T>(variant.factor);
     product_.beside = padded ? product_.a : nullptr;
     product_.beside_row = product_.a_row;
+    constexpr index_t size = sizeof(T);
+    product_.ahead = {};
+    if (padded) product_.ahead = {product_.b, c.depth, c.cols * size, product_.b_row * size};
     c_memory_ = Guarded<T>((c.rows - 1) * product_.c_row + (panels - 1) * product_.c_panel + nr_);
     const bool reads_c = variant.accumulate || variant.epilogue == Epilogue::gradient;
     for (index_t i = 0; reads_c && i < c.rows; ++i)

@@ -20,6 +20,7 @@ struct EmulatedTerms {
   using Vector = bf16x2;
   using V = ScalarVector<float>;
   static constexpr bool can_scale = true;
+  static constexpr bool columns_of_a_fetch = false;
   static IOATTN_INLINE Vector splat(Word x) { return x; }
   static IOATTN_INLINE Vector load(const Word* p) { return *p; }
   static IOATTN_INLINE float first(Word x) {

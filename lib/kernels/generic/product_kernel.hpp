@@ -20,7 +20,7 @@ IOATTN_INLINE void by_terms(const Product& p, index_t most, const Part& part) {
   for (index_t q = 0; q < p.depth; q += step) {
     some.a = p.a + q * p.a_depth;
     some.b = p.b + q * p.b_row;
-    if (p.beside != nullptr) some.beside = p.beside + q * (p.a_row == 1 ? p.beside_row : 1);
+    if (p.beside != nullptr) some.beside = p.beside + q;
     some.depth = p.depth - q < step ? p.depth - q : step;
     part(some);
     some.accumulate = true;
@@ -58,8 +58,7 @@ struct ProductKernel {
     const Word* b;
     T* c;
     const T* lane;
-    index_t columns;    // nr where C may be written that far
-    index_t first = 0;  // column of B
+    index_t columns;  // nr where C may be written that far
   };
 
   // Rows [first, first + rows) of C = exp(sums (+ C) - shift), or C o (sums - shift), over the
@@ -147,12 +146,16 @@ struct ProductKernel {
     }
   }
 
+  // Of which products rows that are read next are fetched: sums of values.
+  template <bool a_unit_row>
+  static constexpr bool may_fetch = a_unit_row == Terms::columns_of_a_fetch;
+
   static constexpr int narrow_rows = 8;  // sums enough to hide the latency of an addition
 
-  template <int width, bool a_unit_row, Finish finish>
+  template <int width, bool a_unit_row, Finish finish, bool fetches = false>
   static void all_rows(const Strip& strip, index_t rows) {
     constexpr int most = width > vectors ? wide_rows : width == vectors ? max_rows : narrow_rows;
-    Tiles::template all_rows<most, width, a_unit_row, finish>(strip, rows);
+    Tiles::template all_rows<most, width, a_unit_row, finish, fetches>(strip, rows);
   }
 
   // Rows whose sums are kept in L1 while blocks of terms are added to them.
@@ -183,9 +186,8 @@ struct ProductKernel {
         strip.c_panel = panel_of_sums;
         strip.c_row = nr;
         strip.scale = p.scale;
-        const Word* beside = beside_of<a_unit_row>(p, panel[0]);
-        const index_t passed = a_unit_row ? q * p.beside_row : row * p.beside_row + q;
-        strip.beside = beside == nullptr ? nullptr : beside + passed;
+        const Word* beside = beside_of(p, panel[0]);
+        strip.beside = beside == nullptr ? nullptr : beside + row * p.beside_row + q;
         strip.beside_row = p.beside_row;
         if (q == 0) {
           all_rows<width, a_unit_row, Finish::store>(strip, count);
@@ -198,28 +200,31 @@ struct ProductKernel {
     }
   }
 
-  // Once, beside the first columns; or these columns of the rows beside.
-  template <bool a_unit_row>
+  // Once, beside the first columns.
   static const Word* beside_of(const Product& p, const Panel& panel) {
-    if (p.beside == nullptr) return nullptr;
-    if (a_unit_row) return p.beside + panel.first;
     return panel.b == p.b ? p.beside : nullptr;
   }
 
   using Rows = void (*)(const Strip&, index_t);
 
   // What finishes the rows of whole panels; nullptr if they go by way of their sums.
+  template <int width, bool a_unit_row, bool fetches>
+  static Rows plain_rows_for(const Product& p) {
+    if (!p.accumulate) return all_rows<width, a_unit_row, Finish::store, fetches>;
+    return p.row_scale != nullptr ? all_rows<width, a_unit_row, Finish::scale_add, fetches>
+                                  : all_rows<width, a_unit_row, Finish::add, fetches>;
+  }
   template <int width, bool a_unit_row>
-  static Rows rows_for(const Product& p) {
+  static Rows rows_for(const Product& p, bool fetches) {
     if (p.depth > terms_at_once<a_unit_row>) return nullptr;
-    if (p.accumulate) {
-      if (p.epilogue != Epilogue::none) return nullptr;
-      return p.row_scale != nullptr ? all_rows<width, a_unit_row, Finish::scale_add>
-                                    : all_rows<width, a_unit_row, Finish::add>;
+    if (p.epilogue == Epilogue::none) {
+      if constexpr (may_fetch<a_unit_row> && width >= vectors) {
+        if (fetches) return plain_rows_for<width, a_unit_row, true>(p);
+      }
+      return plain_rows_for<width, a_unit_row, false>(p);
     }
-    if (p.epilogue == Epilogue::none) return all_rows<width, a_unit_row, Finish::store>;
     if constexpr (!a_unit_row) {  // score products have rows of queries or keys
-      if (p.epilogue == Epilogue::gradient) {
+      if (p.epilogue == Epilogue::gradient && !p.accumulate) {
         return p.row != nullptr ? all_rows<width, false, Finish::gradient_row>
                                 : all_rows<width, false, Finish::gradient_lane>;
       }
@@ -230,16 +235,16 @@ struct ProductKernel {
   static Panel panel_at(const Product& p, index_t col) {
     const index_t left = p.cols - col;
     return {p.b + col / nr * p.b_panel, p.c + col / nr * p.c_panel,
-            p.lane + (p.lane != nullptr ? col : 0), left >= nr || p.padded ? nr : left, col};
+            p.lane + (p.lane != nullptr ? col : 0), left >= nr || p.padded ? nr : left};
   }
 
   template <int width, bool a_unit_row>
-  static void some_panels(const Product& p, const Panel* panel, Rows rows) {
+  static void some_panels(const Product& p, const Panel* panel, Rows rows, RowsFetcher* fetcher) {
     const Panel& first = panel[0];
     if (rows != nullptr && first.columns == nr) {
       rows({p.a, p.a_row, p.a_depth, first.b, p.b_panel, p.b_row, p.depth, first.c, p.c_panel,
-            p.c_row, first.lane, p.row, p.row_scale, p.scale, beside_of<a_unit_row>(p, first),
-            p.beside_row},
+            p.c_row, first.lane, p.row, p.row_scale, p.scale, beside_of(p, first), p.beside_row,
+            fetcher},
            p.rows);
     } else {
       by_sums<width, a_unit_row>(p, panel);
@@ -247,36 +252,55 @@ struct ProductKernel {
   }
 
   template <bool a_unit_row>
-  static void all_panels(const Product& p) {
+  static void all_panels(const Product& p, RowsFetcher* fetcher) {
     constexpr index_t narrow_lanes = narrow * V::lanes;
     index_t col = 0;
     if constexpr (wide_rows > 0) {
-      const Rows rows = rows_for<2 * vectors, a_unit_row>(p);
+      const Rows rows = rows_for<2 * vectors, a_unit_row>(p, fetcher != nullptr);
       for (; p.cols - col > nr + narrow_lanes; col += 2 * index_t(nr)) {
         const Panel panels[] = {panel_at(p, col), panel_at(p, col + nr)};
         if (panels[1].columns < nr) break;
-        some_panels<2 * vectors, a_unit_row>(p, panels, rows);
+        some_panels<2 * vectors, a_unit_row>(p, panels, rows, fetcher);
       }
     }
-    const Rows rows = rows_for<vectors, a_unit_row>(p);
+    const Rows rows = rows_for<vectors, a_unit_row>(p, fetcher != nullptr);
     for (; p.cols - col > narrow_lanes; col += nr) {
       const Panel panel = panel_at(p, col);
-      some_panels<vectors, a_unit_row>(p, &panel, rows);
+      some_panels<vectors, a_unit_row>(p, &panel, rows, fetcher);
     }
     if constexpr (narrow > 0) {
       if (col < p.cols) {
         const Panel panel = panel_at(p, col);
-        some_panels<narrow, a_unit_row>(p, &panel, rows_for<narrow, a_unit_row>(p));
+        some_panels<narrow, a_unit_row>(
+            p, &panel, rows_for<narrow, a_unit_row>(p, fetcher != nullptr), fetcher);
       }
     }
   }
 
   static void product(const Product& p) {
     if (p.a_row == 1) {
-      by_terms(p, terms_at_once<true>, all_panels<true>);
+      product_of<true>(p);
     } else {
-      by_terms(p, terms_at_once<false>, all_panels<false>);
+      product_of<false>(p);
     }
+  }
+
+  template <bool a_unit_row>
+  static void product_of(const Product& all) {
+    if (!may_fetch<a_unit_row> || all.ahead.first == nullptr) {
+      by_terms(all, terms_at_once<a_unit_row>,
+               [](const Product& p) { all_panels<a_unit_row>(p, nullptr); });
+      return;
+    }
+    constexpr int width = wide_rows > 0 ? 2 * vectors : vectors;
+    constexpr int columns = width * V::lanes;
+    constexpr int most = wide_rows > 0 ? wide_rows : max_rows;
+    constexpr int rows = Tiles::template most_fetching<most, width>;
+    const index_t tiles = ((all.cols + columns - 1) / columns) * ((all.rows + rows - 1) / rows);
+    // The last terms of a tile are no steps.
+    RowsFetcher fetcher(all.ahead, tiles * all.depth * 15 / 16 / Tiles::terms_a_step);
+    by_terms(all, terms_at_once<a_unit_row>,
+             [&](const Product& p) { all_panels<a_unit_row>(p, &fetcher); });
   }
 };
 

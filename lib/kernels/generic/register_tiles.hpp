@@ -4,6 +4,7 @@
 
 #include "kernels/generic/exponential.hpp"
 #include "kernels/generic/inlining.hpp"
+#include "kernels/generic/rows_fetcher.hpp"
 #include "kernels/generic/tile_work.hpp"
 #include "kernels/kernel_table.hpp"
 
@@ -18,6 +19,7 @@ struct SingleTerms {
   using Word = typename V::value_type;
   using Vector = V;
   static constexpr bool can_scale = false;
+  static constexpr bool columns_of_a_fetch = true;
   static IOATTN_INLINE V splat(Word x) { return V::splat(x); }
   static IOATTN_INLINE V load(const Word* p) { return V::load(p); }
   static IOATTN_INLINE V multiply_add(V a, V b, V sum) { return V::fma(a, b, sum); }
@@ -57,6 +59,7 @@ struct RegisterTiles {
     T scale;
     const Word* beside;
     index_t beside_row;
+    RowsFetcher* fetcher;  // null: nothing is fetched
   };
 
   template <int rows, int width = vectors>
@@ -128,17 +131,6 @@ struct RegisterTiles {
     }
   }
 
-  // Of a product of few rows B is all that is read, and passes by faster than it comes from beyond
-  // L2: what is read after it comes meanwhile, a term's lines with each term.
-  template <int rows, bool a_unit_row>
-  static constexpr bool brings_terms = a_unit_row&& rows <= few_rows;
-  template <int width>
-  static IOATTN_INLINE void prefetch_term(const Word** beside, index_t beside_row) {
-#pragma GCC unroll 4
-    for (int v = 0; v < width; v += line_vectors) __builtin_prefetch(*beside + v * V::lanes, 0, 2);
-    step(beside, beside_row);
-  }
-
   // Adds `depth` terms, and moves b behind them. Unrolled by hand: g++ would put the terms that are
   // left before the loop and spill accumulators there.
   template <int rows, int width, bool a_unit_row>
@@ -156,9 +148,6 @@ struct RegisterTiles {
       }
 #pragma GCC unroll 2
       for (int u = 0; u < unroll; ++u) {
-        if constexpr (brings_terms<rows, a_unit_row>) {
-          if (beside != nullptr) prefetch_term<width>(&beside, s.beside_row);
-        }
         add_term<rows, width, a_unit_row>(a, *b, b_panel, acc);
         a.move(a_step);
         step(b, b_row);
@@ -171,6 +160,22 @@ struct RegisterTiles {
       a.move(a_step);
       step(b, b_row);
     }
+  }
+
+  // Terms between two steps of a fetcher, which has its own in memory: there are no registers for
+  // it.
+  static constexpr index_t terms_a_step = 4;
+
+  template <int rows, int width, bool a_unit_row>
+  static IOATTN_INLINE void add_terms_fetching(const Strip& s, const Word* first_a, index_t depth,
+                                               const Word** b, Accumulators<rows, width>& acc) {
+    const index_t steps = terms_a_step * (a_unit_row ? s.a_depth : 1);
+    for (; depth >= terms_a_step; depth -= terms_a_step) {
+      s.fetcher->step();
+      add_terms<rows, width, a_unit_row>(s, first_a, terms_a_step, b, acc);
+      step(&first_a, steps);
+    }
+    add_terms<rows, width, a_unit_row>(s, first_a, depth, b, acc);
   }
 
   // Terms whose vectors of B find registers beside the sums, one of A and one to spare.
@@ -226,7 +231,7 @@ struct RegisterTiles {
       add_term_and_stages<stage + 1>(s, a, b, acc, work, piece, state);
     }
   }
-  template <int rows, int width, bool a_unit_row, class Work>
+  template <int rows, int width, bool a_unit_row, bool fetches, class Work>
   static IOATTN_INLINE void add_terms_with_work(const Strip& s, const Word* first_a, index_t depth,
                                                 const Word** b, Accumulators<rows, width>& acc,
                                                 const Work& work) {
@@ -240,7 +245,11 @@ struct RegisterTiles {
       work.end(state);
     }
     first_a += terms * (a_unit_row ? s.a_depth : 1);
-    add_terms<rows, width, a_unit_row>(s, first_a, depth - terms, b, acc);
+    if (fetches) {
+      add_terms_fetching<rows, width, a_unit_row>(s, first_a, depth - terms, b, acc);
+    } else {
+      add_terms<rows, width, a_unit_row>(s, first_a, depth - terms, b, acc);
+    }
   }
 
   // Of fewer, some are held back for the end of a tile.
@@ -252,7 +261,7 @@ struct RegisterTiles {
   // the next are added: Zen 4 takes two cycles to store a vector of 512 bits, and the stores of a
   // whole tile would hold up the multiply-adds behind them.
   template <int rows, int width, bool a_unit_row, int held = held_terms<rows, width>,
-            class FinishRow, class Work = NoWork>
+            bool fetches = false, class FinishRow, class Work = NoWork>
   static IOATTN_INLINE void tile(const Strip& s, const Word* first_a, const FinishRow& finish,
                                  const Work& work = {}) {
     Accumulators<rows, width> acc;
@@ -262,7 +271,7 @@ struct RegisterTiles {
       for (int v = 0; v < width; ++v) acc.value[i][v] = V::splat(T(0));
     const Word* b = s.b;
     const index_t early = s.depth < held ? s.depth : s.depth - held;
-    add_terms_with_work<rows, width, a_unit_row>(s, first_a, early, &b, acc, work);
+    add_terms_with_work<rows, width, a_unit_row, fetches>(s, first_a, early, &b, acc, work);
     if (early == s.depth) {
 #pragma GCC unroll 16
       for (int i = 0; i < rows; ++i) finish(i, acc.value[i]);
@@ -292,7 +301,7 @@ struct RegisterTiles {
     }
   }
 
-  template <int rows, int width, bool a_unit_row, Finish finish>
+  template <int rows, int width, bool a_unit_row, Finish finish, bool fetches>
   static IOATTN_KERNEL void tiles(const Strip& strip, index_t count) {
     Strip s = strip;
     const Word* a = s.a;
@@ -306,24 +315,26 @@ struct RegisterTiles {
           __builtin_prefetch(next + offset_of(v, s.c_panel), 1);
         step(&next, s.c_row);
       }
+      if (fetches) s.fetcher->begin_tile();
       // Of `strip`, which is in memory, and not of the copy, which then would be, too.
-      tile<rows, width, a_unit_row>(s, a, [&](int i, const V(&sums)[width]) {
-        finish_row<width, finish>(strip, row + i, sums, c);
-        step(&c, s.c_row);
-      });
+      tile<rows, width, a_unit_row, held_terms<rows, width>, fetches>(
+          s, a, [&](int i, const V(&sums)[width]) {
+            finish_row<width, finish>(strip, row + i, sums, c);
+            step(&c, s.c_row);
+          });
       step(&a, rows * s.a_row);
       if (!a_unit_row && s.beside != nullptr) s.beside += rows * s.beside_row;
     }
   }
 
   // One tile of `left` rows, at most `rows`.
-  template <int rows, int width, bool a_unit_row, Finish finish>
+  template <int rows, int width, bool a_unit_row, Finish finish, bool fetches>
   static void last_tile(const Strip& strip, index_t left) {
     if constexpr (rows > 0) {
       if (left == rows) {
-        tiles<rows, width, a_unit_row, finish>(strip, 1);
+        tiles<rows, width, a_unit_row, finish, fetches>(strip, 1);
       } else {
-        last_tile<rows - 1, width, a_unit_row, finish>(strip, left);
+        last_tile<rows - 1, width, a_unit_row, finish, fetches>(strip, left);
       }
     }
   }
@@ -341,23 +352,28 @@ struct RegisterTiles {
   template <int width>
   static constexpr int least_rows = 4 * vectors / width;
 
-  // In tiles of `most` rows and what is left.
-  template <int most, int width, bool a_unit_row, Finish finish>
+  // Where every register has a sum or a vector of B, g++ finds none for a fetcher's pointer.
+  template <int most, int width>
+  static constexpr int most_fetching = most* width > 16 ? std::max(16 / width, 1) : most;
+
+  // In tiles of `most_rows` rows and what is left.
+  template <int most_rows, int width, bool a_unit_row, Finish finish, bool fetches>
   static void all_rows(const Strip& all, index_t rows) {
+    constexpr int most = fetches ? most_fetching<most_rows, width> : most_rows;
     Strip strip = all;
     index_t whole = rows / most;
     index_t left = rows - whole * most;
     const bool shared = whole > 0 && left > 0 && left < least_rows<width>;
     if (shared) --whole;
-    if (whole > 0) tiles<most, width, a_unit_row, finish>(strip, whole);
+    if (whole > 0) tiles<most, width, a_unit_row, finish, fetches>(strip, whole);
     advance<a_unit_row>(&strip, whole * most);
     if (shared) {  // the last whole tile and what is left, in two
       const index_t half = (most + left + 1) / 2;
-      last_tile<most, width, a_unit_row, finish>(strip, half);
+      last_tile<most, width, a_unit_row, finish, fetches>(strip, half);
       advance<a_unit_row>(&strip, half);
       left = most + left - half;
     }
-    last_tile<most, width, a_unit_row, finish>(strip, left);
+    last_tile<most, width, a_unit_row, finish, fetches>(strip, left);
   }
 };
 
