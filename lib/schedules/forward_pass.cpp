@@ -169,10 +169,11 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   kernels::RowsAhead next_values;
   if (work.rows.size() <= most_rows_fetching) {
     const Range next(keys.end, mask_.of_any(interval_of(work.rows), m_).end, c_);
-    streams.next = rows_ahead(in.keys, next);
+    streams.next = rows_ahead(in.keys, next, in.next_keys, c_);
     // No product with copied keys would fetch them.
     if (copies_keys && !tied_) {
-      next_values = h_form_ ? rows_ahead(in.values, next) : rows_ahead(in.a3, next);
+      next_values =
+          h_form_ ? rows_ahead(in.values, next, in.next_values, c_) : rows_ahead(in.a3, next);
       streams.next.then = &next_values;
     }
   }

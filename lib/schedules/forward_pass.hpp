@@ -24,6 +24,9 @@ struct ForwardOperands {
   MatrixView<S> rounded;                  // O, instead; null data: none
   T* lse = nullptr;                       // [n]; null: not wanted
   MatrixView<const S> bias;               // of the scores [n, m]; null data: none
+  // Of the head that comes next, to be fetched; null data: none, or who knows.
+  MatrixView<const S> next_keys;
+  MatrixView<const P> next_values;
 };
 
 // Whether rows of h can be read beyond their columns, up to whole panels of lanes.

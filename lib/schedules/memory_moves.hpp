@@ -36,6 +36,13 @@ kernels::RowsAhead rows_ahead(const MatrixView<U>& matrix, const Range& of) {
   return {matrix.row(of.begin), of.size(), matrix.cols * size, matrix.stride * size};
 }
 
+// The same, or the first rows of the next matrix where there are no more of this one.
+template <class U>
+kernels::RowsAhead rows_ahead(const MatrixView<U>& matrix, const Range& of,
+                              const MatrixView<U>& next, index_t most) {
+  return of ? rows_ahead(matrix, of) : rows_ahead(next, Range(next.rows, most));
+}
+
 // Passes of no more rows of queries over keys wait for these, if they come from memory: the next
 // are fetched beside products. To longer passes that is little, and L2 has no room for both.
 constexpr index_t most_rows_fetching = 256;

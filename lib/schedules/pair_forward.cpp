@@ -259,9 +259,9 @@ void PairForward::add_values(const Work& work, const Range& strip, const Range& 
   if (e_ == 0) return;
   const MatrixView<const bf16>& values = work.operands.values;
   const Range next(computed.end, mask_.of_any(interval_of(work.rows), m_).end, c_);
-  const kernels::RowsAhead next_values = rows_ahead(values, next);
+  const kernels::RowsAhead next_values = rows_ahead(values, next, work.operands.next_values, c_);
   if (strip.begin == 0 && work.rows.size() <= most_rows_fetching) {
-    p.ahead = rows_ahead(work.operands.keys, next);
+    p.ahead = rows_ahead(work.operands.keys, next, work.operands.next_keys, c_);
     p.ahead.then = &next_values;
   }
   if (!packed.are_packed) {

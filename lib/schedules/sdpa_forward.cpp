@@ -18,6 +18,8 @@ Status run_forward_pass(const SdpaForwardTask<S>& task, const SdpaShape& shape, 
   if (!allocated.is_ok()) return allocated;
   void* memory = buffer.data();
 
+  const bool sees_first_key = shape.mask.of_any({0, shape.n}, shape.m).begin == 0;
+  const bool fetches_next = pass.block_count() == 1 && sees_first_key;
   trace.phase(name_of(forward_schedule(task.blocks)));
   for_each_block(
       threads, shape.all_heads(), pass.block_count(),
@@ -31,6 +33,16 @@ Status run_forward_pass(const SdpaForwardTask<S>& task, const SdpaShape& shape, 
         operands.values.cols = shape.dv;
         operands.result = query_head(task.o, shape, head);
         operands.lse = query_head(task.lse, shape, head).data;
+        // Workers take heads in turns.
+        const index_t next = head + threads;
+        if (fetches_next && next < shape.all_heads()) {
+          const MatrixView<const S> keys = key_head(task.in.k, shape, next);
+          if (keys.data != operands.keys.data) {
+            operands.next_keys = keys;
+            operands.next_values = key_head(task.in.v, shape, next);
+            operands.next_values.cols = shape.dv;
+          }
+        }
         if (shape.has_bias()) operands.bias = bias_of_head(task.in.bias, shape, head);
         pass.run_block(trace, operands, block, worker, memory);
       },
