@@ -91,9 +91,9 @@ void ForwardPass<S, P>::run_block(const Trace& trace, const Operands& operands, 
                                   int worker, void* workspace) const {
   const Range rows(block * r_, n_, r_);
   void* memory = local(worker, workspace);
-  const Work work = {trace, operands, memory, rows, sums_of(operands, rows, memory)};
+  const Interval seen = mask_.of_any(interval_of(rows), m_);
+  const Work work = {trace, operands, memory, rows, seen, sums_of(operands, rows, memory)};
   start(work);
-  const Interval seen = mask_.of_any(interval_of(work.rows), m_);
   for (Range keys = blocks_within(seen, c_); keys; keys.next()) stream_keys(work, keys);
   finish(work);
 }
@@ -168,7 +168,7 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   if (!copies_keys) streams.beside = beside;
   kernels::RowsAhead next_values;
   if (work.rows.size() <= most_rows_fetching) {
-    const Range next(keys.end, mask_.of_any(interval_of(work.rows), m_).end, c_);
+    const Range next(keys.end, work.seen.end, c_);
     streams.next = rows_ahead(in.keys, next, in.next_keys, c_);
     // No product with copied keys would fetch them.
     if (copies_keys && !tied_) {

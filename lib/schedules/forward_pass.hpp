@@ -68,6 +68,7 @@ class ForwardPass {
     const Operands& operands;
     void* local;
     Range rows;
+    Interval seen;  // keys that any of them sees
     Sums sums;
   };
   // Rows of a streamed operand, as a pass reads them.

@@ -45,9 +45,10 @@ void PairForward::run_block(const Trace& trace, const row_stream::ForwardOperand
   void* local = workers_.in(workspace) + worker * worker_layout_.bytes();
   const Range rows(block * r_, n_, r_);
   trace.read(rows_of(Operand::S, rows, d_));
-  const Work work = {trace, operands, local, rows, load_queries(operands.queries, rows, local)};
+  const Interval seen = mask_.of_any(interval_of(rows), m_);
+  const Queries queries = load_queries(operands.queries, rows, local);
+  const Work work = {trace, operands, local, rows, seen, queries};
   start(work);
-  const Interval seen = mask_.of_any(interval_of(work.rows), m_);
   for (Range keys = blocks_within(seen, c_); keys; keys.next()) stream_keys(work, keys);
   finish(work);
 }
@@ -258,10 +259,12 @@ void PairForward::add_values(const Work& work, const Range& strip, const Range& 
   p.b = panels;
   if (e_ == 0) return;
   const MatrixView<const bf16>& values = work.operands.values;
-  const Range next(computed.end, mask_.of_any(interval_of(work.rows), m_).end, c_);
-  const kernels::RowsAhead next_values = rows_ahead(values, next, work.operands.next_values, c_);
+  kernels::RowsAhead next_values;
   if (strip.begin == 0 && work.rows.size() <= most_rows_fetching) {
-    p.ahead = rows_ahead(work.operands.keys, next, work.operands.next_keys, c_);
+    const row_stream::ForwardOperands<bf16>& in = work.operands;
+    const Range next(computed.end, work.seen.end, c_);
+    next_values = rows_ahead(values, next, in.next_values, c_);
+    p.ahead = rows_ahead(in.keys, next, in.next_keys, c_);
     p.ahead.then = &next_values;
   }
   if (!packed.are_packed) {

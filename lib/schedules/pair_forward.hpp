@@ -36,6 +36,7 @@ class PairForward {
     const row_stream::ForwardOperands<bf16>& operands;
     void* local;
     Range rows;
+    Interval seen;  // keys that any of them sees
     Queries queries;
   };
   // A block of keys and values; not packed where few queries read them, all of it.

@@ -20,6 +20,11 @@ Status run_forward_pass(const SdpaForwardTask<S>& task, const SdpaShape& shape, 
 
   const bool sees_first_key = shape.mask.of_any({0, shape.n}, shape.m).begin == 0;
   const bool fetches_next = pass.block_count() == 1 && sees_first_key;
+  const auto values_of = [&](index_t head) {
+    MatrixView<const S> values = key_head(task.in.v, shape, head);
+    values.cols = shape.dv;
+    return values;
+  };
   trace.phase(name_of(forward_schedule(task.blocks)));
   for_each_block(
       threads, shape.all_heads(), pass.block_count(),
@@ -29,8 +34,7 @@ Status run_forward_pass(const SdpaForwardTask<S>& task, const SdpaShape& shape, 
         operands.queries = query_head(task.in.q, shape, head);
         operands.scale = task.scale;
         operands.keys = key_head(task.in.k, shape, head);
-        operands.values = key_head(task.in.v, shape, head);
-        operands.values.cols = shape.dv;
+        operands.values = values_of(head);
         operands.result = query_head(task.o, shape, head);
         operands.lse = query_head(task.lse, shape, head).data;
         // Workers take heads in turns.
@@ -39,8 +43,7 @@ Status run_forward_pass(const SdpaForwardTask<S>& task, const SdpaShape& shape, 
           const MatrixView<const S> keys = key_head(task.in.k, shape, next);
           if (keys.data != operands.keys.data) {
             operands.next_keys = keys;
-            operands.next_values = key_head(task.in.v, shape, next);
-            operands.next_values.cols = shape.dv;
+            operands.next_values = values_of(next);
           }
         }
         if (shape.has_bias()) operands.bias = bias_of_head(task.in.bias, shape, head);

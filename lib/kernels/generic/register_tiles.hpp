@@ -169,11 +169,11 @@ struct RegisterTiles {
   template <int rows, int width, bool a_unit_row>
   static IOATTN_INLINE void add_terms_fetching(const Strip& s, const Word* first_a, index_t depth,
                                                const Word** b, Accumulators<rows, width>& acc) {
-    const index_t steps = terms_a_step * (a_unit_row ? s.a_depth : 1);
+    const index_t a_step = terms_a_step * (a_unit_row ? s.a_depth : 1);
     for (; depth >= terms_a_step; depth -= terms_a_step) {
       s.fetcher->step();
       add_terms<rows, width, a_unit_row>(s, first_a, terms_a_step, b, acc);
-      step(&first_a, steps);
+      step(&first_a, a_step);
     }
     add_terms<rows, width, a_unit_row>(s, first_a, depth, b, acc);
   }
@@ -245,7 +245,7 @@ struct RegisterTiles {
       work.end(state);
     }
     first_a += terms * (a_unit_row ? s.a_depth : 1);
-    if (fetches) {
+    if constexpr (fetches) {
       add_terms_fetching<rows, width, a_unit_row>(s, first_a, depth - terms, b, acc);
     } else {
       add_terms<rows, width, a_unit_row>(s, first_a, depth - terms, b, acc);
@@ -315,7 +315,7 @@ struct RegisterTiles {
           __builtin_prefetch(next + offset_of(v, s.c_panel), 1);
         step(&next, s.c_row);
       }
-      if (fetches) s.fetcher->begin_tile();
+      if constexpr (fetches) s.fetcher->begin_tile();
       // Of `strip`, which is in memory, and not of the copy, which then would be, too.
       tile<rows, width, a_unit_row, held_terms<rows, width>, fetches>(
           s, a, [&](int i, const V(&sums)[width]) {
