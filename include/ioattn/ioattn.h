@@ -320,10 +320,11 @@ typedef struct ioattn_sdpa_gradients {
  * gradients over a slice of its keys are its parts: dQ of the slices add up. Weights are
  * exp(s - LSE), and LSE is rounded: where it is as large as the inverse of its type's epsilon (all
  * keys of a query have a bias of -1e9, say) weights are 1 each, not 1 / m. Memory beside the
- * outputs: one word per query; of a problem in 16 bits a float per query and, unless in_f32 is
- * set or memory_limit leaves no room for it, one per element of dQ. Gradients in IOATTN_F16 beyond
- * 65519 become infinite: scale dO, or set in_f32, where they may; a plan counts them
- * (ioattn_plan_count_overflows()). Errors as for ioattn_sdpa_forward(), and IOATTN_MEMORY_LIMIT. */
+ * outputs: at most one word per query; of a problem in 16 bits a float per query and, unless in_f32
+ * is set or memory_limit leaves no room for it, one per element of dQ; of many heads those that are
+ * in work. Gradients in IOATTN_F16 beyond 65519 become infinite: scale dO, or set in_f32, where
+ * they may; a plan counts them (ioattn_plan_count_overflows()). Errors as for
+ * ioattn_sdpa_forward(), and IOATTN_MEMORY_LIMIT. */
 IOATTN_API ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
                                               const ioattn_options* options, const void* d_o,
                                               const int64_t* d_o_stride, const void* o,

@@ -76,7 +76,6 @@ class ColStream {
   // Blocks are taken in ascending order; of a set whose workers do not wait for each other, by one
   // worker.
   index_t block_count() const { return ceil_div(m_, c_); }
-  bool takes_whole_problems() const { return kind_.queries && !has_turns(); }
   bool has_turns() const { return gates_.exist(); }
   void prepare(const kernels::KernelTable<T>& kernels, const Trace& trace, const Operands& operands,
                index_t problem, void* workspace) const;

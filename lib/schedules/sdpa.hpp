@@ -54,7 +54,8 @@ Status sdpa_forward(const SdpaForwardTask<S>& task);
 // for dQ on the way, of tiles also alone. dK and dV sum over the query heads of a group in
 // ascending order, as dBias does over the heads that share a bias. Cost:
 // theory::sdpa_backward_cost. Workspace: delta besides; for gradients in 16 bits, where dQ is made
-// on the way, its sums in f32, which phase "round" rounds.
+// on the way, its sums in f32, which phase "round" rounds. Where workers take heads of keys whole
+// all phases of one follow each other, and both are kept of those in work alone.
 template <class S>
 Status sdpa_backward(const SdpaBackwardTask<S>& task);
 

@@ -38,8 +38,14 @@ class SdpaBackward {
         trace_(task.observer, is_half_storage<S>, false, task.overflows),
         threads_(task.observer != nullptr ? 1 : task.threads) {
     const Workers of_queries = {threads_, shape_.all_heads()};
+    const Workers of_keys = {threads_, shape_.all_kv_heads()};
+    const bool makes_dq = set_.key_kind(task.blocks).queries;
+    by_group_ = makes_dq && of_keys.take_whole_problems();
+    const index_t groups =
+        by_group_ ? std::min<index_t>(threads_, of_keys.problems) : of_keys.problems;
+    const index_t heads_at_once = groups * shape_.group();
     if (set_.delta()) {
-      delta_.emplace(shape_.head(), task.blocks.rows, of_queries, &layout_, shape_.all_heads());
+      delta_.emplace(shape_.head(), task.blocks.rows, of_queries, &layout_, heads_at_once);
     }
     head_.shape = shape_.head();
     head_.blocks = task.blocks.rows;
@@ -61,13 +67,11 @@ class SdpaBackward {
       const index_t at_once = pair_rows_ ? pair_rows_->block_rows() : rows_->block_rows();
       if (rounds_ && set_.dBias) d_bias_ = layout_.add<T>(threads_ * at_once * shape_.m);
     }
-    if (rounds_ && set_.in_one_pass(task.blocks)) {
-      dq_ = layout_.add<T>(shape_.all_heads() * shape_.n * shape_.d);
-    }
+    if (rounds_ && makes_dq) dq_ = layout_.add<T>(heads_at_once * shape_.n * shape_.d);
     const auto tiles = [&](auto* pass) {
       pass->emplace(shape_.head(), task.blocks.keys, set_.key_kind(task.blocks),
-                    task.kernels->tile.cols, Workers(threads_, shape_.all_kv_heads()), &layout_,
-                    shape_.all_kv_heads(), shape_.group(), key_sums);
+                    task.kernels->tile.cols, of_keys, &layout_, of_keys.problems, shape_.group(),
+                    key_sums);
     };
     if (!set_.key_pass(task.blocks)) return;
     if (task.blocks.by_keys == Schedule::tile_fused) {
@@ -78,8 +82,8 @@ class SdpaBackward {
       }
     } else {
       keys_.emplace(shape_.head(), task.blocks.keys, set_.key_kind(task.blocks),
-                    task.kernels->tile.cols, Workers(threads_, shape_.all_kv_heads()), &layout_,
-                    QueryRows::copied, shape_.all_kv_heads(), shape_.group(), key_sums);
+                    task.kernels->tile.cols, of_keys, &layout_, QueryRows::copied, of_keys.problems,
+                    shape_.group(), key_sums);
     }
   }
   SdpaBackward(const SdpaBackward&) = delete;
@@ -90,7 +94,7 @@ class SdpaBackward {
     const Status allocated = layout_.allocate(task_.memory, &buffer);
     if (!allocated.is_ok()) return allocated;
     void* memory = buffer.data();
-    if (delta_) run_delta(memory);
+    if (delta_ && !by_group_) make_delta_of_all(memory);
     if (rows_) run_rows(*rows_, memory);
     if constexpr (std::is_same_v<S, bf16>) {
       if (pair_rows_) run_rows(*pair_rows_, memory);
@@ -98,20 +102,32 @@ class SdpaBackward {
     if (keys_) run_keys(*keys_, memory);
     if (tiles_) run_keys(*tiles_, memory);
     if (pairs_) run_keys(*pairs_, memory);
-    if (dq_.count > 0) round_dq(memory);
+    if (dq_.count > 0 && !by_group_) round_all_of_dq(memory);
     return Status::ok();
   }
 
  private:
-  void run_delta(void* memory) const {
+  // Query heads of one of keys, and where delta and sums of dQ of its first are kept: those of all
+  // heads or, where a worker takes groups whole, those of the groups that are in work.
+  struct Group {
+    index_t key_head, first_head, first_kept;
+  };
+  Group group_of(index_t key_head, int worker) const {
+    const bool in_turns = by_group_ && threads_ < shape_.all_kv_heads();
+    const index_t size = shape_.group();
+    const index_t kept = in_turns ? worker : key_head;
+    return {key_head, key_head * size, kept * size};
+  }
+
+  void make_delta_of_all(void* memory) const {
     trace_.phase("delta");
     for_each_block(
         threads_, shape_.all_heads(), delta_->block_count(), [](int) {},
-        [&](index_t head, index_t block, int) {
-          delta_->run_block(*task_.kernels, trace_, query_head(task_.o, shape_, head),
-                            query_head(task_.d_o, shape_, head), block,
-                            delta_->delta(memory, head));
-        });
+        [&](index_t head, index_t block, int) { make_delta(head, head, block, memory); });
+  }
+  void make_delta(index_t head, index_t kept, index_t block, void* memory) const {
+    delta_->run_block(*task_.kernels, trace_, query_head(task_.o, shape_, head),
+                      query_head(task_.d_o, shape_, head), block, delta_->delta(memory, kept));
   }
 
   // By RowPass or PairBackward.
@@ -168,25 +184,28 @@ class SdpaBackward {
                  task_.rounded.d_bias.matrix(bias / shape_.bias_heads, bias % shape_.bias_heads));
   }
 
-  // Sums of dQ in f32 become dQ in 16 bits, a row at a time.
-  void round_dq(void* memory) const {
+  void round_all_of_dq(void* memory) const {
     trace_.phase("round");
-    const index_t d = shape_.d, rows_at_once = 64;
+    const index_t rows_at_once = 64;
     for_each_block(
         threads_, shape_.all_heads(), ceil_div(shape_.n, rows_at_once), [](int) {},
         [&](index_t head, index_t block, int) {
-          const Range rows(block * rows_at_once, shape_.n, rows_at_once);
-          const T* sums = dq_.in(memory) + (head * shape_.n + rows.begin) * d;
-          const MatrixView<S> dq = query_head(task_.rounded.dq, shape_, head);
-          store_rows(*task_.kernels, sums, d, rows.size(), d, T(1), set_.accumulate,
-                     dq.row(rows.begin), dq.stride, trace_.counted(Operand::dQ));
-          for (Range row(rows.begin, rows.end, 1); row && trace_.is_observed(); row.next()) {
-            trace_.read(rows_of(Operand::U, row, d));
-            if (set_.accumulate) trace_.read_rounded(rows_of(Operand::dQ, row, d));
-            trace_.write_rounded_and_remove(rows_of(Operand::U, row, d));
-            if (set_.accumulate) trace_.remove(rows_of(Operand::dQ, row, d));
-          }
+          round_dq(head, head, Range(block * rows_at_once, shape_.n, rows_at_once), memory);
         });
+  }
+  // Sums of dQ in f32 become dQ in 16 bits, a row at a time.
+  void round_dq(index_t head, index_t kept, const Range& rows, void* memory) const {
+    const index_t d = shape_.d;
+    const T* sums = dq_.in(memory) + (kept * shape_.n + rows.begin) * d;
+    const MatrixView<S> dq = query_head(task_.rounded.dq, shape_, head);
+    store_rows(*task_.kernels, sums, d, rows.size(), d, T(1), set_.accumulate, dq.row(rows.begin),
+               dq.stride, trace_.counted(Operand::dQ));
+    for (Range row(rows.begin, rows.end, 1); row && trace_.is_observed(); row.next()) {
+      trace_.read(rows_of(Operand::U, row, d));
+      if (set_.accumulate) trace_.read_rounded(rows_of(Operand::dQ, row, d));
+      trace_.write_rounded_and_remove(rows_of(Operand::U, row, d));
+      if (set_.accumulate) trace_.remove(rows_of(Operand::dQ, row, d));
+    }
   }
 
   // Of a head of queries.
@@ -212,45 +231,62 @@ class SdpaBackward {
     return operands;
   }
 
-  // In place, or to be rounded.
-  TensorView<T> sums_of_dq(void* memory) const {
-    if (dq_.count == 0) return task_.out.dq;
-    return dense_tensor(dq_.in(memory), shape_.batch, shape_.heads, shape_.n, shape_.d);
-  }
-
   // By ColStream or TileFused.
   template <class KeyPass>
   void run_keys(const KeyPass& pass, void* memory) const {
     const bool of_pairs = pairs_.has_value();
     const Trace trace(task_.observer, is_half_storage<S>, of_pairs, task_.overflows);
     const kernels::PairKernels* pairs = of_pairs ? task_.kernels->pairs_of_bf16 : nullptr;
-    trace.phase(name_of(task_.blocks.by_keys));
     const auto begin = [&](int worker) { pass.begin(*task_.kernels, worker, memory); };
-    const auto run_block = [&](index_t head, index_t block, int worker) {
-      pass.run_block(*task_.kernels, trace, operands_of(head, memory), head, block, worker, memory);
+    const auto run_block = [&](const Group& group, index_t block, int worker) {
+      pass.run_block(*task_.kernels, trace, operands_of(group, memory), group.key_head, block,
+                     worker, memory);
     };
-    const auto prepare = [&](index_t head) {
-      pass.prepare(*task_.kernels, trace, operands_of(head, memory), head, memory);
+    const auto prepare = [&](const Group& group) {
+      pass.prepare(*task_.kernels, trace, operands_of(group, memory), group.key_head, memory);
     };
     const index_t heads = shape_.all_kv_heads(), blocks = pass.block_count();
-    if (pass.takes_whole_problems()) {
-      const auto run_problem = [&](index_t head, index_t, int worker) {
-        prepare(head);
-        for (index_t block = 0; block < blocks; ++block) run_block(head, block, worker);
+    if (by_group_) {
+      const auto run_group = [&](index_t head, index_t, int worker) {
+        const Group group = group_of(head, worker);
+        if (delta_) make_delta_of(group, memory);
+        trace.phase(name_of(task_.blocks.by_keys));
+        prepare(group);
+        for (index_t block = 0; block < blocks; ++block) run_block(group, block, worker);
+        if (dq_.count > 0) round_dq_of(group, memory);
       };
-      for_each_block(threads_, heads, 1, begin, run_problem, pairs);
+      for_each_block(threads_, heads, 1, begin, run_group, pairs);
       return;
     }
+    trace.phase(name_of(task_.blocks.by_keys));
     if (pass.has_turns()) {
       for_each_block(
-          threads_, heads, 1, [](int) {}, [&](index_t head, index_t, int) { prepare(head); });
+          threads_, heads, 1, [](int) {},
+          [&](index_t head, index_t, int worker) { prepare(group_of(head, worker)); });
     }
-    for_each_block(threads_, heads, blocks, begin, run_block, pairs);
+    for_each_block(
+        threads_, heads, blocks, begin,
+        [&](index_t head, index_t block, int worker) {
+          run_block(group_of(head, worker), block, worker);
+        },
+        pairs);
   }
 
-  // Of a head of keys and the group of query heads that see it.
-  KeyPassOperands<S> operands_of(index_t head, void* memory) const {
-    const index_t b = head / shape_.kv_heads, kv = head % shape_.kv_heads;
+  // While what it reads, or has read, is near.
+  void make_delta_of(const Group& group, void* memory) const {
+    trace_.phase("delta");
+    for (index_t i = 0; i < shape_.group(); ++i)
+      for (index_t block = 0; block < delta_->block_count(); ++block)
+        make_delta(group.first_head + i, group.first_kept + i, block, memory);
+  }
+  void round_dq_of(const Group& group, void* memory) const {
+    trace_.phase("round");
+    for (index_t i = 0; i < shape_.group(); ++i)
+      round_dq(group.first_head + i, group.first_kept + i, Range(shape_.n, shape_.n), memory);
+  }
+
+  KeyPassOperands<S> operands_of(const Group& group, void* memory) const {
+    const index_t b = group.key_head / shape_.kv_heads, kv = group.key_head % shape_.kv_heads;
     const index_t first = kv * shape_.group();
     KeyPassOperands<S> operands;
     operands.keys = task_.in.k.matrix(b, kv);
@@ -261,7 +297,7 @@ class SdpaBackward {
     operands.d_o_step = task_.d_o.head_stride;
     operands.lse = task_.lse.matrix(b, first).data;
     operands.lse_step = task_.lse.head_stride;
-    if (delta_) operands.delta = delta_->delta(memory, b * shape_.heads + first);
+    if (delta_) operands.delta = delta_->delta(memory, group.first_kept);
     operands.delta_step = shape_.n;
     operands.heads = shape_.group();
     operands.scale = task_.scale;
@@ -269,14 +305,19 @@ class SdpaBackward {
     operands.d_values = task_.out.dv.matrix(b, kv);
     operands.rounded_d_keys = task_.rounded.dk.matrix(b, kv);
     operands.rounded_d_values = task_.rounded.dv.matrix(b, kv);
-    const TensorView<T> dq = sums_of_dq(memory);
-    operands.d_queries = dq.matrix(b, first);
     operands.d_queries_name = rounds_ ? Operand::U : Operand::dQ;
-    operands.d_queries_step = dq.data != nullptr ? dq.head_stride : 0;
+    if (dq_.count > 0) {
+      T* const sums = dq_.in(memory) + group.first_kept * shape_.n * shape_.d;
+      operands.d_queries = {sums, shape_.n, shape_.d, shape_.d};
+      operands.d_queries_step = shape_.n * shape_.d;
+    } else if (task_.out.dq.data != nullptr) {
+      operands.d_queries = task_.out.dq.matrix(b, first);
+      operands.d_queries_step = task_.out.dq.head_stride;
+    }
     operands.accumulate = set_.accumulate;
     operands.accumulate_queries = set_.accumulate && !rounds_;
     if (shape_.has_bias()) {
-      operands.bias = bias_of_head(task_.in.bias, shape_, b * shape_.heads + first);
+      operands.bias = bias_of_head(task_.in.bias, shape_, group.first_head);
       operands.bias_step = shape_.bias_heads == 1 ? 0 : task_.in.bias.head_stride;
     }
     return operands;
@@ -288,6 +329,7 @@ class SdpaBackward {
   SdpaSet set_;
   Trace trace_;
   int threads_;
+  bool by_group_;         // all phases of a group of heads by one worker, before the next group
   BackwardTask<S> head_;  // what all heads have in common
   WorkspaceLayout layout_;
   Slot<T> dq_, d_bias_;  // sums to be rounded

@@ -23,7 +23,6 @@ class TileFused {
             KeySums key_sums = KeySums::in_place);
 
   index_t block_count() const { return ceil_div(m_, c_); }
-  bool takes_whole_problems() const { return kind_.queries && !has_turns(); }
   bool has_turns() const { return gates_.exist(); }
   void prepare(const kernels::KernelTable<T>& kernels, const Trace& trace,
                const KeyPassOperands<S>& operands, index_t problem, void* workspace) const;

@@ -272,6 +272,37 @@ TYPED_TEST(SdpaHalf, KeepsToTheMemoryLimit) {
   EXPECT_EQ(limited.backward(&options), IOATTN_MEMORY_LIMIT);
 }
 
+// Delta and sums of dQ are kept of the heads that are in work, whose bits are those of each alone.
+TYPED_TEST(SdpaHalf, WorkspaceIsThatOfTheHeadsInWork) {
+  using S = typename TypeParam::S;
+  const auto workspace_of = [](std::int64_t batch, int threads) {
+    HalfCall<S> call({batch, 4, 2, 60, 50, 16, 16});
+    const ioattn_options options = threads_option(threads);
+    ioattn_plan* plan = nullptr;
+    EXPECT_EQ(
+        ioattn_sdpa_plan_create(IOATTN_BACKWARD, &call.problem, &call.gradients, &options, &plan),
+        IOATTN_OK)
+        << ioattn_last_error();
+    std::size_t bytes = 0;
+    EXPECT_EQ(ioattn_plan_workspace_size(plan, &bytes), IOATTN_OK);
+    ioattn_plan_destroy(plan);
+    return bytes;
+  };
+  EXPECT_EQ(workspace_of(64, 1), workspace_of(1, 1));
+  EXPECT_EQ(workspace_of(64, 3), workspace_of(8, 3));
+
+  HalfCall<S> batch({4, 4, 2, 400, 300, 16, 16});
+  ASSERT_EQ(batch.forward(), IOATTN_OK);
+  HalfCall<S> shared(batch);
+  ASSERT_EQ(batch.backward(), IOATTN_OK);
+  for (const int threads : {3, 7, 8, 9}) {  // 8 heads of keys, of which 7 workers take none whole
+    SCOPED_TRACE(threads);
+    const ioattn_options options = threads_option(threads);
+    ASSERT_EQ(shared.backward(&options), IOATTN_OK) << ioattn_last_error();
+    EXPECT_TRUE(shared.same_results(batch));
+  }
+}
+
 TYPED_TEST(SdpaHalf, PackedSequencesHaveTheBitsOfEachAlone) {
   using S = typename TypeParam::S;
   constexpr std::int64_t heads = 2, d = 12, rows = 90;
