@@ -111,14 +111,13 @@ void TileFused<S, W>::Run::clear_sums(Operand name, const MatrixView<T>& sums) c
 template <class S, class W>
 void TileFused<S, W>::Run::round_sums(Operand name, const MatrixView<T>& sums,
                                       const MatrixView<S>& rounded) const {
-  for (Range row(sums.rows, 1); row; row.next()) {
+  store_rows(kernels, sums.data, sums.stride, sums.rows, sums.cols, T(1), operands.accumulate,
+             rounded.row(keys.begin), rounded.stride, trace.counted(name));
+  for (Range row(sums.rows, 1); row && trace.is_observed(); row.next()) {
     for (Range k(sums.cols, pass.w_); k; k.next()) {
       const Block part = part_of(Operand::part, row, k);
       trace.read(part_of(name, row, k));
       if (operands.accumulate) trace.read_rounded(part);
-      store_rows(kernels, sums.at(row.begin, k.begin), sums.stride, 1, k.size(), T(1),
-                 operands.accumulate, rounded.at(keys.begin + row.begin, k.begin), rounded.stride,
-                 trace.counted(name));
       trace.write_rounded_and_remove(part_of(name, row, k));
       if (operands.accumulate) trace.remove(part);
     }
