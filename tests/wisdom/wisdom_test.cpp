@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <ctime>
 
-#include "reference/sanitizer.hpp"
 #include "wisdom/places.hpp"
 #include "wisdom/samples.hpp"
 
@@ -140,21 +140,31 @@ TEST(Wisdom, TellsWhatDiffersFirst) {
   EXPECT_EQ(differs(&Environment::caches), Reason::caches);
 }
 
-// Of ten thousand records.
-TEST(Wisdom, IsLookedUpInNoTime) {
+// Seconds of this process for ten thousand look-ups, the best of a few: the machine may be busy.
+double look_up_time(int records) {
   Wisdom wisdom;
-  for (int i = 0; i < 10000; ++i)
+  for (int i = 0; i < records; ++i)
     wisdom.keep(sample_environment(), sample_class(i % 20, "dQ+dK+dV", i / 20), sample_record());
-  const std::clock_t start = std::clock();
-  int found = 0;
-  for (int i = 0; i < 10000; ++i) {
-    const Records* records = wisdom.records_of(sample_environment());
-    found += records->contains(sample_class(i % 20, "dQ+dK+dV", i / 20)) ? 1 : 0;
+  constexpr int count = 10000;
+  double best = 1e9;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    const std::clock_t start = std::clock();
+    int found = 0;
+    for (int k = 0; k < count; ++k) {
+      const int i = k % records;
+      const Records* of_here = wisdom.records_of(sample_environment());
+      found += of_here->contains(sample_class(i % 20, "dQ+dK+dV", i / 20)) ? 1 : 0;
+    }
+    best = std::min(best, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+    EXPECT_EQ(found, count);
   }
-  const double took = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC / 10000;
-  EXPECT_EQ(found, 10000);
-  RecordProperty("microseconds", std::to_string(took * 1e6));
-  EXPECT_LT(took, IOATTN_SANITIZER_OWNS_MALLOC ? 100e-6 : 5e-6);
+  return best;
+}
+
+TEST(Wisdom, IsLookedUpAmongManyAboutAsFastAsAmongFew) {
+  const double few = look_up_time(100), many = look_up_time(10000);
+  testing::Test::RecordProperty("microseconds", std::to_string(many / 10000 * 1e6));
+  EXPECT_LT(many, 10 * few) << "one by one it would be 100 times";
 }
 
 TEST(Places, AreTheVariableThenTheCacheDirectory) {
