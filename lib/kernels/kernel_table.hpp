@@ -73,9 +73,10 @@ struct StorageKernels {
   // dst[i][k] = src[i][k]
   void (*widen)(const S* src, index_t src_stride, index_t rows, index_t cols, float* dst,
                 index_t dst_stride);
-  // dst[i][k] = scale * src[i][k]; the product is the environment's, unless scale is 1.
-  void (*narrow)(const float* src, index_t src_stride, index_t rows, index_t cols, float scale,
-                 S* dst, index_t dst_stride);
+  // dst[i][k] = factors[i * factor_step] src[i][k]; the product is the environment's, unless the
+  // factor is 1.
+  void (*narrow)(const float* src, index_t src_stride, index_t rows, index_t cols,
+                 const float* factors, index_t factor_step, S* dst, index_t dst_stride);
   // As KernelTable::pack.
   void (*pack)(const S* src, index_t lane_stride, index_t depth_stride, index_t lanes,
                index_t depth, float* dst);
@@ -237,6 +238,10 @@ struct KernelTable {
   // out[i] = sum_k x[i][k] y[i][k]
   void (*row_dot)(index_t rows, index_t cols, const T* x, index_t x_stride, const T* y,
                   index_t y_stride, T* out);
+
+  // dst[i][k] = factors[i * factor_step] src[i][k], in place too.
+  void (*scale_rows)(index_t rows, index_t cols, const T* factors, index_t factor_step,
+                     const T* src, index_t src_stride, T* dst, index_t dst_stride);
 
   // Whether no x[i][k] is NaN or infinite
   bool (*are_finite)(index_t rows, index_t cols, const T* x, index_t x_stride);

@@ -10,7 +10,6 @@
 #include "schedules/pass_types.hpp"
 #include "schedules/score_bias.hpp"
 #include "schedules/shared_blocks.hpp"
-#include "schedules/softmax_end.hpp"
 
 namespace ioattn::schedules::row_stream {
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "schedules/row_stream.hpp"
+#include "schedules/softmax_end.hpp"
 #include "schedules/task.hpp"
 #include "schedules/workspace.hpp"
 
@@ -107,6 +108,8 @@ class ForwardPass {
     constexpr T half_of_largest = std::numeric_limits<T>::max() / 2;
     return stored_ && operands.bias.data == nullptr && std::abs(operands.scale) < half_of_largest;
   }
+  // Whether sums are Z, of which O is made.
+  bool makes_z() const { return !h_form_ && !stored_; }
   bool copies_values(const Operands& operands) const;
   bool sums_in_place(const Operands& operands) const;
   Sums sums_of(const Operands& operands, const Range& rows, void* local) const;
@@ -124,7 +127,7 @@ class ForwardPass {
   Weights make_weights(const Work& work, const Meeting& meeting,
                        const kernels::Product<T>& scores) const;
   void finish(const Work& work) const;
-  void store_sums(const Work& work) const;
+  void divide(const Work& work, const Range& some, const InverseSums<T>& inverse) const;
   void multiply_by_y(const Work& work) const;
 
   Blocks blocks_;

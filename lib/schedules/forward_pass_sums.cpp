@@ -1,6 +1,5 @@
 #include "schedules/forward_pass.hpp"
 #include "schedules/pass_types.hpp"
-#include "schedules/softmax_end.hpp"
 
 // Where rows of a forward pass lie, and what becomes of its sums.
 namespace ioattn::schedules::row_stream {
@@ -17,8 +16,7 @@ bool ForwardPass<S, P>::copies_values(const Operands& operands) const {
 
 template <class S, class P>
 bool ForwardPass<S, P>::sums_in_place(const Operands& operands) const {
-  const bool are_result = h_form_ || stored_;
-  return !is_half_storage<P> && are_result && operands.rounded.data == nullptr &&
+  return !is_half_storage<P> && !makes_z() && operands.rounded.data == nullptr &&
          are_panels<T>(operands.result.stride, width_, nr_);
 }
 
@@ -41,43 +39,45 @@ void ForwardPass<S, P>::finish(const Work& work) const {
   const auto write = is_binary(work.operands) ? write_binary_lse<T> : write_lse<T>;
   T* lse = work.operands.lse;
   trace.remove(rows_of(Operand::S, rows, d_));
-  for (index_t i = 0; i < rows.size(); ++i) {
-    const index_t lane = layout_.lane_offset(i - i % layout_.rho) + i % layout_.rho;
-    divide_by_sum(kernels_, row_sum + lane, work.sums.row(i), width_);
-    if (lse != nullptr) {
-      write(kernels_, row_max + lane, row_sum + lane, lse + rows.begin + i);
+  for (Range sub(rows.size(), layout_.rho); sub; sub.next()) {
+    for (Range some(sub.begin, sub.end, InverseSums<T>::most_rows); some; some.next()) {
+      const index_t lane = layout_.lane_offset(sub.begin) + some.begin - sub.begin;
+      divide(work, some, InverseSums<T>(kernels_, row_sum + lane, some.size()));
+      for (index_t i = 0; lse != nullptr && i < some.size(); ++i)
+        write(kernels_, row_max + lane + i, row_sum + lane + i, lse + rows.begin + some.begin + i);
     }
   }
   // LSE takes the place of the running sum.
   trace.remove(rows_of(Operand::row_max, rows, 1));
   if (lse != nullptr) trace.write(rows_of(Operand::row_sum, rows, 1));
   trace.remove(rows_of(Operand::row_sum, rows, 1));
-  if (!h_form_ && !stored_) {
+  if (makes_z()) {
     multiply_by_y(work);
-    return;
-  }
-  store_sums(work);
-}
-
-// Where they were not made in the result.
-template <class S, class P>
-void ForwardPass<S, P>::store_sums(const Work& work) const {
-  const Trace& trace = work.trace;
-  const Range& rows = work.rows;
-  const bool rounds = work.operands.rounded.data != nullptr;
-  const auto store = [&](const auto& result) {
-    store_rows(kernels_, work.sums.rows, work.sums.stride, rows.size(), width_, T(1), false,
-               result.row(rows.begin), result.stride, trace.counted(Operand::O));
-  };
-  if (rounds) {
-    store(work.operands.rounded);
-  } else if (!sums_in_place(work.operands)) {
-    store(work.operands.result);
-  }
-  if (rounds || is_half_storage<P>) {
+  } else if (is_half_storage<P> || work.operands.rounded.data != nullptr) {
     trace.write_rounded_and_remove(accumulator(rows));
   } else {
     trace.write_and_remove(accumulator(rows));
+  }
+}
+
+// Z where it is, O and stored Z where they are wanted.
+template <class S, class P>
+void ForwardPass<S, P>::divide(const Work& work, const Range& some,
+                               const InverseSums<T>& inverse) const {
+  const Sums& sums = work.sums;
+  const MatrixView<S>& rounded = work.operands.rounded;
+  const auto& result = work.operands.result;
+  const index_t first = work.rows.begin + some.begin;
+  const auto store = [&](auto* to, index_t stride) {
+    store_rows(kernels_, sums.row(some.begin), sums.stride, some.size(), width_, inverse.factors(),
+               false, to, stride, work.trace.counted(Operand::O));
+  };
+  if (makes_z()) {
+    store(sums.row(some.begin), sums.stride);
+  } else if (rounded.data != nullptr) {
+    store(rounded.row(first), rounded.stride);
+  } else {
+    store(result.row(first), result.stride);
   }
 }
 

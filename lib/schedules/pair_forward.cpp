@@ -288,14 +288,15 @@ void PairForward::finish(const Work& work) const {
   float* lse = work.operands.lse;
   work.trace.remove(rows_of(Operand::S, rows, d_));
   const MatrixView<bf16>& o = work.operands.result;
-  for (index_t i = 0; i < rows.size(); ++i) {
-    const float* row = sums + i * sum_stride_;
-    const float inverse = inverse_of_sum(kernels_, row_sum + i);
+  for (Range some(rows.size(), InverseSums<float>::most_rows); some; some.next()) {
+    const index_t first = rows.begin + some.begin;
     if (e_ > 0) {
-      store_rows(kernels_, row, sum_stride_, 1, e_, inverse, false, o.row(rows.begin + i), o.stride,
-                 work.trace.counted(Operand::O));
+      const InverseSums<float> inverse(kernels_, row_sum + some.begin, some.size());
+      store_rows(kernels_, sums + some.begin * sum_stride_, sum_stride_, some.size(), e_,
+                 inverse.factors(), false, o.row(first), o.stride, work.trace.counted(Operand::O));
     }
-    if (lse != nullptr) write_lse(kernels_, row_max + i, row_sum + i, lse + rows.begin + i);
+    for (index_t i = some.begin; lse != nullptr && i < some.end; ++i)
+      write_lse(kernels_, row_max + i, row_sum + i, lse + rows.begin + i);
   }
   // LSE takes the place of the running sum.
   work.trace.remove(rows_of(Operand::row_max, rows, 1));

@@ -41,8 +41,7 @@ void pack_rows(const kernels::KernelTable<Compute<S>>& kernels, const QueryLayou
                 matrix.cols, packed);
     if (scale == 1) continue;
     const index_t count = round_up(sub.size(), layout.nr) * matrix.cols;
-    tell_written(kernels, packed, count);
-    for (index_t k = 0; k < count; ++k) packed[k] *= scale;
+    kernels.scale_rows(1, count, &scale, 0, packed, 0, packed, 0);
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "schedules/memory_moves.hpp"
+#include "schedules/storage.hpp"
 
 // What a row's online softmax ends with.
 namespace ioattn::schedules {
@@ -10,19 +10,22 @@ namespace ioattn::schedules {
 // Of scores times log2(e), whose weights are powers of 2.
 inline constexpr double log2_of_e = 1.4426950408889634, ln_of_2 = 0.6931471805599453;
 
-// A row that sees no key, or scores of -inf alone: O = 0, LSE = -inf.
+// What some rows of sums are multiplied by. A row that sees no key, or scores of -inf alone: O = 0,
+// LSE = -inf.
 template <class T>
-T inverse_of_sum(const kernels::KernelTable<T>& kernels, const T* row_sum) {
-  tell_read(kernels, row_sum, 1);
-  return *row_sum == T(0) ? T(0) : T(1) / *row_sum;
-}
-template <class T>
-void divide_by_sum(const kernels::KernelTable<T>& kernels, const T* row_sum, T* row,
-                   index_t width) {
-  const T inverse = inverse_of_sum(kernels, row_sum);
-  tell_written(kernels, row, width);
-  for (index_t k = 0; k < width; ++k) row[k] *= inverse;
-}
+class InverseSums {
+ public:
+  static constexpr index_t most_rows = 64;
+
+  InverseSums(const kernels::KernelTable<T>& kernels, const T* row_sum, index_t rows) {
+    tell_read(kernels, row_sum, rows);
+    for (index_t i = 0; i < rows; ++i) of_rows_[i] = row_sum[i] == T(0) ? T(0) : T(1) / row_sum[i];
+  }
+  RowFactors<T> factors() const { return RowFactors<T>(of_rows_); }
+
+ private:
+  T of_rows_[most_rows];
+};
 template <class T>
 void write_lse(const kernels::KernelTable<T>& kernels, const T* row_max, const T* row_sum, T* lse) {
   tell_read(kernels, row_max, 1);

@@ -31,19 +31,11 @@ template <class S>
 void load_scaled_rows(const kernels::KernelTable<Compute<S>>& kernels, const S* from,
                       index_t from_stride, index_t rows, index_t cols, Compute<S> scale,
                       Compute<S>* to, index_t to_stride) {
-  if constexpr (is_half_storage<S>)
+  if constexpr (is_half_storage<S>) {
     load_rows<S>(kernels, from, from_stride, rows, cols, to, to_stride);
-  for (index_t i = 0; i < rows; ++i) {
-    Compute<S>* row = to + i * to_stride;
-    if constexpr (is_half_storage<S>) {
-      for (index_t k = 0; k < cols; ++k) row[k] *= scale;
-    } else {
-      const S* source = from + i * from_stride;
-      fetch_row_behind(source, from_stride, i, rows, cols);
-      tell_read(kernels, source, cols);
-      tell_written(kernels, row, cols);
-      for (index_t k = 0; k < cols; ++k) row[k] = scale * source[k];
-    }
+    kernels.scale_rows(rows, cols, &scale, 0, to, to_stride, to, to_stride);
+  } else {
+    kernels.scale_rows(rows, cols, &scale, 0, from, from_stride, to, to_stride);
   }
 }
 
@@ -68,21 +60,39 @@ index_t overflows(const float* numbers, index_t count, const S* rounded) {
   return found;
 }
 
-// to[i][k] (+)= scale * from[i][k]
+// What rows are multiplied by: all by one factor, or each by its own.
+template <class T>
+class RowFactors {
+ public:
+  RowFactors(T all) : one_(all) {}  // NOLINT: a number is the factor of all rows
+  explicit RowFactors(const T* of_rows) : of_rows_(of_rows) {}
+  const T* first() const { return of_rows_ != nullptr ? of_rows_ : &one_; }
+  index_t step() const { return of_rows_ != nullptr ? 1 : 0; }
+
+ private:
+  T one_ = 1;
+  const T* of_rows_ = nullptr;
+};
+
+// to[i][k] (+)= factor * from[i][k]
 template <class S>
 void store_rows(const kernels::KernelTable<Compute<S>>& kernels, const Compute<S>* from,
-                index_t from_stride, index_t rows, index_t cols, Compute<S> scale, bool add, S* to,
-                index_t to_stride, const CountedResult& counted = {}) {
+                index_t from_stride, index_t rows, index_t cols,
+                const RowFactors<Compute<S>>& factors, bool add, S* to, index_t to_stride,
+                const CountedResult& counted = {}) {
   using T = Compute<S>;
+  const T* factor = factors.first();
   if constexpr (is_half_storage<S>) {
     if (!add && counted.counts == nullptr) {
-      kernels.template storage<S>().narrow(from, from_stride, rows, cols, scale, to, to_stride);
+      kernels.template storage<S>().narrow(from, from_stride, rows, cols, factor, factors.step(),
+                                           to, to_stride);
       return;
     }
     constexpr index_t at_once = 256;
+    constexpr T whole = 1;
     T sums[at_once];
     index_t overflowed = 0;
-    for (index_t i = 0; i < rows; ++i) {
+    for (index_t i = 0; i < rows; ++i, factor += factors.step()) {
       for (index_t k = 0; k < cols; k += at_once) {
         const index_t count = std::min(at_once, cols - k);
         const T* source = from + i * from_stride + k;
@@ -90,21 +100,20 @@ void store_rows(const kernels::KernelTable<Compute<S>>& kernels, const Compute<S
         tell_read(kernels, source, count);
         if (add) kernels.template storage<S>().widen(target, 0, 1, count, sums, 0);
         for (index_t l = 0; l < count; ++l)
-          sums[l] = add ? sums[l] + scale * source[l] : scale * source[l];
-        kernels.template storage<S>().narrow(sums, 0, 1, count, T(1), target, 0);
+          sums[l] = add ? sums[l] + *factor * source[l] : *factor * source[l];
+        kernels.template storage<S>().narrow(sums, 0, 1, count, &whole, 0, target, 0);
         if (counted.counts != nullptr) overflowed += overflows(sums, count, target);
       }
     }
     if (overflowed > 0) counted.counts->add(counted.result, overflowed);
+  } else if (!add) {
+    kernels.scale_rows(rows, cols, factor, factors.step(), from, from_stride, to, to_stride);
   } else {
-    for (index_t i = 0; i < rows; ++i, from += from_stride, to += to_stride) {
+    for (index_t i = 0; i < rows;
+         ++i, factor += factors.step(), from += from_stride, to += to_stride) {
       tell_read(kernels, from, cols);
       tell_written(kernels, to, cols);
-      if (add) {
-        for (index_t k = 0; k < cols; ++k) to[k] += scale * from[k];
-      } else {
-        for (index_t k = 0; k < cols; ++k) to[k] = scale * from[k];
-      }
+      for (index_t k = 0; k < cols; ++k) to[k] += *factor * from[k];
     }
   }
 }

@@ -231,12 +231,12 @@ template <class S, class W>
 void TileFusedForward<S, W>::finish_rows(const Work& work, const Range& cols) const {
   const T* row_sum = worker_.row_sum.in(work.local);
   const MatrixView<T> sums = sums_of(work);
-  for (index_t i = 0; i < work.rows.size(); ++i)
-    divide_by_sum(kernels_, row_sum + i, sums.at(i, cols.begin), cols.size());
-  if constexpr (is_half_storage<S>) {
-    const MatrixView<S>& o = work.operands.result;
-    store_rows(kernels_, sums.at(0, cols.begin), sums.stride, sums.rows, cols.size(), T(1), false,
-               o.at(work.rows.begin, cols.begin), o.stride, work.trace.counted(Operand::O));
+  const MatrixView<S>& o = work.operands.result;  // sums lie there unless they are rounded
+  for (Range some(work.rows.size(), InverseSums<T>::most_rows); some; some.next()) {
+    const InverseSums<T> inverse(kernels_, row_sum + some.begin, some.size());
+    store_rows(kernels_, sums.at(some.begin, cols.begin), sums.stride, some.size(), cols.size(),
+               inverse.factors(), false, o.at(work.rows.begin + some.begin, cols.begin), o.stride,
+               work.trace.counted(Operand::O));
   }
 }
 

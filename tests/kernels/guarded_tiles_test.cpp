@@ -118,12 +118,13 @@ void check_rows(const KernelTable<T>& table) {
   const index_t most = 5 * table.tile.cols + 1;  // four vectors of columns at a time
   const auto check = [&](index_t rows, index_t cols) {
     for (const index_t gap : {0, 3}) {
-      running = {"row_dot, are_finite", {rows, cols, gap}};
+      running = {"row_dot, are_finite, scale_rows", {rows, cols, gap}};
       const index_t x_stride = cols + gap, y_stride = cols + 3 - gap;
       sweep.both_sides({span_of(rows, cols, x_stride), span_of(rows, cols, y_stride), rows},
                        [&](T* const* x) {
                          table.row_dot(rows, cols, x[0], x_stride, x[1], y_stride, x[2]);
                          table.are_finite(rows, cols, x[0], x_stride);
+                         table.scale_rows(rows, cols, x[2], 1, x[0], x_stride, x[1], y_stride);
                        });
     }
   };

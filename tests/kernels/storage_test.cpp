@@ -86,6 +86,8 @@ class Environment {
 constexpr index_t cols = 61;
 index_t rows_for(std::size_t count) { return (index_t(count) + cols - 1) / cols; }
 
+constexpr float one = 1;
+
 template <class S>
 void check_widening(const KernelTable<float>& table) {
   std::vector<S> all(std::size_t(rows_for(1u << 16) * cols));
@@ -96,7 +98,7 @@ void check_widening(const KernelTable<float>& table) {
     {
       const Environment other(environment);
       table.storage<S>().widen(all.data(), cols, rows_for(1u << 16), cols, floats.data(), cols);
-      table.storage<S>().narrow(floats.data(), cols, rows_for(1u << 16), cols, 1, back.data(),
+      table.storage<S>().narrow(floats.data(), cols, rows_for(1u << 16), cols, &one, 0, back.data(),
                                 cols);
     }
     for (unsigned bits = 0; bits < 1u << 16; ++bits) {
@@ -143,7 +145,7 @@ void check_rounding(const KernelTable<float>& table) {
     std::vector<S> rounded(floats.size());
     {
       const Environment other(environment);
-      table.storage<S>().narrow(floats.data(), cols, rows_for(floats.size()), cols, 1,
+      table.storage<S>().narrow(floats.data(), cols, rows_for(floats.size()), cols, &one, 0,
                                 rounded.data(), cols);
     }
     for (std::size_t i = 0; i < floats.size(); ++i)
@@ -156,12 +158,19 @@ template <class S>
 void check_scaling(const KernelTable<float>& table) {
   std::vector<float> floats;
   for (int i = 0; i < 8 * cols; ++i) floats.push_back(float(i - 4 * cols) / 7);
-  for (const float scale : {0.125F, -3.1F}) {
-    std::vector<S> rounded(floats.size());
-    table.storage<S>().narrow(floats.data(), cols, 8, cols, scale, rounded.data(), cols);
-    for (std::size_t i = 0; i < floats.size(); ++i)
-      ASSERT_EQ(rounded[i].bits, ioattn::from_float<S>(scale * floats[i]).bits)
-          << i << ", " << scale;
+  const float factors[] = {0.125F, -3.1F, 1, 0.3F, 7, 1, -0.0F, 2};
+  for (const index_t step : {0, 1}) {  // one of all rows, or one of each
+    for (const index_t first : {0, 1}) {
+      std::vector<S> rounded(floats.size());
+      table.storage<S>().narrow(floats.data(), cols, 8 - first, cols, factors + first, step,
+                                rounded.data(), cols);
+      for (index_t i = 0; i < (8 - first) * cols; ++i) {
+        const float factor = factors[first + step * (i / cols)];
+        const std::size_t at = std::size_t(i);
+        ASSERT_EQ(rounded[at].bits, ioattn::from_float<S>(factor * floats[at]).bits)
+            << i << ", " << factor;
+      }
+    }
   }
 }
 
@@ -209,7 +218,7 @@ void check_bounds(const KernelTable<float>& table) {
       for (index_t i = 0; i < 2 * count; ++i) s[i].bits = std::uint16_t(0x3c00 + i);
       running = {"rows of 16 bits", {count}};
       table.storage<S>().widen(s, count, 2, count, f, count);
-      table.storage<S>().narrow(f, count, 2, count, 1, s, count);
+      table.storage<S>().narrow(f, count, 2, count, &one, 0, s, count);
       for (index_t i = 0; i < 2 * count; ++i) ASSERT_EQ(s[i].bits, 0x3c00 + i);
     }
   }

@@ -193,6 +193,35 @@ void check_row_dot(const KernelTable<T>& table) {
   }
 }
 
+// One factor of all rows or one of each, to other memory and in place.
+template <class T>
+void check_scale_rows(const KernelTable<T>& table) {
+  for (const index_t rows : {0, 1, 5, 9}) {
+    for (index_t cols = 0; cols <= 2 * table.tile.cols + 1; ++cols) {
+      for (const index_t step : {0, 1}) {
+        GuardedTile<T> x(rows, cols, 3), y(rows, cols, 1);
+        x.fill([](index_t i, index_t k) { return mixed(i, k, 20); });
+        y.fill([](index_t, index_t) { return 7; });
+        GuardedVector<T> factors(9, [](index_t i) { return T(i) - T(2.5); });
+        const auto expect = [&](const ioattn::kernels::ScoreTile<T>& tile) {
+          for (index_t i = 0; i < rows; ++i)
+            for (index_t k = 0; k < cols; ++k)
+              ASSERT_EQ(tile.data[i * tile.stride + k], factors[i * step] * T(mixed(i, k, 20)))
+                  << i << "," << k << " of " << rows << " x " << cols;
+        };
+        table.scale_rows(rows, cols, factors.data(), step, x.tile().data, x.tile().stride,
+                         y.tile().data, y.tile().stride);
+        ASSERT_EQ(x.changed() + y.damaged(), 0);
+        ASSERT_NO_FATAL_FAILURE(expect(y.tile()));
+        table.scale_rows(rows, cols, factors.data(), step, x.tile().data, x.tile().stride,
+                         x.tile().data, x.tile().stride);
+        ASSERT_EQ(x.damaged(), 0);
+        ASSERT_NO_FATAL_FAILURE(expect(x.tile()));
+      }
+    }
+  }
+}
+
 // Wherever it is, one number that is not finite is found, and what lies beside the rows is not.
 template <class T>
 void check_finite(const KernelTable<T>& table) {
@@ -229,6 +258,11 @@ TEST_P(TilesTest, OneNumberThatIsNotFiniteIsFound) {
 TEST_P(TilesTest, RowDotIsExact) {
   check_row_dot(table<float>());
   check_row_dot(table<double>());
+}
+
+TEST_P(TilesTest, RowsAreScaled) {
+  check_scale_rows(table<float>());
+  check_scale_rows(table<double>());
 }
 
 IOATTN_FOR_EACH_IMPLEMENTATION(TilesTest);

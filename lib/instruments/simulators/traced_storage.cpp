@@ -20,13 +20,14 @@ struct Traced {
     }
     inner->widen(src, src_stride, rows, cols, dst, dst_stride);
   }
-  static void narrow(const float* src, index_t src_stride, index_t rows, index_t cols, float scale,
-                     S* dst, index_t dst_stride) {
+  static void narrow(const float* src, index_t src_stride, index_t rows, index_t cols,
+                     const float* factors, index_t factor_step, S* dst, index_t dst_stride) {
     for (index_t i = 0; i < rows; ++i) {
+      touch(current(), factors + i * factor_step, 1, false);
       touch(current(), src + i * src_stride, cols, false);
       touch(current(), dst + i * dst_stride, cols, true);
     }
-    inner->narrow(src, src_stride, rows, cols, scale, dst, dst_stride);
+    inner->narrow(src, src_stride, rows, cols, factors, factor_step, dst, dst_stride);
   }
   // Terms go by way of L1, so many at a time, unless lanes are adjacent.
   static void pack(const S* src, index_t lane_stride, index_t depth_stride, index_t lanes,

@@ -197,6 +197,16 @@ struct Traced {
     inner<T>->row_dot(rows, cols, x, x_stride, y, y_stride, out);
   }
 
+  static void scale_rows(index_t rows, index_t cols, const T* factors, index_t factor_step,
+                         const T* src, index_t src_stride, T* dst, index_t dst_stride) {
+    for (index_t i = 0; i < rows; ++i) {
+      read(factors + i * factor_step, 1);
+      read(src + i * src_stride, cols);
+      write(dst + i * dst_stride, cols);
+    }
+    inner<T>->scale_rows(rows, cols, factors, factor_step, src, src_stride, dst, dst_stride);
+  }
+
   static bool are_finite(index_t rows, index_t cols, const T* x, index_t x_stride) {
     for (index_t i = 0; i < rows; ++i) read(x + i * x_stride, cols);
     return inner<T>->are_finite(rows, cols, x, x_stride);
@@ -216,6 +226,7 @@ struct Traced {
     if (traced.weights != nullptr) result.weights = weights;
     result.few_weights = few_weights;
     result.row_dot = row_dot;
+    result.scale_rows = scale_rows;
     result.are_finite = are_finite;
     result.touched = touch;
     return result;

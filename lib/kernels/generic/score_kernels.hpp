@@ -198,6 +198,24 @@ struct ScoreKernels {
     }
   }
 
+  // Rows from memory are no stream that a CPU fetches by itself if they are short and far apart.
+  static IOATTN_KERNEL void scale_rows(index_t rows, index_t cols, const T* factors,
+                                       index_t factor_step, const T* src, index_t src_stride,
+                                       T* dst, index_t dst_stride) {
+    constexpr index_t ahead = 4, line = 64 / sizeof(T);
+    for (index_t i = 0; i < rows;
+         ++i, factors += factor_step, src += src_stride, dst += dst_stride) {
+      if (src != dst && i + ahead < rows) {
+        for (index_t k = 0; k < cols; k += line)
+          __builtin_prefetch(src + ahead * src_stride + k, 0, 2);
+      }
+      const V factor = V::splat(*factors);
+      index_t k = 0;
+      for (; k + V::lanes <= cols; k += V::lanes) (factor * V::load(src + k)).store(dst + k);
+      for (; k < cols; ++k) dst[k] = *factors * src[k];
+    }
+  }
+
   // 0 times what is not finite is NaN.
   static IOATTN_KERNEL bool are_finite(index_t rows, index_t cols, const T* x, index_t x_stride) {
     constexpr int rows_at_once = 4;  // sums enough to hide the latency of a multiply-add

@@ -52,14 +52,14 @@ struct StorageKernel {
     for (index_t i = 0; i < rows; ++i) widen_row(src + i * src_stride, cols, dst + i * dst_stride);
   }
   static IOATTN_KERNEL void narrow(const float* src, index_t src_stride, index_t rows, index_t cols,
-                                   float scale, S* dst, index_t dst_stride) {
-    for (index_t i = 0; i < rows; ++i, src += src_stride, dst += dst_stride) {
-      if (scale == 1) {
-        narrow_row<false>(src, cols, scale, dst);
+                                   const float* factors, index_t factor_step, S* dst,
+                                   index_t dst_stride) {
+    for (index_t i = 0; i < rows; ++i, factors += factor_step, src += src_stride, dst += dst_stride)
+      if (*factors == 1) {
+        narrow_row<false>(src, cols, *factors, dst);
       } else {
-        narrow_row<true>(src, cols, scale, dst);
+        narrow_row<true>(src, cols, *factors, dst);
       }
-    }
   }
 
   // Adjacent lanes are converted where they go; other layouts by way of a few terms in L1.

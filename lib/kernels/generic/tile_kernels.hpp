@@ -58,6 +58,7 @@ struct TileKernels {
                           Scores::template softmax_update<typename Scores::OfE>,
                           Scores::template softmax_update<typename Scores::Of2>,
                           Scores::row_dot,
+                          Scores::scale_rows,
                           Scores::are_finite,
                           fma_loop,
                           max_rows * nr};
