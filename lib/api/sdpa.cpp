@@ -131,7 +131,7 @@ Status validate_problem(const SdpaProblem& problem) {
 index_t work_of(const SdpaShape& s) { return s.all_heads() * s.n * s.m * (s.d + s.dv); }
 
 int threads_for(index_t work, const RunOptions& options) {
-  constexpr index_t worth_a_thread = index_t(1) << 19;  // some 30 microseconds
+  constexpr index_t worth_a_thread = index_t(1) << 19;  // 10 to 30 microseconds
   return static_cast<int>(
       std::min<index_t>(granted_threads(options.threads), 1 + work / worth_a_thread));
 }

@@ -106,7 +106,7 @@ class PackedRun {
     auto body = [&](int worker) {
       for (index_t i = items.take(); i < count; i = items.take()) act(first[i], worker);
     };
-    parallel::run(static_cast<int>(std::min<index_t>(threads_, count)), body);
+    parallel::run(threads_, count, body);
   }
 
   // What a worker runs must not throw.

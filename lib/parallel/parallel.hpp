@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 
 #include "base/types.hpp"
@@ -16,6 +17,13 @@ template <class Body>
 void run(int threads, Body& body) {
   run(
       threads, [](void* context, int worker) { (*static_cast<Body*>(context))(worker); }, &body);
+}
+
+// The same on no more workers than there are items to be handed out, but one: to wake a worker
+// takes as long as a small pass.
+template <class Body>
+void run(int threads, index_t items, Body& body) {
+  run(static_cast<int>(std::min<index_t>(threads, items)), body);
 }
 
 // Hands out 0, 1, 2, ... in ascending order, each once.

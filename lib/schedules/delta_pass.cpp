@@ -28,7 +28,7 @@ void DeltaPass<S>::run(const kernels::KernelTable<T>& kernels, const Trace& trac
     for (index_t block = blocks.take(); block < count; block = blocks.take())
       run_block(kernels, trace, o, d_o, block, delta(workspace));
   };
-  parallel::run(threads_, body);
+  parallel::run(threads_, count, body);
 }
 
 template <class S>

@@ -71,7 +71,7 @@ void ForwardPass<S, P>::run(const Trace& trace, const Operands& operands, void* 
     for (index_t i = blocks.take(); i < count; i = blocks.take())
       run_block(trace, operands, order.block(i, count), worker, workspace);
   };
-  parallel::run(threads_, body);
+  parallel::run(threads_, count, body);
 }
 
 template <class S, class P>

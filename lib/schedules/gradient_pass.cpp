@@ -46,7 +46,7 @@ void GradientPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace& t
       if (twin_) trace.remove(lse);
     }
   };
-  parallel::run(threads_, body);
+  parallel::run(threads_, count, body);
 }
 
 template <class T>

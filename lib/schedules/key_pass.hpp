@@ -18,7 +18,7 @@ void run_key_pass(const Pass& pass, int threads, const kernels::KernelTable<T>& 
     for (index_t block = blocks.take(); block < count; block = blocks.take())
       pass.run_block(kernels, trace, operands, 0, block, worker, workspace);
   };
-  parallel::run(threads, body);
+  parallel::run(threads, count, body);
 }
 
 }  // namespace ioattn::schedules

@@ -79,7 +79,7 @@ void ProductPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace& tr
       if (hook != nullptr) hook->end_rows(worker, i);
     }
   };
-  parallel::run(threads_, body);
+  parallel::run(threads_, count, body);
 }
 
 template <class T>

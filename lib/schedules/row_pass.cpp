@@ -91,7 +91,7 @@ void RowPass<S, P>::run(const Trace& trace, const Memory& memory, void* workspac
       gate.pass(block);
     }
   };
-  parallel::run(threads_, body);
+  parallel::run(threads_, count, body);
 }
 
 template <class S, class P>

@@ -121,8 +121,9 @@ class SdpaBackward {
 
   void make_delta_of_all(void* memory) const {
     trace_.phase("delta");
+    const index_t heads = shape_.all_heads(), words = heads * shape_.n * 2 * shape_.dv;
     for_each_block(
-        threads_, shape_.all_heads(), delta_->block_count(), [](int) {},
+        workers_for(words, threads_), heads, delta_->block_count(), [](int) {},
         [&](index_t head, index_t block, int) { make_delta(head, head, block, memory); });
   }
   void make_delta(index_t head, index_t kept, index_t block, void* memory) const {
@@ -187,8 +188,9 @@ class SdpaBackward {
   void round_all_of_dq(void* memory) const {
     trace_.phase("round");
     const index_t rows_at_once = 64;
+    const index_t heads = shape_.all_heads(), words = heads * shape_.n * shape_.d;
     for_each_block(
-        threads_, shape_.all_heads(), ceil_div(shape_.n, rows_at_once), [](int) {},
+        workers_for(words, threads_), heads, ceil_div(shape_.n, rows_at_once), [](int) {},
         [&](index_t head, index_t block, int) {
           round_dq(head, head, Range(block * rows_at_once, shape_.n, rows_at_once), memory);
         });

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "base/sdpa.hpp"
 #include "parallel/parallel.hpp"
 #include "schedules/shared_blocks.hpp"
@@ -14,13 +16,20 @@ template <class Begin, class Act>
 void for_each_block(int threads, index_t heads, index_t blocks, const Begin& begin, const Act& act,
                     const kernels::PairKernels* pairs = nullptr, const BlockOrder& order = {}) {
   parallel::Dispenser items;
+  const index_t count = heads * blocks;
   auto body = [&](int worker) {
     const kernels::PairRegion region(pairs);
     begin(worker);
-    for (index_t item = items.take(); item < heads * blocks; item = items.take())
+    for (index_t item = items.take(); item < count; item = items.take())
       act(item / blocks, order.block(item % blocks, blocks), worker);
   };
-  parallel::run(threads, body);
+  parallel::run(threads, count, body);
+}
+
+// Workers of a phase that passes over words once, and multiplies little.
+inline int workers_for(index_t words, int threads) {
+  constexpr index_t worth_a_worker = index_t(1) << 16;  // some 10 microseconds
+  return static_cast<int>(std::min<index_t>(threads, 1 + words / worth_a_worker));
 }
 
 // Query head h of all, and the head of keys that it sees.

@@ -44,7 +44,7 @@ void WeightedSumPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace
       trace.remove(shift);
     }
   };
-  parallel::run(threads_, body);
+  parallel::run(threads_, count, body);
 }
 
 template <class T>

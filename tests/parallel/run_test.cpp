@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -51,6 +52,18 @@ TEST(Run, OfLessThanOneIsSerial) {
     auto body = [&](int worker) { calls += worker == 0 ? 1 : 100; };
     run(threads, body);
     EXPECT_EQ(calls, 1);
+  }
+}
+
+TEST(Run, WakesNoMoreWorkersThanThereAreItems) {
+  for (const int threads : thread_counts) {
+    for (const ioattn::index_t items : {0, 1, 2, 4, 1000}) {
+      std::atomic<int> workers{0};
+      auto body = [&](int) { ++workers; };
+      run(threads, items, body);
+      EXPECT_EQ(workers, std::max<int>(1, std::min<int>(threads, static_cast<int>(items))))
+          << threads << " threads, " << items << " items";
+    }
   }
 }
 
