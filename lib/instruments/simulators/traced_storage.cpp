@@ -22,8 +22,8 @@ struct Traced {
   }
   static void narrow(const float* src, index_t src_stride, index_t rows, index_t cols,
                      const float* factors, index_t factor_step, S* dst, index_t dst_stride) {
+    if (factor_step != 0) touch(current(), factors, rows, false);  // else a number, no operand
     for (index_t i = 0; i < rows; ++i) {
-      touch(current(), factors + i * factor_step, 1, false);
       touch(current(), src + i * src_stride, cols, false);
       touch(current(), dst + i * dst_stride, cols, true);
     }

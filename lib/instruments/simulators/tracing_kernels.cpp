@@ -199,8 +199,8 @@ struct Traced {
 
   static void scale_rows(index_t rows, index_t cols, const T* factors, index_t factor_step,
                          const T* src, index_t src_stride, T* dst, index_t dst_stride) {
+    if (factor_step != 0) read(factors, rows);  // else a number, no operand
     for (index_t i = 0; i < rows; ++i) {
-      read(factors + i * factor_step, 1);
       read(src + i * src_stride, cols);
       write(dst + i * dst_stride, cols);
     }
