@@ -53,7 +53,7 @@ ForwardPass<S, P>::ForwardPass(const LayerShape& shape, const Blocks& blocks,
   worker_.row_max = workers_.add<T>(lanes);
   worker_.row_sum = workers_.add<T>(lanes);
   worker_.rescale = workers_.add<T>(layout_.sub_lanes());
-  worker_.y = workers_.add<T>(h_form_ || stored_ ? 0 : d_ * round_up(std::min(blocks.w, e_), nr_));
+  worker_.y = workers_.add<T>(makes_z() ? d_ * round_up(std::min(blocks.w, e_), nr_) : 0);
   if (is_half_storage<S> && !stored_) {
     worker_.copy = workers_.add<T>(d_ * std::min(blocks.w, d_));
     worker_.o = workers_.add<T>(h_form_ ? 0 : r_ * o_stride_);

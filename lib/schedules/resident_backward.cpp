@@ -74,7 +74,7 @@ class ResidentBackward {
       for (index_t block = blocks.take(); block * c_ < m_; block = blocks.take())
         project_values(Range(block * c_, m_, c_));
     };
-    parallel::run(threads_, body);
+    parallel::run(threads_, ceil_div(m_, c_), body);
     trace_.remove(rows_of(Operand::Y, inner, e_));
   }
 
@@ -121,7 +121,7 @@ class ResidentBackward {
         if (!self_) trace_.remove(rows_of(Operand::A1, rows, d_));
       }
     };
-    parallel::run(threads_, body);
+    parallel::run(threads_, ceil_div(n_, r_), body);
     trace_.write_and_remove(rows_of(Operand::dX, inner, d_));
     trace_.remove(rows_of(Operand::X, inner, d_));
     trace_.remove(rows_of(Operand::A2, keys, d_));

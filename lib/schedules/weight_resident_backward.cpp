@@ -90,7 +90,7 @@ class WeightResidentBackward {
       for (index_t part = parts.take(); part * part_rows < rows.size(); part = parts.take())
         load_part(Range(rows.begin + part * part_rows, rows.end, part_rows), part * part_rows);
     };
-    parallel::run(threads_, body);
+    parallel::run(threads_, ceil_div(rows.size(), part_rows), body);
   }
 
   void load_part(const Range& rows, index_t first) const {
@@ -121,7 +121,7 @@ class WeightResidentBackward {
       for (index_t block = blocks.take(); block < count; block = blocks.take())
         add_keys(rows, Range(block * c_, m_, c_), earlier + block, local(worker));
     };
-    parallel::run(threads_, body);
+    parallel::run(threads_, count, body);
   }
 
   void add_keys(const Range& rows, const Range& keys, index_t turn, void* memory) {
