@@ -322,9 +322,10 @@ typedef struct ioattn_sdpa_gradients {
  * keys of a query have a bias of -1e9, say) weights are 1 each, not 1 / m. Memory beside the
  * outputs: at most one word per query; of a problem in 16 bits a float per query and, unless in_f32
  * is set or memory_limit leaves no room for it, one per element of dQ; of many heads those that are
- * in work. Gradients in IOATTN_F16 beyond 65519 become infinite: scale dO, or set in_f32, where
- * they may; a plan counts them (ioattn_plan_count_overflows()). Errors as for
- * ioattn_sdpa_forward(), and IOATTN_MEMORY_LIMIT. */
+ * in work (memory_limit counts all, so that plans do not depend on threads); where dbias is rounded,
+ * m floats for each of some d + dv rows per thread. Gradients in IOATTN_F16 beyond 65519 become
+ * infinite: scale dO, or set in_f32, where they may; a plan counts them
+ * (ioattn_plan_count_overflows()). Errors as for ioattn_sdpa_forward(), and IOATTN_MEMORY_LIMIT. */
 IOATTN_API ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
                                               const ioattn_options* options, const void* d_o,
                                               const int64_t* d_o_stride, const void* o,
@@ -433,7 +434,8 @@ IOATTN_API ioattn_status ioattn_plan_text(const ioattn_plan* plan, char* buffer,
 /** What the plan does, as one JSON object: schedule, blocks, kernel, threads, M, predicted words by
  * phase, lower bound, multiply-adds and flops, workspace. Of SDPA the blocks are told with each
  * phase, and "stored" lists what is kept in memory between phases: "delta", rowsum(O o dO)
- * [batch, heads, n], and "dQ" before it is rounded to 16 bits. Words are those of the dtype: of
+ * [heads, n], and "dQ" before it is rounded to 16 bits [heads, n, d], of the heads in work at a
+ * time (where each thread takes heads whole, of as many). Words are those of the dtype: of
  * 16 bits, a float weighs 2. "origin" is "estimate", "measure", "patient", "wisdom" or, of a plan
  * that was parsed, "text". "objective" is what the plan has least of, "time", "words@L1" or
  * "words@L2"; of a plan that was parsed null. "overflows" is what ioattn_plan_count_overflows()

@@ -2,6 +2,7 @@
 
 #include "api/describe.hpp"
 #include "api/sdpa_plan.hpp"
+#include "schedules/sdpa_heads.hpp"
 #include "theory/sdpa_bounds.hpp"
 #include "theory/sdpa_cost.hpp"
 
@@ -33,9 +34,13 @@ void add_blocks(std::string_view phase, const SdpaBlocks& blocks, JsonObject* js
 }
 
 // What outlives the phase that makes it, beside the outputs: delta and, where it is made on the way
-// and rounded at the end, dQ. Words are those of the dtype, the numbers f32 where that has 16 bits.
-std::string stored_json(const SdpaProblem& problem, bool delta, bool dq) {
+// and rounded at the end, dQ, of the heads in work. Words are those of the dtype, the numbers f32
+// where that has 16 bits.
+std::string stored_json(const SdpaProblem& problem, const SdpaSet& set, const SdpaBlocks& blocks,
+                        int threads) {
   const SdpaShape& shape = problem.shape;
+  const bool makes_dq = set.key_kind(blocks).queries;
+  const index_t heads = schedules::heads_in_work(shape, makes_dq, threads);
   const auto item = [&](const char* name, const std::vector<index_t>& sizes) {
     std::vector<std::string> texts;
     index_t words = is_half(problem.dtype) ? 2 : 1;
@@ -50,8 +55,8 @@ std::string stored_json(const SdpaProblem& problem, bool delta, bool dq) {
     return stored.text();
   };
   std::vector<std::string> items;
-  if (delta) items.push_back(item("delta", {shape.batch, shape.heads, shape.n}));
-  if (dq) items.push_back(item("dQ", {shape.batch, shape.heads, shape.n, shape.d}));
+  if (set.delta()) items.push_back(item("delta", {heads, shape.n}));
+  if (makes_dq && set.rounds(problem.dtype)) items.push_back(item("dQ", {heads, shape.n, shape.d}));
   return json_list(items);
 }
 
@@ -96,9 +101,8 @@ std::string SdpaPlan::describe(const OverflowStatistics& overflows) const {
   add_work(fma, workspace_bytes_, &json);
   json.add_json("overflows", overflows.text(is_forward() ? rounded_results(dtype)
                                                          : rounded_results(dtype, set)));
-  const bool rounds_dq = set.rounds(dtype) && set.in_one_pass(blocks);
-  json.add_json("stored", stored_json(goal_.problem, !is_forward() && set.delta(),
-                                      !is_forward() && rounds_dq));
+  json.add_json("stored",
+                is_forward() ? json_list({}) : stored_json(goal_.problem, set, blocks, threads_));
 
   std::vector<std::string> phases;
   for (int i = 0; i < cost.phase_count; ++i) {

@@ -130,6 +130,14 @@ Status no_such_form() {
   return Status::error(StatusCode::unsupported, "the pass has no such form with this memory");
 }
 
+// The gradient of a bias that is rounded is summed in memory of a worker, m floats for every row of
+// a block: of no more rows than the operands have columns, lest it take more than they do.
+Blocks within_operands(Blocks rows, const LayerShape& head, const TileShape& tile) {
+  rows.r = std::min(rows.r, round_up(head.d + head.dv, index_t(tile.cols)));
+  rows.rho = std::min(rows.rho, rows.r);
+  return rows;
+}
+
 // Sums of dQ that are made on the way of a pass over the keys and rounded at its end.
 index_t sums_of_dq(const SdpaRequest& request, const SdpaSet& set, bool one_pass) {
   const index_t queries = request.shape.all_heads() * request.shape.n;
@@ -272,15 +280,18 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
   const auto choose_rows = [&](const FastMemory& memory) {
     const Blocks delta = choose_delta_blocks(head, memory.M);
     if (memory.M < least_for(false)) return delta;
+    Blocks rows;
     if (by_pairs) {
-      Blocks rows = choose_pair_rows(head, set, memory, request.tile);
+      rows = choose_pair_rows(head, set, memory, request.tile);
       rows.o = delta.o;
       rows.w = delta.w;
-      return rows;
+    } else {
+      FastMemory of_rows = memory;
+      of_rows.M -= apart;
+      rows = choose_row_blocks(variant, head, of_rows, request.tile);
     }
-    FastMemory of_rows = memory;
-    of_rows.M -= apart;
-    return choose_row_blocks(variant, head, of_rows, request.tile);
+    const bool rounds_bias = set.dBias && set.rounds(request.dtype);
+    return rounds_bias ? within_operands(rows, head, request.tile) : rows;
   };
   const auto choose = [&](const FastMemory& memory) {
     Trial best;

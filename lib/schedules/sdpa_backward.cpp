@@ -40,10 +40,8 @@ class SdpaBackward {
     const Workers of_queries = {threads_, shape_.all_heads()};
     const Workers of_keys = {threads_, shape_.all_kv_heads()};
     const bool makes_dq = set_.key_kind(task.blocks).queries;
-    by_group_ = makes_dq && of_keys.take_whole_problems();
-    const index_t groups =
-        by_group_ ? std::min<index_t>(threads_, of_keys.problems) : of_keys.problems;
-    const index_t heads_at_once = groups * shape_.group();
+    by_group_ = goes_by_group(shape_, makes_dq, threads_);
+    const index_t heads_at_once = heads_in_work(shape_, makes_dq, threads_);
     if (set_.delta()) {
       delta_.emplace(shape_.head(), task.blocks.rows, of_queries, &layout_, heads_at_once);
     }

@@ -26,6 +26,20 @@ void for_each_block(int threads, index_t heads, index_t blocks, const Begin& beg
   parallel::run(threads, count, body);
 }
 
+// Whether every phase of the heads that share keys is made by one worker, before those of the next:
+// where dQ is made on the way of a pass over the keys, and workers take heads whole.
+inline bool goes_by_group(const SdpaShape& shape, bool makes_dq, int threads) {
+  return makes_dq && Workers(threads, shape.all_kv_heads()).take_whole_problems();
+}
+
+// Query heads whose delta and sums of dQ are in memory at the same time.
+inline index_t heads_in_work(const SdpaShape& shape, bool makes_dq, int threads) {
+  const index_t groups = shape.all_kv_heads();
+  if (groups == 0) return 0;
+  const bool by_group = goes_by_group(shape, makes_dq, threads);
+  return (by_group ? std::min<index_t>(threads, groups) : groups) * shape.group();
+}
+
 // Workers of a phase that passes over words once, and multiplies little.
 inline int workers_for(index_t words, int threads) {
   constexpr index_t worth_a_worker = index_t(1) << 16;  // some 10 microseconds

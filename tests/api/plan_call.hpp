@@ -29,6 +29,24 @@ inline std::string text_of(ioattn_status (*function)(const ioattn_plan*, char*, 
   return std::string(buffer.data());
 }
 
+// A problem to plan for has no memory yet.
+inline ioattn_sdpa_problem without_memory(const ioattn_sdpa_problem& problem) {
+  ioattn_sdpa_problem planned = problem;
+  planned.q = planned.k = planned.v = nullptr;
+  for (int i = 0; i < 3; ++i) planned.q_stride[i] = planned.k_stride[i] = planned.v_stride[i] = -1;
+  return planned;
+}
+
+inline Plan create(ioattn_pass pass, const ioattn_sdpa_problem& problem,
+                   const ioattn_options* options,
+                   const ioattn_sdpa_gradients* gradients = nullptr) {
+  const ioattn_sdpa_problem planned = without_memory(problem);
+  ioattn_plan* plan = nullptr;
+  EXPECT_EQ(ioattn_sdpa_plan_create(pass, &planned, gradients, options, &plan), IOATTN_OK)
+      << ioattn_last_error();
+  return Plan(plan);
+}
+
 // Memory that ends where an inaccessible page would: a canary stands behind the workspace.
 class Workspace {
  public:
