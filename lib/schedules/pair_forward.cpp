@@ -183,7 +183,8 @@ bool PairForward::weigh(const kernels::Product<float, Word>& scores, bool are_ma
 }
 
 // Of queries that have seen no key. A panel of keys has the maxima that weights of the others may
-// refer to: false if they may not, or where tiles would make a panel alone slowly.
+// refer to; of a query for which they may not, the maximum of all: each by itself, lest its bits
+// depend on the queries beside it. False where tiles would make a panel alone slowly.
 bool PairForward::make_first_weights(const kernels::Product<float, Word>& scores, bool are_made,
                                      float scale, float* row_max, float* row_sum,
                                      const Work& work) const {
@@ -192,9 +193,8 @@ bool PairForward::make_first_weights(const kernels::Product<float, Word>& scores
   const index_t rows = scores.rows;
   constexpr index_t least_panels = 4;
   if (pairs.acquire != nullptr || scores.cols < least_panels * nr_) return false;
-  if (rows > kernels::PairKernels::most_rows_weighed ||
-      scores.depth > kernels::PairKernels::most_pairs_weighed)
-    return false;
+  constexpr index_t most_rows = kernels::PairKernels::most_rows_weighed;
+  if (rho_ > most_rows || scores.depth > kernels::PairKernels::most_pairs_weighed) return false;
   if (std::any_of(row_max, row_max + rows, [](float max) { return max != least; })) return false;
   Word* rounded = worker_.pairs.in(work.local);
   kernels::Product<float, Word> panel = scores, others = scores;
@@ -205,10 +205,22 @@ bool PairForward::make_first_weights(const kernels::Product<float, Word>& scores
   others.cols -= nr_;
   others.b += others.b_panel;
   others.c += others.c_panel;
-  rounded += words_of<Word>(nr_);
-  if (weigh(others, are_made, {scale, row_max, row_sum, rounded, pair_stride_})) return true;
-  fill_words(kernels_, row_max, rows, least);  // of the sums nothing is left then
-  return false;
+  Word* const beside = rounded + words_of<Word>(nr_);
+  if (weigh(others, are_made, {scale, row_max, row_sum, beside, pair_stride_})) return true;
+  if (!are_made) multiply(kernels_, others);
+  float* const rescale = worker_.rescale.in(work.local);
+  float panel_max[most_rows];
+  std::copy_n(row_max, rows, panel_max);
+  pairs.softmax_rows({others.c, others.c_row, others.cols, rows}, scale, row_max, row_sum, rescale,
+                     beside, pair_stride_);
+  for (index_t i = 0; i < rows; ++i) {
+    if (row_max[i] == panel_max[i]) continue;
+    row_max[i] = least;  // of the sum nothing is left then
+    pairs.softmax_rows({scores.c + i * scores.c_row, scores.c_row, scores.cols, 1}, scale,
+                       row_max + i, row_sum + i, rescale + i, rounded + i * pair_stride_,
+                       pair_stride_);
+  }
+  return true;
 }
 
 // tile[query][key] = Q K^T, scaled unless that waits

@@ -6,13 +6,15 @@
 // Weights and gradients of a pair of score tiles by one kernel.
 namespace ioattn::schedules {
 
-// Of more than a few keys, which every query sees, no delta is refined. What a mask cuts is made by
-// strips, with scores and q in that half of q's memory where no p is.
+// Of more than a few keys, which every query sees, no delta is refined: of all keys or, under a
+// mask, of the tile's, whose number does not depend on workers there (keys_of_block). What a mask
+// cuts is made by strips, with scores and q in that half of q's memory where no p is.
 template <class S, class W>
 bool TileFused<S, W>::Tile::are_made_at_once() const {
   if constexpr (are_pairs<W>) {
     return pass.at_once_ && run.kernels.pairs_of_bf16->gradients != nullptr && !has_bias() &&
-           keys.size() > few_keys && (!is_cut() || MaskedStrips::rows_of_strip(pass.rho_) > 0);
+           (pass.mask_.hides() ? keys.size() : pass.m_) > few_keys &&
+           (!is_cut() || MaskedStrips::rows_of_strip(pass.rho_) > 0);
   } else {
     return false;
   }
@@ -78,10 +80,15 @@ void TileFused<S, W>::Tile::make_weights_and_gradients() const {
   }
 }
 
-template struct TileFused<float>::Tile;
-template struct TileFused<double>::Tile;
-template struct TileFused<bf16>::Tile;
-template struct TileFused<bf16, kernels::bf16x2>::Tile;
-template struct TileFused<f16>::Tile;
+#define IOATTN_INSTANTIATE(S, W)                                 \
+  template bool TileFused<S, W>::Tile::are_made_at_once() const; \
+  template const W* TileFused<S, W>::Tile::p_by_queries() const; \
+  template void TileFused<S, W>::Tile::make_weights_and_gradients() const;
+IOATTN_INSTANTIATE(float, float)
+IOATTN_INSTANTIATE(double, double)
+IOATTN_INSTANTIATE(bf16, float)
+IOATTN_INSTANTIATE(bf16, kernels::bf16x2)
+IOATTN_INSTANTIATE(f16, float)
+#undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules
