@@ -116,10 +116,27 @@ void TileFused<S, W>::Tile::pack_copied_columns(const W* copied, const Range& k,
     load_word_panels(run.kernels, copied, 1, pass.row_stride_, k.size(), rows.size(), to);
 }
 
-template struct TileFused<float>::Tile;
-template struct TileFused<double>::Tile;
-template struct TileFused<bf16>::Tile;
-template struct TileFused<bf16, kernels::bf16x2>::Tile;
-template struct TileFused<f16>::Tile;
+#define IOATTN_INSTANTIATE(S, W)                                                                  \
+  template void TileFused<S, W>::Tile::add_to_key_sums(                                           \
+      const W*, const MatrixView<const S>&, const Range&, const Range&, W*,                       \
+      const MatrixView<Compute<S>>&, Operand, const kernels::RowsAhead&) const;                   \
+  template auto TileFused<S, W>::Tile::sum_of(const Range&, const Range&, const W*, Compute<S>*,  \
+                                              index_t) const->kernels::Product<Compute<S>, W>;    \
+  template void TileFused<S, W>::Tile::add_product(                                               \
+      kernels::Product<Compute<S>, W>, const Block&, bool, const Mask&, const Range&,             \
+      const Range&, W*, const MatrixView<const S>&, const Range&) const;                          \
+  template const W* TileFused<S, W>::Tile::keys_as_lanes(const Range&, W*) const;                 \
+  template const W* TileFused<S, W>::Tile::values_as_lanes(const Range&, const Range&, W*) const; \
+  template auto TileFused<S, W>::Tile::score(const Range&, const Range&, const Terms&, const W*,  \
+                                             Compute<S>*) const->kernels::Product<Compute<S>, W>; \
+  template auto TileFused<S, W>::Tile::terms_of(const MatrixView<const S>&, const Range&,         \
+                                                const Range&, Compute<S>, W*) const->Terms;       \
+  template void TileFused<S, W>::Tile::pack_copied_columns(const W*, const Range&, W*) const;
+IOATTN_INSTANTIATE(float, float)
+IOATTN_INSTANTIATE(double, double)
+IOATTN_INSTANTIATE(bf16, float)
+IOATTN_INSTANTIATE(bf16, kernels::bf16x2)
+IOATTN_INSTANTIATE(f16, float)
+#undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules
