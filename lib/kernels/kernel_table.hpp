@@ -165,8 +165,9 @@ struct PairKernels {
   bool (*weights)(const Product<float, bf16x2>& scores, const PairWeights& weights) = nullptr;
 
   // Weights and gradients of scores and q, two products of the same rows and columns and at most
-  // 256 pairs of terms, whose C, epilogue and scale are not used: as product, round and gradient
-  // make them but for their last bits, without a score in memory. Null: there is no such kernel.
+  // most_pairs_weighed pairs of terms, whose C, epilogue and scale are not used: as product, round
+  // and gradient make them but for their last bits, without a score in memory. Null: there is no
+  // such kernel.
   void (*gradients)(const Product<float, bf16x2>& scores, const Product<float, bf16x2>& q,
                     const PairGradients& gradients) = nullptr;
 

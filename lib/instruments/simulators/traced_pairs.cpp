@@ -30,7 +30,7 @@ void product(const Product& p) {
     // Of a register tile's rows, beside a product that is not finished in registers.
     thread_local std::vector<float> sums;
     const index_t tile = index_t{tile_of_inner.rows} * tile_of_inner.cols;
-    sums.resize(static_cast<std::size_t>(Trace::tiles_of_sums * tile));
+    sums.resize(static_cast<std::size_t>(kernels::tiles_of_sums * tile));
     Trace(p, tile_of_inner, recorder, sums.data()).trace();
   }
   inner->product(p);

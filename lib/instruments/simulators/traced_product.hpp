@@ -4,6 +4,7 @@
 
 #include "instruments/simulators/trace_recorder.hpp"
 #include "kernels/kernel_table.hpp"
+#include "kernels/product_order.hpp"
 
 // What a product touches, tile by tile: the loops of kernels/generic/product_kernel.hpp without the
 // arithmetic.
@@ -17,13 +18,10 @@ class TracedProduct {
       : p_(product),
         tile_(tile),
         nr_(tile.cols),
-        most_terms_(product.a_row == 1 ? 128 : 256),
+        most_terms_(product.a_row == 1 ? kernels::terms_at_once<W, T, true>
+                                       : kernels::terms_at_once<W, T, false>),
         recorder_(*recorder),
         sums_(sums) {}
-
-  // Rows whose sums are kept beside the product where it is not finished in registers.
-  static constexpr index_t tiles_of_sums = 16;
-  static constexpr index_t narrow_rows = 8;  // of a tile half a panel wide
 
   void trace() {
     const index_t depth = p_.depth;
@@ -53,7 +51,7 @@ class TracedProduct {
     for (index_t col = 0; col < p_.cols; col += nr_) {
       const index_t left = std::min(nr_, p_.cols - col);
       lanes_ = tile_.computed(left);
-      rows_of_tile_ = lanes_ < nr_ ? narrow_rows : tile_.rows;
+      rows_of_tile_ = lanes_ < nr_ ? kernels::narrow_rows : tile_.rows;
       if (finishes && (p_.padded || left == nr_)) {
         in_registers(col, first, last, accumulate);
       } else {
@@ -80,7 +78,7 @@ class TracedProduct {
   // of the one before.
   template <class Body>
   void for_tiles(index_t first, index_t end, const Body& body) const {
-    const index_t least_rows = 4 * nr_ / lanes_;
+    const index_t least_rows = kernels::least_rows * nr_ / lanes_;
     for (index_t row = first; row < end;) {
       const index_t left = end - row;
       index_t count = std::min<index_t>(rows_of_tile_, left);
@@ -92,7 +90,7 @@ class TracedProduct {
 
   // A column of tiles whose sums are kept in memory until they are finished.
   void by_sums(index_t col, index_t width, index_t first, index_t last, bool accumulate) {
-    const index_t rows_of_sums = tiles_of_sums * tile_.rows;
+    const index_t rows_of_sums = kernels::tiles_of_sums * tile_.rows;
     const bool reads_c = accumulate || p_.epilogue == kernels::Epilogue::gradient;
     const bool shifted = p_.epilogue != kernels::Epilogue::none;
     for (index_t row = 0; row < p_.rows; row += rows_of_sums) {

@@ -38,7 +38,7 @@ template <class T>
 T* sums() {
   thread_local std::vector<T> words;
   const index_t tile = index_t{inner<T>->tile.rows} * inner<T>->tile.cols;
-  words.resize(static_cast<std::size_t>(TracedProduct<T>::tiles_of_sums * tile));
+  words.resize(static_cast<std::size_t>(kernels::tiles_of_sums * tile));
   return words.data();
 }
 

@@ -77,7 +77,7 @@ struct FewWeights {
     const T* const beside = p.beside == nullptr ? nullptr : p.beside + first * p.beside_row;
     const Keys keys = {p.a + first * p.a_row, beside, p.a_row, p.beside_row,
                        std::min(p.rows - first, lanes)};
-    by_terms(p, Products::template terms_at_once<false>, [&](const Product& some) {
+    by_terms(p, terms_at_once<T, T, false>, [&](const Product& some) {
       V sum[queries];
 #pragma GCC unroll 4
       for (V& each : sum) each = V::splat(T(0));

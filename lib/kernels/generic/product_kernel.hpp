@@ -47,12 +47,6 @@ struct ProductKernel {
   template <int width>
   static constexpr int panels_of = width > vectors ? width / vectors : 1;
 
-  // Terms of a sum in registers. Where rows of A are adjacent each term has a cache line of its own
-  // beside one of B: 256 of both would be all of a small L1.
-  template <bool a_unit_row>
-  static constexpr index_t terms_at_once =
-      a_unit_row ? terms_per_accumulator / 2 : terms_per_accumulator;
-
   // One panel of the columns of a product.
   struct Panel {
     const Word* b;
@@ -150,17 +144,14 @@ struct ProductKernel {
   template <bool a_unit_row>
   static constexpr bool may_fetch = a_unit_row == Terms::columns_of_a_fetch;
 
-  static constexpr int narrow_rows = 8;  // sums enough to hide the latency of an addition
-
   template <int width, bool a_unit_row, Finish finish, bool fetches = false>
   static void all_rows(const Strip& strip, index_t rows) {
     constexpr int most = width > vectors ? wide_rows : width == vectors ? max_rows : narrow_rows;
     Tiles::template all_rows<most, width, a_unit_row, finish, fetches>(strip, rows);
   }
 
-  // Rows whose sums are kept in L1 while blocks of terms are added to them.
   template <int panels>
-  static constexpr index_t rows_of_sums = index_t(16) * max_rows / panels;
+  static constexpr index_t rows_of_sums = tiles_of_sums* max_rows / panels;
 
   // Panels by way of their sums: for whatever has no Finish of its own.
   template <int width, bool a_unit_row>
@@ -171,7 +162,7 @@ struct ProductKernel {
     alignas(64) T sums[panels * panel_of_sums];
     for (index_t row = 0; row < p.rows; row += most_rows) {
       const index_t count = p.rows - row < most_rows ? p.rows - row : most_rows;
-      constexpr index_t most = terms_at_once<a_unit_row>;
+      constexpr index_t most = terms_at_once<Word, T, a_unit_row>;
       for (index_t q = 0; q == 0 || q < p.depth; q += most) {
         const index_t left = p.depth - q;
         Strip strip = {};
@@ -216,7 +207,7 @@ struct ProductKernel {
   }
   template <int width, bool a_unit_row>
   static Rows rows_for(const Product& p, bool fetches) {
-    if (p.depth > terms_at_once<a_unit_row>) return nullptr;
+    if (p.depth > terms_at_once<Word, T, a_unit_row>) return nullptr;
     if (p.epilogue == Epilogue::none) {
       if constexpr (may_fetch<a_unit_row> && width >= vectors) {
         if (fetches) return plain_rows_for<width, a_unit_row, true>(p);
@@ -288,7 +279,7 @@ struct ProductKernel {
   template <bool a_unit_row>
   static void product_of(const Product& all) {
     if (!may_fetch<a_unit_row> || all.ahead.first == nullptr) {
-      by_terms(all, terms_at_once<a_unit_row>,
+      by_terms(all, terms_at_once<Word, T, a_unit_row>,
                [](const Product& p) { all_panels<a_unit_row>(p, nullptr); });
       return;
     }
@@ -299,7 +290,7 @@ struct ProductKernel {
     const index_t tiles = ((all.cols + columns - 1) / columns) * ((all.rows + rows - 1) / rows);
     // The last terms of a tile are no steps.
     RowsFetcher fetcher(all.ahead, tiles * all.depth * 15 / 16 / Tiles::terms_a_step);
-    by_terms(all, terms_at_once<a_unit_row>,
+    by_terms(all, terms_at_once<Word, T, a_unit_row>,
              [&](const Product& p) { all_panels<a_unit_row>(p, &fetcher); });
   }
 };

@@ -7,6 +7,7 @@
 #include "kernels/generic/rows_fetcher.hpp"
 #include "kernels/generic/tile_work.hpp"
 #include "kernels/kernel_table.hpp"
+#include "kernels/product_order.hpp"
 
 // Register tiles of a product, over a vector type V. See scalar_vector.hpp about the anonymous
 // namespace.
@@ -348,10 +349,6 @@ struct RegisterTiles {
     if (strip->row_scale != nullptr) strip->row_scale += rows;
   }
 
-  // A tile of fewer rows has too few sums to hide their latency.
-  template <int width>
-  static constexpr int least_rows = 4 * vectors / width;
-
   // Where every register has a sum or a vector of B, g++ finds none for a fetcher's pointer.
   template <int most, int width>
   static constexpr int most_fetching = most* width > 16 ? std::max(16 / width, 1) : most;
@@ -363,7 +360,7 @@ struct RegisterTiles {
     Strip strip = all;
     index_t whole = rows / most;
     index_t left = rows - whole * most;
-    const bool shared = whole > 0 && left > 0 && left < least_rows<width>;
+    const bool shared = whole > 0 && left > 0 && left < least_rows * vectors / width;
     if (shared) --whole;
     if (whole > 0) tiles<most, width, a_unit_row, finish, fetches>(strip, whole);
     advance<a_unit_row>(&strip, whole * most);

@@ -6,6 +6,7 @@
 #include "kernels/generic/exponential.hpp"
 #include "kernels/generic/inlining.hpp"
 #include "kernels/kernel_table.hpp"
+#include "kernels/product_order.hpp"
 
 // Elementwise kernels and sums over score tiles, over a vector type V. See scalar_vector.hpp about
 // the anonymous namespace.

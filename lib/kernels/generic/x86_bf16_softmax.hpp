@@ -8,6 +8,7 @@
 #include "kernels/generic/inlining.hpp"
 #include "kernels/generic/xsimd_transpose.hpp"
 #include "kernels/kernel_table.hpp"
+#include "kernels/product_order.hpp"
 
 // The online softmax whose weights are rounded to bf16, by AVX-512 and AVX512-BF16. See
 // scalar_vector.hpp about the anonymous namespace.

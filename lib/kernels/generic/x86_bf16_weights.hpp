@@ -28,6 +28,8 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
   using Word = bf16x2;
 
   static constexpr index_t most_rows = 64;
+  static_assert(PairKernels::most_rows_weighed <= most_rows &&
+                PairKernels::most_pairs_weighed <= terms_per_accumulator);
   struct alignas(64) Rows {
     float binary_max[most_rows];
     float part[most_rows * lanes];  // of the sum of weights

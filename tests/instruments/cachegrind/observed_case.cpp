@@ -14,6 +14,7 @@
 
 #include "instruments/simulators/set_associative.hpp"
 #include "instruments/simulators/tracing_kernels.hpp"
+#include "kernels/product_order.hpp"
 
 namespace {
 
@@ -74,10 +75,11 @@ class KernelCase {
  public:
   KernelCase(Kind kind, Arena* arena)
       : kind_(kind),
-        a_(arena->floats(rows * depth)),
+        rows_(kind == Kind::gradient ? 2 * fewest_rows : fewest_rows),
+        a_(arena->floats(rows_ * depth)),
         b_(arena->floats(cols * depth)),
-        c_(arena->floats(rows * cols)),
-        shifts_(arena->floats(rows)) {}
+        c_(arena->floats(rows_ * cols)),
+        shifts_(arena->floats(rows_)) {}
   void run(const kernels::Kernels& kernels) const {
     const index_t nr = kernels.f32->tile.cols;
     if (kind_ == Kind::pack) {
@@ -85,12 +87,14 @@ class KernelCase {
       return;
     }
     kernels::Product<float> p;
-    p.rows = rows;
+    p.rows = rows_;
     p.cols = cols;
-    p.depth = depth;
+    // Sums of more terms than are added at once wait for gradients on the stack, which is elsewhere
+    // in every run.
+    p.depth = kind_ == Kind::gradient ? kernels::terms_at_once<float, float, false> : depth;
     p.a = a_;
     p.a_row = kind_ == Kind::sum ? 1 : depth;
-    p.a_depth = kind_ == Kind::sum ? rows : 1;
+    p.a_depth = kind_ == Kind::sum ? rows_ : 1;
     p.b = b_;
     p.b_row = nr;
     p.b_panel = nr * depth;
@@ -104,8 +108,9 @@ class KernelCase {
   }
 
  private:
-  static constexpr index_t rows = 208, cols = 384, depth = 192;
+  static constexpr index_t fewest_rows = 208, cols = 384, depth = 192;
   Kind kind_;
+  index_t rows_;
   const float *a_, *b_;
   float *c_, *shifts_;
 };

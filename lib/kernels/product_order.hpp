@@ -1,0 +1,28 @@
+#pragma once
+
+#include <type_traits>
+
+#include "base/types.hpp"
+
+// The order in which kernels add the terms of a product, for them and for who traces what they
+// touch.
+namespace ioattn::kernels {
+
+// Longest sum that one accumulator takes: error grows with 256 + depth/256 instead of depth.
+constexpr index_t terms_per_accumulator = 256;
+
+// Terms of a sum in registers, of Words that are added up as T. Where rows of A are adjacent each
+// term has a cache line of its own beside one of B: 256 of both would be all of a small L1. Sums of
+// single terms err by less if they are short, in which pairs differ: rounding them has cost more.
+template <class Word, class T, bool a_unit_row>
+constexpr index_t terms_at_once =
+    a_unit_row || std::is_same_v<Word, T> ? terms_per_accumulator / 2 : terms_per_accumulator;
+
+// Tiles below one another whose sums are kept in L1 while blocks of terms are added to them.
+constexpr index_t tiles_of_sums = 16;
+
+// Rows of a tile half a panel wide: sums enough to hide the latency of an addition. A tile of a
+// whole panel that has fewer than least_rows has too few, and takes some of the one before.
+constexpr int narrow_rows = 8, least_rows = 4;
+
+}  // namespace ioattn::kernels
