@@ -100,13 +100,9 @@ class PackedRun {
 
   template <class Act>
   void share_out(Jobs::iterator first, const Act& act) {
-    parallel::Dispenser items;
     const index_t count = jobs_.end() - first;
     if (count == 0) return;
-    auto body = [&](int worker) {
-      for (index_t i = items.take(); i < count; i = items.take()) act(first[i], worker);
-    };
-    parallel::run(threads_, count, body);
+    parallel::for_each(threads_, count, [&](index_t i, int worker) { act(first[i], worker); });
   }
 
   // What a worker runs must not throw.

@@ -35,6 +35,23 @@ class Dispenser {
   std::atomic<index_t> next_{0};
 };
 
+// Calls act(item, worker) for 0, 1, ..., count - 1, each once, by whichever worker is free, and of
+// those that run begin(worker) first.
+template <class Begin, class Act>
+void for_each(int threads, index_t count, const Begin& begin, const Act& act) {
+  Dispenser items;
+  auto body = [&](int worker) {
+    begin(worker);
+    for (index_t item = items.take(); item < count; item = items.take()) act(item, worker);
+  };
+  run(threads, count, body);
+}
+template <class Act>
+void for_each(int threads, index_t count, const Act& act) {
+  for_each(
+      threads, count, [](int) {}, act);
+}
+
 // Lets the holders of 0, 1, 2, ... pass in that order: sums over blocks have the same order of
 // additions for every number of threads. Free of deadlock if a worker finishes the number it took
 // from a Dispenser before it takes another.

@@ -22,13 +22,9 @@ template <class S>
 void DeltaPass<S>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
                        const MatrixView<const S>& o, const MatrixView<const S>& d_o,
                        void* workspace) const {
-  parallel::Dispenser blocks;
-  const index_t count = block_count();
-  auto body = [&](int) {
-    for (index_t block = blocks.take(); block < count; block = blocks.take())
-      run_block(kernels, trace, o, d_o, block, delta(workspace));
-  };
-  parallel::run(threads_, count, body);
+  parallel::for_each(threads_, block_count(), [&](index_t block, int) {
+    run_block(kernels, trace, o, d_o, block, delta(workspace));
+  });
 }
 
 template <class S>

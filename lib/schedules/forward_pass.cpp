@@ -63,15 +63,13 @@ ForwardPass<S, P>::ForwardPass(const LayerShape& shape, const Blocks& blocks,
 
 template <class S, class P>
 void ForwardPass<S, P>::run(const Trace& trace, const Operands& operands, void* workspace) const {
-  parallel::Dispenser blocks;
   const index_t count = block_count();
   const BlockOrder order(threads_, mask_, n_, m_);
-  auto body = [&](int worker) {
-    begin(worker, workspace);
-    for (index_t i = blocks.take(); i < count; i = blocks.take())
-      run_block(trace, operands, order.block(i, count), worker, workspace);
-  };
-  parallel::run(threads_, count, body);
+  parallel::for_each(
+      threads_, count, [&](int worker) { begin(worker, workspace); },
+      [&](index_t i, int worker) {
+        run_block(trace, operands, order.block(i, count), worker, workspace);
+      });
 }
 
 template <class S, class P>

@@ -28,25 +28,21 @@ GradientPass<T>::GradientPass(index_t n, index_t k, index_t m, const ProductBloc
 template <class T>
 void GradientPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
                           const Operands& in, void* workspace) const {
-  parallel::Dispenser blocks;
-  const index_t count = ceil_div(n_, blocks_.rows);
-  auto body = [&](int worker) {
+  const auto run_block = [&](index_t block, int worker) {
     const index_t tile_count = twin_ ? 2 : 1;
     T* tiles = tiles_.in(workspace) + worker * tile_count * tile_elements_;
     const Scratch scratch = {pack_.in(workspace) + worker * pack_elements_, tiles + tile_elements_,
                              tiles};
-    for (index_t block = blocks.take(); block < count; block = blocks.take()) {
-      const Range i(block * blocks_.rows, n_, blocks_.rows);
-      const Block delta = {Operand::delta, i.begin, 0, i.size(), 1};
-      const Block lse = {Operand::LSE, i.begin, 0, i.size(), 1};
-      trace.read(delta);
-      if (twin_) trace.read(lse);
-      rows(kernels, trace, in, i, scratch);
-      trace.remove(delta);
-      if (twin_) trace.remove(lse);
-    }
+    const Range i(block * blocks_.rows, n_, blocks_.rows);
+    const Block delta = {Operand::delta, i.begin, 0, i.size(), 1};
+    const Block lse = {Operand::LSE, i.begin, 0, i.size(), 1};
+    trace.read(delta);
+    if (twin_) trace.read(lse);
+    rows(kernels, trace, in, i, scratch);
+    trace.remove(delta);
+    if (twin_) trace.remove(lse);
   };
-  parallel::run(threads_, count, body);
+  parallel::for_each(threads_, ceil_div(n_, blocks_.rows), run_block);
 }
 
 template <class T>

@@ -11,14 +11,11 @@ template <class Pass, class T, class Operands>
 void run_key_pass(const Pass& pass, int threads, const kernels::KernelTable<T>& kernels,
                   const Trace& trace, const Operands& operands, void* workspace) {
   pass.prepare(kernels, trace, operands, 0, workspace);
-  parallel::Dispenser blocks;
-  const index_t count = pass.block_count();
-  auto body = [&](int worker) {
-    pass.begin(kernels, worker, workspace);
-    for (index_t block = blocks.take(); block < count; block = blocks.take())
-      pass.run_block(kernels, trace, operands, 0, block, worker, workspace);
-  };
-  parallel::run(threads, count, body);
+  parallel::for_each(
+      threads, pass.block_count(), [&](int worker) { pass.begin(kernels, worker, workspace); },
+      [&](index_t block, int worker) {
+        pass.run_block(kernels, trace, operands, 0, block, worker, workspace);
+      });
 }
 
 }  // namespace ioattn::schedules

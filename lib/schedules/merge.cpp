@@ -69,17 +69,12 @@ void merge(std::span<const Partial<S>> parts, int threads, const TensorView<S>& 
   const bool of_o = o.data != nullptr;
   const index_t batch = of_o ? o.batch : lse.batch, heads = of_o ? o.heads : lse.heads;
   const index_t n = of_o ? o.rows : lse.cols, blocks = ceil_div(n, rows_at_once);
-  parallel::Dispenser items;
-  const index_t count = batch * heads * blocks;
-  auto body = [&](int) {
-    for (index_t item = items.take(); item < count; item = items.take()) {
-      const index_t head = item / blocks;
-      const Range rows(item % blocks * rows_at_once, n, rows_at_once);
-      for (index_t i = rows.begin; i < rows.end; ++i)
-        merge_row(parts, head / heads, head % heads, i, o, lse);
-    }
-  };
-  parallel::run(threads, count, body);
+  parallel::for_each(threads, batch * heads * blocks, [&](index_t item, int) {
+    const index_t head = item / blocks;
+    const Range rows(item % blocks * rows_at_once, n, rows_at_once);
+    for (index_t i = rows.begin; i < rows.end; ++i)
+      merge_row(parts, head / heads, head % heads, i, o, lse);
+  });
 }
 
 #define IOATTN_INSTANTIATE(S)                                                 \

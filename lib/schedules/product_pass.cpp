@@ -66,20 +66,16 @@ template <class A, class B>
 void ProductPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
                          const Factor<const A>& a, const Factor<const B>& b, const Factor<T>& c,
                          void* workspace, bool accumulate, const TileHook* hook) const {
-  parallel::Dispenser blocks;
-  const index_t count = ceil_div(n1_, blocks_.rows);
-  auto body = [&](int worker) {
+  const auto run_block = [&](index_t block, int worker) {
     const Scratch scratch = {pack_.in(workspace) + worker * pack_elements_,
                              a_.in(workspace) + worker * a_elements_,
                              b_.in(workspace) + worker * b_elements_};
-    for (index_t block = blocks.take(); block < count; block = blocks.take()) {
-      const Range i(block * blocks_.rows, n1_, blocks_.rows);
-      if (hook != nullptr) hook->begin_rows(worker, i);
-      rows(kernels, trace, a, b, c, i, scratch, accumulate, hook, worker);
-      if (hook != nullptr) hook->end_rows(worker, i);
-    }
+    const Range i(block * blocks_.rows, n1_, blocks_.rows);
+    if (hook != nullptr) hook->begin_rows(worker, i);
+    rows(kernels, trace, a, b, c, i, scratch, accumulate, hook, worker);
+    if (hook != nullptr) hook->end_rows(worker, i);
   };
-  parallel::run(threads_, count, body);
+  parallel::for_each(threads_, ceil_div(n1_, blocks_.rows), run_block);
 }
 
 template <class T>

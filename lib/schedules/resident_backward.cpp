@@ -69,12 +69,8 @@ class ResidentBackward {
     kernels_.pack(task_.in.y.data, 1, task_.in.y.stride, e_, d_, y_.in(buffer_.data()));
     trace_.create(rows_of(Operand::h, keys, e_));
     fill_words(kernels_, a2_.in(buffer_.data()), a2_.count, T(0));
-    parallel::Dispenser blocks;
-    auto body = [&](int) {
-      for (index_t block = blocks.take(); block * c_ < m_; block = blocks.take())
-        project_values(Range(block * c_, m_, c_));
-    };
-    parallel::run(threads_, ceil_div(m_, c_), body);
+    parallel::for_each(threads_, ceil_div(m_, c_),
+                       [&](index_t block, int) { project_values(Range(block * c_, m_, c_)); });
     trace_.remove(rows_of(Operand::Y, inner, e_));
   }
 
@@ -108,20 +104,16 @@ class ResidentBackward {
     if (!tied_) trace_.read(rows_of(Operand::A2, keys, d_));
     trace_.read(rows_of(Operand::X, inner, d_));
     trace_.create(rows_of(Operand::dX, inner, d_));
-    parallel::Dispenser blocks;
-    auto body = [&](int worker) {
+    parallel::for_each(threads_, ceil_div(n_, r_), [&](index_t block, int worker) {
       void* memory = all_workers_.in(buffer_.data()) + worker * workers_.bytes();
-      for (index_t block = blocks.take(); block * r_ < n_; block = blocks.take()) {
-        const Range rows(block * r_, n_, r_);
-        make_weights(rows, memory);
-        make_gradients(rows, memory);
-        make_u(rows, memory);
-        dx_.take_turn(block, [&](const Range& k) { add_to_dx(rows, k, memory); });
-        trace_.remove(rows_of(Operand::U, rows, d_));
-        if (!self_) trace_.remove(rows_of(Operand::A1, rows, d_));
-      }
-    };
-    parallel::run(threads_, ceil_div(n_, r_), body);
+      const Range rows(block * r_, n_, r_);
+      make_weights(rows, memory);
+      make_gradients(rows, memory);
+      make_u(rows, memory);
+      dx_.take_turn(block, [&](const Range& k) { add_to_dx(rows, k, memory); });
+      trace_.remove(rows_of(Operand::U, rows, d_));
+      if (!self_) trace_.remove(rows_of(Operand::A1, rows, d_));
+    });
     trace_.write_and_remove(rows_of(Operand::dX, inner, d_));
     trace_.remove(rows_of(Operand::X, inner, d_));
     trace_.remove(rows_of(Operand::A2, keys, d_));

@@ -73,25 +73,22 @@ RowPass<S, P>::RowPass(const BackwardTask<S>& task, const RowPassKind& kind, con
 
 template <class S, class P>
 void RowPass<S, P>::run(const Trace& trace, const Memory& memory, void* workspace) const {
-  parallel::Dispenser blocks;
   parallel::OrderedGate gate;
   const index_t count = block_count();
   const BlockOrder order(threads_, mask_, n_, m_);
-  auto body = [&](int worker) {
-    begin(worker, workspace);
-    for (index_t block = blocks.take(); block < count; block = blocks.take()) {
-      if (kind_.stored_u) {
-        run_block(trace, task_, memory, order.block(block, count), worker, workspace);
-        continue;
-      }
-      const Work work = {trace, task_, memory, local(worker, workspace), Range(block * r_, n_, r_)};
-      make_u(work);
-      gate.wait_for(block);
-      add_to_dx(work);
-      gate.pass(block);
+  const auto run_in_turn = [&](index_t block, int worker) {
+    if (kind_.stored_u) {
+      run_block(trace, task_, memory, order.block(block, count), worker, workspace);
+      return;
     }
+    const Work work = {trace, task_, memory, local(worker, workspace), Range(block * r_, n_, r_)};
+    make_u(work);
+    gate.wait_for(block);
+    add_to_dx(work);
+    gate.pass(block);
   };
-  parallel::run(threads_, count, body);
+  parallel::for_each(
+      threads_, count, [&](int worker) { begin(worker, workspace); }, run_in_turn);
 }
 
 template <class S, class P>

@@ -85,12 +85,9 @@ class WeightResidentBackward {
   // A1_I, G_I (or dO_I), delta_I and LSE_I become resident.
   void load(const Range& rows) const {
     const index_t part_rows = threads_ > 1 ? layout_.rho : rows.size();
-    parallel::Dispenser parts;
-    auto body = [&](int) {
-      for (index_t part = parts.take(); part * part_rows < rows.size(); part = parts.take())
-        load_part(Range(rows.begin + part * part_rows, rows.end, part_rows), part * part_rows);
-    };
-    parallel::run(threads_, ceil_div(rows.size(), part_rows), body);
+    parallel::for_each(threads_, ceil_div(rows.size(), part_rows), [&](index_t part, int) {
+      load_part(Range(rows.begin + part * part_rows, rows.end, part_rows), part * part_rows);
+    });
   }
 
   void load_part(const Range& rows, index_t first) const {
@@ -116,12 +113,9 @@ class WeightResidentBackward {
   void stream_keys(const Range& rows) {
     const index_t count = ceil_div(m_, c_);
     const index_t earlier = rows.begin / r_ * count;
-    parallel::Dispenser blocks;
-    auto body = [&](int worker) {
-      for (index_t block = blocks.take(); block < count; block = blocks.take())
-        add_keys(rows, Range(block * c_, m_, c_), earlier + block, local(worker));
-    };
-    parallel::run(threads_, count, body);
+    parallel::for_each(threads_, count, [&](index_t block, int worker) {
+      add_keys(rows, Range(block * c_, m_, c_), earlier + block, local(worker));
+    });
   }
 
   void add_keys(const Range& rows, const Range& keys, index_t turn, void* memory) {

@@ -31,20 +31,16 @@ void WeightedSumPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace
                              const Factor<const T>& scores, const T* lse,
                              const Factor<const T>& values, const Factor<T>& c,
                              void* workspace) const {
-  parallel::Dispenser blocks;
-  const index_t count = ceil_div(n_, blocks_.rows);
-  auto body = [&](int worker) {
+  const auto run_block = [&](index_t block, int worker) {
     const Scratch scratch = {pack_.in(workspace) + worker * pack_elements_,
                              weights_.in(workspace) + worker * weights_elements_};
-    for (index_t block = blocks.take(); block < count; block = blocks.take()) {
-      const Range i(block * blocks_.rows, n_, blocks_.rows);
-      const Block shift = {Operand::LSE, i.begin, 0, i.size(), 1};
-      trace.read(shift);
-      rows(kernels, trace, scores, lse, values, c, i, scratch);
-      trace.remove(shift);
-    }
+    const Range i(block * blocks_.rows, n_, blocks_.rows);
+    const Block shift = {Operand::LSE, i.begin, 0, i.size(), 1};
+    trace.read(shift);
+    rows(kernels, trace, scores, lse, values, c, i, scratch);
+    trace.remove(shift);
   };
-  parallel::run(threads_, count, body);
+  parallel::for_each(threads_, ceil_div(n_, blocks_.rows), run_block);
 }
 
 template <class T>
