@@ -52,7 +52,8 @@ extern "C" {
 typedef enum ioattn_status {
   IOATTN_OK = 0,               /**< done */
   IOATTN_INVALID_ARGUMENT = 1, /**< a pointer, size, stride or option is wrong, or arrays overlap */
-  IOATTN_SIZE_OVERFLOW = 2,    /**< a product of the sizes does not fit in 64 bits */
+  IOATTN_SIZE_OVERFLOW = 2,    /**< the largest product of sizes in any figure of any schedule (of a
+                                  layer 64 batch (n + m)^2 (d + dv)^2) does not fit in 64 bits */
   IOATTN_FAST_MEMORY_TOO_SMALL = 3, /**< the message names the least number of words that works */
   IOATTN_MEMORY_LIMIT = 4,          /**< every schedule needs more scratch memory than allowed */
   IOATTN_OUT_OF_MEMORY = 5,         /**< an allocation failed */
@@ -126,7 +127,7 @@ typedef struct ioattn_layer_problem {
       a3_stride,      /**< of a3; 0: d */
       x_stride,       /**< of x; 0: d */
       y_stride;       /**< of y; 0: dv */
-  double scale;       /**< of the scores; 0: 1 */
+  double scale;       /**< of the scores, finite and not 0 as a number of LSE's type; 0: 1 */
   ioattn_mask mask; /**< taken by the schedules "row_stream" and, backward, "tile_fused" alone; the
                        planner knows */
   int64_t window_left, /**< of the masks WINDOW alone: keys before a query's own; -1: all */
@@ -269,7 +270,7 @@ typedef struct ioattn_sdpa_problem {
                           lines, row by row, is mostly read where it lies, other rows are copied */
       k_stride[3],     /**< of k */
       v_stride[3];     /**< of v */
-  double scale;        /**< 0: 1 / sqrt(d) */
+  double scale;        /**< finite and not 0 as a number of LSE's type; 0: 1 / sqrt(d) */
   ioattn_mask mask;    /**< bottom-right masks are aligned with the n and m of this call */
   int64_t window_left, /**< of the masks WINDOW alone: keys before a query's own; -1: all */
       window_right;    /**< keys after it; -1: all */
@@ -322,9 +323,9 @@ typedef struct ioattn_sdpa_gradients {
  * keys of a query have a bias of -1e9, say) weights are 1 each, not 1 / m. Memory beside the
  * outputs: at most one word per query; of a problem in 16 bits a float per query and, unless in_f32
  * is set or memory_limit leaves no room for it, one per element of dQ; of many heads those that are
- * in work (memory_limit counts all, so that plans do not depend on threads); where dbias is rounded,
- * m floats for each of some d + dv rows per thread. Gradients in IOATTN_F16 beyond 65519 become
- * infinite: scale dO, or set in_f32, where they may; a plan counts them
+ * in work (memory_limit counts all, so that plans do not depend on threads); where dbias is
+ * rounded, m floats for each of some d + dv rows per thread. Gradients in IOATTN_F16 beyond 65519
+ * become infinite: scale dO, or set in_f32, where they may; a plan counts them
  * (ioattn_plan_count_overflows()). Errors as for ioattn_sdpa_forward(), and IOATTN_MEMORY_LIMIT. */
 IOATTN_API ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
                                               const ioattn_options* options, const void* d_o,

@@ -73,7 +73,8 @@ Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
   Status status = validate_problem(problem);
   if (!status.is_ok()) return status;
   if (options.schedule && *options.schedule != Schedule::row_stream) {
-    return Status::error(StatusCode::unsupported, "SDPA is computed by row_stream, not by %s",
+    return Status::error(StatusCode::unsupported,
+                         "SDPA takes the schedules auto and row_stream, not %s",
                          name_of(*options.schedule));
   }
   request->shape = shape_to_plan(problem.shape);
@@ -116,7 +117,8 @@ Status validate_problem(const SdpaProblem& problem) {
     if (!fits(s.bias_batch, s.batch)) return invalid_size("bias_batch is neither 1 nor batch");
     if (!fits(s.bias_heads, s.heads)) return invalid_size("bias_heads is neither 1 nor heads");
   }
-  if (!std::isfinite(problem.scale)) return invalid_size("the scale is not finite");
+  const Status scale = validate_scale(problem.scale, problem.dtype);
+  if (!scale.is_ok()) return scale;
   // The largest figures anywhere: multiply-adds, words and bytes of all passes.
   const CheckedSize n = CheckedSize(s.n) + 1, m = CheckedSize(s.m) + 1;
   const CheckedSize width = CheckedSize(s.d) + CheckedSize(s.dv) + 1;

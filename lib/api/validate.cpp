@@ -1,7 +1,9 @@
 #include "api/validate.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
+#include <limits>
 
 #include "base/checked_size.hpp"
 
@@ -44,6 +46,7 @@ void ArgumentCheck::add(const char* name, const void* data, index_t rows, index_
         Status::error(StatusCode::invalid_argument, "%s is not aligned to its elements", name);
     return;
   }
+  assert(count_ < static_cast<int>(arrays_.size()));
   arrays_[static_cast<std::size_t>(count_++)] = {name, begin, end, is_output};
 }
 
@@ -61,6 +64,17 @@ const Status& ArgumentCheck::status() {
   return status_;
 }
 
+Status validate_scale(double scale, DType dtype) {
+  const bool wide = dtype == DType::f64;
+  const double most = wide ? std::numeric_limits<double>::max()
+                           : static_cast<double>(std::numeric_limits<float>::max());
+  const bool is_finite = std::fabs(scale) <= most;
+  const bool vanishes = is_finite && !wide && scale != 0 && static_cast<float>(scale) == 0;
+  if (is_finite && !vanishes) return Status::ok();
+  return Status::error(StatusCode::invalid_argument, "the scale %g is %s in %s", scale,
+                       vanishes ? "0" : "not finite", wide ? "float64" : "float32");
+}
+
 Status validate_shape(const LayerShape& shape) {
   return validate_problem({shape, DType::f32, 0, 1, 1});
 }
@@ -71,9 +85,8 @@ Status validate_problem(const LayerProblem& problem) {
     return Status::error(StatusCode::invalid_argument, "a batch of %lld entries is below 1",
                          static_cast<long long>(problem.batch));
   }
-  if (!std::isfinite(problem.scale)) {
-    return Status::error(StatusCode::invalid_argument, "the scale is not finite");
-  }
+  const Status scale = validate_scale(problem.scale, problem.dtype);
+  if (!scale.is_ok()) return scale;
   if (shape.n < 0 || shape.m < 0 || shape.d < 0 || shape.dv < 0) {
     return Status::error(StatusCode::invalid_argument, "a size is negative");
   }

@@ -37,9 +37,12 @@ class ArgumentCheck {
   Status status_;
 };
 
+// A scale is finite, and 0 only if it is given as 0, as the type that sums of the dtype have.
+Status validate_scale(double scale, DType dtype);
+
 // Sizes are not negative and the schedules' own products of sizes fit in 64 bits.
 Status validate_shape(const LayerShape& shape);
-// The same for a batch of at least 1, and a finite scale.
+// The same for a batch of at least 1, and the scale.
 Status validate_problem(const LayerProblem& problem);
 
 // The same for the products with W_Q or W_K [d, dk].

@@ -57,8 +57,9 @@ TEST(SdpaStatus, Problems) {
                       "K is null");
   expect_both_refused([](Call* call) { call->problem.v = nullptr; }, IOATTN_INVALID_ARGUMENT,
                       "V is null");
-  expect_both_refused([](Call* call) { call->problem.scale = HUGE_VAL; }, IOATTN_INVALID_ARGUMENT,
-                      "scale");
+  for (const double scale : {HUGE_VAL, -1e39, 1e-46})
+    expect_both_refused([scale](Call* call) { call->problem.scale = scale; },
+                        IOATTN_INVALID_ARGUMENT, scale == 1e-46 ? "is 0 in float32" : "not finite");
   expect_both_refused(
       [](Call* call) {
         call->problem.mask = IOATTN_MASK_WINDOW_TOP_LEFT;

@@ -1,5 +1,6 @@
 // Every way to be refused: the status, a message that names what is wrong, outputs untouched.
 
+#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <set>
@@ -114,6 +115,14 @@ TEST(Status, NegativeSizes) {
       refusal.call.problem.*size = value;
       refusal.expect_both(IOATTN_INVALID_ARGUMENT, {"negative"});
     }
+  }
+}
+
+TEST(Status, ScalesThatFloatsDoNotHave) {
+  for (const double scale : {HUGE_VAL, 1e39, -1e39, 1e-46, -1e-46}) {
+    Refusal refusal;
+    refusal.call.problem.scale = scale;
+    refusal.expect_both(IOATTN_INVALID_ARGUMENT, {"scale", "float32"});
   }
 }
 
