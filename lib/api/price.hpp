@@ -5,8 +5,12 @@
 
 namespace ioattn::api {
 
-// Types that have rates of their own.
+// Types that have rates of their own: all, each at its own number.
 inline constexpr DType types_of_rates[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
+static_assert(types_of_rates[static_cast<int>(DType::f32)] == DType::f32 &&
+              types_of_rates[static_cast<int>(DType::f64)] == DType::f64 &&
+              types_of_rates[static_cast<int>(DType::bf16)] == DType::bf16 &&
+              types_of_rates[static_cast<int>(DType::f16)] == DType::f16);
 
 // What plans for time are compared by, and where that is from.
 struct KnownPrice {

@@ -30,7 +30,7 @@ enum class Schedule : std::uint8_t {
   score_stored,     // rows of S, then of Z resident, scores in memory (forward only)
   resident,         // everything but the rows of A1 and dO (backward only)
   col_stream,       // keys, values, their gradients resident, queries streamed (backward_keys)
-  tile_fused,       // a pair of score tiles resident, columns streamed (backward, backward_keys)
+  tile_fused,       // score tiles resident, columns streamed (of SDPA forward, too)
 };
 constexpr int schedule_count = 12;
 const char* name_of(Schedule schedule);

@@ -74,9 +74,8 @@ struct SdpaInputs {
   TensorView<const T> bias = {};  // null data: none
 };
 
-// Block sizes of the phases: row_stream in the h-form with stored products, forward or backward,
-// or forward tile_fused,
-// and col_stream or tile_fused; dQ is made by either.
+// Block sizes of the phases: row_stream in the h-form with stored products, forward or backward, or
+// forward tile_fused, and col_stream or tile_fused; dQ is made by either.
 struct SdpaBlocks {
   Blocks rows, keys;
   Schedule by_keys = Schedule::col_stream;  // what the blocks of keys are of

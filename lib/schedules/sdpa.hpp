@@ -19,7 +19,7 @@ struct SdpaForwardTask {
   T scale = 1;
   TensorView<S> o;    // null data: not wanted
   TensorView<T> lse;  // a head is a row of n; null data: not wanted
-  Blocks blocks;      // row_stream, form h, stored
+  Blocks blocks;      // row_stream, form h, stored, or tile_fused (forward_schedule)
   const kernels::KernelTable<T>* kernels = nullptr;
   int threads = 1;
   Observer* observer = nullptr;
@@ -45,8 +45,8 @@ struct SdpaBackwardTask {
   OverflowCounts* overflows = nullptr;
 };
 
-// Phase "row_stream". The only failures are of memory; outputs are untouched then. Cost:
-// theory::sdpa_forward_cost. Workspace: O(1) in n and m per thread.
+// Phase "row_stream" or "tile_fused". The only failures are of memory; outputs are untouched then.
+// Cost: theory::sdpa_forward_cost. Workspace: O(1) in n and m per thread.
 template <class S>
 Status sdpa_forward(const SdpaForwardTask<S>& task);
 

@@ -14,8 +14,8 @@ namespace ioattn::theory {
 // leading terms of the table in README.md. No value where the schedule does not fit, or has none:
 // naive and resident fit, where they do, whatever M / d^2 is.
 std::optional<double> leading_cost(Pass pass, Schedule schedule, Tie tie, double mu);
-// What they are the leading terms of: word_level::least_cost, and tile_fused for dX, which is
-// priced but not built.
+// What they are the leading terms of: word_level::least_cost, and of tile_fused for dX the less of
+// what it moves with both its score tiles resident and with one parked in memory.
 word_level::Cost exact_cost(Pass pass, Schedule schedule, const LayerShape& shape, index_t M);
 
 // For less than `mu` the first schedule moves fewer words, for more the second.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 
 #include "base/problem.hpp"
 #include "base/schedule.hpp"
@@ -44,6 +45,7 @@ struct ScheduleCost {
   int phase_count = 0;
 
   void add(const char* name, const IoCost& cost) {
+    assert(phase_count < max_phases);
     phases[std::size_t(phase_count++)] = {name, cost};
   }
   IoCost total() const;

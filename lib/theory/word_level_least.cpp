@@ -36,7 +36,7 @@ Cost least_cost(Pass pass, Schedule schedule, const LayerShape& shape, index_t M
                    score_stored_forward(shape, M, Form::h));
     case Schedule::resident: return resident_backward(shape, M);
     case Schedule::col_stream:
-    case Schedule::tile_fused: return std::nullopt;  // of another pass
+    case Schedule::tile_fused: return std::nullopt;  // of the keys; for dX, exact_cost
   }
   return std::nullopt;
 }
