@@ -56,9 +56,17 @@ constexpr Mask window(index_t diagonal, index_t left, index_t right) {
 // Pairs of a query and a key that it sees.
 inline index_t visible_pairs(const Mask& mask, index_t n, index_t m) {
   if (!mask.hides()) return n * m;
-  index_t pairs = 0;
-  for (index_t i = 0; i < n; ++i) pairs += mask.of_row(i, m).size();
-  return pairs;
+  if (mask.first > mask.last) return 0;
+  // Of t = shift, shift + 1, ... n numbers, each between 0 and m, the sum.
+  const auto sum = [n, m](index_t shift) {
+    const auto below = [m](index_t end) {
+      const index_t rising = std::clamp(end, index_t(0), m);
+      return rising * (rising - 1) / 2 + (std::max(end, m) - m) * m;
+    };
+    const index_t from = std::clamp(shift, -n, m);
+    return below(from + n) - below(from);
+  };
+  return sum(mask.last + 1) - sum(mask.first);
 }
 
 }  // namespace ioattn
