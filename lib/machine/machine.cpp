@@ -1,7 +1,9 @@
 #include "machine/machine.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
+#include <memory>
 
 #include "machine/cgroup.hpp"
 #include "machine/cpu_list.hpp"
@@ -109,9 +111,16 @@ Machine detect(const DetectOptions& options) {
   return machine;
 }
 
+// Whoever is first: nobody waits for another's look, which a child that is forked meanwhile would
+// do for ever.
 const Machine& this_machine() {
-  static const Machine machine = detect();
-  return machine;
+  static std::atomic<const Machine*> known{nullptr};
+  const Machine* machine = known.load(std::memory_order_acquire);
+  if (machine != nullptr) return *machine;
+  auto mine = std::make_unique<const Machine>(detect());
+  if (known.compare_exchange_strong(machine, mine.get(), std::memory_order_acq_rel))
+    return *mine.release();
+  return *machine;
 }
 
 FastMemory fast_memory(const CacheLevel& cache, DType dtype) {
