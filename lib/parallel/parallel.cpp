@@ -17,7 +17,8 @@ void* wait_at_barrier(void* barrier) {
   return nullptr;
 }
 
-// Threads that were created for this calling thread, which has its own pool.
+// Threads of the pool of this calling thread, which has its own. libgomp ends those that a region
+// leaves out.
 thread_local int proved = 1;
 
 // A forked child has none of the pool's threads, yet libgomp waits for them in the child's first
@@ -57,9 +58,7 @@ bool can_create(int threads) {
   pthread_mutex_unlock(&gate);
   for (int i = 0; i < created; ++i) pthread_join(handles[i], nullptr);
   delete[] handles;
-  if (created < threads - 1) return false;
-  proved = threads;
-  return true;
+  return created == threads - 1;
 }
 
 // Apart from run: libomp is called at the beginning of a function that has a region.
@@ -74,8 +73,9 @@ void run_in_region(int threads, void (*body)(void*, int), void* context) {
 }  // namespace
 
 void run(int threads, void (*body)(void*, int), void* context) {
-  if (threads > 1 && !omp_in_parallel() && can_create(threads)) {
+  if (threads > 1 && omp_get_level() == 0 && can_create(threads)) {
     run_in_region(threads, body, context);
+    proved = threads;
     return;
   }
   DefaultFloatingPoint environment;

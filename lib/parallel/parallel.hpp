@@ -19,11 +19,12 @@ void run(int threads, Body& body) {
       threads, [](void* context, int worker) { (*static_cast<Body*>(context))(worker); }, &body);
 }
 
-// The same on no more workers than there are items to be handed out, but one: to wake a worker
-// takes as long as a small pass.
+// The same where so many items are handed out: a single one wakes nobody, which would take as long
+// as a small pass. For several all workers wake, as libgomp ends those that a region leaves out,
+// and makes them anew for the next.
 template <class Body>
 void run(int threads, index_t items, Body& body) {
-  run(static_cast<int>(std::min<index_t>(threads, items)), body);
+  run(items > 1 ? threads : 1, body);
 }
 
 // Hands out 0, 1, 2, ... in ascending order, each once.

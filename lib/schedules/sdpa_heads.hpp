@@ -40,10 +40,11 @@ inline index_t heads_in_work(const SdpaShape& shape, bool makes_dq, int threads)
   return (by_group ? std::min<index_t>(threads, groups) : groups) * shape.group();
 }
 
-// Workers of a phase that passes over words once, and multiplies little.
+// Workers of a phase that passes over words once, and multiplies little: one where most of them would
+// take less time for it than to wake.
 inline int workers_for(index_t words, int threads) {
   constexpr index_t worth_a_worker = index_t(1) << 16;  // some 10 microseconds
-  return static_cast<int>(std::min<index_t>(threads, 1 + words / worth_a_worker));
+  return words / worth_a_worker < threads / 2 ? 1 : threads;
 }
 
 // Query head h of all, and the head of keys that it sees.
