@@ -4,7 +4,8 @@
  * C99 and later. Every function is safe to call from several threads at once. None prints, ends the
  * process, or changes the caller's floating-point environment; results are computed in the default
  * one (round to nearest, denormals kept). On failure outputs are untouched and ioattn_last_error()
- * says why.
+ * says why. Threads are proved to be available before OpenMP's runtime makes them; if it then gets
+ * none, or no memory for itself, it ends the process, and so does hwloc at the first call.
  *
  * The layer problem (Q = A1 W_Q, K = A2 W_K, V = A3 W_V with X = W_Q W_K^T and Y = W_V):
  *
@@ -453,7 +454,8 @@ IOATTN_API ioattn_status ioattn_plan_describe(const ioattn_plan* plan, char* buf
 IOATTN_API ioattn_status ioattn_plan_count_overflows(ioattn_plan* plan, int32_t on);
 
 /** The planned forward pass: O [n, dv] and LSE [n]. The problem has the planned sizes, dtype,
- * scale, mask and batch, and operands planned as one memory are one. A null workspace: the heap. */
+ * scale, mask and batch, and operands planned as one memory are one. A null workspace: the heap;
+ * else it overlaps no operand and no output, which is not checked. */
 IOATTN_API ioattn_status ioattn_layer_execute_forward(const ioattn_plan* plan,
                                                       const ioattn_layer_problem* problem, void* o,
                                                       int64_t o_stride, void* lse, void* workspace,
@@ -488,7 +490,8 @@ IOATTN_API ioattn_status ioattn_sdpa_plan_parse(ioattn_pass pass,
 /** The planned forward pass: O [batch, heads, n, dv] and LSE [batch, heads, n], with outputs and
  * strides as for ioattn_sdpa_forward(): a null output is not wanted. The problem has the planned
  * sizes, dtype, scale and mask; its pointers and strides may be others each time. A null workspace:
- * the heap; else it has the bytes that ioattn_plan_workspace_size() tells, at any alignment.
+ * the heap; else it has the bytes that ioattn_plan_workspace_size() tells, at any alignment, and
+ * overlaps no operand and no output, which is not checked.
  *
  * Errors: IOATTN_INVALID_ARGUMENT, IOATTN_SIZE_OVERFLOW, IOATTN_OUT_OF_MEMORY; outputs are then
  * untouched. */

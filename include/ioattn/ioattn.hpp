@@ -529,9 +529,10 @@ void merge(const std::vector<Partial<T>>& parts, Tensor<T> o, Tensor<Sum<T>> lse
            const Options& options = {}) {
   ioattn_merge_shape shape = {};
   shape.struct_size = sizeof shape;
-  shape.batch = lse.batch;
-  shape.heads = lse.heads;
-  shape.n = lse.cols;
+  const bool of_o = lse.data == nullptr;
+  shape.batch = of_o ? o.batch : lse.batch;
+  shape.heads = of_o ? o.heads : lse.heads;
+  shape.n = of_o ? o.rows : lse.cols;
   shape.dv = o.cols;
   shape.dtype = dtype_number<T>();
   std::vector<ioattn_partial> c_parts;

@@ -1,6 +1,7 @@
 #include "api/sdpa_boundary.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/checked_size.hpp"
 
@@ -65,6 +66,9 @@ ioattn_sdpa_problem unpacked(const ioattn_sdpa_problem& p) {
 
 Status sequences_of(const ioattn_sdpa_problem& p, std::vector<Sequence>* sequences) {
   if (p.batch < 0) return invalid("a size is negative");
+  if (p.batch >= std::numeric_limits<int64_t>::max() / int64_t{sizeof(int64_t)}) {
+    return Status::error(StatusCode::size_overflow, "batch: its starts do not fit in 64 bits");
+  }
   if (p.q_starts == nullptr || p.k_starts == nullptr) {
     return invalid(p.q_starts == nullptr ? "k_starts is given, but q_starts is null"
                                          : "q_starts is given, but k_starts is null");

@@ -1,3 +1,4 @@
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -164,6 +165,9 @@ ioattn_status ioattn_merge(const ioattn_merge_shape* shape, const ioattn_options
     if (status.is_ok()) status = run_options(options, &run);
     if (status.is_ok() && (count < 0 || (count > 0 && parts == nullptr))) {
       status = invalid(count < 0 ? "count is negative" : "parts is null");
+    }
+    if (status.is_ok() && count > std::numeric_limits<int64_t>::max() / int64_t{sizeof *parts}) {
+      status = Status::error(StatusCode::size_overflow, "count: its parts do not fit in 64 bits");
     }
     if (!status.is_ok()) return status;
     const Merged out = {o, o_stride, lse, lse_stride};

@@ -75,7 +75,8 @@ Status run_backward(const SdpaRun& run, const SdpaInputs<S>& inputs,
   drop_empty(&out.d_bias);
   if (out.set().is_empty()) return Status::ok();
   const SdpaShape& shape = run.problem.shape;
-  if (shape.heads == 0 || shape.n == 0 || shape.dv == 0 || seen_keys(shape.head()).is_empty()) {
+  if (shape.batch == 0 || shape.heads == 0 || shape.n == 0 || shape.dv == 0 ||
+      seen_keys(shape.head()).is_empty()) {
     if (out.accumulate || run.only_tells()) return Status::ok();
     for (const TensorView<G>& view : {out.dq, out.dk, out.dv, out.d_bias}) fill_heads(view, G{});
     return Status::ok();

@@ -189,6 +189,15 @@ TEST(BiasedSdpa, IsRefusedUntouched) {
       "packed", IOATTN_UNSUPPORTED);
 }
 
+// A sum over no entries.
+TEST(BiasedSdpa, OfAnEmptyBatchIsZero) {
+  BiasedCall<float> call(cases[0], 0);
+  ASSERT_EQ(call.forward(), IOATTN_OK);
+  call.problem.batch = 0;
+  ASSERT_EQ(call.backward(), IOATTN_OK) << ioattn_last_error();
+  for (const float x : call.d_bias.dense().values) EXPECT_EQ(x, 0);
+}
+
 TEST(BiasedSdpa, FromCpp) {
   const Case& c = cases[0];
   BiasedCall<float> call(c, 0);

@@ -154,6 +154,8 @@ TEST(PackedSdpa, IsRefusedUntouched) {
   };
   using Problem = ioattn_sdpa_problem;
   const ioattn_status invalid = IOATTN_INVALID_ARGUMENT;
+  for (const std::int64_t batch : {std::int64_t(1) << 60, std::int64_t(1) << 62, INT64_MAX})
+    refused([batch](Case*, Problem* p) { p->batch = batch; }, IOATTN_SIZE_OVERFLOW, "64 bits");
   refused([](Case*, Problem* p) { p->q_starts = nullptr; }, invalid, "q_starts is null");
   refused([](Case*, Problem* p) { p->k_starts = nullptr; }, invalid, "k_starts is null");
   refused([](Case* c, Problem*) { c->q_starts[2] = 19; }, invalid, "q_starts do not ascend");

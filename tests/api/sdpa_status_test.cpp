@@ -270,6 +270,9 @@ TEST(SdpaStatus, Merge) {
                  IOATTN_INVALID_ARGUMENT, "shape is null");
   expect_refused(merge(nullptr, 1, o.data()), IOATTN_INVALID_ARGUMENT, "parts is null");
   expect_refused(merge(&part, -1, o.data()), IOATTN_INVALID_ARGUMENT, "negative");
+  for (const int by : {8, 4, 2})
+    expect_refused(merge(&part, most / by + 1, o.data()), IOATTN_SIZE_OVERFLOW, "64 bits");
+  expect_refused(merge(&part, most, o.data()), IOATTN_SIZE_OVERFLOW, "64 bits");
   expect_refused(merge(&part, 1, part_o.data() + 3), IOATTN_INVALID_ARGUMENT, "overlap");
   part.lse = nullptr;
   expect_refused(merge(&part, 1, o.data()), IOATTN_INVALID_ARGUMENT, "LSE of a part is null");

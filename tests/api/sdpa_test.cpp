@@ -414,6 +414,9 @@ TYPED_TEST(Sdpa, Cpp) {
                    ioattn::Tensor<T>(merged.lse.data(), 2, 4, 1, 12));
   EXPECT_TRUE(same_bits(expected.o.dense().values, merged.o.dense().values));
   EXPECT_TRUE(same_bits(expected.lse.dense().values, merged.lse.dense().values));
+  SdpaCall<T> of_o({2, 4, 2, 12, 20, 6, 5}, Layout::bshd);
+  ioattn::merge<T>({{o, lse}}, ioattn::Tensor<T>::bshd(of_o.o.data(), 2, 12, 4, 5), {});
+  EXPECT_TRUE(same_bits(expected.o.dense().values, of_o.o.dense().values));
   sdpa.v.rows = 19;
   EXPECT_THROW(ioattn::forward<T>(sdpa, o, lse), std::invalid_argument);
 }
