@@ -238,8 +238,9 @@ void add_grad_command(CLI::App* app) {
   command->add_flag("--literal", options->run.literal,
                     "paper_large with the paper's own block sizes, although they exceed M");
   add_objective(command, &options->run.objective);
-  add_integer(command, "--M", &options->run.M, 1, largest_words,
-              "words of fast memory, exact (default: this machine's L2)");
+  add_integer(
+      command, "--M", &options->run.M, 1, largest_words,
+      "words of fast memory, exact (default: L2's, or L3's where the planner holds blocks there)");
   add_dtype(command, &options->dtype)->description("f32, f64, bf16 or f16 (default: that of A1)");
   add_f32_gradients(command, &options->gradients_in_f32);
   add_integer(command, "--threads", &options->threads, 1, 1 << 16,

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "api/session.hpp"
+#include "plan/fast_memory.hpp"
 #include "plan/planner.hpp"
 #include "theory/bounds.hpp"
 #include "tune/command_error.hpp"
@@ -30,20 +31,23 @@ struct PlanOptions {
   bool explain = false, json = false;
 };
 
-// What the planner chooses at one level; `plan` is empty if nothing fits.
+// A plan with blocks in M words of a level; `plan` is empty if nothing fits.
 struct LevelPlan {
-  plan::PlanRequest request;
+  std::string level;
+  index_t M = 0;
+  LayerShape shape;
   std::optional<plan::Plan> plan;
   std::string reason;
 };
 
 LevelPlan plan_level(const PlanOptions& options, const LayerProblem& problem,
                      const api::RunOptions& run) {
-  LevelPlan level;
-  require(api::plan_request(options.pass, problem, run, &level.request));
-  level.request.outer_M = 0;  // one level at a time
+  plan::PlanRequest request;
+  require(api::plan_request(options.pass, problem, run, &request));
+  request.outer_M = 0;  // one level at a time
+  LevelPlan level = {request.level, request.M, request.problem.shape, {}, ""};
   plan::Plan plan;
-  const Status status = plan::make_plan(level.request, &plan);
+  const Status status = plan::make_plan(request, &plan);
   if (status.is_ok()) {
     level.plan = plan;
   } else {
@@ -52,12 +56,12 @@ LevelPlan plan_level(const PlanOptions& options, const LayerProblem& problem,
   return level;
 }
 
-// The cache levels that do not decide: L1 and L2. L3 takes part only when asked.
-std::vector<LevelPlan> other_levels(const PlanOptions& options, const LayerProblem& problem) {
+// L1 and L2, but for the level that holds the plan's blocks. L3 takes part only when asked.
+std::vector<LevelPlan> other_levels(const PlanOptions& options, const LayerProblem& problem,
+                                    const std::string& own) {
   std::vector<LevelPlan> levels;
   for (const int level : {1, 2}) {
-    const int own = level_of(options.run.objective, options.run.cache_level);
-    if (options.run.M == 0 && own == level) continue;
+    if (own == fmt::format("L{}", level)) continue;
     api::RunOptions run = options.run;
     run.M = 0;
     run.cache_level = level;
@@ -69,10 +73,16 @@ std::vector<LevelPlan> other_levels(const PlanOptions& options, const LayerProbl
   return levels;
 }
 
-// Of every schedule, also where one was asked for.
+// Of every schedule, also where one was asked for; then those whose blocks L3 may hold.
 std::vector<plan::Candidate> every_candidate(plan::PlanRequest request) {
   request.schedule.reset();
-  return plan::candidates(request);
+  std::vector<plan::Candidate> list = plan::candidates(request);
+  for (plan::Candidate& outer : plan::offered(request, true)) list.push_back(std::move(outer));
+  return list;
+}
+
+std::string level_name(const plan::PlanRequest& request, const plan::Candidate& candidate) {
+  return candidate.is_outer ? plan::outer_level : request.level;
 }
 
 // Of the whole batch; the planner compares single entries.
@@ -87,7 +97,7 @@ Costs costs_of(const plan::PlanRequest& request, const plan::Candidate& candidat
   const LayerProblem& problem = request.problem;
   const theory::IoCost total = cost_of(request.pass, problem, candidate.schedule, candidate.blocks);
   Costs costs;
-  costs.bound_M = std::max(request.M, total.footprint);
+  costs.bound_M = std::max(words_of_M(request, candidate), total.footprint);
   costs.bound =
       theory::lower_bound(request.pass, theory::class_of(request.pass, candidate.schedule),
                           problem.shape, costs.bound_M, problem.batch);
@@ -100,6 +110,7 @@ Costs costs_of(const plan::PlanRequest& request, const plan::Candidate& candidat
 
 Json candidate_json(const plan::PlanRequest& request, const plan::Candidate& candidate) {
   Json json;
+  json["level"] = level_name(request, candidate);
   json["schedule"] = name_of(candidate.schedule);
   json["form"] =
       has_form(candidate.schedule, Form::h) ? Json(name_of(candidate.blocks.form)) : Json();
@@ -122,9 +133,9 @@ Json candidate_json(const plan::PlanRequest& request, const plan::Candidate& can
 
 Json level_json(const LevelPlan& level) {
   Json json;
-  json["level"] = level.request.level;
-  json["M"] = level.request.M;
-  json["regime"] = name_of(theory::regime(level.request.problem.shape, level.request.M));
+  json["level"] = level.level;
+  json["M"] = level.M;
+  json["regime"] = name_of(theory::regime(level.shape, level.M));
   json["plan"] = level.plan ? Json(to_text(*level.plan)) : Json();
   json["schedule"] = level.plan ? Json(name_of(level.plan->schedule)) : Json();
   json["reason"] = level.plan ? Json() : Json(level.reason);
@@ -134,16 +145,16 @@ Json level_json(const LevelPlan& level) {
 void print_plan_json(const LevelPlan& chosen, const std::vector<LevelPlan>& others,
                      const LayerOrigin& origin, const api::KnownPrice& price) {
   Json json;
-  json["problem"] = to_text(chosen.request.problem);
-  json["pass"] = name_of(chosen.request.pass);
+  json["problem"] = to_text(origin.request.problem);
+  json["pass"] = name_of(origin.request.pass);
   json["objective"] = name_of(origin.objective);
   json["price"] = price_json(price);
   json.update(level_json(chosen));
   json.erase("reason");
   add_origin(origin, &json);
   json["candidates"] = Json::array();
-  for (const plan::Candidate& candidate : every_candidate(chosen.request)) {
-    json["candidates"].push_back(candidate_json(chosen.request, candidate));
+  for (const plan::Candidate& candidate : every_candidate(origin.request)) {
+    json["candidates"].push_back(candidate_json(origin.request, candidate));
   }
   json["levels"] = Json::array();
   for (const LevelPlan& level : others) json["levels"].push_back(level_json(level));
@@ -159,11 +170,11 @@ std::string form_text(const plan::Candidate& candidate) {
 
 std::vector<std::string> candidate_row(const plan::PlanRequest& request,
                                        const plan::Candidate& candidate) {
-  std::vector<std::string> row = {name_of(candidate.schedule), form_text(candidate),
-                                  grouped(candidate.least_M)};
+  std::vector<std::string> row = {level_name(request, candidate), name_of(candidate.schedule),
+                                  form_text(candidate), grouped(candidate.least_M)};
   if (!candidate.fits) {
     row.push_back("does not fit");
-    row.resize(10, "-");
+    row.resize(11, "-");
     return row;
   }
   const Costs costs = costs_of(request, candidate);
@@ -172,32 +183,35 @@ std::vector<std::string> candidate_row(const plan::PlanRequest& request,
   row.push_back(grouped(costs.footprint));
   row.push_back(bytes_text(candidate.scratch_bytes) + (candidate.within_memory_limit ? "" : " !"));
   row.push_back(grouped(costs.bound.words));
-  row.push_back(std::string(costs.bound.name) + (costs.bound_M > request.M ? " *" : ""));
+  row.push_back(std::string(costs.bound.name) +
+                (costs.bound_M > words_of_M(request, candidate) ? " *" : ""));
   row.push_back(ratio_text(costs.ratio));
   return row;
 }
 
 void print_level(const LevelPlan& level) {
-  fmt::print("{}: M = {} words, {}: {}\n", level.request.level, grouped(level.request.M),
-             name_of(theory::regime(level.request.problem.shape, level.request.M)),
+  fmt::print("{}: M = {} words, {}: {}\n", level.level, grouped(level.M),
+             name_of(theory::regime(level.shape, level.M)),
              level.plan ? to_text(*level.plan) : level.reason);
 }
 
 void print_plan(const LevelPlan& chosen, const std::vector<LevelPlan>& others,
                 const LayerOrigin& origin, const api::KnownPrice& price) {
-  fmt::print("{}, {} pass\n", to_text(chosen.request.problem), name_of(chosen.request.pass));
+  const plan::PlanRequest& request = origin.request;
+  fmt::print("{}, {} pass\n", to_text(request.problem), name_of(request.pass));
   fmt::print("objective: {}\n", name_of(origin.objective));
-  fmt::print("plan: {}\n{}", to_text(origin.known.value_or(*chosen.plan)), origin_text(origin));
+  fmt::print("plan: {}\n{}", to_text(origin.plan), origin_text(origin));
   fmt::print("{}\n", price_text(price));
   print_level(chosen);
-  Table table({"schedule", "form", "least M", "words", "multiply-adds", "footprint", "scratch",
-               "lower bound", "by", "ratio"},
-              2);
+  Table table({"level", "schedule", "form", "least M", "words", "multiply-adds", "footprint",
+               "scratch", "lower bound", "by", "ratio"},
+              3);
   bool limited = false, exceeds = false;
-  for (const plan::Candidate& candidate : every_candidate(chosen.request)) {
-    table.add(candidate_row(chosen.request, candidate));
+  for (const plan::Candidate& candidate : every_candidate(request)) {
+    table.add(candidate_row(request, candidate));
     limited = limited || (candidate.fits && !candidate.within_memory_limit);
-    exceeds = exceeds || (candidate.fits && candidate.cost.total().footprint > chosen.request.M);
+    exceeds = exceeds ||
+              (candidate.fits && candidate.cost.total().footprint > words_of_M(request, candidate));
   }
   fmt::print("{}{}{}", table.text(),
              limited ? "  ! more scratch memory than the memory limit allows\n" : "",
@@ -217,12 +231,14 @@ void run_plan(const PlanOptions& options) {
     throw UsageError("--literal needs --schedule paper_large");
   }
   const LayerProblem problem = layer_problem(options.problem, options.shape, options.dtype);
-  const LevelPlan chosen = plan_level(options, problem, options.run);
-  if (!chosen.plan) throw UsageError(chosen.reason);
-  const std::vector<LevelPlan> others = other_levels(options, problem);
-  const api::KnownPrice price =
-      api::known_price(options.run, chosen.request.tile.isa, problem.dtype);
-  const LayerOrigin origin = origin_of(options.pass, problem, options.run, options.explain);
+  api::RunOptions run = options.run;
+  run.reproducible = options.level_is_given;  // wisdom is for what callers leave open
+  const LayerOrigin origin =
+      origin_of(options.pass, problem, run, options.level_is_given, options.explain);
+  const LevelPlan chosen = {origin.plan.level, origin.M, origin.request.problem.shape, origin.plan,
+                            ""};
+  const std::vector<LevelPlan> others = other_levels(options, problem, chosen.level);
+  const api::KnownPrice price = api::known_price(run, origin.request.tile.isa, problem.dtype);
   if (options.json) {
     print_plan_json(chosen, others, origin, price);
   } else {
@@ -246,8 +262,10 @@ void add_level(CLI::App* command, PlanOptions* options, CLI::Option* M) {
     options->level_is_given = true;
   };
   command
-      ->add_option_function<std::string>("--level", parse,
-                                         "cache level that decides: L1, L2 or L3 (default: L2)")
+      ->add_option_function<std::string>(
+          "--level", parse,
+          "cache level that decides: L1, L2 or L3 (default: L2's, or "
+          "L3's where the planner holds blocks there)")
       ->type_name("LEVEL")
       ->excludes(M);
 }

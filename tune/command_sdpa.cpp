@@ -264,8 +264,9 @@ void add_sdpa_command(CLI::App* app) {
   given->description("of the scores (default: 1 / sqrt(d))");
   options->mask.add(command);
   add_objective(command, &options->run.objective);
-  add_integer(command, "--M", &options->run.M, 1, largest_words,
-              "words of fast memory, exact (default: this machine's L2)");
+  add_integer(
+      command, "--M", &options->run.M, 1, largest_words,
+      "words of fast memory, exact (default: L2's, or L3's where the planner holds blocks there)");
   add_dtype(command, &options->dtype)->description("f32, f64, bf16 or f16 (default: that of Q)");
   add_f32_gradients(command, &options->gradients_in_f32);
   add_integer(command, "--threads", &options->threads, 1, 1 << 16,

@@ -8,15 +8,18 @@
 namespace ioattn::tune {
 
 struct LayerOrigin {
+  plan::PlanRequest request;  // what the planner was asked
+  plan::Plan plan;
+  index_t M = 0;  // of the level that holds its blocks
   api::PlanOrigin origin;
-  std::optional<plan::Plan> known;     // of wisdom
   std::optional<LevelsReport> levels;  // if it is to be explained
   api::Objective objective = api::Objective::time;
   std::optional<GradientSet> set;                // dX; none: the forward pass
   std::optional<api::LayerSearchReport> report;  // if it is to be explained
 };
+// `level_alone`: no level beyond the one that decides may hold blocks.
 LayerOrigin origin_of(Pass pass, const LayerProblem& problem, const api::RunOptions& options,
-                      bool explain);
+                      bool level_alone, bool explain);
 
 void add_origin(const LayerOrigin& of, Json* json);
 std::string origin_text(const LayerOrigin& of);

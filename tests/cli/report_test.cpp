@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "cli/support/command.hpp"
+#include "cli/support/layer_case.hpp"
 #include "machine/machine.hpp"
 #include "plan/plan.hpp"
 #include "theory/bounds.hpp"
@@ -218,6 +218,47 @@ TEST(PlanCommand, ReportsTheOtherLevelsAndL3OnlyWhenAsked) {
   const Json tiny = done(plan + Arguments{"--pass", "forward"}, {{"IOATTN_L1", "64"}}).json();
   EXPECT_TRUE(tiny["levels"][0]["plan"].is_null());
   EXPECT_TRUE(contains(tiny["levels"][0]["reason"], "the least is"));
+}
+
+// The plan that calls take, whose blocks L3 holds here; a level that is named holds them itself.
+TEST(PlanCommand, IsThePlanThatRuns) {
+  const Environment caches = {
+      {"IOATTN_L1", "16k"}, {"IOATTN_L2", "64k"}, {"IOATTN_L3", "8m"}, {"IOATTN_ISA", "scalar"}};
+  LayerCase layer;
+  make_layer_case({128, 128, 64, 64}, ioattn_reference::Ties::all, "f32", 1, &layer);
+  const Json io = done(layer.grad() + Arguments{"--json"}, caches).json()["io"];
+  ASSERT_EQ(io.size(), 2u);
+  for (const Json& report : io) {
+    const std::string text = report["plan"];
+    SCOPED_TRACE(text);
+    const Arguments plan = {"plan",   "--problem",    "layer:n128,d64,self",
+                            "--pass", report["pass"], "--explain"};
+    const Json json = done(plan + Arguments{"--json"}, caches).json();
+    EXPECT_EQ(json["level"], "L3");
+    for (const char* key : {"plan", "level", "M", "schedule", "regime"}) {
+      EXPECT_EQ(json[key], report[key]) << key;
+    }
+    EXPECT_EQ(json["searched"][0]["plan"], text);
+    EXPECT_EQ(levels_of(json), "L3 L1 L2");
+    EXPECT_EQ(std::count_if(json["candidates"].begin(), json["candidates"].end(),
+                            [&](const Json& candidate) {
+                              return candidate["level"] == "L3" &&
+                                     candidate["words"] == report["formula"];
+                            }),
+              1);
+    const std::string printed = done(plan, caches).out;
+    EXPECT_TRUE(contains(printed, "plan: " + text + "\n")) << printed;
+    EXPECT_TRUE(contains(printed, "words, " + report["regime"].get<std::string>() + ": " + text));
+
+    const Json named = done(plan + Arguments{"--level", "L2", "--json"}, caches).json();
+    EXPECT_EQ(levels_of(named), "L2 L1");
+    EXPECT_EQ(named["origin"], "estimate");
+    EXPECT_EQ(named["M"], 12288);
+    for (const Json& candidate : named["candidates"]) EXPECT_EQ(candidate["level"], "L2");
+    EXPECT_EQ(named["searched"][0]["plan"], named["plan"]);
+    for (const Json& candidate : named["searched"])
+      EXPECT_EQ(candidate["plan"].get<std::string>().rfind("L2:", 0), 0u) << candidate;
+  }
 }
 
 TEST(PlanCommand, OptionsSayWhatTheProblemTextSays) {
