@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <sstream>
 
 #include "tune/command_error.hpp"
 #include "tune/sparse_matrix.hpp"
@@ -37,22 +38,57 @@ using Sparse = std::unique_ptr<cholmod_sparse, FreeSparse>;
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
+using File = std::unique_ptr<std::FILE, CloseFile>;
+
+// The whole file, which may be a pipe: it is looked at twice.
+std::string text_of(const std::string& path) {
+  const File file(std::fopen(path.c_str(), "r"));
+  std::string text;
+  char part[1 << 16];
+  while (file) {
+    const std::size_t bytes = std::fread(part, 1, sizeof part, file.get());
+    text.append(part, bytes);
+    if (bytes < sizeof part) break;
+  }
+  if (!file || std::ferror(file.get())) throw UsageError(path + ": " + std::strerror(errno));
+  return text;
+}
+
+// Of both sides there are arrays before an entry is read: a file of one line could take all memory.
+void check_sides(const std::string& path, const std::string& text) {
+  std::istringstream lines(text);
+  double rows = 0, cols = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line[0] != '%' && std::sscanf(line.c_str(), "%lf %lf", &rows, &cols) == 2) break;
+  }
+  if (rows <= most_sparse_rows && cols <= most_sparse_rows) return;
+  throw UsageError(path + ": more than 10^7 rows or columns");
+}
+
+// What made CHOLMOD give no matrix.
+void check(const void* matrix, const std::string& path, const cholmod_common& common) {
+  if (matrix != nullptr) return;
+  if (common.status == CHOLMOD_OUT_OF_MEMORY) throw RunError(path + ": out of memory");
+  throw UsageError(path + ": not a sparse matrix in Matrix Market format");
+}
 
 }  // namespace
 
 SparsePattern read_matrix_market(const std::string& path) {
-  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "r"));
+  std::string text = text_of(path);
+  check_sides(path, text);
+  const File file(fmemopen(text.data(), text.size(), "r"));
   if (!file) throw UsageError(path + ": " + std::strerror(errno));
   Session session;
   cholmod_common* common = &session.common;
   const Sparse read(cholmod_l_read_sparse(file.get(), common), FreeSparse{common});
-  if (!read) throw UsageError(path + ": not a sparse matrix in Matrix Market format");
+  check(read.get(), path, *common);
   if (read->xtype != CHOLMOD_PATTERN) cholmod_l_drop(0, read.get(), common);
   // Both halves of a symmetric matrix, the pattern alone; its transpose, as columns are stored.
   const Sparse whole(cholmod_l_copy(read.get(), 0, 0, common), FreeSparse{common});
   const Sparse rows(whole ? cholmod_l_transpose(whole.get(), 0, common) : nullptr,
                     FreeSparse{common});
-  if (!rows) throw RunError(path + ": no memory for it");
+  check(rows.get(), path, *common);
   const auto* start = static_cast<const SuiteSparse_long*>(rows->p);
   const auto* column = static_cast<const SuiteSparse_long*>(rows->i);
   SparsePattern result;

@@ -16,7 +16,9 @@ struct SparsePattern {
   index_t entries() const { return start.back(); }
 };
 
-// Reads Matrix Market, coordinate format; entries that are 0 are none. Throws UsageError.
+// Reads Matrix Market, coordinate format; entries that are 0 are none. Throws UsageError, also
+// beyond so many rows or columns.
+constexpr double most_sparse_rows = 1e7;
 SparsePattern read_matrix_market(const std::string& path);
 
 SparsePattern identity_pattern(index_t n);

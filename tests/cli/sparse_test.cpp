@@ -8,6 +8,7 @@
 #include "cli/support/npy_bytes.hpp"
 #include "cli/support/temporary_directory.hpp"
 #include "data_path.hpp"
+#include "reference/sanitizer.hpp"
 #include "tune/command_error.hpp"
 #include "tune/sparse_matrix.hpp"
 
@@ -110,10 +111,30 @@ TEST(SparseCommand, WrongFiles) {
     EXPECT_EQ(result.exit_code, 2) << file;
     EXPECT_NE(result.err.find(file), std::string::npos) << result.err;
   }
+  write_file(directory / "long.mtx", coordinates("pattern general", "% x\n9 20000000 1\n1 1\n"));
+  const RunResult sides = run_ioattn({"bounds", "--M", "64", "--sparse", directory / "long.mtx"});
+  EXPECT_EQ(sides.exit_code, 2);
+  EXPECT_NE(sides.err.find("long.mtx: more than 10^7 rows or columns"), std::string::npos)
+      << sides.err;
+  const RunResult folder = run_ioattn({"bounds", "--M", "64", "--sparse", directory.path()});
+  EXPECT_EQ(folder.exit_code, 2);
+  EXPECT_NE(folder.err.find("Is a directory"), std::string::npos) << folder.err;
   const RunResult widths =
       run_ioattn({"bounds", "--M", "64", "--sparse", matrix, directory / "p.mtx"});
   EXPECT_EQ(widths.exit_code, 2);
   EXPECT_EQ(run_ioattn({"bounds", "--M", "64", "--sparse", matrix, "--n", "5"}).exit_code, 2);
 }
+
+#if !IOATTN_SANITIZER_OWNS_MALLOC
+TEST(SparseCommand, TooLittleMemoryIsOne) {
+  if (!reads_files()) GTEST_SKIP() << "built without CHOLMOD";
+  const TemporaryDirectory directory;
+  write_file(directory / "dense.mtx", coordinates("pattern general", "9 9 900000000\n1 1\n"));
+  const RunResult result = run_ioattn({"bounds", "--M", "64", "--sparse", directory / "dense.mtx"},
+                                      {}, "ulimit -v 4000000");
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_NE(result.err.find("dense.mtx: out of memory"), std::string::npos) << result.err;
+}
+#endif
 
 }  // namespace
