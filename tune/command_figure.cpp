@@ -7,8 +7,8 @@
 #include "tune/commands.hpp"
 #include "tune/figure_files.hpp"
 #include "tune/gnuplot.hpp"
-#include "tune/npy.hpp"
 #include "tune/options.hpp"
+#include "tune/output_files.hpp"
 #include "tune/report_json.hpp"
 #include "tune/text_file.hpp"
 
@@ -43,6 +43,7 @@ Json table_json(const std::vector<TableCell>& table) {
 void run_figure(const FigureOptions& options) {
   const LayerShape shape = figure_shape(options.n, options.d);
   if (options.points) check_counted_work(shape);
+  require_gnuplot();
   make_directory(options.out);
   Figure figure = make_figure(shape);
   std::vector<std::string> files;

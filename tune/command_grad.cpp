@@ -11,7 +11,7 @@
 #include "tune/measure.hpp"
 #include "tune/measured_gradients.hpp"
 #include "tune/measured_pass.hpp"
-#include "tune/npy.hpp"
+#include "tune/npy_outputs.hpp"
 #include "tune/options.hpp"
 #include "tune/report_text.hpp"
 
@@ -71,21 +71,33 @@ struct Outcome {
   LayerProblem problem;
 };
 
+std::vector<std::string> names_of(const Wanted& wanted) {
+  std::vector<std::string> names;
+  if (wanted.o) names.push_back("O");
+  if (wanted.lse) names.push_back("LSE");
+  for (const NamedGradient& gradient : named_gradients()) {
+    if (wanted.gradients.*gradient.wanted) names.push_back(gradient.name);
+  }
+  return names;
+}
+
 // Files of a batch have one dimension more than those of a layer.
 template <class S, class G>
-void write_results(const GradOptions& options, std::optional<index_t> batch,
-                   const ForwardResult<S>& forward, const std::vector<NamedMatrix<G>>& gradients) {
+void write_results(const Wanted& wanted, std::optional<index_t> batch,
+                   const ForwardResult<S>& forward, const std::vector<NamedMatrix<G>>& gradients,
+                   NpyOutputs* outputs) {
   const auto write = [&](const char* name, const auto* data, bool is_per_entry,
                          std::vector<index_t> shape) {
     if (is_per_entry && batch) shape.insert(shape.begin(), *batch);
-    write_npy(options.out + "/" + name + ".npy", data, shape);
+    outputs->write(name, data, shape);
   };
   const MatrixView<const S>& o = forward.o;
-  if (options.wanted.o) write("O", o.data, true, {o.rows, o.cols});
-  if (options.wanted.lse) write("LSE", forward.lse, true, {o.rows});
+  if (wanted.o) write("O", o.data, true, {o.rows, o.cols});
+  if (wanted.lse) write("LSE", forward.lse, true, {o.rows});
   for (const auto& [name, first, is_per_entry] : gradients) {
     write(name, first.data, is_per_entry, {first.rows, first.cols});
   }
+  outputs->keep();
 }
 
 template <class S, class G>
@@ -119,7 +131,10 @@ Outcome run(const GradOptions& options) {
     needs_forward = needs_forward || api::takes_forward_results(gradients.plan, wanted.gradients);
   }
   if (needs_forward) forward = plan_pass_or_auto(Pass::forward, problem, options.run);
-  make_directory(options.out);
+  const LayerPaths& paths = options.paths;
+  NpyOutputs outputs(
+      options.out, names_of(wanted),
+      {paths.a1, paths.a2, paths.a3, paths.x, paths.y, paths.d_o, paths.w_q, paths.w_k});
 
   Outcome outcome;
   outcome.problem = problem;
@@ -144,7 +159,7 @@ Outcome run(const GradOptions& options) {
                                      files.w_k.view()};
     outcome.passes.insert(outcome.passes.begin(), run_gradients(given, gradients, mode, &more));
   }
-  write_results(options, files.batch, results, more.matrices);
+  write_results(wanted, files.batch, results, more.matrices, &outputs);
   return outcome;
 }
 

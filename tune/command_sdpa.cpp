@@ -10,7 +10,7 @@
 #include "tune/commands.hpp"
 #include "tune/measure.hpp"
 #include "tune/measured_sdpa.hpp"
-#include "tune/npy.hpp"
+#include "tune/npy_outputs.hpp"
 #include "tune/npy_tensor.hpp"
 #include "tune/options.hpp"
 #include "tune/table.hpp"
@@ -117,22 +117,32 @@ std::vector<index_t> shape_like(const Tensor<T>& tensor, std::vector<index_t> la
   return shape;
 }
 
+std::vector<std::string> names_of(const SdpaOptions& options) {
+  std::vector<std::string> names = {"O", "LSE"};
+  if (options.d_o.empty()) return names;
+  for (const char* name : {"dQ", "dK", "dV"}) names.push_back(name);
+  if (!options.bias.empty()) names.push_back("dBias");
+  return names;
+}
+
 template <class T, class G>
-void write_outputs(const SdpaOptions& options, const SdpaFiles<T>& files,
-                   const SdpaOutputs<T, G>& outputs) {
+void write_results(const SdpaOptions& options, const SdpaFiles<T>& files,
+                   const SdpaOutputs<T, G>& results, NpyOutputs* outputs) {
   const Tensor<T>&q = files.q, &k = files.k, &v = files.v;
   const auto write = [&](const char* name, const auto& values, const std::vector<index_t>& shape) {
-    write_npy(options.out + "/" + name + ".npy", values.data(), shape);
+    outputs->write(name, values.data(), shape);
   };
-  write("O", outputs.o, shape_like(q, {q.rows, v.cols}));
-  write("LSE", outputs.lse, shape_like(q, {q.rows}));
-  if (options.d_o.empty()) return;
-  write("dQ", outputs.dq, shape_like(q, {q.rows, q.cols}));
-  write("dK", outputs.dk, shape_like(k, {k.rows, k.cols}));
-  write("dV", outputs.dv, shape_like(v, {v.rows, v.cols}));
-  const Tensor<T>& bias = files.bias;
-  if (!options.bias.empty())
-    write("dBias", outputs.d_bias, shape_like(bias, {bias.rows, bias.cols}));
+  write("O", results.o, shape_like(q, {q.rows, v.cols}));
+  write("LSE", results.lse, shape_like(q, {q.rows}));
+  if (!options.d_o.empty()) {
+    write("dQ", results.dq, shape_like(q, {q.rows, q.cols}));
+    write("dK", results.dk, shape_like(k, {k.rows, k.cols}));
+    write("dV", results.dv, shape_like(v, {v.rows, v.cols}));
+    const Tensor<T>& bias = files.bias;
+    if (!options.bias.empty())
+      write("dBias", results.d_bias, shape_like(bias, {bias.rows, bias.cols}));
+  }
+  outputs->keep();
 }
 
 struct Outcome {
@@ -162,17 +172,18 @@ Outcome run(const SdpaOptions& options) {
     shape.bias_heads = files.bias.heads;
   }
   require(api::validate_problem(problem));
-  make_directory(options.out);
+  NpyOutputs outputs(options.out, names_of(options),
+                     {options.q, options.k, options.v, options.bias, options.d_o});
   outcome.threads = api::granted_threads(options.run.threads);
   outcome.peak_flops = peak_flops(problem.dtype, outcome.threads);
 
-  SdpaOutputs<T, G> outputs;
-  outcome.passes.push_back(run_sdpa_forward(problem, files.inputs(), options.run, &outputs));
+  SdpaOutputs<T, G> results;
+  outcome.passes.push_back(run_sdpa_forward(problem, files.inputs(), options.run, &results));
   if (!options.d_o.empty()) {
     outcome.passes.push_back(
-        run_sdpa_backward(problem, files.inputs(), files.d_o.view(), options.run, &outputs));
+        run_sdpa_backward(problem, files.inputs(), files.d_o.view(), options.run, &results));
   }
-  write_outputs(options, files, outputs);
+  write_results(options, files, results, &outputs);
   return outcome;
 }
 

@@ -44,4 +44,6 @@ std::string drawn_svg(const std::string& script) {
   return read_text(directory.path() + "/plot.svg");
 }
 
+void require_gnuplot() { drawn_svg(""); }
+
 }  // namespace ioattn::tune

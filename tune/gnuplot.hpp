@@ -12,4 +12,7 @@ void run_gnuplot(const std::string& directory, const std::string& script);
 // script says neither terminal nor output. Throws as run_gnuplot does.
 std::string drawn_svg(const std::string& script);
 
+// Throws RunError unless gnuplot can be run.
+void require_gnuplot();
+
 }  // namespace ioattn::tune

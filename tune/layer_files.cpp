@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
-#include <filesystem>
 
 #include "api/session.hpp"
 #include "api/validate.hpp"
@@ -12,11 +11,6 @@
 
 namespace ioattn::tune {
 namespace {
-
-bool same_file(const std::string& p, const std::string& q) {
-  std::error_code error;
-  return p == q || std::filesystem::equivalent(p, q, error);
-}
 
 // What a file of a matrix, or of a batch, holds.
 struct Extent {

@@ -1,7 +1,5 @@
 #include "tune/npy.hpp"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -133,12 +131,6 @@ Matrix<T> read_npy(const std::string& path, std::optional<index_t>* batch) {
   return matrix;
 }
 
-void make_directory(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (!fs::is_directory(path, error)) throw RunError("cannot create " + path);
-}
-
 namespace {
 
 template <class T>
@@ -174,22 +166,19 @@ void dump(const std::string& path, const f16* data, const std::vector<std::size_
 }  // namespace
 
 template <class T>
-void write_npy(const std::string& path, const T* data, const std::vector<index_t>& shape) {
-  const std::string temporary = path + ".tmp" + std::to_string(::getpid());
+void write_npy(const std::string& path, const T* data, const std::vector<index_t>& shape,
+               OutputFiles* files) {
+  const std::string temporary = files->add(path);
   const std::vector<std::size_t> sizes(shape.begin(), shape.end());
   std::size_t count = 1;
   for (const std::size_t size : sizes) count *= size;
-  std::error_code error;
   try {
     dump(temporary, data, sizes, count);
     // dump does not look whether its writes succeeded.
     if (read_npy_header(temporary).shape != shape) throw RunError("other shape read back");
-    fs::rename(temporary, path);
   } catch (const std::bad_alloc&) {
-    fs::remove(temporary, error);
     throw;
   } catch (const std::exception&) {
-    fs::remove(temporary, error);
     throw RunError("cannot write " + path);
   }
 }
@@ -198,9 +187,13 @@ template Matrix<float> read_npy<float>(const std::string&, std::optional<index_t
 template Matrix<double> read_npy<double>(const std::string&, std::optional<index_t>*);
 template Matrix<bf16> read_npy<bf16>(const std::string&, std::optional<index_t>*);
 template Matrix<f16> read_npy<f16>(const std::string&, std::optional<index_t>*);
-template void write_npy<float>(const std::string&, const float*, const std::vector<index_t>&);
-template void write_npy<double>(const std::string&, const double*, const std::vector<index_t>&);
-template void write_npy<bf16>(const std::string&, const bf16*, const std::vector<index_t>&);
-template void write_npy<f16>(const std::string&, const f16*, const std::vector<index_t>&);
+template void write_npy<float>(const std::string&, const float*, const std::vector<index_t>&,
+                               OutputFiles*);
+template void write_npy<double>(const std::string&, const double*, const std::vector<index_t>&,
+                                OutputFiles*);
+template void write_npy<bf16>(const std::string&, const bf16*, const std::vector<index_t>&,
+                              OutputFiles*);
+template void write_npy<f16>(const std::string&, const f16*, const std::vector<index_t>&,
+                             OutputFiles*);
 
 }  // namespace ioattn::tune

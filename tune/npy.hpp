@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tune/matrix.hpp"
+#include "tune/output_files.hpp"
 
 // NumPy's .npy files (format versions 1.0, 2.0, 3.0). xtensor's reader believes what a header says,
 // so the header is parsed and held against the size of the file first.
@@ -36,12 +37,9 @@ NpyHeader read_npy_header(const std::string& path);
 template <class T>
 Matrix<T> read_npy(const std::string& path, std::optional<index_t>* batch = nullptr);
 
-// Makes a directory for output files unless it is there. Throws RunError.
-void make_directory(const std::string& path);
-
-// Writes an array in C order, whole or not at all: into a temporary beside `path` that is then
-// renamed. Throws RunError.
+// Writes an array in C order, to be in its place once the files are kept. Throws RunError.
 template <class T>
-void write_npy(const std::string& path, const T* data, const std::vector<index_t>& shape);
+void write_npy(const std::string& path, const T* data, const std::vector<index_t>& shape,
+               OutputFiles* files);
 
 }  // namespace ioattn::tune

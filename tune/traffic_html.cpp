@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "tune/command_error.hpp"
-#include "tune/gnuplot.hpp"
 #include "tune/text_file.hpp"
 
 namespace ioattn::tune {
@@ -120,8 +119,6 @@ std::string escaped(const std::string& text) {
 }
 
 }  // namespace
-
-void require_gnuplot() { drawn_svg(""); }
 
 void write_html(const TrafficReport& report, const std::vector<Marker>& markers,
                 const std::string& text, const std::string& path) {

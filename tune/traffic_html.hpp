@@ -2,12 +2,10 @@
 
 #include <string>
 
+#include "tune/gnuplot.hpp"  // asked for before anything is measured
 #include "tune/traffic_report.hpp"
 
 namespace ioattn::tune {
-
-// Throws RunError unless gnuplot, which draws the plot, can be run.
-void require_gnuplot();
 
 // What was measured elsewhere than in the report's lines, at one M.
 struct Marker {

@@ -256,6 +256,7 @@ TEST(Figure, FailuresAreOneLine) {
   EXPECT_EQ(none.exit_code, 1);
   EXPECT_TRUE(is_one_error_line(none.err)) << none.err;
   EXPECT_NE(none.err.find("apt-get install gnuplot-nox"), std::string::npos) << none.err;
+  EXPECT_FALSE(std::filesystem::exists(directory / "out")) << "files without a figure";
 
   // A gnuplot that fails.
   const std::string broken = directory / "gnuplot";
@@ -266,6 +267,7 @@ TEST(Figure, FailuresAreOneLine) {
   EXPECT_EQ(failed.exit_code, 1);
   EXPECT_NE(failed.err.find("gnuplot failed: cannot draw"), std::string::npos) << failed.err;
 
+  if (!has_gnuplot()) return;
   write_file(directory / "file", "");
   const RunResult file = run_ioattn(arguments + Arguments{directory / "file"});
   EXPECT_EQ(file.exit_code, 1);

@@ -3,6 +3,7 @@
 #include "base/half.hpp"
 #include "cli/support/npy_bytes.hpp"
 #include "cli/support/temporary_directory.hpp"
+#include "cli/support/written_npy.hpp"
 #include "data_path.hpp"
 #include "tune/command_error.hpp"
 #include "tune/npy.hpp"
@@ -49,7 +50,7 @@ TEST(NpyHalf, ReadsMatricesAndBatches) {
   const TemporaryDirectory directory;
   std::optional<index_t> batch;
   const std::string stack = directory / "b.npy";
-  tune::write_npy<f16>(stack, same.data.data(), {5, 1, 3});
+  written_npy<f16>(stack, same.data.data(), {5, 1, 3});
   const tune::Matrix<bf16> rows = tune::read_npy<bf16>(stack, &batch);
   EXPECT_EQ(batch, 5);
   EXPECT_EQ(rows.rows, 5);
@@ -81,13 +82,13 @@ void check_writing(const char* descr) {
   std::vector<S> values;
   for (const float x : {1.0F, -2.5F, 0.0F, 240.0F, 0.015625F, -8.0F})
     values.push_back(from_float<S>(x));
-  tune::write_npy<S>(path, values.data(), {2, 3});
+  written_npy<S>(path, values.data(), {2, 3});
   const NpyArray array = parse_npy(read_file(path));
   EXPECT_EQ(array.descr, descr);
   EXPECT_EQ(array.shape, (std::vector<std::size_t>{2, 3}));
   EXPECT_EQ(array.values, (std::vector<double>{1, -2.5, 0, 240, 0.015625, -8}));
   EXPECT_EQ((read_file(path).size() - array.data.size()) % 64, 0u);
-  EXPECT_THROW(tune::write_npy<S>(directory / "none/a.npy", values.data(), {2, 3}), tune::RunError);
+  EXPECT_THROW(written_npy<S>(directory / "none/a.npy", values.data(), {2, 3}), tune::RunError);
 }
 
 TEST(NpyHalf, WritesWhatWasGiven) {

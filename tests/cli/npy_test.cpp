@@ -9,6 +9,7 @@
 
 #include "cli/support/npy_bytes.hpp"
 #include "cli/support/temporary_directory.hpp"
+#include "cli/support/written_npy.hpp"
 #include "tune/command_error.hpp"
 
 namespace {
@@ -247,18 +248,18 @@ TYPED_TEST(NpyWriter, WritesWhatWasGiven) {
   const TemporaryDirectory directory;
   const std::string path = directory / "a.npy";
   const std::vector<T> values = {1, -2, T(0.1), 4, 5, T(1e-30)};
-  tune::write_npy<T>(path, values.data(), {2, 3});
+  written_npy<T>(path, values.data(), {2, 3});
   NpyArray array = parse_npy(read_file(path));
   EXPECT_EQ(array.descr, sizeof(T) == 4 ? "<f4" : "<f8");
   EXPECT_EQ(array.shape, (std::vector<std::size_t>{2, 3}));
   EXPECT_EQ(array.values, std::vector<double>(values.begin(), values.end()));
 
-  tune::write_npy<T>(path, values.data(), {6});  // replaces the file
+  written_npy<T>(path, values.data(), {6});  // replaces the file
   array = parse_npy(read_file(path));
   EXPECT_EQ(array.shape, std::vector<std::size_t>{6});
   EXPECT_EQ(array.values, std::vector<double>(values.begin(), values.end()));
 
-  tune::write_npy<T>(path, nullptr, {0, 3});
+  written_npy<T>(path, nullptr, {0, 3});
   array = parse_npy(read_file(path));
   EXPECT_EQ(array.shape, (std::vector<std::size_t>{0, 3}));
 }
@@ -266,10 +267,10 @@ TYPED_TEST(NpyWriter, WritesWhatWasGiven) {
 TEST(NpyWriterFailure, LeavesNothingBehindOnFailure) {
   const TemporaryDirectory directory;
   const float value = 1;
-  EXPECT_THROW(tune::write_npy<float>(directory / "none/a.npy", &value, {1, 1}), tune::RunError);
+  EXPECT_THROW(written_npy<float>(directory / "none/a.npy", &value, {1, 1}), tune::RunError);
   std::filesystem::create_directory(directory / "taken.npy");
-  EXPECT_THROW(tune::write_npy<float>(directory / "taken.npy", &value, {1, 1}), tune::RunError);
-  EXPECT_THROW(tune::write_npy<float>("/proc/a.npy", &value, {1, 1}), tune::RunError);
+  EXPECT_THROW(written_npy<float>(directory / "taken.npy", &value, {1, 1}), tune::RunError);
+  EXPECT_THROW(written_npy<float>("/proc/a.npy", &value, {1, 1}), tune::RunError);
   int entries = 0;
   for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
     EXPECT_EQ(entry.path().filename(), "taken.npy");

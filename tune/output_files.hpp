@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Files that a command leaves behind.
+namespace ioattn::tune {
+
+// Makes a directory for output files unless it is there. Throws RunError, or UsageError if it has
+// no name.
+void make_directory(const std::string& path);
+
+bool same_file(const std::string& p, const std::string& q);
+
+// Files that appear together, whole, or not at all: each is written to a temporary beside its
+// place, and all are renamed at the end.
+class OutputFiles {
+ public:
+  OutputFiles() = default;
+  ~OutputFiles();  // removes what was not kept
+  OutputFiles(const OutputFiles&) = delete;
+  OutputFiles& operator=(const OutputFiles&) = delete;
+
+  // The temporary of a file, made empty. Throws RunError, also where a directory has the name.
+  std::string add(const std::string& path);
+  void keep();  // throws RunError
+
+ private:
+  std::vector<std::pair<std::string, std::string>> files_;  // temporary and place
+};
+
+}  // namespace ioattn::tune
