@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <fstream>
 #include <memory>
 
 #include "tune/command_error.hpp"
@@ -14,42 +13,47 @@
 namespace ioattn::tune {
 namespace {
 
-// To --output or stdout.
-void put(const MeasureOptions& options, const std::string& text) {
-  if (options.output.empty()) {
-    fmt::print("{}", text);
-    return;
+// The report, to --output or stdout.
+class Report {
+ public:
+  explicit Report(const MeasureOptions& options) : file_(options.output) {}
+
+  void put(const std::string& text) {
+    if (file_.is_open()) {
+      file_.write(text);
+    } else {
+      fmt::print("{}", text);
+    }
   }
-  std::ofstream stream(options.output);
-  stream << text << std::flush;
-  if (!stream) throw RunError(fmt::format("{}: cannot be written", options.output));
-}
+  void put(const Json& json) {
+    put(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
 
-void put(const MeasureOptions& options, const Json& json) {
-  put(options, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-}
+ private:
+  OpenedFile file_;
+};
 
-void measure_command(const MeasureOptions& options, CounterSetup* setup) {
+void measure_command(const MeasureOptions& options, CounterSetup* setup, Report* report) {
   const MeasuredCommand run = run_measured(options.command, setup);
   if (options.json) {
-    put(options, to_json(run, options.command, *setup));
+    report->put(to_json(run, options.command, *setup));
   } else {
-    put(options, to_text(run, *setup));
+    report->put(to_text(run, *setup));
   }
   setup->write_recording();
   if (run.exit_status != 0) throw CommandEnded(run.exit_status);
 }
 
-void show_events(const MeasureOptions& options, const CounterSetup& setup) {
+void show_events(const MeasureOptions& options, const CounterSetup& setup, Report* report) {
   if (options.json) {
-    put(options, event_file_json(setup.file()));
+    report->put(event_file_json(setup.file()));
   } else {
-    put(options, event_file_text(setup.file()));
+    report->put(event_file_text(setup.file()));
   }
 }
 
 // Kernels of known traffic, many times larger than the largest cache that is counted.
-void prove_events(const MeasureOptions& options, CounterSetup* setup) {
+void prove_events(const MeasureOptions& options, CounterSetup* setup, Report* report) {
   const machine::CacheLevel& cache = cache_of(2);
   constexpr index_t times_cache = 16;
   constexpr int passes = 4;
@@ -62,9 +66,9 @@ void prove_events(const MeasureOptions& options, CounterSetup* setup) {
     Json json;
     json["cpu"] = setup->file().cpu;
     json["kernels"] = proof_json(results);
-    put(options, json);
+    report->put(json);
   } else {
-    put(options, "events of " + setup->file().cpu + "\n" + proof_text(results));
+    report->put("events of " + setup->file().cpu + "\n" + proof_text(results));
   }
   setup->write_recording();
 }
@@ -72,22 +76,23 @@ void prove_events(const MeasureOptions& options, CounterSetup* setup) {
 void run_measure(const MeasureOptions& options) {
   const bool of_problem = !options.problem.empty() || options.shape.shape.n > 0 ||
                           !options.paths.a1.empty() || options.perf || options.cachegrind;
+  Report report(options);
   if (of_problem + options.proof + options.show_events + !options.command.empty() > 1) {
     throw UsageError("a problem, -- COMMAND, --proof and --show-events are measured one at a time");
   }
   CounterSetup setup(options.counters);
   if (options.show_events) {
-    show_events(options, setup);
+    show_events(options, setup, &report);
   } else if (options.proof) {
-    prove_events(options, &setup);
+    prove_events(options, &setup, &report);
   } else if (!options.command.empty()) {
-    measure_command(options, &setup);
+    measure_command(options, &setup, &report);
   } else {
     const ProblemMeasured measured = measure_problem(options, &setup);
     if (options.json) {
-      put(options, measured.json);
+      report.put(measured.json);
     } else {
-      put(options, measured.text);
+      report.put(measured.text);
     }
     setup.write_recording();
   }

@@ -1,10 +1,8 @@
 #include "tune/counter_setup.hpp"
 
-#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <fstream>
 
 #include "machine/cpu_id.hpp"
 #include "machine/machine.hpp"
@@ -27,7 +25,7 @@ void CounterOptions::add(CLI::App* app) {
 CounterSetup::CounterSetup(const CounterOptions& options)
     : surroundings_(instruments::read_surroundings(machine::this_machine().virtual_machine)),
       system_(&instruments::linux_perf()),
-      record_path_(options.record) {
+      recording_(options.record) {
   if (options.file.empty()) {
     file_ = instruments::builtin_events_for(machine::cpu_id(machine::this_machine()));
   } else {
@@ -44,16 +42,13 @@ CounterSetup::CounterSetup(const CounterOptions& options)
     }
     events_.push_back(event);
   }
-  if (!record_path_.empty()) {
+  if (recording_.is_open()) {
     recorder_ = std::make_unique<instruments::RecordingPerf>(system_);
   }
 }
 
-void CounterSetup::write_recording() const {
-  if (!recorder_) return;
-  std::ofstream stream(record_path_);
-  stream << "# " << file_.cpu << "\n" << recorder_->text() << std::flush;
-  if (!stream) throw RunError(fmt::format("{}: cannot be written", record_path_));
+void CounterSetup::write_recording() {
+  if (recorder_) recording_.write("# " + file_.cpu + "\n" + recorder_->text());
 }
 
 }  // namespace ioattn::tune

@@ -7,6 +7,7 @@
 #include "instruments/counters/counters.hpp"
 #include "instruments/counters/recording.hpp"
 #include "tune/cli_fwd.hpp"
+#include "tune/output_files.hpp"
 
 namespace ioattn::tune {
 
@@ -22,13 +23,14 @@ struct CounterOptions {
 // What is counted, and by what system. The file's events come first, then those named.
 class CounterSetup {
  public:
-  explicit CounterSetup(const CounterOptions& options);  // throws UsageError
+  // Opens the file of the recording. Throws UsageError, RunError.
+  explicit CounterSetup(const CounterOptions& options);
 
   const instruments::EventFile& file() const { return file_; }
   const std::vector<instruments::Event>& events() const { return events_; }
   const instruments::Surroundings& surroundings() const { return surroundings_; }
   instruments::PerfSystem* system() { return recorder_ ? recorder_.get() : system_; }
-  void write_recording() const;  // if it was asked for; throws RunError
+  void write_recording();  // if it was asked for; throws RunError
 
  private:
   instruments::EventFile file_;
@@ -36,7 +38,7 @@ class CounterSetup {
   instruments::Surroundings surroundings_;
   instruments::PerfSystem* system_;
   std::unique_ptr<instruments::RecordingPerf> recorder_;
-  std::string record_path_;
+  OpenedFile recording_;
 };
 
 }  // namespace ioattn::tune

@@ -10,6 +10,7 @@
 #include "tune/command_error.hpp"
 #include "tune/hardware_traffic.hpp"
 #include "tune/measure.hpp"
+#include "tune/output_files.hpp"
 #include "tune/progress_line.hpp"
 #include "tune/traffic_case.hpp"
 #include "tune/traffic_html.hpp"
@@ -62,7 +63,12 @@ Traffic measure_at(const machine::CacheLevel& cache, index_t M, index_t capacity
 }  // namespace
 
 ProblemMeasured measure_problem(const MeasureOptions& options, CounterSetup* setup) {
-  if (!options.html.empty()) require_gnuplot();
+  OutputFiles pages;
+  std::string page;
+  if (!options.html.empty()) {
+    require_gnuplot();
+    page = pages.add(options.html);
+  }
   if (options.cachegrind) {
     if (!options.sweep.empty()) {
       throw UsageError("--cachegrind watches the plans of cache levels, without --sweep-M");
@@ -128,7 +134,8 @@ ProblemMeasured measure_problem(const MeasureOptions& options, CounterSetup* set
     text += cachegrind_text(watched[i], report.levels[i].plan);
     json["levels"][i]["cachegrind"] = cachegrind_json(watched[i]);
   }
-  if (!options.html.empty()) write_html(report, markers, text, options.html);
+  if (!page.empty()) write_html(report, markers, text, page);
+  pages.keep();
   return {text, json};
 }
 

@@ -51,4 +51,17 @@ void OutputFiles::keep() {
   files_.clear();
 }
 
+OpenedFile::OpenedFile(const std::string& path) : path_(path) {
+  if (path.empty()) return;
+  file_.reset(std::fopen(path.c_str(), "ae"));  // e: no command that is run has it
+  if (!file_) cannot_write(path);
+}
+
+void OpenedFile::write(const std::string& text) {
+  std::error_code ignored;  // pipes and terminals have no size
+  fs::resize_file(path_, 0, ignored);
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size();
+  if (std::fflush(file_.get()) != 0 || !is_written) cannot_write(path_);
+}
+
 }  // namespace ioattn::tune

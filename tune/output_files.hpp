@@ -32,4 +32,21 @@ class OutputFiles {
   std::vector<std::pair<std::string, std::string>> files_;  // temporary and place
 };
 
+// A file that is open before what it is to tell of begins, which might take long for nothing
+// otherwise. What was there stays until there is something to tell.
+class OpenedFile {
+ public:
+  explicit OpenedFile(const std::string& path);  // "": none; throws RunError
+
+  bool is_open() const { return file_ != nullptr; }
+  void write(const std::string& text);  // throws RunError
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
 }  // namespace ioattn::tune

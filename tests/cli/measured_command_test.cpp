@@ -2,6 +2,8 @@
 // lets anybody count, everything else works and what is missing has a reason.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "cli/support/command.hpp"
 #include "cli/support/temporary_directory.hpp"
 
@@ -60,6 +62,26 @@ TEST(MeasuredCommand, LeavesArgumentsAndOutputAlone) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out, "--json|-x|--|plan|");
   EXPECT_EQ(json::parse(read_file(report)).at("command").size(), 6u);
+}
+
+// Nothing runs for a report that has no place; what was there stays until there is another.
+TEST(MeasuredCommand, OpensItsFilesFirst) {
+  const TemporaryDirectory directory;
+  const std::string ran = directory / "ran", report = directory / "report";
+  for (const char* option : {"--output", "--record"}) {
+    const RunResult result =
+        run_ioattn({"measure", option, directory / "no/where", "--", "touch", ran});
+    EXPECT_EQ(result.exit_code, 1) << option;
+    EXPECT_TRUE(is_one_error_line(result.err)) << result.err;
+    EXPECT_FALSE(std::filesystem::exists(ran)) << option;
+  }
+  write_file(report, std::string(100000, '-'));
+  EXPECT_EQ(run_ioattn({"measure", "-o", report, "--", "/no/such/program"}).exit_code, 2);
+  EXPECT_EQ(read_file(report).size(), 100000u);
+  EXPECT_EQ(run_ioattn({"measure", "-o", report, "--json", "--", "sh", "-c", "exit 3"}).exit_code,
+            3);
+  EXPECT_EQ(json::parse(read_file(report)).at("exit_status"), 3);
+  EXPECT_EQ(run_ioattn({"measure", "-o", "/dev/null", "--", "true"}).exit_code, 0);
 }
 
 TEST(MeasuredCommand, SaysInTextWhatIsMissing) {
