@@ -214,10 +214,11 @@ void add_bounds_command(CLI::App* app) {
     option->excludes(text);
   }
   add_integer(command, "--M", &options->M, 1, largest_words, "words of fast memory")->required();
-  command
-      ->add_flag("--linear", options->linear,
-                 "what the products move, re-associated, if there were no softmax between them")
-      ->excludes(text);
+  CLI::Option* linear =
+      command
+          ->add_flag("--linear", options->linear,
+                     "what the products move, re-associated, if there were no softmax between them")
+          ->excludes(text);
   CLI::Option* sparse =
       command
           ->add_option("--sparse", options->sparse,
@@ -227,7 +228,7 @@ void add_bounds_command(CLI::App* app) {
           ->expected(1, 3)
           ->type_name("FILES");
   for (CLI::Option* option :
-       {text, options->shape.n, options->shape.m, options->shape.dv, options->shape.tie}) {
+       {text, linear, options->shape.n, options->shape.m, options->shape.dv, options->shape.tie}) {
     sparse->excludes(option);
   }
   add_json(command, &options->json);

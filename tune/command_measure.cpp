@@ -74,13 +74,9 @@ void prove_events(const MeasureOptions& options, CounterSetup* setup, Report* re
 }
 
 void run_measure(const MeasureOptions& options) {
-  const bool of_problem = !options.problem.empty() || options.shape.shape.n > 0 ||
-                          !options.paths.a1.empty() || options.perf || options.cachegrind;
-  Report report(options);
-  if (of_problem + options.proof + options.show_events + !options.command.empty() > 1) {
-    throw UsageError("a problem, -- COMMAND, --proof and --show-events are measured one at a time");
-  }
+  options.check();
   CounterSetup setup(options.counters);
+  Report report(options);
   if (options.show_events) {
     show_events(options, setup, &report);
   } else if (options.proof) {

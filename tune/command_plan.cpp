@@ -221,14 +221,14 @@ void print_plan(const LevelPlan& chosen, const std::vector<LevelPlan>& others,
 }
 
 void run_plan(const PlanOptions& options) {
+  if (options.run.literal && options.run.schedule != Schedule::paper_large) {
+    throw UsageError("--literal needs --schedule paper_large");
+  }
   if (is_sdpa(options.problem)) {
     std::optional<SdpaSet> set;
     if (options.pass == Pass::backward) set = SdpaSet{true, true, true};
     return print_sdpa_plan(sdpa_of(options.problem), set, options.run, options.explain,
                            options.json);
-  }
-  if (options.run.literal && options.run.schedule != Schedule::paper_large) {
-    throw UsageError("--literal needs --schedule paper_large");
   }
   const LayerProblem problem = layer_problem(options.problem, options.shape, options.dtype);
   api::RunOptions run = options.run;

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "api/wisdom_state.hpp"
+#include "base/problem_text.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 #include "tune/options.hpp"
@@ -30,6 +31,7 @@ struct TuneOptions {
   index_t threads = 0;
   api::RunOptions run;
   bool again = false, dry_run = false, json = false;
+  std::string of_problems;  // an option that was given and says nothing without problems
 };
 
 struct Outcome {
@@ -57,8 +59,14 @@ std::vector<TuneJob> all_jobs(const TuneOptions& options) {
   if (!options.shapes.empty()) {
     for (std::string& text : read_shapes(options.shapes)) texts.push_back(std::move(text));
   }
-  if (texts.empty() && (options.dry_run || !options.shapes.empty())) {
+  if (texts.empty() && !options.shapes.empty()) {
     throw UsageError("--problem or --shapes is required, with a problem at least");
+  }
+  if (texts.empty() && !options.of_problems.empty()) {
+    throw UsageError("--problem or --shapes is required for " + options.of_problems);
+  }
+  if (options.pass == Pass::forward && !options.gradients.empty()) {
+    throw UsageError("--gradients are of the backward pass");
   }
   std::vector<TuneJob> jobs;
   for (const std::string& text : texts)
@@ -214,6 +222,18 @@ void run_tune(const TuneOptions& options) {
   if (interrupted) throw RunError("interrupted; what was learned is saved in " + file);
 }
 
+void add_seconds(CLI::App* command, double* seconds) {
+  const auto parse = [=](const std::string& text) {
+    if (!parse_scale(text, seconds) || *seconds <= 0) {
+      throw CLI::ValidationError("--time-limit", "\"" + text + "\" is not a number above 0");
+    }
+  };
+  command
+      ->add_option_function<std::string>(
+          "--time-limit", parse, "seconds for each pass, where shorter than those of the rigor")
+      ->type_name("SECONDS");
+}
+
 }  // namespace
 
 void add_tune_command(CLI::App* app) {
@@ -242,10 +262,7 @@ void add_tune_command(CLI::App* app) {
                       "of the backward pass: some of dQ+dK+dV+dBias (default: dQ+dK+dV), of the "
                       "layer problem of dX+dY+dA1+dA2+dA3+dA+dW_Q+dW_K (default: dX)");
   add_rigor(command, &options->run.rigor);
-  command
-      ->add_option("--time-limit", options->run.time_limit_seconds,
-                   "seconds for each pass, where shorter than those of the rigor")
-      ->check(CLI::PositiveNumber);
+  add_seconds(command, &options->run.time_limit_seconds);
   add_integer(command, "--threads", &options->threads, 1, 1 << 16,
               "at most so many (default: all granted)");
   command->add_option("--file", options->file, "where wisdom is kept (default: the user's)")
@@ -259,8 +276,11 @@ void add_tune_command(CLI::App* app) {
       "Wisdom is kept in IOATTN_WISDOM, or $XDG_CACHE_HOME/ioattn/wisdom.json, or\n"
       "~/.cache/ioattn/wisdom.json, which programs that use the library read by themselves.\n"
       "Ctrl-C keeps what was learned.");
-  command->callback([options] {
+  command->callback([options, command] {
     options->run.threads = static_cast<int>(options->threads);
+    for (const char* name : {"--pass", "--gradients", "--rigor", "--time-limit", "--dry-run"}) {
+      if (command->count(name) > 0) options->of_problems = name;
+    }
     run_tune(*options);
   });
 }

@@ -58,16 +58,17 @@ void note_not_finite(const char* name, const Matrix<T>& matrix, std::vector<std:
 
 }  // namespace
 
-void add_layer_files(CLI::App* app, LayerPaths* paths, bool required) {
+std::vector<CLI::Option*> add_layer_files(CLI::App* app, LayerPaths* paths, bool required) {
   const auto file = [&](const char* name, std::string* path, const char* help) {
     return app->add_option(name, *path, help)->type_name("FILE");
   };
-  file("--A1", &paths->a1, "queries, n x d, or a batch of them, B x n x d")->required(required);
-  file("--A2", &paths->a2, "keys, m x d (default: A1, the same memory)");
-  file("--A3", &paths->a3, "values, m x d (default: A1, the same memory)");
-  file("--X", &paths->x, "W_Q W_K^T, d x d")->required(required);
-  file("--Y", &paths->y, "W_V, d x dv")->required(required);
-  file("--dO", &paths->d_o, "gradient of O, n x dv; needed for dX and other gradients");
+  return {
+      file("--A1", &paths->a1, "queries, n x d, or a batch of them, B x n x d")->required(required),
+      file("--A2", &paths->a2, "keys, m x d (default: A1, the same memory)"),
+      file("--A3", &paths->a3, "values, m x d (default: A1, the same memory)"),
+      file("--X", &paths->x, "W_Q W_K^T, d x d")->required(required),
+      file("--Y", &paths->y, "W_V, d x dv")->required(required),
+      file("--dO", &paths->d_o, "gradient of O, n x dv; needed for dX and other gradients")};
 }
 
 template <class T>

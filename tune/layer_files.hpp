@@ -17,7 +17,7 @@ struct LayerPaths {
 };
 
 // --A1, --A2, --A3, --X, --Y and --dO.
-void add_layer_files(CLI::App* app, LayerPaths* paths, bool required);
+std::vector<CLI::Option*> add_layer_files(CLI::App* app, LayerPaths* paths, bool required);
 
 // The matrices of a layer problem in memory. Paths of the same file are read once and share memory.
 // Of a batch, A1, A2, A3 and dO have the rows of all entries, one after the other.

@@ -42,6 +42,11 @@ std::vector<index_t> parse_sweep(const std::string& text) {
   return values;
 }
 
+template <class T>
+void add_once(T value, std::vector<T>* list) {
+  if (std::find(list->begin(), list->end(), value) == list->end()) list->push_back(value);
+}
+
 void add_levels(CLI::App* command, std::vector<int>* levels) {
   const auto parse = [=](const std::string& text) {
     levels->clear();
@@ -49,7 +54,7 @@ void add_levels(CLI::App* command, std::vector<int>* levels) {
       if (name.size() != 2 || name[0] != 'L' || name[1] < '1' || name[1] > '3') {
         throw CLI::ValidationError("--level", "\"" + text + "\" is not a list of L1, L2, L3");
       }
-      levels->push_back(name[1] - '0');
+      add_once(name[1] - '0', levels);
     }
   };
   command
@@ -77,7 +82,11 @@ const machine::CacheLevel& cache_of(int level) {
 void MeasureOptions::add(CLI::App* app) {
   add_problem(app, &problem, &shape, &dtype,
               "e.g. layer:n512,d64 or sdpa:h8,n512,d64,causal: the texts of plan and of the API");
-  add_layer_files(app, &paths, false);
+  for (CLI::Option* file : add_layer_files(app, &paths, false)) {
+    for (CLI::Option* other :
+         {app->get_option("--problem"), shape.n, shape.m, shape.d, shape.dv, shape.tie})
+      file->excludes(other);
+  }
   add_pass(app, &pass);
   add_levels(app, &levels);
   app->add_option_function<std::string>(
@@ -85,7 +94,7 @@ void MeasureOptions::add(CLI::App* app) {
          [this](const std::string& text) {
            objectives.clear();
            for (const std::string& name : CLI::detail::split(text, ',')) {
-             objectives.push_back(objective_of(name));
+             add_once(objective_of(name), &objectives);
            }
          },
          "what plans have least of, each a plan of its own: a list of time, words@L1 and words@L2, "
@@ -96,10 +105,11 @@ void MeasureOptions::add(CLI::App* app) {
          "words of fast memory, each with a plan of its own: a list, or FROM:TO:COUNT in equal "
          "ratios; caches have those words divided by the fraction of the last level")
       ->type_name("WORDS");
-  app->add_flag("--simulate", simulate,
-                "what simulated caches move: LRU, OPT, with the ways of the level");
+  CLI::Option* simulated = app->add_flag(
+      "--simulate", simulate, "what simulated caches move: LRU, OPT, with the ways of the level");
   add_integer(app, "--threads", &threads, 1, 1024,
-              "of --simulate: traces of so many threads, each with caches of its own (default: 1)");
+              "of --simulate: traces of so many threads, each with caches of its own (default: 1)")
+      ->needs(simulated);
   add_schedule(app, &run.schedule);
   add_integer(app, "--memory-limit", &run.memory_limit_bytes, 0, largest_words,
               "bytes of scratch memory for intermediates (default: O(n d), never n x m)");
@@ -109,6 +119,9 @@ void MeasureOptions::add(CLI::App* app) {
       "what Valgrind's Cachegrind counts of the program itself, in caches like L1 and L2; "
       "on x86-64 plans and kernels are of AVX2 then, which Valgrind has, unless "
       "IOATTN_ISA says otherwise");
+  app->add_option("--html", html, "the tables and a plot, drawn by gnuplot, in one file")
+      ->type_name("FILE");
+  of_problem = app->get_options();
   app->add_flag("--proof", proof,
                 "count kernels of known traffic: are the events of this CPU to be trusted?");
   app->add_flag("--show-events", show_events,
@@ -119,8 +132,27 @@ void MeasureOptions::add(CLI::App* app) {
   app->add_option("COMMAND", command, "after --: count this command and all that it starts")
       ->type_name("");
   add_json(app, &json);
-  app->add_option("--html", html, "the tables and a plot, drawn by gnuplot, in one file")
-      ->type_name("FILE");
+}
+
+void MeasureOptions::check() const {
+  const auto given = std::find_if(of_problem.begin(), of_problem.end(),
+                                  [](const CLI::Option* option) { return option->count() > 0; });
+  const bool has_problem = given != of_problem.end(), has_command = !command.empty();
+  if (has_problem + proof + show_events + has_command > 1) {
+    throw UsageError(
+        "a problem, -- COMMAND, --proof and --show-events are measured one at a time" +
+        (has_problem ? ": " + (*given)->get_name() + " is of a problem" : std::string()));
+  }
+  const bool counts = perf || has_command;
+  if (!counters.named.empty() && !counts) {
+    throw UsageError("--event is counted with --perf or of a -- COMMAND");
+  }
+  if (!counters.record.empty() && !counts && !proof) {
+    throw UsageError("--record keeps what --perf, --proof or a -- COMMAND counts");
+  }
+  if (!counters.file.empty() && !counts && !proof && !show_events) {
+    throw UsageError("--events is for --perf, --proof, --show-events or a -- COMMAND");
+  }
 }
 
 }  // namespace ioattn::tune

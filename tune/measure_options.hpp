@@ -34,8 +34,10 @@ struct MeasureOptions {
   bool perf = false, cachegrind = false, proof = false, show_events = false;
   bool json = false;
   std::string html;
+  std::vector<CLI::Option*> of_problem;  // options that nothing else than a problem has
 
   void add(CLI::App* app);
+  void check() const;  // throws UsageError if options contradict each other
 };
 
 // Of this machine; throws UsageError where there is none.

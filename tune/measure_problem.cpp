@@ -12,6 +12,7 @@
 #include "tune/measure.hpp"
 #include "tune/output_files.hpp"
 #include "tune/progress_line.hpp"
+#include "tune/sdpa_report.hpp"
 #include "tune/traffic_case.hpp"
 #include "tune/traffic_html.hpp"
 #include "tune/traffic_report.hpp"
@@ -21,16 +22,14 @@ namespace ioattn::tune {
 namespace {
 
 std::unique_ptr<TrafficCase> case_of(const MeasureOptions& options) {
-  if (!options.paths.a1.empty()) {
-    if (options.paths.x.empty() || options.paths.y.empty()) {
-      throw UsageError("--A1 needs --X and --Y");
+  const LayerPaths& paths = options.paths;
+  if (!(paths.a1 + paths.a2 + paths.a3 + paths.x + paths.y + paths.d_o).empty()) {
+    if (paths.a1.empty() || paths.x.empty() || paths.y.empty()) {
+      throw UsageError("of files --A1, --X and --Y are required");
     }
-    return layer_case(options.pass, options.paths, options.dtype);
+    return layer_case(options.pass, paths, options.dtype);
   }
-  if (options.problem.rfind("sdpa:", 0) == 0) {
-    if (options.run.schedule) throw UsageError("SDPA takes no --schedule");
-    return text_case(options.pass, options.problem);
-  }
+  if (is_sdpa(options.problem)) return text_case(options.pass, options.problem);
   return layer_case(options.pass, layer_problem(options.problem, options.shape, options.dtype));
 }
 

@@ -242,7 +242,7 @@ TEST(MeasureCommand, RefusesWhatItCannotMeasure) {
       {"measure", "--n", "8", "--d", "4", "--sweep-M", "3:9"},
       {"measure", "--n", "8", "--d", "4", "--sweep-M", "3"},  // too small for any schedule
       {"measure", "--problem", "sdpa:n8,d4,bias1x1"},
-      {"measure", "--problem", "sdpa:n8,d4", "--schedule", "row_stream"},
+      {"measure", "--problem", "sdpa:n8,d4", "--schedule", "naive"},
       {"measure", "--problem", "layer:n8,d4,b2"},
       {"measure", "--A1", "nowhere.npy"},
   };

@@ -304,7 +304,9 @@ TEST_F(WisdomCommand, RefusesWithAReason) {
   expect_usage_error({"tune", "--shapes", "/nonexistent"}, "/nonexistent");
   expect_usage_error(tune({"--gradients", "dX"}), "dX");
   expect_usage_error(tune({"--rigor", "exhaustive"}), "rigor");
-  expect_usage_error(tune({"--time-limit", "-1"}), "time-limit");
+  for (const char* limit : {"-1", "0", "nan", "inf", "1s"})
+    expect_usage_error({"tune", "--problem", problem, "--time-limit", limit},
+                       "--time-limit: \"" + std::string(limit) + "\" is not a number above 0");
   expect_usage_error({"wisdom"}, "");
   expect_usage_error({"wisdom", "import", "/nonexistent"}, "not_found: ");
   write_file(directory_ / "bad", "{");
