@@ -8,6 +8,7 @@
 #include "theory/sdpa_bounds.hpp"
 #include "tune/command_error.hpp"
 #include "tune/options.hpp"
+#include "tune/sdpa_report.hpp"
 #include "tune/table.hpp"
 
 namespace ioattn::tune {
@@ -118,22 +119,14 @@ std::string classes_text(const BoundSet& bounds) {
 }
 
 void print_problem_bounds(const std::string& text, index_t M, bool json) {
-  std::string error;
-  if (text.rfind("sdpa:", 0) == 0) {
-    SdpaProblem problem;
-    if (!parse_problem(text, &problem, &error)) throw UsageError(error);
-    require(api::validate_problem(problem));
-    const LayerShape head = problem.shape.head();
-    if (head.n < 1 || head.m < 1 || head.d < 1) throw UsageError("n, m and d must be at least 1");
-    if (seen_keys(head).is_empty()) throw UsageError("the mask hides every key");
+  if (is_sdpa(text)) {
+    const SdpaProblem problem = sdpa_of(text);
+    if (seen_keys(problem.shape.head()).is_empty()) throw UsageError("the mask hides every key");
     print(to_text(problem), M, computations_of(problem.shape, M), json);
     return;
   }
-  LayerProblem problem;
-  if (!parse_problem(text, &problem, &error)) throw UsageError(error);
-  check_shape(problem.shape);
+  const LayerProblem problem = layer_problem(text, {}, {});
   require(api::validate_problem(problem));
-  if (seen_keys(problem.shape).is_empty()) throw UsageError("the mask hides every key");
   print(to_text(problem), M, computations_of(problem, M), json);
 }
 

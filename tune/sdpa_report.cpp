@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "api/sdpa_estimate.hpp"
+#include "api/validate.hpp"
 #include "tune/candidates_report.hpp"
 #include "tune/levels_report.hpp"
 #include "tune/rates_report.hpp"
@@ -15,6 +16,11 @@ SdpaProblem sdpa_of(const std::string& text) {
   SdpaProblem problem;
   std::string error;
   if (!parse_problem(text, &problem, &error)) throw UsageError(error);
+  const SdpaShape& s = problem.shape;
+  for (const index_t size : {s.batch, s.heads, s.kv_heads, s.n, s.m, s.d, s.dv}) {
+    if (size < 1) throw UsageError("every size must be at least 1 in " + text);
+  }
+  require(api::validate_problem(problem));
   return problem;
 }
 

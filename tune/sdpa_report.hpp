@@ -10,8 +10,9 @@
 // What subcommands tell of plans of SDPA, and of how they were found.
 namespace ioattn::tune {
 
-bool is_sdpa(const std::string& text);         // of a problem
-SdpaProblem sdpa_of(const std::string& text);  // throws UsageError
+bool is_sdpa(const std::string& text);  // of a problem
+// Valid, each size at least 1. Throws UsageError.
+SdpaProblem sdpa_of(const std::string& text);
 
 // --rigor measure or patient.
 CLI::Option* add_rigor(CLI::App* app, wisdom::Rigor* rigor);

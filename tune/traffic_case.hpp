@@ -51,7 +51,7 @@ class TrafficCase {
 std::unique_ptr<TrafficCase> layer_case(Pass pass, const LayerProblem& problem);
 std::unique_ptr<TrafficCase> layer_case(Pass pass, const LayerPaths& paths,
                                         std::optional<DType> dtype);
-// Of SDPA: O and LSE, or dQ, dK and dV.
+// Of SDPA: O and LSE, or dQ, dK and dV. The problem is one of sdpa_of.
 std::unique_ptr<TrafficCase> sdpa_case(Pass pass, const SdpaProblem& problem);
 // Of either, as text. Throws UsageError.
 std::unique_ptr<TrafficCase> text_case(Pass pass, const std::string& problem);

@@ -87,4 +87,17 @@ TEST(Contradictions, SdpaIsOfOneSchedule) {
   }
 }
 
+TEST(Contradictions, SizesOfProblemsAreAtLeast1) {
+  for (const char* sizes : {"sdpa:n0,d8", "sdpa:n8,m0,d8", "sdpa:b0,n8,d8", "sdpa:h0,kv1,n8,d8",
+                            "sdpa:n8,d8,v0", "sdpa:n8,d0", "layer:n0,d8", "layer:n8,d8,v0",
+                            "layer:n8,d0", "layer:n8,m0,d8", "layer:n8,d8,b0"}) {
+    const std::string problem = sizes;
+    const char* says = problem == "layer:n8,d8,b0" ? "below 1" : "at least 1";
+    expect_refused({{{"plan", "--problem", problem}, says},
+                    {{"tune", "--dry-run", "--problem", problem}, says},
+                    {{"bounds", "--M", "64", "--problem", problem}, says},
+                    {{"measure", "--problem", problem}, "1"}});
+  }
+}
+
 }  // namespace
