@@ -217,18 +217,20 @@ Json cell_json(Pass pass, const Cell& cell) {
 }
 
 void print_regimes_json(index_t n) {
-  Json json = Json::array();
+  Json cells = Json::array();
   for (const Pass pass : {Pass::backward, Pass::forward}) {
     for (const index_t d : widths) {
       for (const FastMemorySize& memory : memories) {
-        json.push_back(cell_json(pass, cell_of(pass, n, d, memory.words)));
+        cells.push_back(cell_json(pass, cell_of(pass, n, d, memory.words)));
       }
     }
     for (const double ratio : ratios) {
       const index_t M = static_cast<index_t>(ratio * static_cast<double>(wide_d * wide_d));
-      json.push_back(cell_json(pass, cell_of(pass, wide_rows, wide_d, M)));
+      cells.push_back(cell_json(pass, cell_of(pass, wide_rows, wide_d, M)));
     }
   }
+  Json json;
+  json["cells"] = std::move(cells);
   print_json(json);
 }
 

@@ -261,6 +261,13 @@ TEST(PlanCommand, IsThePlanThatRuns) {
   }
 }
 
+TEST(RegimesCommand, IsOneObject) {
+  const Json json = done({"regimes", "--n", "64", "--json"}).json();
+  ASSERT_TRUE(json.is_object());
+  ASSERT_GT(json["cells"].size(), 100u);
+  for (const Json& cell : json["cells"]) EXPECT_GT(cell["M"], 0);
+}
+
 TEST(PlanCommand, OptionsSayWhatTheProblemTextSays) {
   const Json text = done({"plan", "--problem", "layer:n96,m48,d24,v12,f64,tied", "--json"}).json();
   const Json options = done({"plan", "--n", "96", "--m", "48", "--d", "24", "--dv", "12", "--dtype",
