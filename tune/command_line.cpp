@@ -18,6 +18,17 @@ int report(int exit_code, std::string message) {
   return exit_code;
 }
 
+// CLI11 misses a subcommand before it looks at what stands in its place.
+std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  const std::vector<std::string> unknown = command->remaining();
+  if (command->get_require_subcommand_min() == 0 || unknown.empty()) return error.what();
+  const std::string& first = unknown.front();
+  return std::string("there is no ") + (first[0] == '-' ? "option" : "subcommand") + " \"" + first +
+         "\"" + (command == &app ? "" : " of " + command->get_name());
+}
+
 int parse_and_run(int argc, const char* const* argv) {
   CLI::App app{
       "Exact softmax attention on CPUs, I/O-optimal for their caches. Words are elements of the\n"
@@ -42,11 +53,7 @@ int parse_and_run(int argc, const char* const* argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    const std::vector<std::string> unknown = app.remaining();
-    const bool no_command = app.get_subcommands().empty() && !unknown.empty();
-    return report(exit_usage, (no_command ? "there is no subcommand \"" + unknown.front() + "\""
-                                          : std::string(error.what())) +
-                                  " (see ioattn --help)");
+    return report(exit_usage, what_is_wrong(app, error) + " (see ioattn --help)");
   }
   return 0;
 }

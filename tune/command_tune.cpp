@@ -43,7 +43,8 @@ struct Outcome {
 // One a line; empty lines and what follows # say nothing.
 std::vector<std::string> read_shapes(const std::string& path) {
   std::ifstream file(path);
-  if (!file) throw UsageError("cannot read " + path);
+  file.peek();  // a directory opens, too
+  if (file.bad() || !file.is_open()) throw UsageError("cannot read " + path);
   std::vector<std::string> texts;
   for (std::string line; std::getline(file, line);) {
     line.erase(std::min(line.find('#'), line.size()));
@@ -51,6 +52,7 @@ std::vector<std::string> read_shapes(const std::string& path) {
     if (begin == std::string::npos) continue;
     texts.push_back(line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin));
   }
+  if (texts.empty()) throw UsageError(path + " has no problem");
   return texts;
 }
 
@@ -58,9 +60,6 @@ std::vector<TuneJob> all_jobs(const TuneOptions& options) {
   std::vector<std::string> texts = options.problems;
   if (!options.shapes.empty()) {
     for (std::string& text : read_shapes(options.shapes)) texts.push_back(std::move(text));
-  }
-  if (texts.empty() && !options.shapes.empty()) {
-    throw UsageError("--problem or --shapes is required, with a problem at least");
   }
   if (texts.empty() && !options.of_problems.empty()) {
     throw UsageError("--problem or --shapes is required for " + options.of_problems);

@@ -118,6 +118,9 @@ const DemoRow* least_words(const std::vector<DemoRow>& rows, DType dtype, bool p
 Demo run_demo_cases(const std::string& directory) {
   const LayerFiles<double> files = read_case<double>(directory);
   const std::string golden_path = directory + "/golden_dX.npy";
+  if (read_npy_header(golden_path).dtype != DType::f64) {
+    throw UsageError(golden_path + ": golden_dX is not float64, and errors in f64 are held to it");
+  }
   const Matrix<double> golden = read_npy<double>(golden_path);
   const RunMode timed = {api::granted_threads(0), true};
   const RunMode counted = {1, false};

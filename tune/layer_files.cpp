@@ -40,7 +40,8 @@ struct Stack {
   Extent extent() const { return {all->rows / batch.value_or(1), all->cols, batch}; }
 };
 
-void check(const char* name, const std::string& path, const Extent& found, const Extent& asked) {
+void check(const std::string& name, const std::string& path, const Extent& found,
+           const Extent& asked) {
   if (found == asked) return;
   throw UsageError(path + ": " + name + " is " + found.text() + ", not " + asked.text() +
                    " as the other inputs ask");
@@ -99,7 +100,7 @@ LayerFiles<T> read_layer(const LayerPaths& paths) {
   const Extent queries = a1.extent();
   const index_t d = queries.cols, m = a2.extent().rows;
   check("A2", a2_path, a2.extent(), {m, d, files.batch});
-  check("A3", a3_path, a3.extent(), {m, d, files.batch});
+  check(paths.a3.empty() ? "A3 (no --A3: A1)" : "A3", a3_path, a3.extent(), {m, d, files.batch});
   check("X", paths.x, extent_of(files.x), {d, d});
   check("Y", paths.y, extent_of(files.y), {d, files.y.cols});
   if (!paths.d_o.empty()) {

@@ -1,4 +1,5 @@
 #include <charconv>
+#include <cstdio>
 
 #include "base/checked_size.hpp"
 #include "tune/command_error.hpp"
@@ -10,6 +11,20 @@ namespace {
 constexpr std::string_view magic = "\x93NUMPY";
 
 [[noreturn]] void reject(const std::string& why) { throw UsageError(why); }
+
+constexpr const char* needed = "; '<f4', '<f8', '<f2', '|V2' or '<u2' (bf16) needed";
+
+// A dtype of the file, whose bytes might end a message or move a terminal's cursor.
+std::string printable(std::string_view text) {
+  std::string result;
+  for (const char c : text.substr(0, 32)) {
+    const auto byte = static_cast<unsigned char>(c);
+    char escape[5] = {c};
+    if (byte < ' ' || byte > '~') std::snprintf(escape, sizeof escape, "\\x%02x", byte);
+    result += escape;
+  }
+  return result;
+}
 
 // The Python dictionary of a header: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
 class DictionaryParser {
@@ -91,7 +106,7 @@ class DictionaryParser {
 
   void parse_descr(NpyHeader* header) {
     skip_space();
-    if (!text_.empty() && text_.front() == '[') reject("a structured dtype; '<f4' or '<f8' needed");
+    if (!text_.empty() && text_.front() == '[') reject(std::string("a structured dtype") + needed);
     const std::string descr = quoted();
     if (descr == "<f4" || descr == "=f4") {
       header->dtype = DType::f32;
@@ -105,9 +120,9 @@ class DictionaryParser {
       header->dtype = DType::bf16;
       header->is_raw = true;
     } else if (descr.starts_with(">")) {
-      reject("dtype '" + descr.substr(0, 32) + "' is big-endian; '<f4' or '<f8' needed");
+      reject("dtype '" + printable(descr) + "' is big-endian" + needed);
     } else {
-      reject("dtype '" + descr.substr(0, 32) + "' is not supported; '<f4' or '<f8' needed");
+      reject("dtype '" + printable(descr) + "' is not supported" + needed);
     }
   }
 

@@ -141,6 +141,11 @@ TEST(Demo, WrongFilesAreTwo) {
     EXPECT_TRUE(is_one_error_line(other.err)) << other.err;
     write_file(path, before);
   }
+  // Errors in f64 are held to it.
+  write_file(directory / "golden_dX.npy", npy_matrix<float>(18, 18, std::vector<float>(18 * 18)));
+  const RunResult rounded = run_ioattn({"demo", directory.path()});
+  EXPECT_EQ(rounded.exit_code, 2);
+  EXPECT_NE(rounded.err.find("golden_dX is not float64"), std::string::npos) << rounded.err;
 }
 
 }  // namespace

@@ -74,6 +74,10 @@ TEST(ExitCode, WrongCommandLinesAreTwo) {
   const WrongLine lines[] = {
       {{}, "subcommand"},
       {{"train"}, "no subcommand \"train\""},
+      {{"--train"}, "no option \"--train\""},
+      {{"wisdom"}, "subcommand"},
+      {{"wisdom", "train"}, "no subcommand \"train\" of wisdom"},
+      {{"wisdom", "--train"}, "no option \"--train\" of wisdom"},
       {{"machine", "--fast"}, "--fast"},
       {{"machine", "extra"}, "extra"},
       {bounds, "--M"},
@@ -167,7 +171,7 @@ TEST_F(GradExitCode, WrongFilesAreTwoAndNamed) {
     return npy_matrix<float>(rows, cols, std::vector<float>(rows * cols));
   };
   const std::string good = read_file(path("X"));
-  const auto typed = [](const char* descr, const char* shape, std::size_t bytes) {
+  const auto typed = [](const std::string& descr, const char* shape, std::size_t bytes) {
     return npy_header(npy_dictionary(descr, false, shape)) + std::string(bytes, '\0');
   };
   const Damage damages[] = {
@@ -176,14 +180,17 @@ TEST_F(GradExitCode, WrongFilesAreTwoAndNamed) {
       {"X", good.substr(0, good.size() - 1), "truncated"},
       {"X", good.substr(0, 40), "truncated"},
       {"X", good + "0", "too long"},
-      {"X", typed("<i8", "(5, 5)", 200), "'<i8'"},
+      {"X", typed("<i8", "(5, 5)", 200),
+       "'<i8' is not supported; '<f4', '<f8', '<f2', '|V2' or '<u2'"},
+      {"X", typed("<\x1b[2J\xff", "(5, 5)", 200), "'<\\x1b[2J\\xff' is not supported"},
       {"X", typed(">f4", "(5, 5)", 100), "big-endian"},
+      {"X", typed(std::string("<f\0x", 4), "(5, 5)", 100), "'<f\\x00x' is not supported"},
       {"X", typed("<f4", "(25,)", 100), "rank 1"},
       {"X", typed("<f4", "(5, 5, 1)", 100), "rank 3"},
       {"X", typed("<f4", "(4611686018427387904, 4611686018427387904)", 0), "overflow"},
       {"A1", matrix(6, 6), "is 7 x 5, not 7 x 6"},
       {"A2", matrix(7, 4), "A2 is 7 x 4, not 7 x 5"},
-      {"A3", matrix(6, 5), "A3 is 6 x 5, not 7 x 5"},
+      {"A3", matrix(6, 5), "A3.npy: A3 is 6 x 5, not 7 x 5"},
       {"X", matrix(5, 4), "X is 5 x 4, not 5 x 5"},
       {"Y", matrix(4, 4), "Y is 4 x 4, not 5 x 4"},
       {"dO", matrix(6, 5), "dO is 6 x 5, not 6 x 4"},
@@ -208,6 +215,14 @@ TEST_F(GradExitCode, WrongFilesAreTwoAndNamed) {
     write_file(file, before);
   }
   EXPECT_EQ(run().exit_code, 0);
+}
+
+// A3 is A1 where it is not given, as help says, and the message.
+TEST_F(GradExitCode, OfA2AloneTheSizesAreOne) {
+  const RunResult result =
+      run_ioattn({"grad", "--A1", path("A1"), "--A2", path("A2"), "--X", path("X"), "--Y",
+                  path("Y"), "--dO", path("dO"), "--out", layer_.out()});
+  expect_failure(result, 2, "A1.npy: A3 (no --A3: A1) is 6 x 5, not 7 x 5");
 }
 
 // The M that the message names works, and one word less does not.

@@ -296,7 +296,8 @@ TEST_F(WisdomCommand, KeepsWhatWasLearnedWhenInterrupted) {
 TEST_F(WisdomCommand, RefusesWithAReason) {
   expect_usage_error({"tune", "--dry-run"}, "--problem or --shapes");
   write_file(directory_ / "none", "# nothing\n");
-  expect_usage_error({"tune", "--shapes", directory_ / "none"}, "--problem or --shapes");
+  expect_usage_error({"tune", "--shapes", directory_ / "none"}, "none has no problem");
+  expect_usage_error({"tune", "--shapes", "."}, "cannot read .");
   expect_usage_error({"tune", "--problem", "layer:n8"}, "required");
   expect_usage_error({"tune", "--problem", "head:n8,d8"}, "layer:");
   expect_usage_error({"tune", "--problem", "layer:n8,d8", "--gradients", "dQ"}, "dQ");
