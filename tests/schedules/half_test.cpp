@@ -4,13 +4,12 @@
 #include "schedules/half_case.hpp"
 #include "schedules/random_sdpa.hpp"
 #include "schedules/tables.hpp"
+#include "schedules/thread_counts.hpp"
 
 namespace ioattn_test {
 namespace {
 
 using namespace ioattn;
-
-constexpr int some_threads[] = {1, 2, 3, 8};
 
 template <class S>
 class Half : public testing::Test {};
@@ -67,7 +66,7 @@ TYPED_TEST(Half, ForwardIsThatOfFloatsRoundedOnce) {
     full.set_inputs(half);
     const bool o = number % 7 != 5, lse = number % 7 != 6;
     ASSERT_TRUE(full.forward(blocks, {trial.table}, o, lse).is_ok());
-    for (const int threads : some_threads) {
+    for (const int threads : thread_counts) {
       half.o.poison();
       half.lse.poison();
       ASSERT_TRUE(half.forward(blocks, {trial.table, threads}, o, lse).is_ok());
@@ -107,7 +106,7 @@ TYPED_TEST(Half, GradientsAreThoseOfFloatsRoundedOnce) {
                               const GapTensor<float>& sums, const GapTensor<S>& before) {
       return set.accumulate && added_late ? added(before, sums) : rounded<S>(all);
     };
-    for (const int threads : some_threads) {
+    for (const int threads : thread_counts) {
       SCOPED_TRACE(threads);
       ASSERT_TRUE(half.backward(set, trial.blocks, {trial.table, threads}).is_ok());
       const auto check = [&](bool wanted, const GapTensor<S>& gradient, const auto& value) {

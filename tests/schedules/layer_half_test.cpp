@@ -4,13 +4,12 @@
 #include "schedules/layer_half_case.hpp"
 #include "schedules/random_gradients.hpp"
 #include "schedules/tables.hpp"
+#include "schedules/thread_counts.hpp"
 
 namespace ioattn_test {
 namespace {
 
 using namespace ioattn;
-
-constexpr int some_threads[] = {1, 2, 3, 5};
 
 template <class S>
 class LayerHalf : public testing::Test {};
@@ -49,7 +48,7 @@ TYPED_TEST(LayerHalf, ForwardIsThatOfFloatsRoundedOnce) {
     half.randomise(unsigned(number));
     full.set_inputs(half);
     ASSERT_TRUE(full.forward(blocks, {table}).is_ok());
-    for (const int threads : some_threads) {
+    for (const int threads : thread_counts) {
       ASSERT_TRUE(half.forward(blocks, {table, threads}).is_ok());
       EXPECT_TRUE(same_bytes(half.o.values(), rounded<S>(full.o))) << threads;
       EXPECT_TRUE(same_bytes(half.lse.values(), full.lse.values())) << threads;
@@ -80,7 +79,7 @@ TYPED_TEST(LayerHalf, GradientsAreThoseOfFloatsRoundedOnce) {
     full.set_forward(half);
     wide.set_forward(half);
     ASSERT_TRUE(full.backward(set, blocks, {table}).is_ok());
-    for (const int threads : some_threads) {
+    for (const int threads : thread_counts) {
       ASSERT_TRUE(half.backward(set, blocks, {table, threads}).is_ok());
       ASSERT_TRUE(wide.backward(set, blocks, {table, threads}).is_ok());
       for (std::size_t k = 0; k < full.gradients().size(); ++k) {

@@ -8,13 +8,12 @@
 #include "schedules/random_gradients.hpp"
 #include "schedules/random_sdpa.hpp"
 #include "schedules/tables.hpp"
+#include "schedules/thread_counts.hpp"
 
 namespace ioattn_test {
 namespace {
 
 using namespace ioattn;
-
-constexpr int some_threads[] = {1, 2, 3, 8};
 
 // From here on numbers of f16 become infinite: halfway from the largest one to the next power of 2.
 index_t beyond_limit(const GapTensor<float>& results) {
@@ -45,7 +44,7 @@ void expect_counts(const std::vector<Counted>& all, const Run& run, index_t* fou
   std::vector<std::vector<f16>> uncounted;
   ASSERT_TRUE(run(1, nullptr).is_ok());
   for (const Counted& each : all) uncounted.push_back(each.rounded->values());
-  for (const int threads : some_threads) {
+  for (const int threads : thread_counts) {
     OverflowCounts counts;
     ASSERT_TRUE(run(threads, &counts).is_ok());
     index_t sum = 0;

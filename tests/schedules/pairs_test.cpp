@@ -2,6 +2,7 @@
 // bits for any number of threads.
 
 #include "schedules/pairs_case.hpp"
+#include "schedules/thread_counts.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -65,7 +66,7 @@ TEST(Pairs, ForwardIsNearThatOfFloats) {
     ASSERT_TRUE(one.forward(blocks, {trial.table}).is_ok());
     EXPECT_LE(error_of(one.o.values(), full.o.values()), tolerance);
     EXPECT_LE(error_of(one.lse.values(), full.lse.values()), 1e-5);
-    for (const int threads : {2, 3, 8}) {
+    for (const int threads : some_thread_counts(number / 2)) {
       pairs.o.poison();
       pairs.lse.poison();
       ASSERT_TRUE(pairs.forward(blocks, {trial.table, threads}).is_ok());
@@ -114,7 +115,7 @@ TEST(Pairs, GradientsAreNearThoseOfFloats) {
     EXPECT_LE(error_of(half.dk.values(), one.dk.values()), 1.0 / 256);
     EXPECT_LE(error_of(half.dv.values(), one.dv.values()), 1.0 / 256);
     EXPECT_LE(error_of(half.d_bias.values(), one.d_bias.values()), 1.0 / 256);
-    for (const int threads : {2, 3, 8}) {
+    for (const int threads : some_thread_counts(number / 2)) {
       ASSERT_TRUE(pairs.backward(trial.set, blocks, {trial.table, threads}).is_ok());
       EXPECT_TRUE(same_bytes(pairs.dq.values(), one.dq.values())) << threads;
       EXPECT_TRUE(same_bytes(pairs.dk.values(), one.dk.values())) << threads;
