@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/trapped_tiles.hpp"
@@ -24,6 +26,17 @@ inline std::vector<const ioattn::kernels::KernelTable<float>*> tables_of_pairs()
   if (trap_tiles() ||
       (wanted != nullptr && std::string(wanted) == name_of(ioattn::Isa::avx512_amx)))
     tables = {ioattn::kernels::find_kernels(ioattn::Isa::avx512_amx)->of_bf16};
+  return tables;
+}
+
+// Those of products of f32, too.
+template <class S>
+std::vector<const ioattn::kernels::KernelTable<float>*> tables_of_half() {
+  auto tables = tables_under_test<S>();
+  if constexpr (std::is_same_v<S, ioattn::bf16>) {
+    for (const auto* each : tables_of_pairs())
+      if (std::find(tables.begin(), tables.end(), each) == tables.end()) tables.push_back(each);
+  }
   return tables;
 }
 
