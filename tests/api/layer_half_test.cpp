@@ -8,6 +8,7 @@
 #include "api/layer_half_call.hpp"
 #include "ioattn/ioattn.hpp"
 #include "kernels/guarded_pages.hpp"
+#include "schedules/thread_counts.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -25,7 +26,7 @@ TYPED_TEST(LayerHalfCalls, BitsAreThoseOfOneThread) {
   const ioattn_options single = threads_option(1);
   ASSERT_EQ(one.forward(&single), IOATTN_OK) << ioattn_last_error();
   ASSERT_EQ(one.backward(&single), IOATTN_OK) << ioattn_last_error();
-  for (const int threads : {2, 3, 5}) {
+  for (const int threads : thread_counts) {
     LayerHalfCall<S> call(usual);
     const ioattn_options options = threads_option(threads);
     ASSERT_EQ(call.forward(&options), IOATTN_OK);

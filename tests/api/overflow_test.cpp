@@ -5,6 +5,7 @@
 #include "api/half_call.hpp"
 #include "api/plan_call.hpp"
 #include "ioattn/ioattn.hpp"
+#include "schedules/thread_counts.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -191,7 +192,7 @@ TEST(Overflow, DoesNotDependOnThreads) {
   const Json expected = {
       {"executions", 1}, {"dQ", beyond(wide.dq)}, {"dK", beyond(wide.dk)}, {"dV", beyond(wide.dv)}};
   for (const char* name : {"dQ", "dK", "dV"}) EXPECT_GT(expected[name], 10) << name;
-  for (const int threads : {1, 2, 3, 8}) {
+  for (const int threads : thread_counts) {
     const ioattn_options options = threads_option(threads);
     ioattn_plan* created = nullptr;
     ASSERT_EQ(ioattn_sdpa_plan_create(IOATTN_BACKWARD, &half.problem, &half.gradients, &options,

@@ -4,6 +4,7 @@
 #include "api/sdpa_call.hpp"
 #include "ioattn/ioattn.hpp"
 #include "reference/cases.hpp"
+#include "schedules/thread_counts.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -85,7 +86,7 @@ TYPED_TEST(BiasedSdpa, BitsDoNotDependOnThreadsNorOnWhatElseIsWanted) {
     const ioattn_options single = with_threads(1);
     ASSERT_EQ(one.forward(&single), IOATTN_OK);
     ASSERT_EQ(one.backward(&single), IOATTN_OK);
-    for (const int threads : {2, 3, 8}) {
+    for (const int threads : thread_counts) {
       const ioattn_options options = with_threads(threads);
       BiasedCall<TypeParam> call(c, 5);
       ASSERT_EQ(call.forward(&options), IOATTN_OK);

@@ -5,6 +5,7 @@
 #include "api/sdpa.hpp"
 #include "api/sdpa_call.hpp"
 #include "instruments/io_counter.hpp"
+#include "schedules/thread_counts.hpp"
 
 // Forward, query heads that share keys are taken as one with the rows of all.
 namespace ioattn_test {
@@ -73,7 +74,7 @@ TYPED_TEST(SdpaGroups, HaveTheBitsOfTheirHeadsAlone) {
     setenv("IOATTN_ISA", isa, 1);
     for (std::size_t i = 0; i < std::size(cases); ++i) {
       for (const Layout layout : reference::all_layouts) {
-        for (const int threads : {1, 2, 3, 16}) {
+        for (const int threads : thread_counts) {
           SCOPED_TRACE(std::string(isa) + " case " + std::to_string(i) + " layout " +
                        std::to_string(int(layout)) + " threads " + std::to_string(threads));
           SdpaCall<TypeParam> call(cases[i].sizes, layout, i);
@@ -96,7 +97,7 @@ TYPED_TEST(SdpaGroups, HaveTheSameBitsInAnyLayout) {
     apply(cases[i], &first.problem);
     ASSERT_EQ(first.forward(), IOATTN_OK) << ioattn_last_error();
     for (const Layout layout : reference::all_layouts) {
-      for (const int threads : {1, 2, 3, 16}) {
+      for (const int threads : thread_counts) {
         SCOPED_TRACE("case " + std::to_string(i) + " layout " + std::to_string(int(layout)) +
                      " threads " + std::to_string(threads));
         SdpaCall<TypeParam> call(cases[i].sizes, layout, i);
@@ -134,7 +135,7 @@ TEST(SdpaGroupsInHalf, HaveTheBitsOfTheirHeadsAlone) {
   }
   for (const std::int64_t n : {1, 5}) {
     for (const std::int64_t offset : {701, 1000}) {
-      for (const int threads : {1, 3}) {
+      for (const int threads : thread_counts) {
         ioattn_sdpa_problem p = {};
         p.struct_size = sizeof p;
         p.batch = 1;

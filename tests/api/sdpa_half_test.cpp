@@ -8,6 +8,7 @@
 #include "api/half_arithmetic.hpp"
 #include "ioattn/ioattn.hpp"
 #include "kernels/guarded_pages.hpp"
+#include "schedules/thread_counts.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -165,7 +166,7 @@ TYPED_TEST(SdpaHalf, BitsDoNotDependOnThreads) {
   const HalfSizes sizes = {1, 2, 1, 300, 290, 64, 40};
   HalfCall<S> one(sizes);
   HalfCall<S, float> one_wide(sizes);
-  for (const int threads : {1, 2, 3, 8}) {
+  for (const int threads : thread_counts) {
     const ioattn_options options = threads_option(threads);
     HalfCall<S> call(sizes);
     HalfCall<S, float> wide(sizes);
@@ -290,12 +291,13 @@ TYPED_TEST(SdpaHalf, WorkspaceIsThatOfTheHeadsInWork) {
   };
   EXPECT_EQ(workspace_of(64, 1), workspace_of(1, 1));
   EXPECT_EQ(workspace_of(64, 3), workspace_of(8, 3));
+  EXPECT_GT(workspace_of(64, 16), workspace_of(64, 8));
 
   HalfCall<S> batch({4, 4, 2, 400, 300, 16, 16});
   ASSERT_EQ(batch.forward(), IOATTN_OK);
   HalfCall<S> shared(batch);
   ASSERT_EQ(batch.backward(), IOATTN_OK);
-  for (const int threads : {3, 7, 8, 9}) {  // 8 heads of keys, of which 7 workers take none whole
+  for (const int threads : thread_counts) {  // 8 heads of keys: 7 workers take none whole
     SCOPED_TRACE(threads);
     const ioattn_options options = threads_option(threads);
     ASSERT_EQ(shared.backward(&options), IOATTN_OK) << ioattn_last_error();

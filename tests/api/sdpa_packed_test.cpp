@@ -5,6 +5,7 @@
 
 #include "api/sdpa_call.hpp"
 #include "ioattn/ioattn.hpp"
+#include "schedules/thread_counts.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -83,7 +84,7 @@ TYPED_TEST(PackedSdpa, EverySequenceHasTheBitsThatItHasAlone) {
       prepare(c, &alone);
       alone.poison();
       for (std::size_t b = 0; b + 1 < c.q_starts.size(); ++b) run_alone(&alone, b);
-      for (const int threads : {1, 2, 3, 8}) {
+      for (const int threads : thread_counts) {
         SCOPED_TRACE("case " + std::to_string(i) + " threads " + std::to_string(threads));
         const ioattn_options options = with_threads(threads);
         SdpaCall<TypeParam> call(c.sizes, layout, i);
@@ -127,7 +128,7 @@ TEST(PackedSdpa, ManyShortSequences) {
   SdpaCall<float> alone(c.sizes, Layout::bshd);
   prepare(c, &alone);
   for (std::size_t b = 0; b + 1 < starts.size(); ++b) run_alone(&alone, b);
-  for (const int threads : {1, 2, 16}) {
+  for (const int threads : thread_counts) {
     const ioattn_options options = with_threads(threads);
     SdpaCall<float> call(c.sizes, Layout::bshd);
     prepare(c, &call);

@@ -3,6 +3,7 @@
 
 #include "api/sdpa_call.hpp"
 #include "ioattn/ioattn.hpp"
+#include "schedules/thread_counts.hpp"
 
 #include <cmath>
 
@@ -61,7 +62,7 @@ TYPED_TEST(Sdpa, IsTheOraclesInEveryLayout) {
 TYPED_TEST(Sdpa, BitsDoNotDependOnThreads) {
   for (const Case& c : {cases[1], cases[2], cases[4], cases[6]}) {
     std::vector<TypeParam> one;
-    for (const int threads : {1, 2, 3, 5}) {
+    for (const int threads : thread_counts) {
       SdpaCall<TypeParam> call(c.sizes, Layout::bshd);
       apply(c, &call.problem);
       ioattn_options options = {};
@@ -219,7 +220,7 @@ TYPED_TEST(Sdpa, SlicesOfTheKeysMerge) {
     ioattn_merge_shape shape = {sizeof shape,    whole.problem.batch, whole.problem.heads,
                                 whole.problem.n, whole.problem.dv,    whole.problem.dtype};
     std::vector<T> one;
-    for (const int threads : {1, 2, 3, 5}) {
+    for (const int threads : thread_counts) {
       ioattn_options options = {};
       options.struct_size = sizeof options;
       options.threads = threads;
