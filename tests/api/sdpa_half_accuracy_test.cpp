@@ -2,7 +2,6 @@
 // pairs P and dS are rounded before, once.
 
 #include <algorithm>
-#include <cstdio>
 
 #include "api/half_arithmetic.hpp"
 #include "api/half_errors.hpp"
@@ -10,15 +9,19 @@
 namespace ioattn_test {
 namespace {
 
-// SDPA of one head by plain loops in double; gradients from the O that the backward pass is given.
+double as_it_is(double x) { return x; }
+double as_bf16(double x) { return double(number(element<ioattn_bf16>(float(x)))); }
+
+// SDPA of one head, causal or not, by plain loops in double: P and dS, which others are multiplied
+// by, are rounded as `rounded` says; gradients are from the O given, their own if that is empty.
 struct Exact {
   std::vector<double> o, lse, dq, dk, dv;
 
   template <class Call>
-  explicit Exact(const Call& call) {
+  Exact(const Call& call, const std::vector<double>& given, double (*rounded)(double) = as_it_is) {
     const auto& p = call.problem;
     const std::vector<double> q = numbers(call.q), k = numbers(call.k), v = numbers(call.v),
-                              d_o = numbers(call.d_o), given = numbers(call.o);
+                              d_o = numbers(call.d_o);
     const auto n = std::size_t(p.n), m = std::size_t(p.m), d = std::size_t(p.d),
                e = std::size_t(p.dv);
     const double scale = 1 / std::sqrt(double(d));
@@ -29,24 +32,29 @@ struct Exact {
     dv.resize(m * e);
     std::vector<double> f(m);
     for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t seen = p.mask == IOATTN_MASK_CAUSAL_TOP_LEFT ? std::min(i + 1, m) : m;
       double sum = 0, delta = 0, largest = -HUGE_VAL;
-      for (std::size_t j = 0; j < m; ++j) {
+      for (std::size_t j = 0; j < seen; ++j) {
         f[j] = 0;
         for (std::size_t l = 0; l < d; ++l) f[j] += scale * q[i * d + l] * k[j * d + l];
         largest = std::max(largest, f[j]);
       }
-      for (double& x : f) sum += x = std::exp(x - largest);
+      for (std::size_t j = 0; j < seen; ++j) sum += f[j] = std::exp(f[j] - largest);
       lse[i] = largest + std::log(sum);
-      for (std::size_t l = 0; l < e; ++l) delta += d_o[i * e + l] * given[i * e + l];
-      for (std::size_t j = 0; j < m; ++j) {
+      for (std::size_t j = 0; j < seen; ++j) {
         f[j] /= sum;
-        double product = 0;
+        const double weight = rounded(f[j]);
         for (std::size_t l = 0; l < e; ++l) {
-          o[i * e + l] += f[j] * v[j * e + l];
-          dv[j * e + l] += f[j] * d_o[i * e + l];
-          product += d_o[i * e + l] * v[j * e + l];
+          o[i * e + l] += weight * v[j * e + l];
+          dv[j * e + l] += weight * d_o[i * e + l];
         }
-        const double weight = scale * f[j] * (product - delta);
+      }
+      const std::vector<double>& of = given.empty() ? o : given;
+      for (std::size_t l = 0; l < e; ++l) delta += d_o[i * e + l] * of[i * e + l];
+      for (std::size_t j = 0; j < seen; ++j) {
+        double product = 0;
+        for (std::size_t l = 0; l < e; ++l) product += d_o[i * e + l] * v[j * e + l];
+        const double weight = scale * rounded(f[j] * (product - delta));
         for (std::size_t l = 0; l < d; ++l) {
           dq[i * d + l] += weight * k[j * d + l];
           dk[j * d + l] += weight * q[i * d + l];
@@ -74,7 +82,7 @@ TYPED_TEST(HalfAccuracy, IsThatOfRoundingOnce) {
     HalfCall<S> call(sizes, ++seed);
     ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
     ASSERT_EQ(call.backward(), IOATTN_OK) << ioattn_last_error();
-    const Exact exact(call);
+    const Exact exact(call, numbers(call.o));
     expect_rounded("O", times, call.o, exact.o);
     expect_rounded("dQ", times, call.dq, exact.dq);
     expect_rounded("dK", times, call.dk, exact.dk);
@@ -88,6 +96,61 @@ TYPED_TEST(HalfAccuracy, IsThatOfRoundingOnce) {
     EXPECT_LE(distance(numbers(wide.dq), exact.dq), in_f32);
     EXPECT_LE(distance(numbers(wide.dk), exact.dk), in_f32);
     EXPECT_LE(distance(numbers(wide.dv), exact.dv), in_f32);
+  }
+}
+
+// Products of pairs on every instruction set that has them.
+class PairAccuracy : public IsaVariable {
+ protected:
+  static void SetUpTestSuite() { ioattn_isa(0, &first_look_); }  // as in HalfTest
+
+  static std::vector<ioattn::Isa> of_pairs() {
+    std::vector<ioattn::Isa> all = {ioattn::Isa::emulated_bf16, ioattn::Isa::emulated_amx};
+    const ioattn::IsaSet cpu = ioattn::machine::this_machine().isa;
+    for (const ioattn::kernels::Kernels* each : ioattn::kernels::all_kernels())
+      if (ioattn::multiplies_pairs(each->isa) && cpu.has(each->isa)) all.push_back(each->isa);
+    return all;
+  }
+
+ private:
+  static inline std::int32_t first_look_ = 0;
+};
+
+// Against the exact results, of the exact O: no more than where all is made in f32, but that P and
+// dS are rounded once before they are multiplied, and so is every result.
+TEST_F(PairAccuracy, IsThatOfRoundingFactorsAndResultsOnce) {
+  constexpr double times = 1.05;
+  for (const HalfSizes& sizes :
+       {HalfSizes{1, 1, 1, 300, 257, 64, 64}, HalfSizes{1, 1, 1, 257, 300, 80, 48},
+        HalfSizes{1, 1, 1, 1024, 1024, 64, 64}, HalfSizes{1, 1, 1, 1100, 1030, 40, 128}}) {
+    for (const ioattn_mask mask : {IOATTN_MASK_NONE, IOATTN_MASK_CAUSAL_TOP_LEFT}) {
+      HalfCall<ioattn_bf16> call(sizes, unsigned(sizes.n));
+      call.problem.mask = mask;
+      const Exact exact(call, {});
+      const Exact forward(call, {}, as_bf16);
+      std::vector<double> o;
+      for (const double x : forward.o) o.push_back(as_bf16(x));
+      const Exact model(call, o, as_bf16);
+      for (const ioattn::Isa isa : of_pairs()) {
+        SCOPED_TRACE(testing::Message() << name_of(isa) << " n " << sizes.n << " mask " << mask);
+        setenv("IOATTN_ISA", name_of(isa), 1);
+        ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
+        ASSERT_EQ(call.backward(), IOATTN_OK) << ioattn_last_error();
+        const auto expect = [&](const char* name, const std::vector<ioattn_bf16>& out,
+                                const std::vector<double>& of_model,
+                                const std::vector<double>& right) {
+          std::vector<double> rounded;
+          for (const double x : of_model) rounded.push_back(as_bf16(x));
+          const double ours = distance(numbers(out), right), least = distance(rounded, right);
+          EXPECT_GT(ours, 0) << name;
+          EXPECT_LE(ours, times * least) << name;
+        };
+        expect("O", call.o, model.o, exact.o);
+        expect("dQ", call.dq, model.dq, exact.dq);
+        expect("dK", call.dk, model.dk, exact.dk);
+        expect("dV", call.dv, model.dv, exact.dv);
+      }
+    }
   }
 }
 
