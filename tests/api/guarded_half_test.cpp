@@ -1,0 +1,124 @@
+// SDPA in 16 bits, by products of f32 and of pairs, with every array of the caller flush against
+// pages that fault, for all tails of every size.
+
+#include "api/guarded_arrays.hpp"
+#include "api/half_call.hpp"
+#include "api/isa_variable.hpp"
+#include "base/isa.hpp"
+
+namespace ioattn_test {
+namespace {
+
+using ioattn_reference::Layout;
+using Strides = std::array<std::int64_t, 3>;
+
+// Of batch, head, row.
+Strides strides_of(Layout layout, std::int64_t heads, std::int64_t rows, std::int64_t cols) {
+  if (layout == Layout::bshd) return {rows * heads * cols, cols, heads * cols};
+  const std::int64_t gap = layout == Layout::padded ? 3 : 0;
+  const std::int64_t row = cols + gap, head = rows * row + gap;
+  return {heads * head, head, row};
+}
+
+// Heads of an array, random all over.
+template <class S>
+struct HalfArray {
+  HalfArray(Layout layout, std::int64_t batch, std::int64_t heads, std::int64_t rows,
+            std::int64_t cols, std::mt19937* random)
+      : strides(strides_of(layout, heads, rows, cols)),
+        values(std::size_t(span_of(strides, batch, heads, rows, cols))) {
+    std::normal_distribution<float> normal;
+    for (S& x : values) x = element<S>(normal(*random));
+  }
+
+  template <class Pointer>
+  void add_to(Arrays* arrays, Pointer* slot, std::int64_t* stride) const {
+    arrays->add(slot, values.data(), ioattn::index_t(values.size()));
+    std::copy(strides.begin(), strides.end(), stride);
+  }
+
+  Strides strides;
+  std::vector<S> values;
+};
+
+// S: of operands and O; G: of the gradients.
+template <class S, class G>
+void check_sdpa(const HalfSizes& sizes, Layout layout, ioattn_mask mask, std::int64_t M) {
+  const auto [batch, heads, kv_heads, n, m, d, e] = sizes;
+  std::mt19937 random(7);
+  const HalfArray<S> q(layout, batch, heads, n, d, &random),
+      k(layout, batch, kv_heads, m, d, &random), v(layout, batch, kv_heads, m, e, &random),
+      d_o(layout, batch, heads, n, e, &random), o(layout, batch, heads, n, e, &random);
+  const HalfArray<G> dq(layout, batch, heads, n, d, &random),
+      dk(layout, batch, kv_heads, m, d, &random), dv(layout, batch, kv_heads, m, e, &random);
+  const std::vector<float> lse(std::size_t(batch * heads * n));
+  ioattn_sdpa_problem p = {};
+  p.struct_size = sizeof p;
+  p.batch = batch;
+  p.heads = heads;
+  p.kv_heads = kv_heads;
+  p.n = n;
+  p.m = m;
+  p.d = d;
+  p.dv = e;
+  p.dtype = dtype_of<S>;
+  p.mask = mask;
+  p.window_left = 3;
+  p.window_right = 2;
+  ioattn_sdpa_gradients g = {};
+  g.struct_size = sizeof g;
+  g.in_f32 = !std::is_same_v<S, G>;
+  running = {"sdpa in 16 bits", {n, m, d, e, heads, int(layout), int(mask)}};
+  Arrays arrays;
+  q.add_to(&arrays, &p.q, p.q_stride);
+  k.add_to(&arrays, &p.k, p.k_stride);
+  v.add_to(&arrays, &p.v, p.v_stride);
+  dq.add_to(&arrays, &g.dq, g.dq_stride);
+  dk.add_to(&arrays, &g.dk, g.dk_stride);
+  dv.add_to(&arrays, &g.dv, g.dv_stride);
+  void *at_d_o = nullptr, *at_o = nullptr, *at_lse = nullptr;
+  std::int64_t d_o_stride[3], o_stride[3];
+  d_o.add_to(&arrays, &at_d_o, d_o_stride);
+  o.add_to(&arrays, &at_o, o_stride);
+  arrays.add(&at_lse, lse.data(), ioattn::index_t(lse.size()));
+  ioattn_options options = threads_option(0);
+  options.fast_memory_words = M;
+  arrays.on_both_sides([&] {
+    ASSERT_EQ(ioattn_sdpa_forward(&p, &options, at_o, o_stride, at_lse, nullptr), IOATTN_OK)
+        << ioattn_last_error();
+    ASSERT_EQ(
+        ioattn_sdpa_backward(&p, &options, at_d_o, d_o_stride, at_o, o_stride, at_lse, nullptr, &g),
+        IOATTN_OK)
+        << ioattn_last_error();
+  });
+}
+
+// Vectors have up to 32 elements: all tails are among so many sizes.
+constexpr std::size_t most_tail = 2 * 32 + 1;
+
+template <class S>
+void check_all_sdpa() {
+  for_each_size(0, most_tail, [](const std::array<std::size_t, 4>& sizes, std::size_t size) {
+    std::array<std::int64_t, 4> s = {};
+    std::copy(sizes.begin(), sizes.end(), s.begin());
+    const auto [n, m, d, dv] = s;
+    const Layout layout = ioattn_reference::all_layouts[size % 3];
+    check_sdpa<S, S>({1, 1, 1, n, m, d, dv}, layout, IOATTN_MASK_NONE, 0);
+    check_sdpa<S, float>({2, 4, 2, n, m, d, dv}, layout, IOATTN_MASK_CAUSAL_BOTTOM_RIGHT, 0);
+    check_sdpa<S, S>({1, 2, 2, n, m, d, dv}, layout, IOATTN_MASK_WINDOW_TOP_LEFT, 3000);
+  });
+}
+
+TEST_F(GuardedArrays, OfSdpaInBf16) { for_each_isa(check_all_sdpa<ioattn_bf16>); }
+
+// By tiles, if only emulated ones.
+TEST_F(GuardedArrays, OfSdpaInBf16ByTiles) {
+  const KeptIsaVariable kept;
+  setenv("IOATTN_ISA", name_of(ioattn::Isa::emulated_amx), 1);
+  check_all_sdpa<ioattn_bf16>();
+}
+
+TEST_F(GuardedArrays, OfSdpaInF16) { for_each_isa(check_all_sdpa<ioattn_f16>); }
+
+}  // namespace
+}  // namespace ioattn_test
