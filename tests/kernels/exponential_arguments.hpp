@@ -26,11 +26,13 @@ std::vector<T> exponentials(const KernelTable<T>& table, std::vector<T> x) {
   return x;
 }
 
-// Of powers of 2, which softmax asks for up to 1 here, normal ones.
+// Of powers of 2, normal ones, which softmax asks for up to 2^8.
 template <class T>
 constexpr T lowest_of_2 = std::numeric_limits<T>::min_exponent - 1;
+template <class T>
+constexpr T highest_of_2 = 8;
 
-// Weights of scores whose maximum is 0.
+// Weights of scores whose maximum was 0 before.
 template <class T>
 std::vector<T> powers_of_2(const KernelTable<T>& table, std::vector<T> x) {
   const index_t count = static_cast<index_t>(x.size());
