@@ -96,9 +96,10 @@ TYPED_TEST(Sdpa, BitsDoNotDependOnTheLayout) {
   }
 }
 
-// Every subset of the outputs has the bits that it has among all, except that dK and dV alone may
-// be taken in other blocks.
+// Every subset of the gradients is near what it is among all, as it may be made by other passes or
+// in other blocks; O and LSE have the same bits.
 TYPED_TEST(Sdpa, AnySubsetOfTheOutputs) {
+  const double tolerance = 32 * double(std::numeric_limits<TypeParam>::epsilon());
   for (int subset = 0; subset < 8; ++subset) {
     SdpaCall<TypeParam> call({1, 4, 2, 33, 45, 10, 6}, Layout::padded);
     ASSERT_EQ(call.forward(), IOATTN_OK);
@@ -116,11 +117,11 @@ TYPED_TEST(Sdpa, AnySubsetOfTheOutputs) {
     if ((subset & 1) == 0) all.dq.poison();
     if ((subset & 2) == 0) all.dk.poison();
     if ((subset & 4) == 0) all.dv.poison();
-    const auto expect_close = [](const auto& a, const auto& b) {
+    const auto expect_close = [&](const auto& a, const auto& b) {
       const auto x = a.dense().values, y = b.dense().values;
       for (std::size_t i = 0; i < x.size(); ++i) {
         if (std::isnan(y[i])) continue;
-        EXPECT_NEAR(double(x[i]), double(y[i]), 1e-5);
+        EXPECT_NEAR(double(x[i]), double(y[i]), tolerance);
       }
     };
     for (std::size_t i = 0; i < 3; ++i)
