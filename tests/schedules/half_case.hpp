@@ -160,6 +160,7 @@ struct HalfCase {
   }
 
   ioattn::SdpaShape shape;
+  float scale = 0.37F;
   GapTensor<S> q, k, v, d_o, o, bias;
   GapTensor<float> lse;
   GapTensor<G> dq, dk, dv, d_bias;
@@ -169,7 +170,7 @@ struct HalfCase {
   void fill(const Run& run, Task* task) {
     task->shape = shape;
     task->in = {q.view(), k.view(), v.view(), bias.view()};
-    task->scale = 0.37F;
+    task->scale = scale;
     task->kernels = run.kernels;
     task->threads = run.threads;
     task->observer = run.observer;
