@@ -219,6 +219,35 @@ TEST_F(SdpaCommand, GroupsMasksAndScale) {
   EXPECT_EQ(json["io"][1]["phases"].size(), 2u);
 }
 
+TEST_F(SdpaCommand, EveryMask) {
+  ref::SdpaInputs<double> inputs = ref::random_sdpa(1, 2, 1, 20, 30, 9, 6, 5);
+  write_inputs(inputs, 4);
+  const long long all = ref::LayerInputs<double>::unlimited;
+  const struct {
+    Arguments options;
+    long long first_key, last_key;
+  } cases[] = {{{"--causal", "top-left"}, -all, 0},
+               {{"--causal", "bottom-right"}, -all, 10},
+               {{"--causal", "top-left", "--window", "4,0"}, -4, 0},
+               {{"--window", "4,2"}, -4, 2},
+               {{"--window", "3,-1"}, -3, all},
+               {{"--window", "-1,5"}, -all, 5},
+               {{"--window", "-1,-1"}, -all, all}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.options[0] + " " + c.options[1]);
+    inputs.first_key = c.first_key;
+    inputs.last_key = c.last_key;
+    const RunResult result = run_ioattn(with_files(directory_.path()) + c.options);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const ref::SdpaResults<double> expected = ref::sdpa(inputs, 0);
+    expect("O", expected.O, 1e-13);
+    expect("LSE", expected.L, 1e-13);
+    expect("dQ", expected.dQ, 1e-13);
+    expect("dK", expected.dK, 1e-13);
+    expect("dV", expected.dV, 1e-13);
+  }
+}
+
 TEST_F(SdpaCommand, Bias) {
   ref::SdpaInputs<double> inputs = ref::random_sdpa(2, 4, 2, 20, 30, 9, 6, 3);
   write_inputs(inputs, 4);
