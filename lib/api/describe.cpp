@@ -57,4 +57,18 @@ void add_work(index_t fma, index_t workspace_bytes, JsonObject* json) {
   json->add("workspace_bytes", workspace_bytes);
 }
 
+std::string stored_json(const char* name, const std::vector<index_t>& sizes, DType dtype) {
+  std::vector<std::string> texts;
+  index_t words = theory::resident_words(dtype);
+  for (const index_t size : sizes) {
+    texts.push_back(std::to_string(size));
+    words *= size;
+  }
+  JsonObject stored;
+  stored.add("name", name);
+  stored.add_json("shape", json_list(texts));
+  stored.add("words", words);
+  return stored.text();
+}
+
 }  // namespace ioattn::api

@@ -38,6 +38,10 @@ struct NamedFlag {
 };
 std::string json_names(const std::vector<NamedFlag>& flags);
 
+// A matrix, or several, that a pass keeps in memory: numbers of one word each, two where the dtype
+// has 16 bits.
+std::string stored_json(const char* name, const std::vector<index_t>& sizes, DType dtype);
+
 // What is described of every plan: kernel, words and footprint, work.
 void add_cost(const theory::IoCost& cost, JsonObject* json);
 template <class PlanOfPasses>

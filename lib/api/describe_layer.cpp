@@ -3,6 +3,7 @@
 #include "api/describe.hpp"
 #include "api/layer_plan.hpp"
 #include "machine/machine.hpp"
+#include "plan/intermediates.hpp"
 #include "theory/gradients_bounds.hpp"
 #include "theory/gradients_cost.hpp"
 
@@ -90,6 +91,14 @@ std::string LayerPlan::describe(const OverflowStatistics& overflows) const {
   add_work(fma, workspace_bytes_, &json);
   json.add_json("overflows", overflows.text(is_forward() ? rounded_results(dtype)
                                                          : rounded_results(dtype, set)));
+  const plan::Intermediates kept =
+      plan::intermediates(shape, is_forward() ? std::nullopt : std::optional(set), phase_blocks);
+  std::vector<std::string> stored;
+  for (int i = 0; i < kept.count; ++i) {
+    const plan::Intermediate& one = kept.list[static_cast<std::size_t>(i)];
+    stored.push_back(stored_json(one.name, {one.rows, one.cols}, dtype));
+  }
+  json.add_json("stored", json_list(stored));
 
   std::vector<std::string> phases;
   for (int i = 0; i < cost.phase_count; ++i) {

@@ -34,29 +34,17 @@ void add_blocks(std::string_view phase, const SdpaBlocks& blocks, JsonObject* js
 }
 
 // What outlives the phase that makes it, beside the outputs: delta and, where it is made on the way
-// and rounded at the end, dQ, of the heads in work. Words are those of the dtype, the numbers f32
-// where that has 16 bits.
+// and rounded at the end, dQ, of the heads in work.
 std::string stored_json(const SdpaProblem& problem, const SdpaSet& set, const SdpaBlocks& blocks,
                         int threads) {
   const SdpaShape& shape = problem.shape;
   const bool makes_dq = set.key_kind(blocks).queries;
   const index_t heads = schedules::heads_in_work(shape, makes_dq, threads);
-  const auto item = [&](const char* name, const std::vector<index_t>& sizes) {
-    std::vector<std::string> texts;
-    index_t words = is_half(problem.dtype) ? 2 : 1;
-    for (const index_t size : sizes) {
-      texts.push_back(std::to_string(size));
-      words *= size;
-    }
-    JsonObject stored;
-    stored.add("name", name);
-    stored.add_json("shape", json_list(texts));
-    stored.add("words", words);
-    return stored.text();
-  };
+  const DType dtype = problem.dtype;
   std::vector<std::string> items;
-  if (set.delta()) items.push_back(item("delta", {heads, shape.n}));
-  if (makes_dq && set.rounds(problem.dtype)) items.push_back(item("dQ", {heads, shape.n, shape.d}));
+  if (set.delta()) items.push_back(api::stored_json("delta", {heads, shape.n}, dtype));
+  if (makes_dq && set.rounds(dtype))
+    items.push_back(api::stored_json("dQ", {heads, shape.n, shape.d}, dtype));
   return json_list(items);
 }
 

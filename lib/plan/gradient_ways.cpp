@@ -6,6 +6,7 @@
 #include "plan/blocking_col_stream.hpp"
 #include "plan/blocking_rows.hpp"
 #include "plan/blocking_tile_fused.hpp"
+#include "plan/intermediates.hpp"
 #include "plan/product_blocks.hpp"
 #include "plan/thin_products.hpp"
 #include "theory/block_costs.hpp"
@@ -33,30 +34,6 @@ index_t words_to_round(const LayerProblem& problem, const GradientSet& set) {
   const index_t dws = (set.dW_Q ? 1 : 0) + (set.dW_K ? 1 : 0);
   return (set.dX ? d * d : 0) + (set.dY ? d * problem.shape.dv : 0) + dws * d * set.dk +
          problem.batch * ((set.dA1 ? n * d : 0) + of_keys * m * d);
-}
-
-// Words that pass through slow memory.
-index_t scratch_words(const LayerShape& shape, const GradientSet& set, Schedule schedule,
-                      Form form) {
-  const auto [n, m, d, e, tie, mask] = shape;
-  const GradientSteps steps = steps_of(set, tie, form);
-  const bool of_values = steps.keys && steps.key_gradients != KeyGradients::keys;
-  index_t words = 0;
-  if (steps.delta) words += n;
-  if (steps.s) words += n * d;
-  if (steps.values) words += form == Form::h ? m * e : n * d;
-  if (steps.rows) {
-    words += n * d;
-    if (schedule != Schedule::row_stream) words += n * m;
-    if (schedule == Schedule::half_dim && d > 1) words += n * m;
-  }
-  if (of_values && form == Form::h) words += m * e;
-  if (steps.dx && !set.dX) words += d * d;
-  if (steps.parts) {
-    words += (set.dA2 ? 0 : m * d) + (set.dA3 ? 0 : m * d);
-    if (tie == Tie::all && !set.dA1) words += n * d;
-  }
-  return words;
 }
 
 // Schedules that the pass over the queries may take.
@@ -186,13 +163,13 @@ index_t scratch_bytes(const PlanRequest& request, const GradientSet& set, Schedu
                       Form form) {
   const LayerProblem& problem = request.problem;
   const bool dx = set.dX || set.dW_Q || set.dW_K;
-  return (scratch_words(problem.shape, set, schedule, form) +
+  return (intermediates(problem.shape, set, schedule, form).words() +
           batch_scratch_words(problem, dx, set.dY) + words_to_round(problem, set)) *
          bytes_of_sum(problem.dtype);
 }
 
 index_t scratch_bytes_beside(const PlanRequest& request, const GradientSet& set) {
-  return (scratch_words(request.problem.shape, set, Schedule::row_stream, Form::h) +
+  return (intermediates(request.problem.shape, set, Schedule::row_stream, Form::h).words() +
           words_to_round(request.problem, set)) *
          bytes_of_sum(request.problem.dtype);
 }

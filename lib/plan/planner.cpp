@@ -2,6 +2,7 @@
 
 #include "plan/blocking.hpp"
 #include "plan/fast_memory.hpp"
+#include "plan/intermediates.hpp"
 #include "plan/planner_levels.hpp"
 
 namespace ioattn::plan {
@@ -20,36 +21,6 @@ index_t batch_scratch_words(const LayerProblem& problem, bool dx, bool dy) {
 }
 
 namespace {
-
-// Words of intermediates that pass through slow memory.
-index_t scratch_words(const Variant& variant, const LayerShape& shape) {
-  const auto [n, m, d, e, tie, mask] = shape;
-  const auto [pass, schedule, form, products] = variant;
-  const bool h_form = form == Form::h;
-  const index_t thin = n + (h_form ? m * e : n * d) +  // delta, h or G, and S, U
-                       (products == Products::stored ? 2 * n * d : 0);
-  switch (schedule) {
-    case Schedule::naive:
-    case Schedule::paper_small:
-      return n * d + m * e + (pass == Pass::forward ? n * m : 2 * n * m + m * d);
-    case Schedule::paper_large: return n * d + m * e;
-    case Schedule::stationary:
-    case Schedule::score_stored: {
-      const index_t own = n * d + n * m + (h_form ? m * e : n * d);
-      return pass == Pass::forward ? own : own + n + n * d;  // delta, U
-    }
-    case Schedule::row_stream:
-      if (products == Products::fused) return h_form ? m * e : 0;
-      return pass == Pass::forward ? n * d + (h_form ? m * e : n * d) : thin;  // S and h or Z
-    case Schedule::q_stored: return thin + n * m;
-    case Schedule::half_dim: return thin + (d > 1 ? 2 : 1) * n * m;
-    case Schedule::weight_resident: return h_form ? m * e : 0;
-    case Schedule::tile_fused: return thin;
-    case Schedule::resident:
-    case Schedule::col_stream: return 0;
-  }
-  return 0;
-}
 
 // O of a product that is made in f32 and rounded.
 index_t words_to_round(const PlanRequest& request, const Variant& variant) {
@@ -125,7 +96,7 @@ Status too_small(const PlanRequest& request, const char* what, index_t least,
 }  // namespace
 
 index_t scratch_bytes(const PlanRequest& request, const Variant& variant) {
-  return (scratch_words(variant, request.problem.shape) +
+  return (intermediates(variant, request.problem.shape).words() +
           batch_scratch_words(request.problem, request.pass == Pass::backward, false) +
           words_to_round(request, variant)) *
          bytes_of_sum(request.problem.dtype);

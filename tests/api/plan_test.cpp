@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "api/batch_call.hpp"
@@ -276,6 +277,41 @@ TYPED_TEST(PlanExecute, BatchScaleAndMask) {
       }
     }
   }
+}
+
+// Nothing as large as the scores is kept without a word, and all that is said to be kept has room.
+TEST(Plans, TellWhatIsStored) {
+  const std::int64_t n = 150, m = 140, d = 20, dv = 9;
+  LayerCall<float> call({n, m, d, dv, Ties::none}, 0);
+  const auto stored = [&](ioattn_pass pass, const char* schedule) {
+    ioattn_options options = default_options();
+    options.schedule = schedule;
+    options.fast_memory_words = 40000;
+    options.memory_limit = 1 << 20;
+    const Plan plan = create(pass, call.problem, &options);
+    const auto json = nlohmann::json::parse(text_of(ioattn_plan_describe, plan));
+    std::set<std::string> names;
+    std::int64_t words = 0;
+    for (const auto& item : json["stored"]) {
+      const std::int64_t rows = item["shape"][0], cols = item["shape"][1];
+      EXPECT_EQ(item["words"], rows * cols);
+      EXPECT_TRUE(rows == n || rows == m || rows == d) << item;
+      words += rows * cols;
+      if (rows == n && cols == m) names.insert(item["name"].get<std::string>());
+    }
+    EXPECT_LE(words * std::int64_t(sizeof(float)), json["workspace_bytes"]) << json;
+    return names;
+  };
+  using Names = std::set<std::string>;
+  EXPECT_EQ(stored(IOATTN_FORWARD, "row_stream"), Names());
+  EXPECT_EQ(stored(IOATTN_FORWARD, "stationary"), Names({"scores"}));
+  EXPECT_EQ(stored(IOATTN_FORWARD, "paper_small"), Names({"scores"}));
+  EXPECT_EQ(stored(IOATTN_BACKWARD, "row_stream"), Names());
+  EXPECT_EQ(stored(IOATTN_BACKWARD, "tile_fused"), Names());
+  EXPECT_EQ(stored(IOATTN_BACKWARD, "stationary"), Names({"f"}));
+  EXPECT_EQ(stored(IOATTN_BACKWARD, "q_stored"), Names({"q"}));
+  EXPECT_EQ(stored(IOATTN_BACKWARD, "half_dim"), Names({"p", "scores"}));
+  EXPECT_EQ(stored(IOATTN_BACKWARD, "paper_small"), Names({"f", "p"}));
 }
 
 // Every entry moves what one alone does; a sum over them, and a scale, move what they touch.

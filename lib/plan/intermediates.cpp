@@ -1,0 +1,121 @@
+#include "plan/intermediates.hpp"
+
+namespace ioattn::plan {
+
+index_t Intermediates::words() const {
+  index_t words = 0;
+  for (int i = 0; i < count; ++i) {
+    const Intermediate& one = list[static_cast<std::size_t>(i)];
+    words += one.rows * one.cols;
+  }
+  return words;
+}
+
+Intermediates intermediates(const Variant& variant, const LayerShape& shape) {
+  const auto [n, m, d, e, tie, mask] = shape;
+  const auto [pass, schedule, form, products] = variant;
+  const bool forward = pass == Pass::forward, h_form = form == Form::h;
+  const bool stored = products == Products::stored;
+  Intermediates all;
+  const auto add_values = [&, n = n, m = m, d = d, e = e](const char* of_queries) {
+    if (h_form) {
+      all.add("h", m, e);
+    } else {
+      all.add(of_queries, n, d);
+    }
+  };
+  const auto add_thin = [&, n = n, d = d] {
+    all.add("delta", n, 1);
+    add_values("G");
+    if (stored) all.add("S", n, d);
+    if (stored) all.add("U", n, d);
+  };
+  switch (schedule) {
+    case Schedule::naive:
+    case Schedule::paper_small:
+      all.add("S", n, d);
+      all.add("h", m, e);
+      all.add(forward ? "scores" : "f", n, m);
+      if (!forward) all.add("p", n, m);
+      if (!forward) all.add("T", m, d);
+      break;
+    case Schedule::paper_large:
+      all.add("S", n, d);
+      all.add("h", m, e);
+      break;
+    case Schedule::stationary:
+    case Schedule::score_stored:
+      all.add("S", n, d);
+      all.add(forward ? "scores" : "f", n, m);
+      add_values(forward ? "Z" : "G");
+      if (!forward) all.add("delta", n, 1);
+      if (!forward) all.add("U", n, d);
+      break;
+    case Schedule::row_stream:
+      if (!forward && stored) {
+        add_thin();
+      } else if (h_form || stored) {
+        add_values("Z");
+        if (stored) all.add("S", n, d);
+      }
+      break;
+    case Schedule::q_stored:
+      add_thin();
+      all.add("q", n, m);
+      break;
+    case Schedule::half_dim:
+      add_thin();
+      all.add("p", n, m);
+      if (d > 1) all.add("scores", n, m);
+      break;
+    case Schedule::weight_resident:
+      if (h_form) all.add("h", m, e);
+      break;
+    case Schedule::tile_fused: add_thin(); break;
+    case Schedule::resident:
+    case Schedule::col_stream: break;
+  }
+  return all;
+}
+
+Intermediates intermediates(const LayerShape& shape, const GradientSet& set, Schedule schedule,
+                            Form form) {
+  const auto [n, m, d, e, tie, mask] = shape;
+  const GradientSteps steps = steps_of(set, tie, form);
+  const bool of_values = steps.keys && steps.key_gradients != KeyGradients::keys;
+  Intermediates all;
+  if (steps.delta) all.add("delta", n, 1);
+  if (steps.s) all.add("S", n, d);
+  if (steps.values && form == Form::h) all.add("h", m, e);
+  if (steps.values && form == Form::g) all.add("G", n, d);
+  if (steps.rows) {
+    all.add("U", n, d);
+    if (schedule != Schedule::row_stream) all.add(schedule == Schedule::half_dim ? "p" : "q", n, m);
+    if (schedule == Schedule::half_dim && d > 1) all.add("scores", n, m);
+  }
+  if (of_values && form == Form::h) all.add("W", m, e);
+  if (steps.dx && !set.dX) all.add("dX", d, d);
+  if (steps.parts && !set.dA2) all.add("dA2", m, d);
+  if (steps.parts && !set.dA3) all.add("dA3", m, d);
+  if (steps.parts && tie == Tie::all && !set.dA1) all.add("dA1", n, d);
+  return all;
+}
+
+Intermediates intermediates(const LayerShape& shape, const std::optional<GradientSet>& set,
+                            const GradientBlocks& blocks) {
+  const Pass pass = set ? Pass::backward : Pass::forward;
+  const Variant variant = variant_of(pass, blocks.schedule, blocks.rows);
+  if (!set) return intermediates(variant, shape);
+  if (!steps_of(*set, shape.tie, Form::h).alone)
+    return intermediates(shape, *set, blocks.schedule, blocks.rows.form);
+  // dX by a pass of its own, and what others take beside it.
+  Intermediates all = intermediates(shape, *set, Schedule::row_stream, Form::h);
+  const Intermediates of_pass = intermediates(variant, shape);
+  for (int i = 0; i < of_pass.count; ++i) {
+    const Intermediate& one = of_pass.list[static_cast<std::size_t>(i)];
+    all.add(one.name, one.rows, one.cols);
+  }
+  return all;
+}
+
+}  // namespace ioattn::plan
