@@ -58,7 +58,7 @@ TEST(Contradictions, OfOtherCommands) {
       {{"bounds", "--M", "64", "--sparse", "a.mtx", "--linear"}, "--linear"},
       {{"plan", "--problem", "sdpa:n8,d8", "--literal"}, "paper_large"},
       {{"plan", "--problem", "sdpa:n8,d8", "--literal", "--schedule", "paper_large"},
-       "not by paper_large"},
+       "not paper_large"},
       {{"tune", "--gradients", "dX"}, "--problem or --shapes is required for --gradients"},
       {{"tune", "--pass", "forward"}, "--problem or --shapes is required for --pass"},
       {{"tune", "--rigor", "patient"}, "--problem or --shapes is required for --rigor"},
@@ -83,7 +83,7 @@ TEST(Contradictions, SdpaIsOfOneSchedule) {
   for (const Arguments& command : {Arguments{"plan"}, {"measure", "--level", "L2"}}) {
     const Arguments of = command + Arguments{"--problem", "sdpa:n16,d8", "--schedule"};
     EXPECT_EQ(run_ioattn(of + Arguments{"row_stream"}).exit_code, 0) << command.front();
-    expect_refused({{of + Arguments{"naive"}, "not by naive"}});
+    expect_refused({{of + Arguments{"naive"}, "not naive"}});
   }
 }
 
