@@ -35,9 +35,9 @@ void hide_in_row_pairs(const Mask& mask, const Range& queries, const Range& keys
                        index_t stride) {
   for (index_t i = queries.begin; i < queries.end; i += 2, tile += stride) {
     const Interval first = seen_in_tile(mask, i, keys);
-    if (i + 1 == queries.end) {
-      keep(second_alone, 0, first.begin, tile);
-      keep(second_alone, first.end, keys.size(), tile);
+    if (i + 1 == queries.end) {  // paired with a query that is not there
+      clear(0, first.begin, tile);
+      clear(first.end, keys.size(), tile);
       return;
     }
     const Interval second = seen_in_tile(mask, i + 1, keys);
