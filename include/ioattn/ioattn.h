@@ -231,13 +231,13 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
  *
  *     s = scale Q K^T + bias    LSE_i = log sum_j exp(s_ij)    O = exp(s - LSE) V
  *
- * where Q and K, V are those of head h and of head h / (heads / kv_heads). Results of a head have the
- * same bits alone, in any batch and for any number of threads; only forward, heads that share keys
- * may be planned for another instruction set than a head alone. Strides are elements
- * from batch entry to batch entry, from head to head and from row to row; within a row they are 1.
- * A stride of 0 stands for that of [batch, heads, rows, columns] in C order, given the strides to
- * the right of it. So Q as [batch, n, heads, d] has q_stride = {n * heads * d, d, heads * d}.
- * Sizes may be 0: without keys (m = 0) O is 0, LSE -inf, and gradients are 0.
+ * where Q and K, V are those of head h and of head h / (heads / kv_heads). Results of a head have
+ * the same bits alone, in any batch and for any number of threads; only forward, heads that share
+ * keys may be planned for another instruction set than a head alone. Strides are elements from
+ * batch entry to batch entry, from head to head and from row to row; within a row they are 1. A
+ * stride of 0 stands for that of [batch, heads, rows, columns] in C order, given the strides to the
+ * right of it. So Q as [batch, n, heads, d] has q_stride = {n * heads * d, d, heads * d}. Sizes may
+ * be 0: without keys (m = 0) O is 0, LSE -inf, and gradients are 0.
  *
  * Forward, keys pass by once for all heads that share them, not once for each, where no bias and no
  * mask tells their rows apart and rows of Q, O and LSE follow each other from head to head:
@@ -438,14 +438,13 @@ IOATTN_API ioattn_status ioattn_plan_text(const ioattn_plan* plan, char* buffer,
 /** What the plan does, as one JSON object: schedule, blocks, kernel, threads, M, predicted words by
  * phase, lower bound, multiply-adds and flops, workspace, and as "stored" what is kept in memory
  * between phases, or passes through it: of the layer problem matrices such as "S", "h" and, by the
- * schedules that store scores, "f" [n, m], of one entry. Of SDPA the blocks are told with each phase,
- * and stored are "delta", rowsum(O o dO) [heads, n], and "dQ" before it is rounded to 16 bits
- * [heads, n, d], of the heads in work at a time (as many as threads take whole). Words are those of
- * the dtype: of
- * 16 bits, a float weighs 2. "origin" is "estimate", "measure", "patient", "wisdom" or, of a plan
- * that was parsed, "text". "objective" is what the plan has least of, "time", "words@L1" or
- * "words@L2"; of a plan that was parsed null. "overflows" is what ioattn_plan_count_overflows()
- * asked for, or null. The buffer as in ioattn_plan_text(). */
+ * schedules that store scores, "f" [n, m], of one entry. Of SDPA the blocks are told with each
+ * phase, and stored are "delta", rowsum(O o dO) [heads, n], and "dQ" before it is rounded to 16
+ * bits [heads, n, d], of the heads in work at a time (as many as threads take whole). Words are
+ * those of the dtype: of 16 bits, a float weighs 2. "origin" is "estimate", "measure", "patient",
+ * "wisdom" or, of a plan that was parsed, "text". "objective" is what the plan has least of,
+ * "time", "words@L1" or "words@L2"; of a plan that was parsed null. "overflows" is what
+ * ioattn_plan_count_overflows() asked for, or null. The buffer as in ioattn_plan_text(). */
 IOATTN_API ioattn_status ioattn_plan_describe(const ioattn_plan* plan, char* buffer, size_t size,
                                               size_t* needed);
 

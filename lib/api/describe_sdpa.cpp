@@ -35,16 +35,16 @@ void add_blocks(std::string_view phase, const SdpaBlocks& blocks, JsonObject* js
 
 // What outlives the phase that makes it, beside the outputs: delta and, where it is made on the way
 // and rounded at the end, dQ, of the heads in work.
-std::string stored_json(const SdpaProblem& problem, const SdpaSet& set, const SdpaBlocks& blocks,
+std::string stored_list(const SdpaProblem& problem, const SdpaSet& set, const SdpaBlocks& blocks,
                         int threads) {
   const SdpaShape& shape = problem.shape;
   const bool makes_dq = set.key_kind(blocks).queries;
   const index_t heads = schedules::heads_in_work(shape, makes_dq, threads);
   const DType dtype = problem.dtype;
   std::vector<std::string> items;
-  if (set.delta()) items.push_back(api::stored_json("delta", {heads, shape.n}, dtype));
+  if (set.delta()) items.push_back(stored_json("delta", {heads, shape.n}, dtype));
   if (makes_dq && set.rounds(dtype))
-    items.push_back(api::stored_json("dQ", {heads, shape.n, shape.d}, dtype));
+    items.push_back(stored_json("dQ", {heads, shape.n, shape.d}, dtype));
   return json_list(items);
 }
 
@@ -90,7 +90,7 @@ std::string SdpaPlan::describe(const OverflowStatistics& overflows) const {
   json.add_json("overflows", overflows.text(is_forward() ? rounded_results(dtype)
                                                          : rounded_results(dtype, set)));
   json.add_json("stored",
-                is_forward() ? json_list({}) : stored_json(goal_.problem, set, blocks, threads_));
+                is_forward() ? json_list({}) : stored_list(goal_.problem, set, blocks, threads_));
 
   std::vector<std::string> phases;
   for (int i = 0; i < cost.phase_count; ++i) {

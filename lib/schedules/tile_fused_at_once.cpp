@@ -84,11 +84,7 @@ void TileFused<S, W>::Tile::make_weights_and_gradients() const {
   template bool TileFused<S, W>::Tile::are_made_at_once() const; \
   template const W* TileFused<S, W>::Tile::p_by_queries() const; \
   template void TileFused<S, W>::Tile::make_weights_and_gradients() const;
-IOATTN_INSTANTIATE(float, float)
-IOATTN_INSTANTIATE(double, double)
-IOATTN_INSTANTIATE(bf16, float)
-IOATTN_INSTANTIATE(bf16, kernels::bf16x2)
-IOATTN_INSTANTIATE(f16, float)
+IOATTN_OF_ALL_TILES(IOATTN_INSTANTIATE)
 #undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules

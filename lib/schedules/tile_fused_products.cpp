@@ -132,11 +132,7 @@ void TileFused<S, W>::Tile::pack_copied_columns(const W* copied, const Range& k,
   template auto TileFused<S, W>::Tile::terms_of(const MatrixView<const S>&, const Range&,         \
                                                 const Range&, Compute<S>, W*) const->Terms;       \
   template void TileFused<S, W>::Tile::pack_copied_columns(const W*, const Range&, W*) const;
-IOATTN_INSTANTIATE(float, float)
-IOATTN_INSTANTIATE(double, double)
-IOATTN_INSTANTIATE(bf16, float)
-IOATTN_INSTANTIATE(bf16, kernels::bf16x2)
-IOATTN_INSTANTIATE(f16, float)
+IOATTN_OF_ALL_TILES(IOATTN_INSTANTIATE)
 #undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules

@@ -58,10 +58,9 @@ void TileFused<S, W>::Tile::make_gradients_by_steps() const {
   make_p_of_q();
 }
 
-template void TileFused<float>::Tile::make_gradients_by_steps() const;
-template void TileFused<double>::Tile::make_gradients_by_steps() const;
-template void TileFused<bf16>::Tile::make_gradients_by_steps() const;
-template void TileFused<bf16, kernels::bf16x2>::Tile::make_gradients_by_steps() const;
-template void TileFused<f16>::Tile::make_gradients_by_steps() const;
+#define IOATTN_INSTANTIATE(S, W) \
+  template void TileFused<S, W>::Tile::make_gradients_by_steps() const;
+IOATTN_OF_ALL_TILES(IOATTN_INSTANTIATE)
+#undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules

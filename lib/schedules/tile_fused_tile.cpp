@@ -298,10 +298,8 @@ void TileFused<S, W>::Tile::add_to_queries() const {
   if (gate != nullptr) gate->pass(run.turn);
 }
 
-template struct TileFused<float>::Tile;
-template struct TileFused<double>::Tile;
-template struct TileFused<bf16>::Tile;
-template struct TileFused<bf16, kernels::bf16x2>::Tile;
-template struct TileFused<f16>::Tile;
+#define IOATTN_INSTANTIATE(S, W) template struct TileFused<S, W>::Tile;
+IOATTN_OF_ALL_TILES(IOATTN_INSTANTIATE)
+#undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules

@@ -121,4 +121,9 @@ struct TileFused<S, W>::Tile {
   W* panel_slot(int i) const { return pass.lends_q_ ? ahead(i * pass.panel_words_) : panels; }
 };
 
+// Instantiates, in the file that has its body, what is of every S and W that there is a tile of.
+#define IOATTN_OF_ALL_TILES(instantiate)                                         \
+  instantiate(float, float) instantiate(double, double) instantiate(bf16, float) \
+      instantiate(bf16, kernels::bf16x2) instantiate(f16, float)
+
 }  // namespace ioattn::schedules

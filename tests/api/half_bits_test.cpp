@@ -7,6 +7,7 @@
 
 #include "api/sdpa.hpp"
 #include "base/half.hpp"
+#include "schedules/half_case.hpp"
 #include "schedules/thread_counts.hpp"
 
 namespace ioattn_test {
@@ -88,11 +89,6 @@ struct Call {
   }
 };
 
-template <class T>
-bool same(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
-}
-
 template <class S>
 class HalfBits : public testing::Test {};
 using Types = testing::Types<bf16, f16>;
@@ -115,12 +111,12 @@ TYPED_TEST(HalfBits, DoNotDependOnThreads) {
         SCOPED_TRACE(threads);
         Call<TypeParam> other(text.c_str(), 3);
         other.forward(threads);
-        EXPECT_TRUE(same(other.o, one.o));
-        EXPECT_TRUE(same(other.lse, one.lse));
+        EXPECT_TRUE(same_bytes(other.o, one.o));
+        EXPECT_TRUE(same_bytes(other.lse, one.lse));
         other.backward(threads);
-        EXPECT_TRUE(same(other.dq, one.dq));
-        EXPECT_TRUE(same(other.dk, one.dk));
-        EXPECT_TRUE(same(other.dv, one.dv));
+        EXPECT_TRUE(same_bytes(other.dq, one.dq));
+        EXPECT_TRUE(same_bytes(other.dk, one.dk));
+        EXPECT_TRUE(same_bytes(other.dv, one.dv));
       }
     }
 }
