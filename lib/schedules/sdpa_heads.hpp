@@ -40,8 +40,8 @@ inline index_t heads_in_work(const SdpaShape& shape, bool makes_dq, int threads)
   return (by_group ? std::min<index_t>(threads, groups) : groups) * shape.group();
 }
 
-// Workers of a phase that passes over words once, and multiplies little: one where most of them would
-// take less time for it than to wake.
+// Workers of a phase that passes over words once, and multiplies little: one where most of them
+// would take less time for it than to wake.
 inline int workers_for(index_t words, int threads) {
   constexpr index_t worth_a_worker = index_t(1) << 16;  // some 10 microseconds
   return words / worth_a_worker < threads / 2 ? 1 : threads;
