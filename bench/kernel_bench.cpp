@@ -207,10 +207,6 @@ void add_tiles(const KernelTable<T>& table, const std::string& isa) {
   tile("softmax_update/store", [&table](Operands& o) {
     table.softmax_update(o.tile(o.x), true, o.row_max.data(), o.row_sum.data(), o.rescale.data());
   });
-  tile("binary_softmax_update/store", [&table](Operands& o) {
-    table.binary_softmax_update(o.tile(o.x), true, o.row_max.data(), o.row_sum.data(),
-                                o.rescale.data());
-  });
   tile("softmax_update/keep", [&table](Operands& o) {
     table.softmax_update(o.tile(o.y), false, o.row_max.data(), o.row_sum.data(), nullptr);
   });

@@ -9,7 +9,7 @@ namespace ioattn::kernels {
 // value per column, or `row`, one value per row.
 enum class Epilogue : std::uint8_t {
   none,      // C
-  exp,       // exp(C - shift): softmax weights f from scores, shift = LSE
+  exp,       // exp(min(C - shift, 0)): softmax weights f from scores, shift = LSE
   gradient,  // C_old o (A B - shift): p from f (in C) and q = A B, shift = delta
 };
 
@@ -219,7 +219,7 @@ struct KernelTable {
   void (*transpose)(const T* src, index_t src_stride, index_t rows, index_t cols, bool add, T* dst,
                     index_t dst_stride);
 
-  // tile = exp(tile - lse)
+  // tile = exp(min(tile - lse, 0)): weights are 1 at most, however LSE was rounded.
   void (*exp_tile)(const ScoreTile<T>& tile, const T* lse);
   // p = f o (q - delta), elementwise on tiles of the same shape; p may be f or q
   void (*gradient_tile)(const ScoreTile<T>& f, const ScoreTile<T>& q, const T* delta,
@@ -229,12 +229,9 @@ struct KernelTable {
 
   // Online softmax over the keys of one tile: updates the running row_max and row_sum, sets
   // rescale = exp(old max - new max) unless it is null; with `store` the tile becomes
-  // exp(tile - new max).
+  // exp(tile - new max). A maximum stays until weights would exceed e^5.5: what they refer to need
+  // not be the largest score.
   void (*softmax_update)(const ScoreTile<T>& tile, bool store, T* row_max, T* row_sum, T* rescale);
-  // The same of scores times log2(e): weights, and rescale, are powers of 2. A maximum stays until
-  // weights would exceed 2^8: what they refer to need not be the largest score.
-  void (*binary_softmax_update)(const ScoreTile<T>& tile, bool store, T* row_max, T* row_sum,
-                                T* rescale);
 
   // out[i] = sum_k x[i][k] y[i][k]
   void (*row_dot)(index_t rows, index_t cols, const T* x, index_t x_stride, const T* y,
@@ -252,7 +249,7 @@ struct KernelTable {
   T (*fma_loop)(index_t iterations);
   index_t fma_per_iteration;
 
-  // What product and binary_softmax_update, with `store` and C for the tile, do with scores, rows
+  // What product and softmax_update, with `store` and C for the tile, do with scores, rows
   // of keys by columns of queries, where no maximum has to change and none is -inf: true, and there
   // is nothing to rescale. Else, or of more terms or panels than these, it is false: C has no
   // values and the sums are as they were. C is written, and maxima and sums are read and written,
@@ -260,7 +257,7 @@ struct KernelTable {
   static constexpr index_t most_terms_weighed = 128, most_panels_weighed = 8;
   bool (*weights)(const Product<T>& scores, const T* row_max, T* row_sum) = nullptr;
 
-  // What product and binary_softmax_update do, with `store`, with scores, rows of keys by at most
+  // What product and softmax_update do, with `store`, with scores, rows of keys by at most
   // few_queries columns of queries: the same bits. Nothing of C, maxima, sums and rescale is
   // touched beyond these columns, so that rows of C may be as close as that; accumulate, epilogue
   // and scale are not used.

@@ -102,7 +102,7 @@ void ForwardPass<S, P>::start(const Work& work) const {
   if (stored_) {
     trace.read(rows_of(Operand::S, rows, d_));
     pack_rows(kernels_, layout_, work.operands.queries, rows, worker_.s.in(work.local),
-              work.operands.scale * static_cast<T>(is_binary(work.operands) ? log2_of_e : 1));
+              work.operands.scale);
   } else {
     project_queries(kernels_, trace, layout_, *work.operands.layer, rows, blocks_.w,
                     worker_.a1.in(work.local), worker_.s.in(work.local),
@@ -246,9 +246,8 @@ auto ForwardPass<S, P>::make_weights(const Work& work, const Meeting& meeting,
   T* row_max = worker_.row_max.in(work.local) + lane;
   T* row_sum = worker_.row_sum.in(work.local) + lane;
   T* rescale = worker_.rescale.in(work.local);
-  const bool binary = is_binary(work.operands);
   const bool full = is_full(mask_, interval_of(queries), interval_of(keys));
-  if (binary && full && queries.size() <= kernels_.few_queries) {
+  if (!scores.accumulate && full && queries.size() <= kernels_.few_queries) {
     kernels::Product<T> close = scores;
     close.c_row = queries.size();
     kernels_.few_weights(close, row_max, row_sum, rescale);
@@ -258,16 +257,16 @@ auto ForwardPass<S, P>::make_weights(const Work& work, const Meeting& meeting,
   // Weights beside a product are made of whole panels.
   const index_t computed = kernels_.tile.computed(queries.size());
   const bool fill_panels = computed % nr_ == 0;
-  if (kernels_.weights != nullptr && binary && full && fill_panels &&
+  if (kernels_.weights != nullptr && !scores.accumulate && full && fill_panels &&
       kernels_.weights(scores, row_max, row_sum))
     return {tile_stride_, nullptr};
   masked_scores(kernels_, scores, mask_.transposed(), keys, queries);
   if (!full) {
     hide(kernels_, mask_.transposed(), keys, queries, least, scores.c, tile_stride_);
   }
-  const auto update = binary ? kernels_.binary_softmax_update : kernels_.softmax_update;
   const index_t lanes = std::min(layout_.sub_lanes(), computed);
-  update({scores.c, tile_stride_, keys.size(), lanes}, true, row_max, row_sum, rescale);
+  kernels_.softmax_update({scores.c, tile_stride_, keys.size(), lanes}, true, row_max, row_sum,
+                          rescale);
   return {tile_stride_, rescale};
 }
 

@@ -103,11 +103,6 @@ class ForwardPass {
     index_t lane;
   };
 
-  // Whether scores are times log2(e), and weights powers of 2.
-  bool is_binary(const Operands& operands) const {
-    constexpr T half_of_largest = std::numeric_limits<T>::max() / 2;
-    return stored_ && operands.bias.data == nullptr && std::abs(operands.scale) < half_of_largest;
-  }
   // Whether sums are Z, of which O is made.
   bool makes_z() const { return !h_form_ && !stored_; }
   bool copies_values(const Operands& operands) const;

@@ -36,7 +36,6 @@ void ForwardPass<S, P>::finish(const Work& work) const {
   const Trace& trace = work.trace;
   const T* row_max = worker_.row_max.in(work.local);
   const T* row_sum = worker_.row_sum.in(work.local);
-  const auto write = is_binary(work.operands) ? write_binary_lse<T> : write_lse<T>;
   T* lse = work.operands.lse;
   trace.remove(rows_of(Operand::S, rows, d_));
   for (Range sub(rows.size(), layout_.rho); sub; sub.next()) {
@@ -44,7 +43,8 @@ void ForwardPass<S, P>::finish(const Work& work) const {
       const index_t lane = layout_.lane_offset(sub.begin) + some.begin - sub.begin;
       divide(work, some, InverseSums<T>(kernels_, row_sum + lane, some.size()));
       for (index_t i = 0; lse != nullptr && i < some.size(); ++i)
-        write(kernels_, row_max + lane + i, row_sum + lane + i, lse + rows.begin + some.begin + i);
+        write_lse(kernels_, row_max + lane + i, row_sum + lane + i,
+                  lse + rows.begin + some.begin + i);
     }
   }
   // LSE takes the place of the running sum.

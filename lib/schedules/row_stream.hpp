@@ -36,12 +36,8 @@ void pack_rows(const kernels::KernelTable<Compute<S>>& kernels, const QueryLayou
                const MatrixView<const S>& matrix, const Range& rows, Compute<S>* panels,
                Compute<S> scale = 1) {
   for (Range sub(rows.size(), layout.rho); sub; sub.next()) {
-    Compute<S>* packed = panels + layout.panel_offset(sub.begin, matrix.cols);
     load_panels(kernels, matrix.row(rows.begin + sub.begin), matrix.stride, 1, sub.size(),
-                matrix.cols, packed);
-    if (scale == 1) continue;
-    const index_t count = round_up(sub.size(), layout.nr) * matrix.cols;
-    kernels.scale_rows(1, count, &scale, 0, packed, 0, packed, 0);
+                matrix.cols, panels + layout.panel_offset(sub.begin, matrix.cols), scale);
   }
 }
 

@@ -39,16 +39,19 @@ void load_scaled_rows(const kernels::KernelTable<Compute<S>>& kernels, const S* 
   }
 }
 
-// As KernelTable::pack.
+// As KernelTable::pack, times a factor.
 template <class S>
 void load_panels(const kernels::KernelTable<Compute<S>>& kernels, const S* from,
                  index_t lane_stride, index_t depth_stride, index_t lanes, index_t depth,
-                 Compute<S>* to) {
+                 Compute<S>* to, Compute<S> scale = 1) {
   if constexpr (is_half_storage<S>) {
     kernels.template storage<S>().pack(from, lane_stride, depth_stride, lanes, depth, to);
   } else {
     kernels.pack(from, lane_stride, depth_stride, lanes, depth, to);
   }
+  if (scale == 1) return;
+  const index_t count = round_up(lanes, index_t(kernels.tile.cols)) * depth;
+  kernels.scale_rows(1, count, &scale, 0, to, 0, to, 0);
 }
 
 // How many finite numbers have become infinite.

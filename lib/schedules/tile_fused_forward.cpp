@@ -1,7 +1,6 @@
 #include "schedules/tile_fused_forward.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "schedules/memory_moves.hpp"
@@ -96,11 +95,9 @@ void TileFusedForward<S, W>::run_block(const Trace& trace,
 
   trace.remove(rows_of(Operand::row_max, rows, 1));
   if (operands.lse != nullptr) {  // it takes the place of the sums
-    tell_read(kernels_, row_max, rows.size());
     tell_read(kernels_, row_sum, rows.size());
-    tell_written(kernels_, operands.lse + rows.begin, rows.size());
     for (index_t i = 0; i < rows.size(); ++i)
-      operands.lse[rows.begin + i] = row_max[i] + std::log(row_sum[i]);
+      write_lse(kernels_, row_max + i, row_sum + i, operands.lse + rows.begin + i);
     trace.write(rows_of(Operand::row_sum, rows, 1));
   }
   trace.remove(rows_of(Operand::row_sum, rows, 1));
@@ -127,7 +124,7 @@ void TileFusedForward<S, W>::make_scores(const Work& work, const Range& keys) co
   do {  // also where d is 0
     work.trace.read(part_of(Operand::A2, keys, k));
     load_terms(kernels_, in.keys.at(keys.begin, k.begin), in.keys.stride, keys.size(), k.size(),
-               in.scale, copy, row_stride_);
+               T(1), copy, row_stride_);
     work.trace.read(part_of(Operand::S, rows, k));
     kernels::Product<T, W> p;
     p.rows = keys.size();
@@ -146,7 +143,7 @@ void TileFusedForward<S, W>::make_scores(const Work& work, const Range& keys) co
     p.accumulate = k.begin > 0 || in.bias.data != nullptr;
     p.padded = true;
     load_word_panels(kernels_, in.queries.at(rows.begin, k.begin), in.queries.stride, 1,
-                     rows.size(), k.size(), worker_.panels.in(work.local));
+                     rows.size(), k.size(), worker_.panels.in(work.local), in.scale);
     masked_scores(kernels_, p, mask_.transposed(), keys, rows);
     work.trace.remove(part_of(Operand::S, rows, k));
     work.trace.remove(part_of(Operand::A2, keys, k));

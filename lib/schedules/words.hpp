@@ -52,15 +52,15 @@ void load_terms(const kernels::KernelTable<Compute<S>>& kernels, const S* from, 
   }
 }
 
-// As KernelTable::pack; panels of words_of<W>(depth) rows.
+// As KernelTable::pack, times a factor unless words are pairs; panels of words_of<W>(depth) rows.
 template <class S, class W>
 void load_word_panels(const kernels::KernelTable<Compute<S>>& kernels, const S* from,
                       index_t lane_stride, index_t depth_stride, index_t lanes, index_t depth,
-                      W* to) {
+                      W* to, Compute<S> scale = 1) {
   if constexpr (are_pairs<W>) {
     kernels.pairs_of_bf16->pack(from, lane_stride, depth_stride, lanes, depth, to);
   } else {
-    load_panels(kernels, from, lane_stride, depth_stride, lanes, depth, to);
+    load_panels(kernels, from, lane_stride, depth_stride, lanes, depth, to, scale);
   }
 }
 

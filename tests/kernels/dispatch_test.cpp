@@ -41,9 +41,8 @@ TEST(Dispatch, TablesAreCompleteAndTellTheirIsa) {
       EXPECT_GE(table.tile.rows, 1);
       EXPECT_GE(table.tile.cols, 1);
       EXPECT_TRUE(table.product && table.pack && table.exp_tile && table.gradient_tile &&
-                  table.dot_tile && table.softmax_update && table.binary_softmax_update &&
-                  table.row_dot && table.scale_rows && table.are_finite && table.transpose &&
-                  table.fma_loop);
+                  table.dot_tile && table.softmax_update && table.row_dot && table.scale_rows &&
+                  table.are_finite && table.transpose && table.fma_loop);
       EXPECT_EQ(table.fma_per_iteration, table.tile.rows * table.tile.cols);
     };
     check(kernels->table<float>());

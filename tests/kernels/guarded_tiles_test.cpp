@@ -97,12 +97,11 @@ void check_tiles(const KernelTable<T>& table) {
         table.transpose(x[0], stride, keys, queries, add, x[1], keys + 2);
       });
     start("softmax_update");
-    for (const auto update : {table.softmax_update, table.binary_softmax_update})
-      for (const bool store : {false, true})
-        for (const bool rescale : {false, true})
-          sweep.both_sides({size, queries, queries, queries}, [&](T* const* x) {
-            update(tile(x[0]), store, x[1], x[2], rescale ? x[3] : nullptr);
-          });
+    for (const bool store : {false, true})
+      for (const bool rescale : {false, true})
+        sweep.both_sides({size, queries, queries, queries}, [&](T* const* x) {
+          table.softmax_update(tile(x[0]), store, x[1], x[2], rescale ? x[3] : nullptr);
+        });
   });
 }
 

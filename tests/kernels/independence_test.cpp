@@ -238,11 +238,7 @@ std::vector<std::vector<T>> tile_results(const KernelTable<T>& table, index_t ke
   std::vector<T> row_max = vector, row_sum = vector, rescale = vector;
   table.softmax_update(tile(shifted), true, row_max.data(), row_sum.data(), rescale.data());
   table.softmax_update(tile(y), false, row_max.data(), row_sum.data(), nullptr);
-  std::vector<T> binary = x, binary_max = vector, binary_sum = vector, factor = vector;
-  table.binary_softmax_update(tile(binary), true, binary_max.data(), binary_sum.data(),
-                              factor.data());
-  return {weights, gradient, sum,        shifted,    row_max, row_sum,
-          rescale, binary,   binary_max, binary_sum, factor};
+  return {weights, gradient, sum, shifted, row_max, row_sum, rescale};
 }
 
 template <class T>

@@ -1,6 +1,7 @@
 // C (+)= A B with everything that can be done to C, against a plain loop. All numbers are small
 // multiples of 1/64, so that every sum is exact in either type and one wrong term shows.
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <random>
@@ -177,7 +178,7 @@ class ProductSweep {
                                                       : lane_[static_cast<std::size_t>(j)]);
     if (variant.epilogue == Epilogue::gradient) expected = old * shifted;
     if (variant.epilogue != Epilogue::exp) return static_cast<double>(value) == expected;
-    const double weight = std::exp(shifted);
+    const double weight = std::exp(std::min(shifted, 0.0));
     constexpr double ulp = std::numeric_limits<T>::epsilon();
     return std::abs(static_cast<double>(value) - weight) <= 2 * ulp * weight;
   }

@@ -1,5 +1,5 @@
 // Softmax weights straight from the registers that make scores, and those of few queries, against
-// the product and binary_softmax_update.
+// the product and softmax_update.
 
 #include <algorithm>
 #include <cmath>
@@ -97,8 +97,8 @@ void check(const KernelTable<T>& table) {
     const std::vector<T> straight = block.tile();
     std::vector<T> new_max = row_max, factor(row_max.size());
     table.product(block.product);
-    table.binary_softmax_update({block.product.c, block.stride, keys, lanes}, true, new_max.data(),
-                                row_sum.data(), factor.data());
+    table.softmax_update({block.product.c, block.stride, keys, lanes}, true, new_max.data(),
+                         row_sum.data(), factor.data());
     new_max.resize(std::size_t(queries));
     ASSERT_EQ(done, std::equal(new_max.begin(), new_max.end(), row_max.begin()));
     if (!done) {
@@ -136,7 +136,7 @@ void check_refusals(const KernelTable<T>& table) {
   std::mt19937 engine(6);
   for (const index_t keys : {8, 16, 17, 23}) {
     for (index_t bad = 0; bad < keys; ++bad) {
-      for (const T rise : {infinity, T(1e6), T(9.5)}) {
+      for (const T rise : {infinity, T(1e6), T(5.75)}) {
         const index_t queries = table.tile.cols + 5, depth = 40, nr = table.tile.cols;
         Block<T> block(table, keys, queries, depth);
         block.fill(&engine, 0, Side::end);
@@ -145,11 +145,10 @@ void check_refusals(const KernelTable<T>& table) {
           const_cast<T*>(block.product.b)[i / nr * nr * depth + i % nr] = 1;
         T* const key = const_cast<T*>(block.product.a);
         for (index_t j = 0; j < keys; ++j) key[j * depth] = 0;
-        std::vector<T> row_max(std::size_t(block.lanes()), T(1)),
+        std::vector<T> row_max(std::size_t(block.lanes()), T(0)),
             row_sum(std::size_t(block.lanes()), T(2));
         ASSERT_TRUE(table.weights(block.product, row_max.data(), row_sum.data()));
-        for (index_t i = 0; i < queries; ++i)
-          ASSERT_EQ(row_sum[std::size_t(i)], T(2) + T(keys) / 2);
+        for (index_t i = 0; i < queries; ++i) ASSERT_EQ(row_sum[std::size_t(i)], T(2 + keys));
         key[bad * depth] = rise;
         const std::vector<T> before = row_sum;
         ASSERT_FALSE(table.weights(block.product, row_max.data(), row_sum.data()))
@@ -159,7 +158,7 @@ void check_refusals(const KernelTable<T>& table) {
         ASSERT_TRUE(table.weights(block.product, row_max.data(), row_sum.data()));
         for (index_t i = 0; i < queries; ++i) {
           ASSERT_EQ(block.product.c[bad * block.stride + i], T(0));
-          ASSERT_EQ(row_sum[std::size_t(i)], before[std::size_t(i)] + T(keys - 1) / 2);
+          ASSERT_EQ(row_sum[std::size_t(i)], before[std::size_t(i)] + T(keys - 1));
         }
       }
     }
@@ -258,8 +257,8 @@ void check_few(const KernelTable<T>& table) {
     close.padded = trial % 6 == 0;
     table.few_weights(close, few.max.data(), few.sum.data(), few.rescale.data());
     table.product(block.product);
-    table.binary_softmax_update({block.product.c, block.stride, keys, lanes}, true,
-                                expected.max.data(), expected.sum.data(), expected.rescale.data());
+    table.softmax_update({block.product.c, block.stride, keys, lanes}, true, expected.max.data(),
+                         expected.sum.data(), expected.rescale.data());
     for (std::vector<T>* of : {&expected.max, &expected.sum, &expected.rescale})
       of->resize(std::size_t(queries));
     if (trial % 11 != 0) expect_same_bits(few.max, expected.max, "maximum");

@@ -29,9 +29,8 @@ class TracedProduct {
       panels(0, depth, p_.accumulate);
       return;
     }
-    const index_t step = ceil_div(depth, ceil_div(depth, most_terms_));
-    for (index_t q = 0; q < depth; q += step) {
-      panels(q, std::min(depth, q + step), p_.accumulate || q > 0);
+    for (index_t q = 0; q < depth; q += most_terms_) {
+      panels(q, std::min(depth, q + most_terms_), p_.accumulate || q > 0);
     }
   }
 

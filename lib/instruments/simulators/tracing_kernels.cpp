@@ -159,12 +159,6 @@ struct Traced {
     trace_softmax_update(tile, store, row_max, row_sum, rescale);
     inner<T>->softmax_update(tile, store, row_max, row_sum, rescale);
   }
-  static void binary_softmax_update(const ScoreTile<T>& tile, bool store, T* row_max, T* row_sum,
-                                    T* rescale) {
-    trace_softmax_update(tile, store, row_max, row_sum, rescale);
-    inner<T>->binary_softmax_update(tile, store, row_max, row_sum, rescale);
-  }
-
   // Scores are in registers, and for a tile's time in memory that stays in L1.
   static bool weights(const Product<T>& p, const T* row_max, T* row_sum) {
     TraceRecorder* const recorder = current();
@@ -222,7 +216,6 @@ struct Traced {
     result.gradient_tile = gradient_tile;
     result.dot_tile = dot_tile;
     result.softmax_update = softmax_update;
-    result.binary_softmax_update = binary_softmax_update;
     if (traced.weights != nullptr) result.weights = weights;
     result.few_weights = few_weights;
     result.row_dot = row_dot;

@@ -29,7 +29,7 @@ struct EmulatedTerms {
   static IOATTN_INLINE float second(Word x) {
     return without_denormals(to_float(bf16{std::uint16_t(x.bits >> 16)}));
   }
-  static IOATTN_INLINE V exp(V x) { return exponential(x); }
+  static IOATTN_INLINE V exp(V x) { return {without_denormals(exponential(x).value)}; }
   // A call: kernels would be most of what there is to compile, with its copies in them.
   static __attribute__((noinline)) V multiply_add(Vector a, Vector b, V sum) {
     return {first(a) * first(b) + (second(a) * second(b) + sum.value)};
@@ -84,7 +84,9 @@ struct EmulatedPairs {
   }
 
   static IOATTN_INLINE float weight(float x) {
-    return exponential(ScalarVector<float>::splat(x)).value;
+    constexpr float highest = ExpRange<float>::highest;
+    return without_denormals(
+        weight_below(ScalarVector<float>::splat(highest < x ? highest : x)).value);
   }
   static IOATTN_KERNEL void softmax_update(const ScoreTile<float>& tile, float scale,
                                            float* row_max, float* row_sum, float* rescale,
@@ -166,7 +168,7 @@ struct EmulatedPairs {
       for (index_t row = 0; row < 2 && row < x.rows; ++row)
         for (index_t k = 0; k < 2 && j + k < x.columns; ++k) {
           const index_t at = row * nr + j + k;
-          const float x_f = weight(x.scale * x.scores[at] - x.lse[row]);
+          const float x_f = EmulatedTerms::exp({x.scale * x.scores[at] - x.lse[row]}).value;
           f[row][k] = rounded(x_f);
           p[row][k] = rounded(x_f * (x.scale * x.q[at] - x.scaled_delta[row]));
         }

@@ -8,24 +8,15 @@
 namespace ioattn::kernels {
 namespace {
 
-// e^x = 2^(n/N) e^r with n = round(x N log2 e), r = x - n ln(2)/N in two pieces, |r| <= ln(2)/2N,
-// and e^r = 1 + r + r^2 q(r). N is the number of powers that a vector can look up in a register, 1
-// if it can look up none. q makes the relative error on that interval as small as its degree
-// allows: below 3.1e-9 (f32) and 1.7e-17 (f64), so that the result is within 2 ulp. Below `lowest`
-// the result is 0, which also keeps 2^(n/N) normal; NaN stays NaN.
+// e^x = 2^(n/N) e^r with n = round(x N log2 e), r = x - n ln(2)/N, |r| <= ln(2)/2N, and e^r = 1 + r
+// + r^2 q(r). N is the number of powers that a vector can look up in a register, 1 if it can look
+// up none. q makes the relative error on that interval as small as its degree allows: below 3.1e-9
+// (f32) and 1.7e-17 (f64). NaN stays NaN.
 template <class T>
-struct ExpRange;
-
-template <>
-struct ExpRange<float> {
-  static constexpr float lowest = -86.9f;
-  static constexpr float highest = 88.0f;
-};
-
-template <>
-struct ExpRange<double> {
-  static constexpr double lowest = -707.0;
-  static constexpr double highest = 709.0;
+struct ExpRange {
+  // There 2^(n/N) is 0; down to ln(2) above it and less it is denormal, off by as much as that.
+  static constexpr T least = sizeof(T) == 4 ? T(-88.0296919) : T(-709.0895657128241);
+  static constexpr T highest = sizeof(T) == 4 ? T(88) : T(709);
 };
 
 // 1.5 * 2^(bits of the mantissa) rounds what is added to it to an integer n; with the exponent's
@@ -86,56 +77,7 @@ struct ExpConstants<double, 8> {
       0x3feea09e667f3bcdu, 0x3feeace5422aa0dbu, 0x3feee89f995ad3adu, 0x3fef5818dcfba487u};
 };
 
-// 2^t = 2^(n/N) 2^r with n = round(N t) and r = t - n/N, and 2^r = 1 + r q(r), within 3.4e-9 (f32)
-// and 3.4e-18 (f64).
-template <class T, int powers>
-struct Exp2Constants;
-
-template <>
-struct Exp2Constants<float, 1> {
-  static constexpr float q[] = {6.93147202857e-1f, 2.40226479133e-1f, 5.55033246787e-2f,
-                                9.61843737700e-3f, 1.33988754414e-3f, 1.53533591439e-4f};
-};
-
-template <>
-struct Exp2Constants<double, 1> {
-  static constexpr double q[] = {
-      6.9314718055994532581e-1, 2.4022650695910131268e-1, 5.5504108664820082969e-2,
-      9.6181291075941173987e-3, 1.3333558146774671942e-3, 1.5403530457114978608e-4,
-      1.5252733493084638237e-5, 1.3215435281044027972e-6, 1.0178199587774837146e-7,
-      7.0737834434187440823e-9, 4.4347691132199041829e-10};
-};
-
-template <>
-struct Exp2Constants<float, 16> {
-  static constexpr float q[] = {6.93147182667e-1f, 2.40234288094e-1f, 5.55021362635e-2f};
-};
-
-template <>
-struct Exp2Constants<double, 8> {
-  static constexpr double q[] = {6.9314718055994531811e-1, 2.4022650695911516188e-1,
-                                 5.5504108664802350856e-2, 9.6181290851777503087e-3,
-                                 1.3333558238962766659e-3, 1.5404521962683275483e-4,
-                                 1.5251844150120783489e-5};
-};
-
-// q(r) by powers of r^2, so that less of it waits for what is before.
-template <class V, class C, int first = 0>
-inline V exponential_tail(V r, V r2) {
-  constexpr int last = static_cast<int>(std::size(C::q)) - 1;
-  if constexpr (first == last) {
-    return V::splat(C::q[last]);
-  } else {
-    const V pair = V::fma(r, V::splat(C::q[first + 1]), V::splat(C::q[first]));
-    if constexpr (first + 1 == last) {
-      return pair;
-    } else {
-      return V::fma(r2, exponential_tail<V, C, first + 2>(r, r2), pair);
-    }
-  }
-}
-
-// 2^(n/N) of the sum of n/N and a magic number.
+// 2^(n/N) of the sum of n and a magic number.
 template <class V>
 inline V power_of_bits(V n_bits) {
   using C = ExpConstants<typename V::value_type, V::powers>;
@@ -146,75 +88,104 @@ inline V power_of_bits(V n_bits) {
   }
 }
 
-// For x at most `highest`.
-template <class V>
-inline V exponential_below(V x) {
-  using T = typename V::value_type;
-  using C = ExpConstants<T, V::powers>;
-  const V n_bits = V::fma(x, V::splat(C::log2e), V::splat(C::round_magic));
-  const V n = n_bits - V::splat(C::round_magic);
-  V r = V::fma(n, V::splat(-C::ln2_high), x);
-  r = V::fma(n, V::splat(-C::ln2_low), r);
-  const V r2 = r * r;
-  const V tail = V::fma(r2, exponential_tail<V, C>(r, r2), r);
-  // 2^(n/N) apart: adding n to the bits of e^r itself would turn some NaNs into numbers.
-  const V power = power_of_bits(n_bits);
-  return V::zero_where_less(x, V::splat(ExpRange<T>::lowest), V::fma(power, tail, power));
-}
+// How n ln(2)/N is taken from x. In two steps e^x is within 2 ulp. In one it is as if x was off by
+// less than a twentieth of its last place (f32), and a multiply-add cheaper.
+enum class Reduction { two_steps, one_step };
 
-// 2^t for t below 128 (f32) or 1024 (f64); from -127 or -1023 down it is 0, and next to it
-// denormal, off by as much as that. In steps, so that they can be done apart.
-template <class V>
-struct Exp2 {
+// In stages, so that they can be done apart.
+template <class V, Reduction reduction>
+struct Exponential {
   using T = typename V::value_type;
-  using Powers = ExpConstants<T, V::powers>;
-  using Polynomial = Exp2Constants<T, V::powers>;
-  static constexpr int degree = static_cast<int>(std::size(Polynomial::q));
+  using Of = ExpConstants<T, V::powers>;
+  static constexpr int degree = static_cast<int>(std::size(Of::q));
 
   struct alignas(64) Constants {
-    T least, magic;
+    T least, log2e, magic, minus_ln2, minus_ln2_low;
     T q[degree];
   };
   static constexpr Constants make_constants() {
-    Constants c = {sizeof(T) == 4 ? T(-127) : T(-1023), Powers::round_magic / V::powers, {}};
-    for (int k = 0; k < degree; ++k) c.q[k] = Polynomial::q[k];
+    constexpr bool one_step = reduction == Reduction::one_step;
+    constexpr T ln2 = T(0.69314718055994530942) / V::powers;
+    Constants c = {ExpRange<T>::least,
+                   Of::log2e,
+                   Of::round_magic,
+                   one_step ? -ln2 : -Of::ln2_high,
+                   one_step ? T(0) : -Of::ln2_low,
+                   {}};
+    for (int k = 0; k < degree; ++k) c.q[k] = Of::q[k];
     return c;
   }
   static constexpr Constants constants = make_constants();
 
-  V t, power, tail;
+  V x, power, tail;  // x is r from the second stage on
 
-  static V limited(V x, const Constants& c) {
-    return V::max(V::splat(c.least), x);  // of NaN the second, which is NaN
+  void begin(V argument, const Constants& c) {
+    x = V::max(V::splat(c.least), argument);  // of NaN the second, which is NaN
   }
   void split(const Constants& c) {
-    power = t + V::splat(c.magic);
-    t = t - (power - V::splat(c.magic));
+    power = V::fma(x, V::splat(c.log2e), V::splat(c.magic));
+    const V n = power - V::splat(c.magic);
+    x = V::fma(n, V::splat(c.minus_ln2), x);
+    if constexpr (reduction == Reduction::two_steps) x = V::fma(n, V::splat(c.minus_ln2_low), x);
   }
   void begin_tail(const Constants& c) {
-    tail = V::fma(t, V::splat(c.q[degree - 1]), V::splat(c.q[degree - 2]));
-#pragma GCC unroll 16
-    for (int k = degree - 3; k > 0; --k) tail = V::fma(t, tail, V::splat(c.q[k]));
+    if constexpr (V::powers == 1) {
+      tail = quotient<0>(x * x, c);
+    } else {
+      tail = V::splat(c.q[degree - 1]);
+#pragma GCC unroll 8
+      for (int k = degree - 2; k >= 0; --k) tail = V::fma(x, tail, V::splat(c.q[k]));
+    }
     power = power_of_bits(power);
   }
-  V result(const Constants& c) const {
-    return V::fma(power, t * V::fma(t, tail, V::splat(c.q[0])), power);
+  // 2^(n/N) apart: adding n to the bits of e^r itself would turn some NaNs into numbers.
+  V result() const { return V::fma(power, V::fma(x * x, tail, x), power); }
+
+ private:
+  // q(r) by powers of r^2: of many coefficients less waits for what is before.
+  template <int first>
+  V quotient(V square, const Constants& c) const {
+    if constexpr (first + 1 == degree) {
+      return V::splat(c.q[first]);
+    } else {
+      const V pair = V::fma(x, V::splat(c.q[first + 1]), V::splat(c.q[first]));
+      if constexpr (first + 2 == degree) {
+        return pair;
+      } else {
+        return V::fma(square, quotient<first + 2>(square, c), pair);
+      }
+    }
   }
 };
-template <class V>
-inline V exp2_below(V x) {
-  constexpr const auto& c = Exp2<V>::constants;
-  Exp2<V> power = {Exp2<V>::limited(x, c), {}, {}};
-  power.split(c);
-  power.begin_tail(c);
-  return power.result(c);
+
+template <class V, Reduction reduction>
+inline V exponential_below(V x) {
+  using Exp = Exponential<V, reduction>;
+  constexpr const auto& c = Exp::constants;
+  Exp e;
+  e.begin(x, c);
+  e.split(c);
+  e.begin_tail(c);
+  return e.result();
 }
 
-// Above `highest` it is e^highest.
+// Softmax weights of scores less a maximum, for x up to `highest`: the last place of x, which is a
+// difference of sums, is further off than what one step leaves. f64 has the time for two.
+template <class V>
+inline constexpr Reduction reduction_of_weights =
+    sizeof(typename V::value_type) == 4 && V::fma_rounds_once ? Reduction::one_step
+                                                              : Reduction::two_steps;
+template <class V>
+using Weight = Exponential<V, reduction_of_weights<V>>;
+template <class V>
+inline V weight_below(V x) {
+  return exponential_below<V, reduction_of_weights<V>>(x);
+}
+
+// Weights of scores less LSE, which are 1 at most, however LSE was rounded.
 template <class V>
 inline V exponential(V x) {
-  using T = typename V::value_type;
-  return exponential_below(V::min(V::splat(ExpRange<T>::highest), x));
+  return exponential_below<V, Reduction::two_steps>(V::min(V::splat(0), x));
 }
 
 }  // namespace

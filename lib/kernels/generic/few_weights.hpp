@@ -14,7 +14,7 @@ template <class V, class Products>
 struct FewWeights {
   using T = typename V::value_type;
   using Product = kernels::Product<T>;
-  using Powers = typename ScoreKernels<V>::Of2;
+  using Scores = ScoreKernels<V>;
   static constexpr index_t lanes = V::lanes;
 
   // One a lane; those beyond `count` are 0.
@@ -129,15 +129,15 @@ struct FewWeights {
                                   T* rescale) {
     const T old_max = *row_max;
     const T largest = largest_of(column, stride, keys, old_max);
-    const T new_max = first_of(Powers::new_max(V::splat(old_max), V::splat(largest)));
+    const T new_max = first_of(Scores::new_max(V::splat(old_max), V::splat(largest)));
     const T shift = new_max > -std::numeric_limits<T>::infinity() ? new_max : T(0);
-    const T factor = first_of(Powers::power(V::splat(old_max - shift)));
-    constexpr index_t most = Powers::weights_per_sum;
+    const T factor = first_of(weight_below<V>(V::splat(old_max - shift)));
+    constexpr index_t most = Scores::weights_per_sum;
     T total = 0;
     for (index_t first = 0; first < keys; first += lanes) {
       T* const to = column + first * stride;
       const index_t count = std::min(keys - first, lanes);
-      store(Powers::power(load(to, stride, count) - V::splat(shift)), to, stride, count);
+      store(weight_below(load(to, stride, count) - V::splat(shift)), to, stride, count);
     }
     for (index_t first = 0; first < keys; first += most) {
       T part = 0;

@@ -19,6 +19,7 @@ struct NeonVector<float> {
   static constexpr int lanes = 4;
   static constexpr int registers = 32;
   static constexpr int powers = 1;  // that exponentials look up
+  static constexpr bool fma_rounds_once = true;
 
   float32x4_t value;
 
@@ -47,10 +48,6 @@ struct NeonVector<float> {
   static NeonVector select_less(NeonVector a, NeonVector b, NeonVector x, NeonVector y) {
     return {vbslq_f32(vcltq_f32(a.value, b.value), x.value, y.value)};
   }
-  static NeonVector zero_where_less(NeonVector a, NeonVector b, NeonVector x) {
-    const uint32x4_t less = vcltq_f32(a.value, b.value);
-    return {vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(x.value), less))};
-  }
   static NeonVector from_exponent_bits(NeonVector x) {
     return {vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(x.value), 23))};
   }
@@ -62,6 +59,7 @@ struct NeonVector<double> {
   static constexpr int lanes = 2;
   static constexpr int registers = 32;
   static constexpr int powers = 1;  // that exponentials look up
+  static constexpr bool fma_rounds_once = true;
 
   float64x2_t value;
 
@@ -84,10 +82,6 @@ struct NeonVector<double> {
   static NeonVector min(NeonVector a, NeonVector b) { return {vminq_f64(a.value, b.value)}; }
   static NeonVector select_less(NeonVector a, NeonVector b, NeonVector x, NeonVector y) {
     return {vbslq_f64(vcltq_f64(a.value, b.value), x.value, y.value)};
-  }
-  static NeonVector zero_where_less(NeonVector a, NeonVector b, NeonVector x) {
-    const uint64x2_t less = vcltq_f64(a.value, b.value);
-    return {vreinterpretq_f64_u64(vbicq_u64(vreinterpretq_u64_f64(x.value), less))};
   }
   static NeonVector from_exponent_bits(NeonVector x) {
     return {vreinterpretq_f64_u64(vshlq_n_u64(vreinterpretq_u64_f64(x.value), 52))};

@@ -6,22 +6,21 @@
 namespace ioattn::kernels {
 namespace {
 
-// Calls part(p) for C += A B by equal blocks of at most so many terms; an epilogue waits for the
-// whole sum, which is then made elsewhere.
+// Calls part(p) for C += A B by blocks of so many terms and what is left; an epilogue waits for the
+// whole sum, which is then made elsewhere. By the same blocks, so that scores have the same bits
+// with exp and without, and where they are made of columns that come a multiple of them at a time.
 template <class Product, class Part>
 IOATTN_INLINE void by_terms(const Product& p, index_t most, const Part& part) {
   if (p.depth <= most || p.epilogue != Epilogue::none) {
     part(p);
     return;
   }
-  const index_t count = (p.depth + most - 1) / most;
-  const index_t step = (p.depth + count - 1) / count;
   Product some = p;
-  for (index_t q = 0; q < p.depth; q += step) {
+  for (index_t q = 0; q < p.depth; q += most) {
     some.a = p.a + q * p.a_depth;
     some.b = p.b + q * p.b_row;
     if (p.beside != nullptr) some.beside = p.beside + q;
-    some.depth = p.depth - q < step ? p.depth - q : step;
+    some.depth = p.depth - q < most ? p.depth - q : most;
     part(some);
     some.accumulate = true;
     some.row_scale = nullptr;

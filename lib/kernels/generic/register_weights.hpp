@@ -19,9 +19,9 @@ struct RegisterWeights {
   using Tiles = typename Products::Tiles;
   using Strip = typename Tiles::Strip;
   using Scores = ScoreKernels<V>;
-  using Power = Exp2<V>;
+  using Exp = Weight<V>;
   static constexpr index_t nr = vectors * V::lanes;
-  static_assert(max_rows == Scores::Of2::weights_per_sum);
+  static_assert(max_rows == Scores::weights_per_sum);
 
   // A panel of queries with more leaves no room in a small L1 for anything else.
   static constexpr index_t most_terms = KernelTable<T>::most_terms_weighed;
@@ -40,7 +40,7 @@ struct RegisterWeights {
     index_t stride;
 
     struct State {
-      Power of[vectors];
+      Exp of[vectors];
       V sum[vectors], largest[vectors];
 
       IOATTN_INLINE State() {
@@ -53,26 +53,26 @@ struct RegisterWeights {
     };
     template <int stage>
     IOATTN_INLINE void run(index_t row, State* state) const {
-      const auto& c = read_again(Power::constants);
+      const auto& c = read_again(Exp::constants);
       const T* scores = panel->scores + row * nr;
       T* const weights = to + row * stride;
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) {
         const index_t lane = v * V::lanes;
-        Power& power = state->of[v];
+        Exp& weight = state->of[v];
         if constexpr (stage == 0) {
           __builtin_prefetch(weights + lane, 1);
           const V exponent = V::load(scores + lane) - V::load(panel->row_max + lane);
           state->largest[v] = V::max(state->largest[v], exponent);
-          power.t = Power::limited(exponent, c);
+          weight.begin(exponent, c);
         } else if constexpr (stage == 1) {
-          power.split(c);
+          weight.split(c);
         } else if constexpr (stage == 2) {
-          power.begin_tail(c);
+          weight.begin_tail(c);
         } else {
-          const V weight = power.result(c);
-          weight.store(weights + lane);
-          state->sum[v] = state->sum[v] + weight;
+          const V result = weight.result();
+          result.store(weights + lane);
+          state->sum[v] = state->sum[v] + result;
         }
       }
     }

@@ -16,6 +16,7 @@ struct ScalarVector {
   static constexpr int lanes = 1;
   static constexpr int registers = 16;
   static constexpr int powers = 1;  // that exponentials look up
+  static constexpr bool fma_rounds_once = false;
 
   T value;
 
@@ -40,10 +41,6 @@ struct ScalarVector {
   // a < b ? x : y, lane by lane
   static ScalarVector select_less(ScalarVector a, ScalarVector b, ScalarVector x, ScalarVector y) {
     return {a.value < b.value ? x.value : y.value};
-  }
-  // a < b ? 0 : x, lane by lane
-  static ScalarVector zero_where_less(ScalarVector a, ScalarVector b, ScalarVector x) {
-    return {a.value < b.value ? T(0) : x.value};
   }
   // The number whose sign and exponent are the low bits of x, and whose mantissa is 0.
   static ScalarVector from_exponent_bits(ScalarVector x) {

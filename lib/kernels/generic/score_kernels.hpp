@@ -102,73 +102,60 @@ struct ScoreKernels {
     });
   }
 
+  // A maximum stays until weights would exceed e^largest_exponent, which other rows have no part
+  // in.
+  static constexpr T largest_exponent = T(5.5);
+  static IOATTN_INLINE V new_max(V old, V largest) {
+    return V::select_less(V::splat(largest_exponent), largest - old, largest, old);
+  }
   // The error of a row's sum is one of all its results: sums are shorter than those of products.
-  // Weights are powers of e, of differences from the maximum.
-  struct OfE {
-    static constexpr index_t weights_per_sum = 32;
-    static IOATTN_INLINE V power(V x) { return exponential_below(x); }
-    static IOATTN_INLINE V new_max(V, V largest) { return largest; }
-  };
-  // Or powers of 2. A maximum stays until weights would exceed 2^largest_exponent, which other
-  // rows have no part in; sums are RegisterWeights'.
-  static constexpr T largest_exponent = 8;
-  struct Of2 {
-    static constexpr index_t weights_per_sum = 8;
-    static IOATTN_INLINE V power(V x) { return exp2_below(x); }
-    static IOATTN_INLINE V new_max(V old, V largest) {
-      return V::select_less(V::splat(largest_exponent), largest - old, largest, old);
-    }
-  };
+  static constexpr index_t weights_per_sum = 8;
 
-  template <bool store, class Base>
+  template <bool store>
   static IOATTN_INLINE void update(const ScoreTile<T>& tile, T* row_max, T* row_sum, T* rescale) {
-    constexpr bool sums_apart = std::is_same_v<Base, Of2>;
     const ScoreTile<T> x = tile;
     const V minus_infinity = V::splat(static_cast<T>(-__builtin_inf()));
     for_queries(x.queries, [&](const auto& lanes, index_t i) {
       constexpr int n = std::remove_reference_t<decltype(lanes)>::count;
-      V new_max[n], shift[n], before[n], total[n];
-      for (int v = 0; v < n; ++v) new_max[v] = lanes.load(row_max + i, v);
+      V largest[n], shift[n], before[n], total[n];
+      for (int v = 0; v < n; ++v) largest[v] = lanes.load(row_max + i, v);
       for (index_t j = 0; j < x.keys; ++j)
         for (int v = 0; v < n; ++v)
-          new_max[v] = V::max(new_max[v], lanes.load(x.data + j * x.stride + i, v));
+          largest[v] = V::max(largest[v], lanes.load(x.data + j * x.stride + i, v));
       for (int v = 0; v < n; ++v) {
         const V old_max = lanes.load(row_max + i, v);
-        new_max[v] = Base::new_max(old_max, new_max[v]);
+        const V max = new_max(old_max, largest[v]);
         // Rows that have seen only -inf: shift by 0, so that exp(-inf - shift) is 0 and not NaN.
-        shift[v] = V::select_less(minus_infinity, new_max[v], new_max[v], V::splat(T(0)));
-        const V factor = Base::power(old_max - shift[v]);
+        shift[v] = V::select_less(minus_infinity, max, max, V::splat(T(0)));
+        const V factor = weight_below(old_max - shift[v]);
         before[v] = lanes.load(row_sum + i, v) * factor;
-        total[v] = sums_apart ? V::splat(T(0)) : before[v];
-        lanes.store(new_max[v], row_max + i, v);
+        total[v] = V::splat(T(0));
+        lanes.store(max, row_max + i, v);
         if (rescale != nullptr) lanes.store(factor, rescale + i, v);
       }
-      constexpr index_t most = Base::weights_per_sum;
-      for (index_t first = 0; first < x.keys; first += most) {
-        const index_t last = x.keys - first < most ? x.keys : first + most;
+      for (index_t first = 0; first < x.keys; first += weights_per_sum) {
+        const index_t last = std::min(x.keys, first + weights_per_sum);
         V part[n];
         for (int v = 0; v < n; ++v) part[v] = V::splat(T(0));
         for (index_t j = first; j < last; ++j)
           for (int v = 0; v < n; ++v) {
             T* p = x.data + j * x.stride + i;
-            const V weight = Base::power(lanes.load(p, v) - shift[v]);
+            const V weight = weight_below(lanes.load(p, v) - shift[v]);
             if (store) lanes.store(weight, p, v);
             part[v] = part[v] + weight;
           }
         for (int v = 0; v < n; ++v) total[v] = total[v] + part[v];
       }
-      for (int v = 0; v < n; ++v)
-        lanes.store(sums_apart ? before[v] + total[v] : total[v], row_sum + i, v);
+      for (int v = 0; v < n; ++v) lanes.store(before[v] + total[v], row_sum + i, v);
     });
   }
 
-  template <class Base>
   static IOATTN_KERNEL void softmax_update(const ScoreTile<T>& tile, bool store, T* row_max,
                                            T* row_sum, T* rescale) {
     if (store) {
-      update<true, Base>(tile, row_max, row_sum, rescale);
+      update<true>(tile, row_max, row_sum, rescale);
     } else {
-      update<false, Base>(tile, row_max, row_sum, rescale);
+      update<false>(tile, row_max, row_sum, rescale);
     }
   }
 

@@ -51,13 +51,13 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
       const PowerConstants& c = power_constants_in_memory();
       const index_t row = row_of(piece), lane = lane_of(piece), at = row * nr + lane;
       if constexpr (stage == 0) {
-        const __m512 scale = _mm512_set1_ps(first.scale), to_binary = _mm512_set1_ps(log2_of_e);
+        const __m512 scale = _mm512_set1_ps(first.scale);
 #pragma GCC unroll 2
         for (index_t i = 0; i < 2; ++i) {
           const __m512 lse = _mm512_set1_ps(first.lse[row + i]);
-          const __m512 exponent =
-              _mm512_fmsub_ps(_mm512_load_ps(first.scores + at + i * nr), scale, lse);
-          state->weight[i].begin(_mm512_mul_ps(exponent, to_binary), c);
+          const __m512 scores = _mm512_load_ps(first.scores + at + i * nr);
+          state->weight[i].begin(exponents_of_gradients(scores, scale, lse), _mm512_setzero_ps(),
+                                 c);
         }
       } else if constexpr (stage == 1) {
         state->weight[0].go_on(c);

@@ -23,7 +23,8 @@ struct Bf16Terms {
   static IOATTN_INLINE Vector splat(Word x) { return _mm512_set1_epi32(static_cast<int>(x.bits)); }
   static IOATTN_INLINE Vector load(const Word* p) { return _mm512_loadu_si512(p); }
   static IOATTN_INLINE V exp(V x) {
-    return {V::batch(power_of_2(_mm512_mul_ps(x.value, _mm512_set1_ps(log2_of_e))))};
+    const __m512 exponent = _mm512_mul_ps(x.value, _mm512_set1_ps(log2_of_e));
+    return {V::batch(power_of_2(not_above_zero(exponent)))};
   }
   static IOATTN_INLINE V multiply_add(Vector a, Vector b, V sum) {
     return {V::batch(_mm512_dpbf16_ps(sum.value, (__m512bh)a, (__m512bh)b))};
@@ -210,7 +211,7 @@ struct X86Bf16Pairs : X86Bf16Softmax {
   using GradientMode = NoDenormals;
   template <bool whole>
   static IOATTN_INLINE void gradients_of(const ScorePairs& x) {
-    const __m512 scale = _mm512_set1_ps(x.scale), to_binary = _mm512_set1_ps(log2_of_e);
+    const __m512 scale = _mm512_set1_ps(x.scale);
     const __mmask16 exist[2] = {whole ? __mmask16(0xffff) : first_of_16(x.columns),
                                 whole ? __mmask16(0xffff) : first_of_16(x.columns - lanes)};
     const bool has_second = whole || x.rows > 1;
@@ -222,8 +223,8 @@ struct X86Bf16Pairs : X86Bf16Softmax {
 #pragma GCC unroll 2
       for (index_t k = 0; k < 2; ++k) {
         const index_t at = row * nr + k * lanes;
-        const __m512 exponent = _mm512_fmsub_ps(_mm512_load_ps(x.scores + at), scale, lse);
-        f[row][k] = flushed_power_of_2(_mm512_mul_ps(exponent, to_binary));
+        const __m512 scores = _mm512_load_ps(x.scores + at);
+        f[row][k] = flushed_power_of_2(not_above_zero(exponents_of_gradients(scores, scale, lse)));
         p[row][k] =
             _mm512_mul_ps(f[row][k], _mm512_fmsub_ps(_mm512_load_ps(x.q + at), scale, delta));
         if (!whole) {

@@ -66,7 +66,7 @@ IOATTN_INLINE __m512 flushed_power_of_2(__m512 t) {
 // a product there are no registers for them.
 struct alignas(64) PowerConstants {
   std::uint32_t powers[16];  // of 2^(k/16), less k as it is in a sum with magic << shift
-  float magic, least, most, square, slope, one;
+  float magic, least, most, square, slope, one;  // most: of the exponents of softmax weights
 };
 constexpr PowerConstants power_constants() {
   using C = ExpConstants<float, 16>;
@@ -83,9 +83,9 @@ IOATTN_INLINE const PowerConstants& power_constants_in_memory() {
 struct StagedPower {
   __m512 t, n_bits, power;  // t - n from the second stage on; power: 2^n
 
-  IOATTN_INLINE void begin(__m512 exponent, const PowerConstants& c) {
+  IOATTN_INLINE void begin(__m512 exponent, __m512 most, const PowerConstants& c) {
     // NaN is the second operand, which is what comes of it.
-    t = _mm512_min_ps(_mm512_set1_ps(c.most), _mm512_max_ps(_mm512_set1_ps(c.least), exponent));
+    t = _mm512_min_ps(most, _mm512_max_ps(_mm512_set1_ps(c.least), exponent));
     n_bits = _mm512_add_ps(t, _mm512_set1_ps(c.magic));
   }
   IOATTN_INLINE void go_on(const PowerConstants& c) {
@@ -101,6 +101,17 @@ struct StagedPower {
   }
 };
 inline constexpr float log2_of_e = 1.44269504f;
+
+// log2(e) (scale s - lse). Rounded as rows' maxima are: it is 0 where lse is that of one score,
+// however large. Weights that gradients are made of are 1 at most.
+IOATTN_INLINE __m512 exponents_of_gradients(__m512 s, __m512 scale, __m512 lse) {
+  const __m512 exponent = _mm512_sub_ps(_mm512_mul_ps(s, scale), lse);
+  return _mm512_mul_ps(exponent, _mm512_set1_ps(log2_of_e));
+}
+// 0 at most; NaN stays.
+IOATTN_INLINE __m512 not_above_zero(__m512 exponent) {
+  return _mm512_min_ps(_mm512_setzero_ps(), exponent);
+}
 
 // log2(e) (scale s - row_max) of scores s, in one operation. It is off by 2^-24 of row_max log2(e),
 // for all weights of a row alike: where that is large, by so much that they overflow.

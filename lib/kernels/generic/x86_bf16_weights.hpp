@@ -65,8 +65,9 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
         const __m512 scale = _mm512_set1_ps(binary_scale);
         const __m512 shift = _mm512_set1_ps(binary_max[row]);
         const float* of_row = scores + row * nr;
-        state->x.begin(_mm512_fmsub_ps(_mm512_load_ps(of_row), scale, shift), c);
-        state->y.begin(_mm512_fmsub_ps(_mm512_load_ps(of_row + lanes), scale, shift), c);
+        const __m512 most = _mm512_set1_ps(c.most);
+        state->x.begin(_mm512_fmsub_ps(_mm512_load_ps(of_row), scale, shift), most, c);
+        state->y.begin(_mm512_fmsub_ps(_mm512_load_ps(of_row + lanes), scale, shift), most, c);
       } else if constexpr (stage == 1) {
         state->x.go_on(c);
         state->y.go_on(c);

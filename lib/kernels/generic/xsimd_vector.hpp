@@ -16,6 +16,7 @@ struct XsimdVector {
   using batch = xsimd::batch<T>;
   using bits = xsimd::batch<xsimd::as_unsigned_integer_t<T>>;
   static constexpr int lanes = static_cast<int>(batch::size);
+  static constexpr bool fma_rounds_once = true;
 #ifdef __AVX512F__
   static constexpr int registers = 32;
   static constexpr int powers = lanes;  // that exponentials look up
@@ -55,26 +56,6 @@ struct XsimdVector {
   static XsimdVector min(XsimdVector a, XsimdVector b) { return {xsimd::min(a.value, b.value)}; }
   static XsimdVector select_less(XsimdVector a, XsimdVector b, XsimdVector x, XsimdVector y) {
     return {xsimd::select(a.value < b.value, x.value, y.value)};
-  }
-  static XsimdVector zero_where_less(XsimdVector a, XsimdVector b, XsimdVector x) {
-#if defined(__AVX512F__)
-    if constexpr (sizeof(T) == 4) {
-      return {
-          batch(_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.value, b.value, _CMP_NLT_UQ), x.value))};
-    } else {
-      return {
-          batch(_mm512_maskz_mov_pd(_mm512_cmp_pd_mask(a.value, b.value, _CMP_NLT_UQ), x.value))};
-    }
-#elif defined(__AVX2__)
-    // A blend takes a multiply-add's place in the pipes; masking does not.
-    if constexpr (sizeof(T) == 4) {
-      return {batch(_mm256_andnot_ps(_mm256_cmp_ps(a.value, b.value, _CMP_LT_OQ), x.value))};
-    } else {
-      return {batch(_mm256_andnot_pd(_mm256_cmp_pd(a.value, b.value, _CMP_LT_OQ), x.value))};
-    }
-#else
-    return select_less(a, b, splat(T(0)), x);
-#endif
   }
   static XsimdVector from_exponent_bits(XsimdVector x) {
     constexpr int mantissa_bits = sizeof(T) == 4 ? 23 : 52;

@@ -1,0 +1,70 @@
+// Softmax weights of scores of any size: those of the forward pass, and of gradients from its LSE.
+
+#include <cmath>
+#include <limits>
+
+#include "api/isa_variable.hpp"
+#include "api/sdpa_call.hpp"
+
+namespace ioattn_test {
+namespace {
+
+template <class T>
+class LargeScores : public IsaVariable {};
+using BothTypes = testing::Types<float, double>;
+TYPED_TEST_SUITE(LargeScores, BothTypes);
+
+// Every query sees a key of its own: its weight is 1, however scores and LSE are rounded.
+TYPED_TEST(LargeScores, TheOnlyKeyOfAQueryHasWeightOne) {
+  using T = TypeParam;
+  const double largest = std::sqrt(std::numeric_limits<T>::max()) / 1e4;
+  for (const char* isa : {"scalar", "avx2", "avx512", "neon", ""}) {
+    setenv("IOATTN_ISA", isa, 1);
+    for (const SdpaSizes& sizes : {SdpaSizes{1, 2, 2, 70, 70, 24, 16}, {1, 1, 1, 40, 40, 200, 8}}) {
+      for (const double factor : {1.0, 1e2, 1e4, largest}) {
+        for (const char* schedule : {"auto", "row_stream"}) {
+          SCOPED_TRACE(testing::Message() << isa << " " << schedule << " " << factor);
+          reference::SdpaInputs<double> inputs = reference::random_sdpa(
+              sizes.batch, sizes.heads, sizes.kv_heads, sizes.n, sizes.m, sizes.d, sizes.dv, 5);
+          for (auto* x : {&inputs.Q, &inputs.K})
+            for (double& value : x->values) value *= factor;
+          SdpaCall<T> call(inputs, Layout::bhsd);
+          call.problem.mask = IOATTN_MASK_WINDOW_TOP_LEFT;
+          call.problem.window_left = call.problem.window_right = 0;
+          call.problem.scale = 0.3;
+          const ioattn_status status = call.forward();
+          if (status == IOATTN_UNSUPPORTED) continue;  // not on this CPU
+          ASSERT_EQ(status, IOATTN_OK) << ioattn_last_error();
+          const ioattn_options options = with_schedule(schedule);
+          ASSERT_EQ(call.backward(&options), IOATTN_OK) << ioattn_last_error();
+          ASSERT_EQ(call.o.dense().values, call.v.dense().values);
+          ASSERT_EQ(call.dv.dense().values, call.d_o.dense().values);
+        }
+      }
+    }
+  }
+}
+
+// Of equal keys, too, but for LSE's last place.
+TYPED_TEST(LargeScores, EqualKeysShareTheWeight) {
+  using T = TypeParam;
+  constexpr double epsilon = std::numeric_limits<T>::epsilon();
+  for (const double factor : {1.0, 10.0, 1e2}) {
+    reference::SdpaInputs<double> inputs = reference::random_sdpa(1, 1, 1, 64, 4, 64, 8, 6);
+    for (double& value : inputs.Q.values) value *= factor;
+    for (std::size_t k = 0; k < 64; ++k)
+      for (std::size_t j = 1; j < 4; ++j) inputs.K.values[j * 64 + k] = inputs.K.values[k];
+    for (double& value : inputs.dO.values) value = 1;
+    SdpaCall<T> call(inputs, Layout::bhsd);
+    call.problem.scale = 0.3;
+    ASSERT_EQ(call.forward(), IOATTN_OK);
+    ASSERT_EQ(call.backward(), IOATTN_OK);
+    double score = 0;
+    for (const T lse : call.lse.dense().values) score = std::max(score, std::abs(double(lse)));
+    for (const T weights : call.dv.dense().values)
+      ASSERT_NEAR(double(weights), 16, 16 * epsilon * (score / 2 + 4));
+  }
+}
+
+}  // namespace
+}  // namespace ioattn_test
