@@ -247,9 +247,10 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
  * array has one batch entry, whose n and m rows are those of all sequences, and sequence b has the
  * queries q_starts[b] ... q_starts[b + 1] - 1 and the keys k_starts[b] ... k_starts[b + 1] - 1.
  * Each is planned and computed as if it were alone, masks and offsets included, with the same bits.
- * Rows of no sequence are left alone. Sequences run beside each other, so memory_limit is divided
- * among them by their queries, rounded down. Packed sequences have neither a bias nor plans
- * (IOATTN_UNSUPPORTED).
+ * A bias, and its gradient, is [1, bias_heads, n, m], of all rows and columns: that of sequence b
+ * is the block of its queries and keys. Rows of no sequence, and blocks of the queries of one
+ * sequence and the keys of another, are left alone and have no say. Sequences run beside each
+ * other, so memory_limit is divided among them by their queries, rounded down.
  */
 typedef struct ioattn_sdpa_problem {
   size_t struct_size;  /**< sizeof(ioattn_sdpa_problem) */
@@ -285,7 +286,8 @@ typedef struct ioattn_sdpa_problem {
   const int64_t* k_starts; /**< likewise of keys, from 0 to m; null where q_starts is */
   const void* bias;   /**< [bias_batch, bias_heads, n, m], added to the scaled scores; -inf hides
                          a key, but not a NaN in it, as masks do */
-  int64_t bias_batch, /**< 1: of all entries; or batch; 0: there is no bias */
+  int64_t bias_batch, /**< 1: of all entries, and of packed sequences; or batch; 0: there is no
+                         bias */
       bias_heads,     /**< 1: of all heads; or heads; 0: there is no bias */
       bias_stride[3]; /**< of bias: batch, head, row */
 } ioattn_sdpa_problem;
@@ -399,10 +401,10 @@ typedef struct ioattn_layer_shape {
       batch;           /**< as in the problem */
 } ioattn_layer_shape;
 
-/** A pass of the layer problem or of SDPA, planned for one shape and a number of threads. It never
- * changes, but for what it counts on request: several threads may execute one plan at once, each
- * with a workspace of its own. To execute it as a pass of the other kind, or of the other problem,
- * is IOATTN_INVALID_ARGUMENT. */
+/** A pass of the layer problem or of SDPA, planned for one shape, or packed sequences, and a number
+ * of threads. It never changes, but for what it counts on request: several threads may execute one
+ * plan at once, each with a workspace of its own. To execute it as a pass of the other kind, or of
+ * another problem, is IOATTN_INVALID_ARGUMENT. */
 typedef struct ioattn_plan ioattn_plan;
 
 /** Plans a pass as the one-call functions do, after a search where options.rigor asks for one. Of
@@ -426,12 +428,14 @@ IOATTN_API ioattn_status ioattn_layer_plan_parse(ioattn_pass pass, const ioattn_
 IOATTN_API void ioattn_plan_destroy(ioattn_plan* plan);
 
 /** Bytes of workspace that an execution takes, exactly, whatever the alignment of what the caller
- * supplies. */
+ * supplies; of packed sequences, all that are computed at a time. */
 IOATTN_API ioattn_status ioattn_plan_workspace_size(const ioattn_plan* plan, size_t* bytes);
 
 /** The plan as one line, e.g. "L2:row_stream(form=g,r=448,c=64,...) > reg:avx2(6x16)". Writes at
  * most `size` bytes with the final 0; *needed (may be null) is how many it takes. A smaller buffer
- * is left alone: IOATTN_INVALID_ARGUMENT; a null buffer only asks. */
+ * is left alone: IOATTN_INVALID_ARGUMENT; a null buffer only asks. Of packed sequences the plans
+ * behind the n x m that have them, those with the most work first: "512x512,80x96: PLAN | 7x9:
+ * PLAN". */
 IOATTN_API ioattn_status ioattn_plan_text(const ioattn_plan* plan, char* buffer, size_t size,
                                           size_t* needed);
 
@@ -444,7 +448,10 @@ IOATTN_API ioattn_status ioattn_plan_text(const ioattn_plan* plan, char* buffer,
  * those of the dtype: of 16 bits, a float weighs 2. "origin" is "estimate", "measure", "patient",
  * "wisdom" or, of a plan that was parsed, "text". "objective" is what the plan has least of,
  * "time", "words@L1" or "words@L2"; of a plan that was parsed null. "overflows" is what
- * ioattn_plan_count_overflows() asked for, or null. The buffer as in ioattn_plan_text(). */
+ * ioattn_plan_count_overflows() asked for, or null. Of packed sequences words and multiply-adds are
+ * sums over all "sequences", with their "queries" and "keys", the footprint is the largest, and
+ * "shapes" has for each shape among them, those with the most work first, how many "sequences" have
+ * it and the description of their "plan", as of one alone. The buffer as in ioattn_plan_text(). */
 IOATTN_API ioattn_status ioattn_plan_describe(const ioattn_plan* plan, char* buffer, size_t size,
                                               size_t* needed);
 
@@ -471,19 +478,24 @@ IOATTN_API ioattn_status ioattn_layer_execute_backward(
     int64_t d_o_stride, const void* o, int64_t o_stride, const void* lse,
     const ioattn_layer_gradients* gradients, void* workspace, size_t workspace_size);
 
-/** Plans a pass of SDPA as the one-call functions do, for the sizes, dtype, scale, mask, window and
- * offsets of the problem; its pointers and strides are not looked at. Of the gradients only matters
- * which are not null, accumulate and in_f32; forward they are ignored, backward null means dQ, dK
- * and dV, of the dtype, not accumulated. *plan is to be destroyed. Errors as for
- * ioattn_sdpa_forward() and ioattn_sdpa_backward(); *plan is then untouched. */
+/** Plans a pass of SDPA as the one-call functions do, for the sizes, dtype, scale, mask, window,
+ * offsets and starts of the problem; its other pointers and strides are not looked at. Of the
+ * gradients only matters which are not null, accumulate and in_f32; forward they are ignored,
+ * backward null means dQ, dK and dV, of the dtype, not accumulated. *plan is to be destroyed.
+ * Errors as for ioattn_sdpa_forward() and ioattn_sdpa_backward(); *plan is then untouched.
+ *
+ * A plan of packed sequences is for their starts, which it keeps a copy of. Sequences of one n and
+ * m are planned once, as the one-call functions do; where options.rigor asks for a search there is
+ * one, of its full time, for each class of n and m (ring 4) that wisdom has no such plan for. */
 IOATTN_API ioattn_status ioattn_sdpa_plan_create(ioattn_pass pass,
                                                  const ioattn_sdpa_problem* problem,
                                                  const ioattn_sdpa_gradients* gradients,
                                                  const ioattn_options* options, ioattn_plan** plan);
 
 /** The plan of a text that ioattn_plan_text() printed for the same pass and the same set of
- * gradients, as for ioattn_layer_plan_parse(). Any other text is IOATTN_INVALID_ARGUMENT,
- * an instruction set or a cache level that is not here IOATTN_UNSUPPORTED. */
+ * gradients, as for ioattn_layer_plan_parse(); of packed sequences that for the same n and m,
+ * however often and in whatever order. Any other text is IOATTN_INVALID_ARGUMENT, an instruction
+ * set or a cache level that is not here IOATTN_UNSUPPORTED. */
 IOATTN_API ioattn_status ioattn_sdpa_plan_parse(ioattn_pass pass,
                                                 const ioattn_sdpa_problem* problem,
                                                 const ioattn_sdpa_gradients* gradients,
@@ -492,9 +504,9 @@ IOATTN_API ioattn_status ioattn_sdpa_plan_parse(ioattn_pass pass,
 
 /** The planned forward pass: O [batch, heads, n, dv] and LSE [batch, heads, n], with outputs and
  * strides as for ioattn_sdpa_forward(): a null output is not wanted. The problem has the planned
- * sizes, dtype, scale and mask; its pointers and strides may be others each time. A null workspace:
- * the heap; else it has the bytes that ioattn_plan_workspace_size() tells, at any alignment, and
- * overlaps no operand and no output, which is not checked.
+ * sizes, dtype, scale, mask and starts of packed sequences; its pointers and strides may be others
+ * each time. A null workspace: the heap; else it has the bytes that ioattn_plan_workspace_size()
+ * tells, at any alignment, and overlaps no operand and no output, which is not checked.
  *
  * Errors: IOATTN_INVALID_ARGUMENT, IOATTN_SIZE_OVERFLOW, IOATTN_OUT_OF_MEMORY; outputs are then
  * untouched. */

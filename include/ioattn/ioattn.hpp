@@ -472,7 +472,8 @@ void backward(const Sdpa<T>& sdpa, Tensor<const T> d_o, Tensor<const T> o, Tenso
                              lse.data, lse.strides, &c_gradients));
 }
 
-/** A plan of scaled dot-product attention, which several threads may execute at once. */
+/** A plan of scaled dot-product attention, packed or not, which several threads may execute at
+ * once. One of packed sequences keeps a copy of their starts. */
 template <class T>
 class SdpaPlan : public PlanHandle {
  public:

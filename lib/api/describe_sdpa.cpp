@@ -50,30 +50,47 @@ std::string stored_list(const SdpaProblem& problem, const SdpaSet& set, const Sd
 
 }  // namespace
 
-std::string SdpaPlan::describe(const OverflowStatistics& overflows) const {
+// With sizes of 0 as 1, and heads that are taken as one.
+SdpaShape SdpaPlan::counted_shape() const {
   const SdpaShape heads = shape_to_plan(goal_.problem.shape);
-  const SdpaShape shape = is_forward() ? heads.with_grouped_rows() : heads;
+  return is_forward() ? heads.with_grouped_rows() : heads;
+}
+
+theory::ScheduleCost SdpaPlan::cost() const {
+  const DType dtype = goal_.problem.dtype;
+  const bool pairs = multiplies_pairs(plan_.isa);
+  return is_forward()
+             ? theory::sdpa_forward_cost(counted_shape(), plan_.blocks.rows, true, dtype, pairs)
+             : theory::sdpa_backward_cost(counted_shape(), goal_.gradients, plan_.blocks, dtype,
+                                          pairs);
+}
+
+index_t SdpaPlan::fma() const {
+  return is_forward() ? theory::sdpa_forward_fma(counted_shape())
+                      : theory::sdpa_backward_fma(counted_shape(), goal_.gradients, plan_.blocks);
+}
+
+void add_goal(Pass pass, const SdpaSet& set, DType dtype, JsonObject* json) {
+  json->add("pass", name_of(pass));
+  if (pass == Pass::forward) return;
+  json->add_json(
+      "gradients",
+      json_names({{set.dQ, "dQ"}, {set.dK, "dK"}, {set.dV, "dV"}, {set.dBias, "dBias"}}));
+  json->add("accumulate", set.accumulate);
+  if (is_half(dtype)) json->add("in_f32", set.in_f32);
+}
+
+std::string SdpaPlan::describe(const OverflowStatistics& overflows) const {
+  const SdpaShape shape = counted_shape();
   const SdpaSet& set = goal_.gradients;
   const SdpaBlocks& blocks = plan_.blocks;
   const DType dtype = goal_.problem.dtype;
-  const bool pairs = multiplies_pairs(plan_.isa);
-  const theory::ScheduleCost cost =
-      is_forward() ? theory::sdpa_forward_cost(shape, blocks.rows, true, dtype, pairs)
-                   : theory::sdpa_backward_cost(shape, set, blocks, dtype, pairs);
-  const index_t fma = is_forward() ? theory::sdpa_forward_fma(shape)
-                                   : theory::sdpa_backward_fma(shape, set, blocks);
+  const theory::ScheduleCost cost = this->cost();
   const theory::IoCost total = cost.total();
 
   JsonObject json;
   json.add("problem", to_text(goal_.problem));
-  json.add("pass", name_of(goal_.pass));
-  if (!is_forward()) {
-    json.add_json(
-        "gradients",
-        json_names({{set.dQ, "dQ"}, {set.dK, "dK"}, {set.dV, "dV"}, {set.dBias, "dBias"}}));
-    json.add("accumulate", set.accumulate);
-    if (is_half(dtype)) json.add("in_f32", set.in_f32);
-  }
+  add_goal(goal_.pass, set, dtype, &json);
   json.add("plan", text());
   json.add("origin", origin_.name);
   add_objective(objective_, &json);
@@ -86,7 +103,7 @@ std::string SdpaPlan::describe(const OverflowStatistics& overflows) const {
   add_bound(is_forward() ? theory::sdpa_forward_bounds(shape, bound_M)
                          : theory::sdpa_backward_bounds(shape, set, bound_M),
             is_forward() ? theory::AlgorithmClass::F : theory::class_of(set, blocks), &json);
-  add_work(fma, workspace_bytes_, &json);
+  add_work(fma(), workspace_bytes(), &json);
   json.add_json("overflows", overflows.text(is_forward() ? rounded_results(dtype)
                                                          : rounded_results(dtype, set)));
   json.add_json("stored",

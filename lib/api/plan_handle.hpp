@@ -5,11 +5,12 @@
 
 #include "api/c_boundary.hpp"
 #include "api/layer_plan.hpp"
+#include "api/packed_plan.hpp"
 #include "api/sdpa_plan.hpp"
 
 // What callers hold: a plan of either problem, and what its executions are asked to count.
 struct ioattn_plan {
-  std::variant<ioattn::api::LayerPlan, ioattn::api::SdpaPlan> plan;
+  std::variant<ioattn::api::LayerPlan, ioattn::api::SdpaPlan, ioattn::api::PackedPlan> plan;
   mutable ioattn::api::OverflowStatistics overflows = {};
 };
 

@@ -30,10 +30,6 @@ Status problem_of(const ioattn_sdpa_problem* p, SdpaProblem* problem) {
   if (p->struct_size != sizeof *p) {
     return invalid("problem: struct_size is not sizeof(ioattn_sdpa_problem)");
   }
-  if (is_packed(p)) {
-    return Status::error(StatusCode::unsupported,
-                         "packed sequences (q_starts, k_starts) have no plan of their own");
-  }
   if (const Status known = check_dtype(p->dtype); !known.is_ok()) return known;
   if (p->q_offset < -farthest || p->q_offset > farthest || p->k_offset < -farthest ||
       p->k_offset > farthest) {
@@ -64,7 +60,7 @@ ioattn_sdpa_problem unpacked(const ioattn_sdpa_problem& p) {
   return whole;
 }
 
-Status sequences_of(const ioattn_sdpa_problem& p, std::vector<Sequence>* sequences) {
+Status packed_problem_of(const ioattn_sdpa_problem& p, SdpaProblem* problem) {
   if (p.batch < 0) return invalid("a size is negative");
   if (p.batch >= std::numeric_limits<int64_t>::max() / int64_t{sizeof(int64_t)}) {
     return Status::error(StatusCode::size_overflow, "batch: its starts do not fit in 64 bits");
@@ -73,45 +69,51 @@ Status sequences_of(const ioattn_sdpa_problem& p, std::vector<Sequence>* sequenc
     return invalid(p.q_starts == nullptr ? "k_starts is given, but q_starts is null"
                                          : "q_starts is given, but k_starts is null");
   }
-  if (p.bias != nullptr || p.bias_batch != 0 || p.bias_heads != 0) {
-    return Status::error(StatusCode::unsupported, "packed sequences have no bias");
+  if (p.bias_batch != 0 && p.bias_batch != 1) {
+    return invalid("bias_batch of packed sequences is not 1");
   }
-  ioattn_sdpa_problem one = unpacked(p);
-  SdpaProblem whole;
-  const Status valid = problem_of(&one, &whole);
+  const ioattn_sdpa_problem whole = unpacked(p);
+  const Status valid = problem_of(&whole, problem);
   if (!valid.is_ok()) return valid;
+  problem->shape.mask = {};
   const auto ascend = [&](const int64_t* starts, int64_t rows) {
     return starts[0] >= 0 && starts[p.batch] <= rows &&
            std::is_sorted(starts, starts + p.batch + 1);
   };
   if (!ascend(p.q_starts, p.n)) return invalid("q_starts do not ascend from 0 to n");
   if (!ascend(p.k_starts, p.m)) return invalid("k_starts do not ascend from 0 to m");
+  return valid;
+}
+
+Status sequence_of(const ioattn_sdpa_problem& p, int64_t b, Sequence* sequence) {
+  ioattn_sdpa_problem one = unpacked(p);
+  one.n = p.q_starts[b + 1] - p.q_starts[b];
+  one.m = p.k_starts[b + 1] - p.k_starts[b];
+  sequence->first_query = p.q_starts[b];
+  sequence->first_key = p.k_starts[b];
+  return problem_of(&one, &sequence->problem);
+}
+
+Status sequences_of(const ioattn_sdpa_problem& p, SdpaProblem* problem,
+                    std::vector<Sequence>* sequences) {
+  Status status = packed_problem_of(p, problem);
+  if (!status.is_ok()) return status;
   sequences->resize(static_cast<std::size_t>(p.batch));
-  for (int64_t b = 0; b < p.batch; ++b) {
-    Sequence& sequence = (*sequences)[static_cast<std::size_t>(b)];
-    sequence.first_query = p.q_starts[b];
-    sequence.first_key = p.k_starts[b];
-    one.n = p.q_starts[b + 1] - p.q_starts[b];
-    one.m = p.k_starts[b + 1] - p.k_starts[b];
-    const Status status = problem_of(&one, &sequence.problem);
-    if (!status.is_ok()) return status;
+  for (int64_t b = 0; b < p.batch && status.is_ok(); ++b) {
+    status = sequence_of(p, b, &(*sequences)[static_cast<std::size_t>(b)]);
   }
-  return Status::ok();
+  return status;
 }
 
 Status check_gradients(const SdpaProblem& problem, const ioattn_sdpa_gradients* gradients) {
-  return check_gradients(problem.shape.has_bias(), problem.dtype, gradients);
-}
-
-Status check_gradients(bool has_bias, DType dtype, const ioattn_sdpa_gradients* gradients) {
   if (gradients == nullptr) return invalid("gradients is null");
   if (gradients->struct_size != sizeof *gradients) {
     return invalid("gradients: struct_size is not sizeof(ioattn_sdpa_gradients)");
   }
-  if (gradients->dbias != nullptr && !has_bias) {
+  if (gradients->dbias != nullptr && !problem.shape.has_bias()) {
     return invalid("dbias is wanted, but there is no bias");
   }
-  if (gradients->in_f32 != 0 && dtype == DType::f64) {
+  if (gradients->in_f32 != 0 && problem.dtype == DType::f64) {
     return invalid("gradients in f32 of a problem in f64");
   }
   return Status::ok();

@@ -38,11 +38,21 @@ Status problem_of(const ioattn_sdpa_problem* p, SdpaProblem* problem);
 // batch entry.
 bool is_packed(const ioattn_sdpa_problem* p);
 ioattn_sdpa_problem unpacked(const ioattn_sdpa_problem& p);
-Status sequences_of(const ioattn_sdpa_problem& p, std::vector<Sequence>* sequences);
+// What arrays are those of.
+inline ioattn_sdpa_problem arrays_of(const ioattn_sdpa_problem& p) {
+  return is_packed(&p) ? unpacked(p) : p;
+}
+// Of a packed batch that problem, without a mask, which is that of each sequence; starts are
+// checked.
+Status packed_problem_of(const ioattn_sdpa_problem& p, SdpaProblem* problem);
+// Sequence b of a packed batch that has been checked.
+Status sequence_of(const ioattn_sdpa_problem& p, int64_t b, Sequence* sequence);
+// Both, of all sequences.
+Status sequences_of(const ioattn_sdpa_problem& p, SdpaProblem* problem,
+                    std::vector<Sequence>* sequences);
 
 // dbias needs a bias, in_f32 a problem that f32 is not too short for.
 Status check_gradients(const SdpaProblem& problem, const ioattn_sdpa_gradients* gradients);
-Status check_gradients(bool has_bias, DType dtype, const ioattn_sdpa_gradients* gradients);
 
 template <class T>
 SdpaInputs<T> inputs_of(const ioattn_sdpa_problem& p) {
@@ -56,28 +66,36 @@ SdpaInputs<T> inputs_of(const ioattn_sdpa_problem& p) {
       tensor(static_cast<const T*>(p.bias), p.bias_batch, p.bias_heads, p.n, p.m, p.bias_stride)};
 }
 
-template <class T>
-TensorView<T> o_of(const ioattn_sdpa_problem& p, void* o, const int64_t* stride) {
-  return tensor(static_cast<T*>(o), p.batch, p.heads, p.n, p.dv, stride);
-}
-template <class T>
-TensorView<Compute<T>> lse_of(const ioattn_sdpa_problem& p, void* lse, const int64_t* stride) {
-  return vectors(static_cast<Compute<T>*>(lse), p.batch, p.heads, p.n, stride);
-}
-
-// An array of the caller's.
+// Arrays of the caller's.
 struct StridedInput {
   const void* data;
   const int64_t* stride;
 };
+struct StridedOutput {
+  void* data;
+  const int64_t* stride;
+};
+struct BackwardInputs {
+  StridedInput d_o, o, lse;
+};
+
 template <class T>
-SdpaForwardResults<T> results_of(const ioattn_sdpa_problem& p, StridedInput d_o, StridedInput o,
-                                 StridedInput lse) {
-  const auto rows = [&](const StridedInput& in) {
-    return tensor(static_cast<const T*>(in.data), p.batch, p.heads, p.n, p.dv, in.stride);
+TensorView<T> o_of(const ioattn_sdpa_problem& p, StridedOutput o) {
+  return tensor(static_cast<T*>(o.data), p.batch, p.heads, p.n, p.dv, o.stride);
+}
+template <class T>
+TensorView<Compute<T>> lse_of(const ioattn_sdpa_problem& p, StridedOutput lse) {
+  return vectors(static_cast<Compute<T>*>(lse.data), p.batch, p.heads, p.n, lse.stride);
+}
+
+template <class T>
+SdpaForwardResults<T> results_of(const ioattn_sdpa_problem& p, const BackwardInputs& in) {
+  const auto rows = [&](const StridedInput& input) {
+    return tensor(static_cast<const T*>(input.data), p.batch, p.heads, p.n, p.dv, input.stride);
   };
-  return {rows(d_o), rows(o),
-          vectors(static_cast<const Compute<T>*>(lse.data), p.batch, p.heads, p.n, lse.stride)};
+  return {
+      rows(in.d_o), rows(in.o),
+      vectors(static_cast<const Compute<T>*>(in.lse.data), p.batch, p.heads, p.n, in.lse.stride)};
 }
 
 // Which gradients there is memory for: gradients_of(...).set() without the types.

@@ -54,51 +54,45 @@ Status check_shape(const ioattn_merge_shape* s) {
       {s->batch, s->heads, s->heads, s->n, 1, 1, s->dv, {}}, dtype_of_number(s->dtype), 1});
 }
 
-struct StridedOutput {
-  void* data;
-  const int64_t* stride;
+// What the two passes over packed sequences have alike.
+struct Packed {
+  ioattn_sdpa_problem arrays;  // as one entry
+  SdpaProblem problem;
+  std::vector<Sequence> sequences;
+  RunOptions options;
 };
-
-// What the two passes over packed sequences check alike.
-Status packed_problem(const ioattn_sdpa_problem& problem, const ioattn_options* options,
-                      RunOptions* run, std::vector<Sequence>* sequences) {
-  const Status status = sequences_of(problem, sequences);
-  return status.is_ok() ? run_options(options, run) : status;
+Status packed_of(const ioattn_sdpa_problem& problem, const ioattn_options* options,
+                 Packed* packed) {
+  packed->arrays = unpacked(problem);
+  const Status status = sequences_of(problem, &packed->problem, &packed->sequences);
+  return status.is_ok() ? run_options(options, &packed->options) : status;
 }
 
 Status forward_packed(const ioattn_sdpa_problem& problem, const ioattn_options* options,
                       StridedOutput o, StridedOutput lse) {
-  RunOptions run;
-  std::vector<Sequence> sequences;
-  const Status status = packed_problem(problem, options, &run, &sequences);
+  Packed packed;
+  const Status status = packed_of(problem, options, &packed);
   if (!status.is_ok()) return status;
-  const ioattn_sdpa_problem whole = unpacked(problem);
   const auto forward = [&](auto zero) {
     using T = decltype(zero);
-    return packed_forward<T>(sequences, run, inputs_of<T>(whole), o_of<T>(whole, o.data, o.stride),
-                             lse_of<T>(whole, lse.data, lse.stride));
+    return packed_forward<T>(packed.sequences, packed.options, inputs_of<T>(packed.arrays),
+                             o_of<T>(packed.arrays, o), lse_of<T>(packed.arrays, lse));
   };
-  return with_dtype(dtype_of_number(problem.dtype), forward);
+  return with_dtype(packed.problem.dtype, forward);
 }
-
-struct BackwardInputs {
-  StridedInput d_o, o, lse;
-};
 
 Status backward_packed(const ioattn_sdpa_problem& problem, const ioattn_options* options,
                        const BackwardInputs& in, const ioattn_sdpa_gradients* gradients) {
-  RunOptions run;
-  std::vector<Sequence> sequences;
-  Status status = packed_problem(problem, options, &run, &sequences);
-  const DType dtype = dtype_of_number(problem.dtype);
-  if (status.is_ok()) status = check_gradients(false, dtype, gradients);
+  Packed packed;
+  Status status = packed_of(problem, options, &packed);
+  if (status.is_ok()) status = check_gradients(packed.problem, gradients);
   if (!status.is_ok()) return status;
-  const ioattn_sdpa_problem whole = unpacked(problem);
-  return with_gradient_types(dtype, gradients->in_f32 != 0, [&](auto element, auto gradient) {
+  const bool in_f32 = gradients->in_f32 != 0;
+  return with_gradient_types(packed.problem.dtype, in_f32, [&](auto element, auto gradient) {
     using S = decltype(element);
-    return packed_backward<S>(sequences, run, inputs_of<S>(whole),
-                              results_of<S>(whole, in.d_o, in.o, in.lse),
-                              gradients_of<decltype(gradient)>(whole, *gradients));
+    return packed_backward<S>(packed.sequences, packed.options, inputs_of<S>(packed.arrays),
+                              results_of<S>(packed.arrays, in),
+                              gradients_of<decltype(gradient)>(packed.arrays, *gradients));
   });
 }
 
@@ -119,9 +113,9 @@ ioattn_status ioattn_sdpa_forward(const ioattn_sdpa_problem* problem, const ioat
     if (!status.is_ok()) return status;
     const auto forward = [&](auto zero) {
       using T = decltype(zero);
-      return sdpa_forward<T>(planned, inputs_of<T>(*problem), plan,
-                             threads_for(work_of(planned.shape), run), nullptr,
-                             o_of<T>(*problem, o, o_stride), lse_of<T>(*problem, lse, lse_stride));
+      return sdpa_forward<T>(
+          planned, inputs_of<T>(*problem), plan, threads_for(work_of(planned.shape), run), nullptr,
+          o_of<T>(*problem, {o, o_stride}), lse_of<T>(*problem, {lse, lse_stride}));
     };
     return with_dtype(planned.dtype, forward);
   });
@@ -148,8 +142,7 @@ ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
     const bool in_f32 = gradients->in_f32 != 0;
     return with_gradient_types(planned.dtype, in_f32, [&](auto element, auto gradient) {
       using S = decltype(element);
-      return sdpa_backward<S>(planned, inputs_of<S>(*problem),
-                              results_of<S>(*problem, in.d_o, in.o, in.lse), plan,
+      return sdpa_backward<S>(planned, inputs_of<S>(*problem), results_of<S>(*problem, in), plan,
                               threads_for(work_of(planned.shape), run), nullptr,
                               gradients_of<decltype(gradient)>(*problem, *gradients));
     });

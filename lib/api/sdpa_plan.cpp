@@ -8,15 +8,19 @@
 namespace ioattn::api {
 
 Status SdpaPlan::create(const Goal& goal, const RunOptions& options, SdpaPlan* result) {
-  result->goal_ = goal;
-  std::optional<SdpaSet> set;
-  if (!result->is_forward()) set = goal.gradients;
   bool learned = false;
-  Status status = search_if_needed<SdpaKind>(goal.problem, set, options, &learned);
-  if (!status.is_ok()) return status;
+  const Status status = search_if_needed<SdpaKind>(goal.problem, goal.set(), options, &learned);
+  return status.is_ok() ? create_as_known(goal, options, learned, result) : status;
+}
+
+Status SdpaPlan::create_as_known(const Goal& goal, const RunOptions& options, bool learned,
+                                 SdpaPlan* result) {
+  result->goal_ = goal;
+  const std::optional<SdpaSet> set = goal.set();
   plan::SdpaEstimate estimate;
-  status = set ? plan_sdpa(goal.problem, *set, options, &result->plan_, &estimate, &result->origin_)
-               : plan_sdpa(goal.problem, options, &result->plan_, &estimate, &result->origin_);
+  const Status status =
+      set ? plan_sdpa(goal.problem, *set, options, &result->plan_, &estimate, &result->origin_)
+          : plan_sdpa(goal.problem, options, &result->plan_, &estimate, &result->origin_);
   if (!status.is_ok()) return status;
   if (learned && result->origin_.wisdom.is_ok()) result->origin_.name = name_of(options.rigor);
   result->M_ = estimate.M;
@@ -46,16 +50,14 @@ Status SdpaPlan::parse(const Goal& goal, const RunOptions& options, std::string_
 
 Status SdpaPlan::finish(const RunOptions& options) {
   threads_ = threads_for(work_of(goal_.problem.shape), options);
-  index_t bytes = 0;
-  const Status told = is_forward()
-                          ? workspace_of(goal_.problem, plan_, threads_, &bytes)
-                          : workspace_of(goal_.problem, plan_, goal_.gradients, threads_, &bytes);
-  workspace_bytes_ = with_slack(bytes);
-  return told;
+  return is_forward()
+             ? workspace_of(goal_.problem, plan_, threads_, &aligned_bytes_)
+             : workspace_of(goal_.problem, plan_, goal_.gradients, threads_, &aligned_bytes_);
 }
 
-Status SdpaPlan::check_problem(const SdpaProblem& given) const {
-  const SdpaProblem& planned = goal_.problem;
+index_t SdpaPlan::workspace_bytes() const { return with_slack(aligned_bytes_); }
+
+Status check_planned(const SdpaProblem& planned, const SdpaProblem& given) {
   if (given.shape == planned.shape && given.dtype == planned.dtype &&
       scale_of(given) == scale_of(planned)) {
     return Status::ok();
@@ -64,42 +66,45 @@ Status SdpaPlan::check_problem(const SdpaProblem& given) const {
                        to_text(planned).c_str(), to_text(given).c_str());
 }
 
+Status check_planned(const SdpaSet& planned, const SdpaSet& given) {
+  if (given == planned) return Status::ok();
+  return Status::error(StatusCode::invalid_argument,
+                       "the gradients, accumulate or in_f32 are not those that the plan is for");
+}
+
+Status SdpaPlan::check(const SdpaProblem& given) const {
+  return check_planned(goal_.problem, given);
+}
+
 template <class S>
-Status SdpaPlan::forward(const SdpaProblem& problem, const SdpaInputs<S>& inputs, TensorView<S> o,
-                         TensorView<Compute<S>> lse, void* workspace, index_t bytes,
-                         OverflowCounts* overflows) const {
-  const Status matches = check_problem(problem);
-  if (!matches.is_ok()) return matches;
+Status SdpaPlan::forward(const SdpaInputs<S>& inputs, TensorView<S> o, TensorView<Compute<S>> lse,
+                         void* workspace, index_t bytes, OverflowCounts* overflows) const {
   Lent lent(workspace, bytes);
-  return sdpa_forward<S>(problem, inputs, plan_, threads_, nullptr, o, lse, lent.get(), nullptr,
-                         overflows);
+  return sdpa_forward<S>(goal_.problem, inputs, plan_, threads_, nullptr, o, lse, lent.get(),
+                         nullptr, overflows);
 }
 
 template <class S, class G>
-Status SdpaPlan::backward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
-                          const SdpaForwardResults<S>& forward, const SdpaGradients<G>& gradients,
-                          void* workspace, index_t bytes, OverflowCounts* overflows) const {
-  const Status matches = check_problem(problem);
+Status SdpaPlan::backward(const SdpaInputs<S>& inputs, const SdpaForwardResults<S>& forward,
+                          const SdpaGradients<G>& gradients, void* workspace, index_t bytes,
+                          OverflowCounts* overflows) const {
+  const Status matches = check_planned(goal_.gradients, set_of<S>(gradients));
   if (!matches.is_ok()) return matches;
-  if (set_of<S>(gradients) != goal_.gradients) {
-    return Status::error(StatusCode::invalid_argument,
-                         "the gradients, accumulate or in_f32 are not those that the plan is for");
-  }
   Lent lent(workspace, bytes);
-  return sdpa_backward<S>(problem, inputs, forward, plan_, threads_, nullptr, gradients, lent.get(),
-                          nullptr, overflows);
+  return sdpa_backward<S>(goal_.problem, inputs, forward, plan_, threads_, nullptr, gradients,
+                          lent.get(), nullptr, overflows);
 }
 
-#define IOATTN_INSTANTIATE(S)                                                                \
-  template Status SdpaPlan::forward(const SdpaProblem&, const SdpaInputs<S>&, TensorView<S>, \
-                                    TensorView<Compute<S>>, void*, index_t, OverflowCounts*) const
+#define IOATTN_INSTANTIATE(S)                                                                    \
+  template Status SdpaPlan::forward(const SdpaInputs<S>&, TensorView<S>, TensorView<Compute<S>>, \
+                                    void*, index_t, OverflowCounts*) const
 IOATTN_FOR_ARRAY_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
-#define IOATTN_INSTANTIATE(S, G)                                                                   \
-  template Status SdpaPlan::backward(const SdpaProblem&, const SdpaInputs<S>&,                     \
-                                     const SdpaForwardResults<S>&, const SdpaGradients<G>&, void*, \
-                                     index_t, OverflowCounts*) const
+#define IOATTN_INSTANTIATE(S, G)                                                               \
+  template Status SdpaPlan::backward(const SdpaInputs<S>&, const SdpaForwardResults<S>&,       \
+                                     const SdpaGradients<G>&, void*, index_t, OverflowCounts*) \
+      const
 IOATTN_FOR_GRADIENT_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 

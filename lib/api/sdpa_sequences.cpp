@@ -1,25 +1,37 @@
 #include "api/sdpa_sequences.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <mutex>
 #include <new>
+#include <numeric>
 #include <optional>
-#include <vector>
+#include <tuple>
 
 #include "api/array_types.hpp"
 #include "api/sdpa_run.hpp"
+#include "base/checked_size.hpp"
 #include "parallel/parallel.hpp"
 
 namespace ioattn::api {
 namespace {
 
-// A sequence on its way. Only what is left to one worker runs beside others.
-struct Job {
-  const Sequence* sequence = nullptr;
-  index_t fma = 0;
-  plan::SdpaPlan plan;
-  int threads = 1;
-  index_t bytes = 0;
-  Status status;
+// Of several that fail at once the first one's status, whoever is noticed first.
+class FirstFailure {
+ public:
+  void note(index_t of, const Status& status) {
+    if (status.is_ok()) return;
+    const std::scoped_lock lock(mutex_);
+    if (of >= first_) return;
+    first_ = of;
+    status_ = status;
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  std::mutex mutex_;
+  index_t first_ = std::numeric_limits<index_t>::max();
+  Status status_;
 };
 
 // Rows of the sequence; a head of LSE is one row.
@@ -36,159 +48,206 @@ TensorView<T> columns_of(TensorView<T> packed, index_t first, index_t count) {
   return packed;
 }
 
-template <class T>
-SdpaInputs<T> inputs_of(const SdpaInputs<T>& in, const Sequence& s) {
-  const SdpaShape& shape = s.problem.shape;
-  return {rows_of(in.q, s.first_query, shape.n), rows_of(in.k, s.first_key, shape.m),
-          rows_of(in.v, s.first_key, shape.m)};
+// Where a sequence is in the packed arrays.
+struct Place {
+  index_t first_query, n, first_key, m;
+
+  template <class T>
+  TensorView<T> queries(const TensorView<T>& packed) const {
+    return rows_of(packed, first_query, n);
+  }
+  template <class T>
+  TensorView<T> keys(const TensorView<T>& packed) const {
+    return rows_of(packed, first_key, m);
+  }
+  template <class T>
+  TensorView<T> lse(const TensorView<T>& packed) const {
+    return columns_of(packed, first_query, n);
+  }
+  template <class T>
+  TensorView<T> scores(const TensorView<T>& packed) const {
+    return columns_of(queries(packed), first_key, m);
+  }
+  template <class T>
+  SdpaInputs<T> inputs(const SdpaInputs<T>& in) const {
+    return {queries(in.q), keys(in.k), keys(in.v), scores(in.bias)};
+  }
+};
+
+// Of a limit of scratch memory, by queries: sequences run beside each other.
+index_t share_of(index_t limit, index_t queries, index_t all) {
+  if (limit < 0 || all == 0) return limit;
+  return limit / all * queries + limit % all * queries / all;
 }
 
-class PackedRun {
- public:
-  PackedRun(std::span<const Sequence> sequences, const std::optional<SdpaSet>& set,
-            const RunOptions& options)
-      : set_(set), options_(options), jobs_(sequences.size()) {
-    index_t total = 0;
-    for (std::size_t i = 0; i < jobs_.size(); ++i) {
-      jobs_[i].sequence = &sequences[i];
-      jobs_[i].fma = work_of(sequences[i].problem.shape);
-      total += jobs_[i].fma;
-      queries_ += sequences[i].problem.shape.n;
-    }
-    threads_ = threads_for(total, options);
-    for (Job& job : jobs_) {
-      const bool is_long = job.fma > total / (index_t(4) * threads_);
-      job.threads = is_long ? threads_for(job.fma, options) : 1;
-    }
-    // Long ones first: what is left at the end is short.
-    std::sort(jobs_.begin(), jobs_.end(), [](const Job& a, const Job& b) {
-      return a.fma != b.fma ? a.fma > b.fma : a.sequence < b.sequence;
-    });
+// Plans every sequence as if it were alone; no set: the forward pass.
+Status plan_work(const std::optional<SdpaSet>& set, PackedWork* work) {
+  return work->plan([&](std::size_t, PackedShape* shape) {
+    const SdpaProblem& problem = shape->problem;
+    const Status status = set ? plan_sdpa(problem, *set, shape->options, &shape->plan)
+                              : plan_sdpa(problem, shape->options, &shape->plan);
+    if (!status.is_ok()) return status;
+    return set ? workspace_of(problem, shape->plan, *set, shape->threads, &shape->bytes)
+               : workspace_of(problem, shape->plan, shape->threads, &shape->bytes);
+  });
+}
+
+}  // namespace
+
+PackedWork::PackedWork(std::span<const Sequence> sequences, const RunOptions& options) {
+  index_t total = 0, queries = 0;
+  for (const Sequence& s : sequences) {
+    total += work_of(s.problem.shape);
+    queries += s.problem.shape.n;
   }
-
-  // Plans every sequence, then calls run(job, memory) for each.
-  template <class Run>
-  Status run(const Run& run) {
-    share_out(jobs_.begin(), [this](Job& job, int) { job.status = plan_job(&job); });
-    index_t alone = 0, shared = 0;
-    for (const Job& job : jobs_) {
-      if (!job.status.is_ok()) return job.status;
-      index_t& most = job.threads > 1 ? alone : shared;
-      most = std::max(most, job.bytes);
+  threads_ = threads_for(total, options);
+  // Long ones first: what is left at the end is short.
+  const auto rank = [&](std::size_t i) {
+    const SdpaShape& shape = sequences[i].problem.shape;
+    return std::tuple(-work_of(shape), -shape.n, -shape.m, i);
+  };
+  std::vector<std::size_t> order(sequences.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return rank(a) < rank(b); });
+  jobs_.reserve(order.size());
+  for (const std::size_t i : order) {
+    const Sequence& s = sequences[i];
+    if (shapes_.empty() || !(shapes_.back().problem == s.problem)) {
+      PackedShape& shape = shapes_.emplace_back();
+      shape.problem = s.problem;
+      shape.options = options;
+      const index_t fma = work_of(s.problem.shape);
+      if (fma <= total / (index_t(4) * threads_)) shape.options.threads = 1;
+      shape.options.memory_limit_bytes =
+          share_of(options.memory_limit_bytes, s.problem.shape.n, queries);
+      shape.threads = threads_for(fma, shape.options);
     }
-    schedules::WorkspaceLayout layout;
-    layout.add<std::byte>(std::max(alone, threads_ * shared));
-    schedules::WorkspaceMemory memory;
-    const Status allocated = layout.allocate(nullptr, &memory);
-    if (!allocated.is_ok()) return allocated;
-
-    const auto lend_and_run = [&](Job& job, index_t offset) {
-      schedules::CallerMemory lent(static_cast<std::byte*>(memory.data()) + offset, job.bytes);
-      job.status = run(job, &lent);
-    };
-    auto job = jobs_.begin();
-    for (; job != jobs_.end() && job->threads > 1; ++job) lend_and_run(*job, 0);
-    share_out(job, [&](Job& one, int worker) { lend_and_run(one, worker * shared); });
-    for (const Job& done : jobs_) {
-      if (!done.status.is_ok()) return done.status;
-    }
-    return Status::ok();
+    ++shapes_.back().count;
+    jobs_.push_back({s.first_query, s.first_key, shapes_.size() - 1});
   }
+}
 
- private:
-  using Jobs = std::vector<Job>;
-
-  template <class Act>
-  void share_out(Jobs::iterator first, const Act& act) {
-    const index_t count = jobs_.end() - first;
-    if (count == 0) return;
-    parallel::for_each(threads_, count, [&](index_t i, int worker) { act(first[i], worker); });
-  }
-
+Status PackedWork::plan(const PlanShape& plan) {
+  FirstFailure failure;
   // What a worker runs must not throw.
-  Status plan_job(Job* job) const {
+  const auto plan_one = [&](index_t i) {
     try {
-      const SdpaProblem& problem = job->sequence->problem;
-      RunOptions options = options_;
-      if (options.memory_limit_bytes >= 0 && queries_ > 0) {
-        options.memory_limit_bytes = share_of(problem.shape.n);
-      }
-      Status status = set_ ? plan_sdpa(problem, *set_, options, &job->plan)
-                           : plan_sdpa(problem, options, &job->plan);
-      if (!status.is_ok()) return status;
-      return set_ ? workspace_of(problem, job->plan, *set_, job->threads, &job->bytes)
-                  : workspace_of(problem, job->plan, job->threads, &job->bytes);
+      return plan(static_cast<std::size_t>(i), &shapes_[static_cast<std::size_t>(i)]);
     } catch (const std::bad_alloc&) {
       return Status::error(StatusCode::out_of_memory, "out of memory");
     } catch (...) {
       return Status::error(StatusCode::internal, "unexpected exception");
     }
+  };
+  parallel::for_each(threads_, static_cast<index_t>(shapes_.size()),
+                     [&](index_t i, int) { failure.note(i, plan_one(i)); });
+  if (!failure.status().is_ok()) return failure.status();
+  index_t alone = 0;
+  for (const PackedShape& shape : shapes_) {
+    index_t& most = shape.threads > 1 ? alone : shared_;
+    most = std::max(most, shape.bytes);
   }
-
-  // Of the limit of scratch memory, by queries: sequences run beside each other.
-  index_t share_of(index_t queries) const {
-    const index_t limit = options_.memory_limit_bytes;
-    return limit / queries_ * queries + limit % queries_ * queries / queries_;
+  const CheckedSize shared = CheckedSize(shared_) * CheckedSize(threads_);
+  if (shared.overflow()) {
+    return Status::error(StatusCode::size_overflow, "the workspace does not fit in 64 bits");
   }
+  bytes_ = std::max(alone, shared.value());
+  return Status::ok();
+}
 
-  std::optional<SdpaSet> set_;
-  RunOptions options_;
-  index_t queries_ = 0;
-  int threads_ = 1;
-  Jobs jobs_;
-};
+// Calls run(SdpaRun, Place) for every sequence.
+template <class Run>
+Status PackedWork::run(schedules::CallerMemory* caller, const Run& run) const {
+  schedules::WorkspaceLayout layout;
+  layout.add<std::byte>(bytes_);
+  schedules::WorkspaceMemory memory;
+  const Status allocated = layout.allocate(caller, &memory);
+  if (!allocated.is_ok()) return allocated;
 
-}  // namespace
+  FirstFailure failure;
+  const auto run_job = [&](index_t i, index_t offset) {
+    const Job& job = jobs_[static_cast<std::size_t>(i)];
+    const PackedShape& shape = shapes_[job.shape];
+    schedules::CallerMemory lent(static_cast<std::byte*>(memory.data()) + offset, shape.bytes);
+    const SdpaRun of = {shape.problem, shape.plan, shape.threads, nullptr, &lent};
+    const SdpaShape& sizes = shape.problem.shape;
+    failure.note(i, run(of, Place{job.first_query, sizes.n, job.first_key, sizes.m}));
+  };
+  const auto count = static_cast<index_t>(jobs_.size());
+  index_t first = 0;
+  for (; first < count; ++first) {
+    if (shapes_[jobs_[static_cast<std::size_t>(first)].shape].threads == 1) break;
+    run_job(first, 0);
+  }
+  parallel::for_each(threads_, count - first,
+                     [&](index_t i, int worker) { run_job(first + i, worker * shared_); });
+  return failure.status();
+}
+
+template <class S>
+Status PackedWork::forward(const SdpaInputs<S>& inputs, TensorView<S> o, TensorView<Compute<S>> lse,
+                           schedules::CallerMemory* memory, OverflowCounts* overflows) const {
+  return run(memory, [&](SdpaRun of, const Place& at) {
+    of.overflows = overflows;
+    return run_forward<S>(of, at.inputs(inputs), at.queries(o), at.lse(lse));
+  });
+}
+
+template <class S, class G>
+Status PackedWork::backward(const SdpaInputs<S>& inputs, const SdpaForwardResults<S>& forward,
+                            const SdpaGradients<G>& gradients, schedules::CallerMemory* memory,
+                            OverflowCounts* overflows) const {
+  return run(memory, [&](SdpaRun of, const Place& at) {
+    of.overflows = overflows;
+    const SdpaForwardResults<S> results = {at.queries(forward.d_o), at.queries(forward.o),
+                                           at.lse(forward.lse)};
+    const SdpaGradients<G> out = {at.queries(gradients.dq), at.keys(gradients.dk),
+                                  at.keys(gradients.dv), gradients.accumulate,
+                                  at.scores(gradients.d_bias)};
+    return run_backward<S, G>(of, at.inputs(inputs), results, out);
+  });
+}
 
 template <class S>
 Status packed_forward(std::span<const Sequence> sequences, const RunOptions& options,
                       const SdpaInputs<S>& inputs, TensorView<S> o, TensorView<Compute<S>> lse) {
-  const Status checked = check_forward(inputs, o, lse);
-  if (!checked.is_ok()) return checked;
-  PackedRun packed(sequences, std::nullopt, options);
-  return packed.run([&](const Job& job, schedules::CallerMemory* memory) {
-    const Sequence& s = *job.sequence;
-    const index_t n = s.problem.shape.n;
-    return run_forward<S>({s.problem, job.plan, job.threads, nullptr, memory}, inputs_of(inputs, s),
-                          rows_of(o, s.first_query, n), columns_of(lse, s.first_query, n));
-  });
+  Status status = check_forward(inputs, o, lse);
+  if (!status.is_ok()) return status;
+  PackedWork work(sequences, options);
+  status = plan_work(std::nullopt, &work);
+  return status.is_ok() ? work.forward<S>(inputs, o, lse) : status;
 }
 
 template <class S, class G>
 Status packed_backward(std::span<const Sequence> sequences, const RunOptions& options,
                        const SdpaInputs<S>& inputs, const SdpaForwardResults<S>& forward,
                        const SdpaGradients<G>& gradients) {
-  const Status checked = check_backward(inputs, forward, gradients);
-  if (!checked.is_ok()) return checked;
+  Status status = check_backward(inputs, forward, gradients);
+  if (!status.is_ok()) return status;
   const SdpaSet set = set_of<S>(gradients);
   const index_t queries = forward.d_o.heads * forward.d_o.rows;
-  const Status small =
-      plan::check_scratch(set, queries, dtype_of<S>::value, options.memory_limit_bytes);
-  if (!small.is_ok()) return small;
-  PackedRun packed(sequences, set, options);
-  return packed.run([&](const Job& job, schedules::CallerMemory* memory) {
-    const Sequence& s = *job.sequence;
-    const SdpaShape& shape = s.problem.shape;
-    const SdpaForwardResults<S> results = {rows_of(forward.d_o, s.first_query, shape.n),
-                                           rows_of(forward.o, s.first_query, shape.n),
-                                           columns_of(forward.lse, s.first_query, shape.n)};
-    const SdpaGradients<G> out = {
-        rows_of(gradients.dq, s.first_query, shape.n), rows_of(gradients.dk, s.first_key, shape.m),
-        rows_of(gradients.dv, s.first_key, shape.m), gradients.accumulate};
-    return run_backward<S, G>({s.problem, job.plan, job.threads, nullptr, memory},
-                              inputs_of(inputs, s), results, out);
-  });
+  status = plan::check_scratch(set, queries, dtype_of<S>::value, options.memory_limit_bytes);
+  if (!status.is_ok()) return status;
+  PackedWork work(sequences, options);
+  status = plan_work(set, &work);
+  return status.is_ok() ? work.backward<S, G>(inputs, forward, gradients) : status;
 }
 
-#define IOATTN_INSTANTIATE(S)                                                  \
-  template Status packed_forward(std::span<const Sequence>, const RunOptions&, \
+#define IOATTN_INSTANTIATE(S)                                                                      \
+  template Status PackedWork::forward(const SdpaInputs<S>&, TensorView<S>, TensorView<Compute<S>>, \
+                                      schedules::CallerMemory*, OverflowCounts*) const;            \
+  template Status packed_forward(std::span<const Sequence>, const RunOptions&,                     \
                                  const SdpaInputs<S>&, TensorView<S>, TensorView<Compute<S>>)
 IOATTN_FOR_ARRAY_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
-#define IOATTN_INSTANTIATE(S, G)                                                      \
-  template Status packed_backward(std::span<const Sequence>, const RunOptions&,       \
-                                  const SdpaInputs<S>&, const SdpaForwardResults<S>&, \
+#define IOATTN_INSTANTIATE(S, G)                                                           \
+  template Status PackedWork::backward(const SdpaInputs<S>&, const SdpaForwardResults<S>&, \
+                                       const SdpaGradients<G>&, schedules::CallerMemory*,  \
+                                       OverflowCounts*) const;                             \
+  template Status packed_backward(std::span<const Sequence>, const RunOptions&,            \
+                                  const SdpaInputs<S>&, const SdpaForwardResults<S>&,      \
                                   const SdpaGradients<G>&)
 IOATTN_FOR_GRADIENT_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE

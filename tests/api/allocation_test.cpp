@@ -443,10 +443,9 @@ std::size_t gradient_count(SdpaCall<double>* call) {
 }
 
 // Planning, reading a plan's text, and telling text and description, executing.
-TEST(Allocations, SdpaPlans) {
+void check_plans_of(SdpaCall<double>& call) {
   ioattn_options options = default_options();
   options.threads = 1;
-  SdpaCall<double> call({2, 4, 2, 30, 40, 12, 5}, Layout::bshd);
   ASSERT_EQ(call.forward(&options), IOATTN_OK);
   ASSERT_EQ(call.backward(&options), IOATTN_OK);
   const std::vector<double> right = call.values();
@@ -539,6 +538,19 @@ TEST(Allocations, SdpaPlans) {
     }
     ASSERT_EQ(call.forward(&options), IOATTN_OK);  // for the backward pass
   }
+}
+
+TEST(Allocations, SdpaPlans) {
+  SdpaCall<double> call({2, 4, 2, 30, 40, 12, 5}, Layout::bshd);
+  check_plans_of(call);
+}
+
+TEST(Allocations, PlansOfPackedSequences) {
+  const std::int64_t starts[] = {0, 11, 30};
+  SdpaCall<double> call({1, 2, 2, 30, 30, 12, 5}, Layout::bshd);
+  call.problem.batch = 2;
+  call.problem.q_starts = call.problem.k_starts = starts;
+  check_plans_of(call);
 }
 
 // A search whose allocations fail somewhere learns nothing or all of it; the next one is right.

@@ -99,7 +99,7 @@ TEST_F(GuardedArrays, OfSdpaThatAddsToGradients) {
   for_each_isa([] { for_each_call("sdpa that adds", 1, check_accumulate); });
 }
 
-// Three sequences, the second without queries, fill all rows.
+// Three sequences, the second without queries, fill all rows; with a bias or without.
 void check_packed(const SdpaSizes& sizes, Layout layout) {
   Call call({1, sizes.heads, sizes.kv_heads, sizes.n, sizes.m, sizes.d, sizes.dv}, layout);
   const std::int64_t n = call.problem.n, m = call.problem.m;
@@ -108,8 +108,19 @@ void check_packed(const SdpaSizes& sizes, Layout layout) {
   call.problem.q_starts = q_starts;
   call.problem.k_starts = k_starts;
   call.problem.mask = IOATTN_MASK_CAUSAL_BOTTOM_RIGHT;
-  Placed placed(&call);
-  placed.run(call);
+  Placed(&call).run(call);
+
+  const reference::StridedTensor<float> bias(
+      reference::random_sdpa(1, sizes.heads, 1, sizes.n, 1, sizes.m, 1, 3).Q, layout);
+  const reference::StridedTensor<float> d_bias(1, sizes.heads, sizes.n, sizes.m, layout);
+  call.problem.bias_batch = 1;
+  call.problem.bias_heads = std::int64_t(sizes.heads);
+  std::copy_n(bias.strides().begin(), 3, call.problem.bias_stride);
+  std::copy_n(d_bias.strides().begin(), 3, call.gradients.dbias_stride);
+  Placed biased(&call);
+  biased.add(&call.problem.bias, bias);
+  biased.add(&call.gradients.dbias, d_bias);
+  biased.run(call);
 }
 
 TEST_F(GuardedArrays, OfPackedSequences) {

@@ -1,6 +1,7 @@
 // The C and C++ functions of SDPA in 16 bits: all that there is in f32, refusals, and what
 // overflows.
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -305,36 +306,68 @@ TYPED_TEST(SdpaHalf, WorkspaceIsThatOfTheHeadsInWork) {
   }
 }
 
+// With a bias of each head, and without.
 TYPED_TEST(SdpaHalf, PackedSequencesHaveTheBitsOfEachAlone) {
   using S = typename TypeParam::S;
   constexpr std::int64_t heads = 2, d = 12, rows = 90;
   const std::int64_t starts[] = {0, 20, 20, 71, 90};
-  HalfCall<S> packed({1, heads, heads, rows, rows, d, d});
-  packed.problem.batch = 4;
-  packed.problem.q_starts = packed.problem.k_starts = starts;
-  packed.problem.mask = IOATTN_MASK_CAUSAL_TOP_LEFT;
-  ASSERT_EQ(packed.forward(), IOATTN_OK) << ioattn_last_error();
-  ASSERT_EQ(packed.backward(), IOATTN_OK) << ioattn_last_error();
-  for (int b = 0; b < 4; ++b) {
-    const std::int64_t n = starts[b + 1] - starts[b];
-    HalfCall<S> alone({1, heads, heads, n, n, d, d});
-    alone.problem.mask = packed.problem.mask;
-    const auto rows_of = [&](const std::vector<S>& all) {
-      std::vector<S> some;
-      for (std::int64_t h = 0; h < heads; ++h)
-        for (std::int64_t i = starts[b] * d; i < starts[b + 1] * d; ++i)
-          some.push_back(all[std::size_t(h * rows * d + i)]);
-      return some;
+  for (const bool has_bias : {false, true}) {
+    HalfCall<S> packed({1, heads, heads, rows, rows, d, d});
+    packed.problem.batch = 4;
+    packed.problem.q_starts = packed.problem.k_starts = starts;
+    packed.problem.mask = IOATTN_MASK_CAUSAL_TOP_LEFT;
+    std::vector<S> bias, d_bias(std::size_t(heads * rows * rows), element<S>(0));
+    for (std::size_t i = 0; i < d_bias.size(); ++i)
+      bias.push_back(element<S>(i % 11 == 0 ? -HUGE_VALF : float(i % 7) / 4));
+    const auto set_bias = [has_bias](HalfCall<S>* call, std::vector<S>* values,
+                                     std::vector<S>* gradient) {
+      if (!has_bias) return;
+      call->problem.bias = values->data();
+      call->problem.bias_batch = 1;
+      call->problem.bias_heads = heads;
+      call->gradients.dbias = gradient->data();
     };
-    alone.q = rows_of(packed.q), alone.k = rows_of(packed.k), alone.v = rows_of(packed.v);
-    alone.d_o = rows_of(packed.d_o);
-    HalfCall<S> call(alone);
-    ASSERT_EQ(call.forward(), IOATTN_OK);
-    ASSERT_EQ(call.backward(), IOATTN_OK);
-    EXPECT_TRUE(same_numbers(call.o, rows_of(packed.o)));
-    EXPECT_TRUE(same_numbers(call.dq, rows_of(packed.dq)));
-    EXPECT_TRUE(same_numbers(call.dk, rows_of(packed.dk)));
-    EXPECT_TRUE(same_numbers(call.dv, rows_of(packed.dv)));
+    set_bias(&packed, &bias, &d_bias);
+    ASSERT_EQ(packed.forward(), IOATTN_OK) << ioattn_last_error();
+    ASSERT_EQ(packed.backward(), IOATTN_OK) << ioattn_last_error();
+    std::int64_t inside = 0;
+    for (int b = 0; b < 4; ++b) {
+      const std::int64_t n = starts[b + 1] - starts[b];
+      inside += heads * n * n;
+      HalfCall<S> alone({1, heads, heads, n, n, d, d});
+      alone.problem.mask = packed.problem.mask;
+      const auto block_of = [&](const std::vector<S>& all, std::int64_t cols, std::int64_t first,
+                                std::int64_t last) {
+        std::vector<S> some;
+        for (std::int64_t h = 0; h < heads; ++h)
+          for (std::int64_t i = starts[b]; i < starts[b + 1]; ++i)
+            for (std::int64_t j = first; j < last; ++j)
+              some.push_back(all[std::size_t((h * rows + i) * cols + j)]);
+        return some;
+      };
+      const auto rows_of = [&](const std::vector<S>& all) { return block_of(all, d, 0, d); };
+      const auto scores_of = [&](const std::vector<S>& all) {
+        return block_of(all, rows, starts[b], starts[b + 1]);
+      };
+      alone.q = rows_of(packed.q), alone.k = rows_of(packed.k), alone.v = rows_of(packed.v);
+      alone.d_o = rows_of(packed.d_o);
+      HalfCall<S> call(alone);
+      std::vector<S> own_bias = scores_of(bias);
+      std::vector<S> own_gradient(own_bias.size(), element<S>(0));
+      if (n > 0) set_bias(&call, &own_bias, &own_gradient);
+      ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
+      ASSERT_EQ(call.backward(), IOATTN_OK) << ioattn_last_error();
+      EXPECT_TRUE(same_numbers(call.o, rows_of(packed.o)));
+      EXPECT_TRUE(same_numbers(call.dq, rows_of(packed.dq)));
+      EXPECT_TRUE(same_numbers(call.dk, rows_of(packed.dk)));
+      EXPECT_TRUE(same_numbers(call.dv, rows_of(packed.dv)));
+      EXPECT_TRUE(same_numbers(own_gradient, scores_of(d_bias)));
+    }
+    // Nothing elsewhere.
+    const auto written =
+        std::count_if(d_bias.begin(), d_bias.end(), [](S x) { return std::fabs(number(x)) > 0; });
+    EXPECT_EQ(written > 0, has_bias);
+    EXPECT_LE(written, inside);
   }
 }
 

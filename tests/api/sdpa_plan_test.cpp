@@ -10,7 +10,7 @@
 #include "api/plan_call.hpp"
 #include "api/raw_values.h"
 #include "api/sdpa.hpp"
-#include "api/sdpa_call.hpp"
+#include "api/sdpa_execution.hpp"
 #include "schedules/random_sdpa.hpp"
 #include "schedules/sdpa_heads.hpp"
 #include "theory/sdpa_bounds.hpp"
@@ -39,22 +39,6 @@ Plan read_back(const Plan& plan, ioattn_pass pass, const ioattn_sdpa_problem& pr
   told["objective"] = nullptr;  // a text does not say
   EXPECT_EQ(Json::parse(text_of(ioattn_plan_describe, parsed)), told);
   return parsed;
-}
-
-template <class T>
-ioattn_status execute_forward(const Plan& plan, SdpaCall<T>* call, void* workspace,
-                              std::size_t size) {
-  return ioattn_sdpa_execute_forward(plan.get(), &call->problem, call->o.data(),
-                                     call->o.strides().data(), call->lse.data(),
-                                     call->lse.strides().data(), workspace, size);
-}
-template <class T>
-ioattn_status execute_backward(const Plan& plan, SdpaCall<T>* call, void* workspace,
-                               std::size_t size) {
-  return ioattn_sdpa_execute_backward(
-      plan.get(), &call->problem, call->d_o.data(), call->d_o.strides().data(), call->o.data(),
-      call->o.strides().data(), call->lse.data(), call->lse.strides().data(), &call->gradients,
-      workspace, size);
 }
 
 // A random problem and set of gradients, in a random layout.
@@ -333,12 +317,6 @@ TEST(SdpaPlanWorkspace, IsWhatAPassTakes) {
 }
 
 const SdpaSizes small = {2, 4, 2, 29, 34, 10, 7};
-
-void expect_refused(ioattn_status got, ioattn_status wanted, const std::string& word) {
-  EXPECT_EQ(got, wanted) << ioattn_last_error();
-  EXPECT_NE(std::string(ioattn_last_error()).find(word), std::string::npos)
-      << ioattn_last_error() << " for " << word;
-}
 
 TEST(SdpaPlanStatus, WhatCannotBePlanned) {
   SdpaCall<float> call(small);
