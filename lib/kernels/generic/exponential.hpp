@@ -89,7 +89,7 @@ inline V power_of_bits(V n_bits) {
 }
 
 // How n ln(2)/N is taken from x. In two steps e^x is within 2 ulp. In one it is as if x was off by
-// less than a twentieth of its last place (f32), and a multiply-add cheaper.
+// a twentieth of its last place (f32) or a third (f64), and a multiply-add cheaper.
 enum class Reduction { two_steps, one_step };
 
 // In stages, so that they can be done apart.
@@ -170,11 +170,10 @@ inline V exponential_below(V x) {
 }
 
 // Softmax weights of scores less a maximum, for x up to `highest`: the last place of x, which is a
-// difference of sums, is further off than what one step leaves. f64 has the time for two.
+// difference of sums, is further off than what one step leaves.
 template <class V>
 inline constexpr Reduction reduction_of_weights =
-    sizeof(typename V::value_type) == 4 && V::fma_rounds_once ? Reduction::one_step
-                                                              : Reduction::two_steps;
+    V::fma_rounds_once ? Reduction::one_step : Reduction::two_steps;
 template <class V>
 using Weight = Exponential<V, reduction_of_weights<V>>;
 template <class V>
