@@ -359,8 +359,9 @@ typedef struct ioattn_merge_shape {
 
 /** O and LSE over all keys from `count` parts that have seen each key once, exactly but for
  * rounding: LSE = log sum_k exp(LSE_k), O = sum_k exp(LSE_k - LSE) O_k, added in the order of the
- * parts. Where no part saw a key, and without parts, O is 0 and LSE -inf. Outputs as for
- * ioattn_sdpa_forward(); they share no element with a part. Of the options only threads count.
+ * parts, by blocks of 64. Where no part saw a key, and without parts, O is 0 and LSE -inf. Outputs
+ * as for ioattn_sdpa_forward(); they share no element with a part. Of the options only threads
+ * count.
  * Errors: IOATTN_INVALID_ARGUMENT, IOATTN_SIZE_OVERFLOW, IOATTN_OUT_OF_MEMORY. */
 IOATTN_API ioattn_status ioattn_merge(const ioattn_merge_shape* shape,
                                       const ioattn_options* options, const ioattn_partial* parts,

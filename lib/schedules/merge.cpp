@@ -13,6 +13,8 @@ namespace {
 
 constexpr index_t rows_at_once = 64;  // of one worker
 constexpr index_t cols_at_once = 128;
+// Errors grow with these and with how many of them there are, not with the number of parts.
+constexpr index_t parts_per_sum = 64;
 
 template <class S>
 Compute<S> value_of(S x) {
@@ -42,19 +44,32 @@ void merge_row(std::span<const Partial<S>> parts, index_t b, index_t h, index_t 
     const T value = lse_of(part);
     if (value > max || std::isnan(value)) max = value;  // NaN stays
   }
+  const Range blocks(static_cast<index_t>(parts.size()), parts_per_sum);
+  const auto parts_of = [&](const Range& block) {
+    return parts.subspan(static_cast<std::size_t>(block.begin),
+                         static_cast<std::size_t>(block.size()));
+  };
   T sum = 0;
-  for (const Partial<S>& part : parts) {
-    if (lse_of(part) != -infinity) sum += std::exp(lse_of(part) - max);
+  for (Range block = blocks; block; block.next()) {
+    T of_block = 0;
+    for (const Partial<S>& part : parts_of(block)) {
+      if (lse_of(part) != -infinity) of_block += std::exp(lse_of(part) - max);
+    }
+    sum += of_block;
   }
   if (lse.data != nullptr) *lse.matrix(b, h).at(0, i) = max + std::log(sum);
   if (o.data == nullptr) return;
   for (Range k(o.cols, cols_at_once); k; k.next()) {
     T sums[cols_at_once] = {};
-    for (const Partial<S>& part : parts) {
-      if (lse_of(part) == -infinity) continue;
-      const T weight = std::exp(lse_of(part) - max) / sum;
-      const S* from = part.o.matrix(b, h).at(i, k.begin);
-      for (index_t l = 0; l < k.size(); ++l) sums[l] += weight * value_of(from[l]);
+    for (Range block = blocks; block; block.next()) {
+      T of_block[cols_at_once] = {};
+      for (const Partial<S>& part : parts_of(block)) {
+        if (lse_of(part) == -infinity) continue;
+        const T weight = std::exp(lse_of(part) - max) / sum;
+        const S* from = part.o.matrix(b, h).at(i, k.begin);
+        for (index_t l = 0; l < k.size(); ++l) of_block[l] += weight * value_of(from[l]);
+      }
+      for (index_t l = 0; l < k.size(); ++l) sums[l] += of_block[l];
     }
     S* row = o.matrix(b, h).at(i, k.begin);
     for (index_t l = 0; l < k.size(); ++l) row[l] = rounded<S>(sums[l]);

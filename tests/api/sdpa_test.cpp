@@ -6,6 +6,9 @@
 #include "schedules/thread_counts.hpp"
 
 #include <cmath>
+#include <limits>
+#include <random>
+#include <type_traits>
 
 namespace ioattn_test {
 namespace {
@@ -259,6 +262,35 @@ TYPED_TEST(Sdpa, SlicesOfTheKeysMerge) {
     }
     whole.expect_backward();
   }
+}
+
+// Values of one sign, whose rounding adds up.
+TYPED_TEST(Sdpa, MergesThousandsOfParts) {
+  using T = TypeParam;
+  constexpr std::size_t count = 20000;
+  std::mt19937_64 engine(12);
+  std::uniform_real_distribution<double> uniform(1, 2);
+  std::vector<T> values(count), lses(count);
+  std::vector<ioattn_partial> parts(count);
+  long double sum = 0, weighted = 0;
+  for (std::size_t k = 0; k < count; ++k) {
+    values[k] = T(uniform(engine));
+    lses[k] = T(uniform(engine));
+    parts[k].o = &values[k];
+    parts[k].lse = &lses[k];
+    const long double weight = std::exp(static_cast<long double>(lses[k]));
+    sum += weight;
+    weighted += weight * values[k];
+  }
+  const ioattn_merge_shape shape = {
+      sizeof shape, 1, 1, 1, 1, std::is_same_v<T, float> ? IOATTN_F32 : IOATTN_F64};
+  T o = 0, lse = 0;
+  ASSERT_EQ(
+      ioattn_merge(&shape, nullptr, parts.data(), std::int64_t(count), &o, nullptr, &lse, nullptr),
+      IOATTN_OK);
+  constexpr T epsilon = std::numeric_limits<T>::epsilon();
+  EXPECT_LE(std::abs(o - weighted / sum), 6 * epsilon);
+  EXPECT_LE(std::abs(lse - std::log(sum)), 12 * epsilon);
 }
 
 // What a mask hides may be anything; what it shows goes into the rows that see it.
