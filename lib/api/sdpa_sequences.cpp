@@ -77,7 +77,7 @@ struct Place {
 // Of a limit of scratch memory, by queries: sequences run beside each other.
 index_t share_of(index_t limit, index_t queries, index_t all) {
   if (limit < 0 || all == 0) return limit;
-  return limit / all * queries + limit % all * queries / all;
+  return static_cast<index_t>(static_cast<__int128>(limit) * queries / all);
 }
 
 // Plans every sequence as if it were alone; no set: the forward pass.

@@ -422,6 +422,36 @@ TEST(PackedPlan, MemoryLimitIsThatOfOneCall) {
   EXPECT_GT(planned, 0);
 }
 
+// However many queries share it: nothing is read where plans are made.
+TEST(PackedPlan, SharesALimitAmongBillionsOfQueries) {
+  const auto status_of = [](int bits, std::int64_t quarters_a_query) {
+    const std::int64_t all = std::int64_t(1) << bits;
+    const std::int64_t q_starts[] = {0, all - 16, all}, k_starts[] = {0, 1, 2};
+    float element = 0;
+    ioattn_sdpa_problem problem = {};
+    problem.struct_size = sizeof problem;
+    problem.batch = problem.m = 2;
+    problem.heads = problem.kv_heads = problem.d = problem.dv = 1;
+    problem.n = all;
+    problem.q_starts = q_starts;
+    problem.k_starts = k_starts;
+    problem.q = problem.k = problem.v = &element;
+    ioattn_options options = default_options();
+    options.memory_limit = all / 4 * quarters_a_query;
+    ioattn_plan* plan = nullptr;
+    const ioattn_status status =
+        ioattn_sdpa_plan_create(IOATTN_BACKWARD, &problem, nullptr, &options, &plan);
+    ioattn_plan_destroy(plan);
+    return status;
+  };
+  for (const std::int64_t quarters : {1, 15, 19, 21, 23}) {
+    const ioattn_status of_a_million = status_of(20, quarters);
+    EXPECT_EQ(of_a_million, quarters < 16 ? IOATTN_MEMORY_LIMIT : IOATTN_OK);
+    for (const int bits : {31, 33, 36})
+      EXPECT_EQ(status_of(bits, quarters), of_a_million) << bits << " " << quarters;
+  }
+}
+
 // One search for each class of lengths; what was learned is known.
 TEST(PackedPlan, SearchesOnceForEachClass) {
   // 64 ... 127 and 128 ... 255, three times.
