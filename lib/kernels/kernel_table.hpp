@@ -158,7 +158,7 @@ struct PairKernels {
   index_t fma_per_iteration;
 
   // What product, with C for the tile, and softmax_rows do, where no maximum has to change and none
-  // is -inf or as large as 2^20: true, C is not touched and there is nothing to rescale. Else, or
+  // is -inf or as large as 2^12: true, C is not touched and there is nothing to rescale. Else, or
   // of more rows or pairs of terms than these, it may be false, and nothing but dst has been
   // touched. Null: there is no such kernel.
   static constexpr index_t most_rows_weighed = 32, most_pairs_weighed = 256;

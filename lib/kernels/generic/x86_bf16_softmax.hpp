@@ -124,7 +124,7 @@ struct Exponents {
 };
 // The same of an ordinary row_max; of a larger one, 0 for the score that it is of.
 struct AnyExponents {
-  static constexpr float most_ordinary = 0x1p20f;  // weights are off by 2^-3 there
+  static constexpr float most_ordinary = 0x1p12f;  // weights are off by 2^-11 there
   Exponents ordinary;
   __m512 scale, row_max;
   __mmask16 are_ordinary;
