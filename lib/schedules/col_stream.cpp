@@ -15,10 +15,12 @@
 namespace ioattn::schedules {
 namespace {
 
+// Products with it are exact, of all but numbers next to the least and the largest.
 template <class T>
-bool is_power_of_2(T x) {
+bool is_plain_power_of_2(T x) {
+  constexpr int farthest = 32;
   int exponent = 0;
-  return std::abs(std::frexp(x, &exponent)) == T(0.5);
+  return std::abs(std::frexp(x, &exponent)) == T(0.5) && std::abs(exponent) <= farthest;
 }
 
 }  // namespace
@@ -76,12 +78,14 @@ struct ColStream<S, P>::Run {
   const bool of_keys = pass.kind_.of_keys();
   const bool of_values = pass.kind_.of_values();
   const bool summed = pass.kind_.is_sum();
-  // Rows of queries are read where they lie if products with them can be scaled and have the bits
-  // that those with scaled rows have in every other pass.
-  const bool in_place =
-      !pass.copies_queries_ || (are_queries_lanes() && is_power_of_2(operands.scale));
-  const T scale_of_rows = in_place ? T(1) : operands.scale;
-  const T scale_of_products = in_place ? operands.scale : T(1);
+  // Products are scaled where they have the bits of those with scaled rows, which other passes
+  // have: rows of queries then are read where they lie, if they can be. It does not depend on where
+  // that is, because next to the least number bits differ.
+  const bool scales_products = !pass.copies_queries_ || (operands.bias.data == nullptr &&
+                                                         is_plain_power_of_2(operands.scale));
+  const bool in_place = !pass.copies_queries_ || (are_queries_lanes() && scales_products);
+  const T scale_of_rows = scales_products ? T(1) : operands.scale;
+  const T scale_of_products = scales_products ? operands.scale : T(1);
 
   bool are_queries_lanes() const {
     const MatrixView<const P>& rows = operands.queries;

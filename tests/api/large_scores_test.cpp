@@ -1,7 +1,10 @@
 // Softmax weights of scores of any size: those of the forward pass, and of gradients from its LSE.
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "api/isa_variable.hpp"
 #include "api/sdpa_call.hpp"
@@ -42,6 +45,61 @@ TYPED_TEST(LargeScores, TheOnlyKeyOfAQueryHasWeightOne) {
         }
       }
     }
+  }
+}
+
+// With a bias, too, of more terms than a sum in registers has.
+TYPED_TEST(LargeScores, ABiasLeavesThatWeightAlone) {
+  using T = TypeParam;
+  for (const char* isa : {"scalar", "avx2", "avx512", "neon"}) {
+    setenv("IOATTN_ISA", isa, 1);
+    for (const std::size_t d : {64, 200, 256}) {
+      reference::SdpaInputs<double> inputs = reference::random_sdpa(1, 1, 1, 60, 60, d, 16, 7);
+      for (double& value : inputs.Q.values) value *= 1e2;
+      SdpaCall<T> call(inputs, Layout::bhsd);
+      call.problem.mask = IOATTN_MASK_WINDOW_TOP_LEFT;
+      call.problem.window_left = call.problem.window_right = 0;
+      call.problem.scale = d == 64 ? 0.125 : 0.3;
+      std::vector<T> bias(60 * 60);
+      for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = T(i % 97) / 7;
+      call.problem.bias = bias.data();
+      call.problem.bias_batch = call.problem.bias_heads = 1;
+      const ioattn_status status = call.forward();
+      if (status == IOATTN_UNSUPPORTED) break;  // not on this CPU
+      ASSERT_EQ(status, IOATTN_OK) << ioattn_last_error();
+      ASSERT_EQ(call.backward(), IOATTN_OK) << ioattn_last_error();
+      ASSERT_EQ(call.dv.dense().values, call.d_o.dense().values) << isa << " " << d;
+    }
+  }
+}
+
+// Weights next to the least number have gradients that lose digits as they are scaled.
+TYPED_TEST(LargeScores, BitsDoNotDependOnWhereQueriesLie) {
+  using T = TypeParam;
+  for (const char* isa : {"scalar", "avx2", "avx512", "neon"}) {
+    setenv("IOATTN_ISA", isa, 1);
+    std::vector<std::vector<T>> results;
+    for (const std::size_t gap : {0, 1}) {
+      reference::SdpaInputs<double> inputs = reference::random_sdpa(1, 1, 1, 77, 141, 64, 64, 8);
+      std::fill(inputs.Q.values.begin(), inputs.Q.values.end(), 0);
+      for (std::size_t i = 0; i < 77; ++i) inputs.Q.values[i * 64] = 8;
+      for (std::size_t j = 0; j < 141; ++j)
+        inputs.K.values[j * 64] = j == 0 ? 0 : sizeof(T) == 4 ? -87 : -708;
+      SdpaCall<T> call(inputs, Layout::bhsd);
+      const std::vector<T> q = call.q.dense().values;
+      std::vector<T> moved(q.size() + 64);
+      T* const line = moved.data() + (64 - reinterpret_cast<std::uintptr_t>(moved.data()) % 64) /
+                                         sizeof(T) % (64 / sizeof(T));
+      std::copy(q.begin(), q.end(), line + gap);
+      call.problem.q = line + gap;
+      const ioattn_status status = call.forward();
+      if (status == IOATTN_UNSUPPORTED) break;  // not on this CPU
+      ASSERT_EQ(status, IOATTN_OK) << ioattn_last_error();
+      ASSERT_EQ(call.backward(), IOATTN_OK) << ioattn_last_error();
+      results.push_back(call.values());
+    }
+    if (results.empty()) continue;
+    ASSERT_TRUE(same_bits(results[0], results[1])) << isa;
   }
 }
 

@@ -126,7 +126,7 @@ TEST_P(ExponentialSweep, EveryFloat) {
   };
   const std::uint32_t zero = bits_of(0.0f), last_zero = bits_of(least<float>);
   EXPECT_EQ(count_others(bits_of(lowest<float>) + 1, last_zero - 1,
-                         [](float y) { return y >= 0 && y < 1.2e-38f; }),
+                         [](float y) { return y >= 0 && y < 1.23e-38f; }),
             0u);
   EXPECT_EQ(
       count_others(last_zero, bits_of(-infinity), [&](float y) { return bits_of(y) == zero; }), 0u);

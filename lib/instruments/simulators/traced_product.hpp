@@ -25,11 +25,15 @@ class TracedProduct {
 
   void trace() {
     const index_t depth = p_.depth;
-    if (depth <= most_terms_ || p_.epilogue != kernels::Epilogue::none) {
+    const kernels::Epilogue epilogue = p_.epilogue;
+    const bool into_c = epilogue == kernels::Epilogue::none ||
+                        (epilogue == kernels::Epilogue::exp && p_.accumulate && p_.scale == 1);
+    if (depth <= most_terms_ || !into_c) {
       panels(0, depth, p_.accumulate);
       return;
     }
     for (index_t q = 0; q < depth; q += most_terms_) {
+      p_.epilogue = depth - q > most_terms_ ? kernels::Epilogue::none : epilogue;
       panels(q, std::min(depth, q + most_terms_), p_.accumulate || q > 0);
     }
   }
@@ -138,7 +142,7 @@ class TracedProduct {
     }
   }
 
-  const kernels::Product<T, W>& p_;
+  kernels::Product<T, W> p_;
   TileShape tile_;
   index_t nr_, most_terms_;
   index_t lanes_ = 0, rows_of_tile_ = 0;  // of a tile of the panel at hand

@@ -6,21 +6,26 @@
 namespace ioattn::kernels {
 namespace {
 
-// Calls part(p) for C += A B by blocks of so many terms and what is left; an epilogue waits for the
-// whole sum, which is then made elsewhere. By the same blocks, so that scores have the same bits
-// with exp and without, and where they are made of columns that come a multiple of them at a time.
+// Calls part(p) for C += A B by blocks of so many terms and what is left. An epilogue waits for the
+// whole sum: that of scores which are added to C is done with the last block, others where the sum
+// is then made, by the same blocks. So scores have the same bits with exp and without, with a bias,
+// and where they are made of columns that come a multiple of the terms at a time.
 template <class Product, class Part>
 IOATTN_INLINE void by_terms(const Product& p, index_t most, const Part& part) {
-  if (p.depth <= most || p.epilogue != Epilogue::none) {
+  const bool into_c =
+      p.epilogue == Epilogue::none || (p.epilogue == Epilogue::exp && p.accumulate && p.scale == 1);
+  if (p.depth <= most || !into_c) {
     part(p);
     return;
   }
   Product some = p;
   for (index_t q = 0; q < p.depth; q += most) {
+    const index_t left = p.depth - q;
     some.a = p.a + q * p.a_depth;
     some.b = p.b + q * p.b_row;
     if (p.beside != nullptr) some.beside = p.beside + q;
-    some.depth = p.depth - q < most ? p.depth - q : most;
+    some.depth = left < most ? left : most;
+    some.epilogue = left > most ? Epilogue::none : p.epilogue;
     part(some);
     some.accumulate = true;
     some.row_scale = nullptr;
