@@ -84,6 +84,6 @@ Status check_planned(const SdpaProblem& planned, const SdpaProblem& given);
 Status check_planned(const SdpaSet& planned, const SdpaSet& given);
 
 // What is planned, as a description tells it.
-void add_goal(Pass pass, const SdpaSet& gradients, DType dtype, JsonObject* json);
+void add_goal(Pass pass, const SdpaSet& set, DType dtype, JsonObject* json);
 
 }  // namespace ioattn::api

@@ -60,7 +60,7 @@ class PackedWork {
     std::size_t shape;
   };
   template <class Run>
-  Status run(schedules::CallerMemory* memory, const Run& run) const;
+  Status run(schedules::CallerMemory* caller, const Run& run) const;
 
   std::vector<PackedShape> shapes_;
   std::vector<Job> jobs_;  // by shapes

@@ -103,12 +103,12 @@ struct StagedPower {
 inline constexpr float log2_of_e = 1.44269504f;
 
 // log2(e) (scale s - lse). Rounded as rows' maxima are: it is 0 where lse is that of one score,
-// however large. Weights that gradients are made of are 1 at most.
+// however large.
 IOATTN_INLINE __m512 exponents_of_gradients(__m512 s, __m512 scale, __m512 lse) {
   const __m512 exponent = _mm512_sub_ps(_mm512_mul_ps(s, scale), lse);
   return _mm512_mul_ps(exponent, _mm512_set1_ps(log2_of_e));
 }
-// 0 at most; NaN stays.
+// Weights that gradients are made of are 1 at most; NaN stays.
 IOATTN_INLINE __m512 not_above_zero(__m512 exponent) {
   return _mm512_min_ps(_mm512_setzero_ps(), exponent);
 }
