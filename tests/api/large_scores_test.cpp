@@ -53,7 +53,7 @@ TYPED_TEST(LargeScores, ABiasLeavesThatWeightAlone) {
   using T = TypeParam;
   for (const char* isa : {"scalar", "avx2", "avx512", "neon"}) {
     setenv("IOATTN_ISA", isa, 1);
-    for (const std::size_t d : {64, 200, 256}) {
+    for (const std::size_t d : {64u, 200u, 256u}) {
       reference::SdpaInputs<double> inputs = reference::random_sdpa(1, 1, 1, 60, 60, d, 16, 7);
       for (double& value : inputs.Q.values) value *= 1e2;
       SdpaCall<T> call(inputs, Layout::bhsd);
@@ -79,7 +79,7 @@ TYPED_TEST(LargeScores, BitsDoNotDependOnWhereQueriesLie) {
   for (const char* isa : {"scalar", "avx2", "avx512", "neon"}) {
     setenv("IOATTN_ISA", isa, 1);
     std::vector<std::vector<T>> results;
-    for (const std::size_t gap : {0, 1}) {
+    for (const std::size_t gap : {0u, 1u}) {
       reference::SdpaInputs<double> inputs = reference::random_sdpa(1, 1, 1, 77, 141, 64, 64, 8);
       std::fill(inputs.Q.values.begin(), inputs.Q.values.end(), 0);
       for (std::size_t i = 0; i < 77; ++i) inputs.Q.values[i * 64] = 8;
