@@ -1,10 +1,8 @@
 // Plans of packed sequences: the results are those of each alone, the workspace is exactly as large
 // as said, the text is the plan, the description adds up, and only what was planned is executed.
 
-#include <atomic>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "api/half_call.hpp"
 #include "api/packed_call.hpp"
@@ -499,26 +497,8 @@ TEST(PackedPlan, IsReentrant) {
   const ioattn_options options = with_threads(2);
   const Plan forward = create(IOATTN_FORWARD, alone.problem, &options);
   const Plan backward = create(IOATTN_BACKWARD, alone.problem, &options, &alone.gradients);
-  std::vector<std::thread> threads;
-  std::atomic<int> right{0}, waiting{4};
-  for (std::size_t i = 0; i < 4; ++i) {
-    threads.emplace_back([&, i] {
-      PackedCall<float> call(c, reference::all_layouts[i % 3]);
-      Workspace first(forward, i), second(backward, i);
-      --waiting;
-      while (waiting > 0) std::this_thread::yield();
-      bool same = true;
-      for (int repeat = 0; repeat < 5; ++repeat) {
-        call.poison();
-        same = same && execute_forward(forward, &call, first.data(), first.size()) == IOATTN_OK &&
-               execute_backward(backward, &call, second.data(), second.size()) == IOATTN_OK &&
-               same_bits(call.values(), values);
-      }
-      right += same && first.stayed_inside() && second.stayed_inside() ? 1 : 0;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(right, 4);
+  expect_reentrant(forward, backward, values,
+                   [&](Layout layout) { return PackedCall<float>(c, layout); });
 }
 
 TEST(PackedPlan, FromCpp) {

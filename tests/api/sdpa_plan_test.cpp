@@ -2,10 +2,8 @@
 // as said, a plan's text is the plan, its description tells the closed formulas, and whatever is
 // wrong leaves the outputs alone.
 
-#include <atomic>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "api/plan_call.hpp"
 #include "api/raw_values.h"
@@ -657,26 +655,8 @@ TEST(SdpaPlanExecution, AreReentrant) {
   const std::vector<float> values = expected.values();
   const Plan forward = create(IOATTN_FORWARD, expected.problem, nullptr);
   const Plan backward = create(IOATTN_BACKWARD, expected.problem, nullptr);
-  std::vector<std::thread> threads;
-  std::atomic<int> right{0}, waiting{4};
-  for (std::size_t i = 0; i < 4; ++i) {
-    threads.emplace_back([&, i] {
-      SdpaCall<float> call(sizes, reference::all_layouts[i % 3]);
-      Workspace first(forward, i), second(backward, i);
-      --waiting;
-      while (waiting > 0) std::this_thread::yield();
-      bool same = true;
-      for (int repeat = 0; repeat < 5; ++repeat) {
-        call.poison();
-        same = same && execute_forward(forward, &call, first.data(), first.size()) == IOATTN_OK &&
-               execute_backward(backward, &call, second.data(), second.size()) == IOATTN_OK &&
-               same_bits(call.values(), values);
-      }
-      right += same && first.stayed_inside() && second.stayed_inside() ? 1 : 0;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(right, 4);
+  expect_reentrant(forward, backward, values,
+                   [&](Layout layout) { return SdpaCall<float>(sizes, layout); });
 }
 
 }  // namespace
