@@ -18,6 +18,15 @@ template <class Word, class T, bool a_unit_row>
 constexpr index_t terms_at_once =
     a_unit_row || std::is_same_v<Word, T> ? terms_per_accumulator / 2 : terms_per_accumulator;
 
+// Whether C takes block after block of terms, and an epilogue is done with the last: plain sums and
+// scores that are added to what C has. Other epilogues wait for a sum that is made elsewhere.
+// Inline always: no object of kernels provides code to another.
+template <class Product>
+[[gnu::always_inline]] constexpr bool adds_blocks_to_c(const Product& p) {
+  using E = decltype(p.epilogue);
+  return p.epilogue == E::none || (p.epilogue == E::exp && p.accumulate && p.scale == 1);
+}
+
 // Tiles below one another whose sums are kept in L1 while blocks of terms are added to them.
 constexpr index_t tiles_of_sums = 16;
 

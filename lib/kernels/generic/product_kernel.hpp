@@ -6,10 +6,9 @@
 namespace ioattn::kernels {
 namespace {
 
-// Calls part(p) for C += A B by blocks of so many terms and what is left. An epilogue waits for the
-// whole sum: that of scores which are added to C is done with the last block, others where the sum
-// is then made, by the same blocks. So scores have the same bits with exp and without, with a bias,
-// and where they are made of columns that come a multiple of the terms at a time.
+// Calls part(p) for C += A B by blocks of so many terms and what is left, or once where the sum is
+// made elsewhere, by the same blocks. So scores have the same bits with exp and without, with a
+// bias, and where they are made of columns that come a multiple of the terms at a time.
 template <class Product, class Part>
 IOATTN_INLINE void by_terms(const Product& p, index_t most, const Part& part) {
   const bool into_c =
