@@ -39,11 +39,6 @@ std::vector<T> softmax_weights(const KernelTable<T>& table, std::vector<T> x) {
   table.softmax_update({x.data(), count, 1, count}, true, row_max.data(), row_sum.data(), nullptr);
   return x;
 }
-// Their errors, in ulp. As if x was off by up to a twentieth of its last place (f32) or a third.
-template <class T>
-constexpr double most_of_weight(double x) {
-  return 2 + std::abs(x) / (sizeof(T) == 4 ? 20 : 3);
-}
 
 // Distance from the exact value in units of the last place of the type.
 template <class T>

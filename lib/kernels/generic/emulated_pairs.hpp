@@ -86,7 +86,7 @@ struct EmulatedPairs {
   static IOATTN_INLINE float weight(float x) {
     constexpr float highest = ExpRange<float>::highest;
     return without_denormals(
-        weight_below(ScalarVector<float>::splat(highest < x ? highest : x)).value);
+        exponential_below(ScalarVector<float>::splat(highest < x ? highest : x)).value);
   }
   static IOATTN_KERNEL void softmax_update(const ScoreTile<float>& tile, float scale,
                                            float* row_max, float* row_sum, float* rescale,

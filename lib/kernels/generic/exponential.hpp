@@ -63,18 +63,20 @@ struct ExpConstants<float, 16> {
 };
 
 template <>
-struct ExpConstants<double, 8> {
+struct ExpConstants<double, 16> {
   static constexpr double round_magic = 6755399441055744.0;
-  static constexpr double log2e = 8 * 1.4426950408889634;
-  static constexpr double ln2_high = 6.93145751953125e-1 / 8;
-  static constexpr double ln2_low = 1.42860682030941723212e-6 / 8;
-  static constexpr double q[] = {5.0000000000002955193e-1, 1.6666666666663718290e-1,
-                                 4.1666666570075371776e-2, 8.3333333711873976249e-3,
-                                 1.3889781021999647709e-3, 1.9840565489217141313e-4};
-  static constexpr int shift = 52 - 3;
+  static constexpr double log2e = 16 * 1.4426950408889634;
+  static constexpr double ln2_high = 6.93145751953125e-1 / 16;
+  static constexpr double ln2_low = 1.42860682030941723212e-6 / 16;
+  static constexpr double q[] = {4.9999999999999604364e-1, 1.6666666664417970816e-1,
+                                 4.1666666693249906281e-2, 8.3334719207570246015e-3,
+                                 1.3888594066415051024e-3};
+  static constexpr int shift = 52 - 4;
   static constexpr std::uint64_t powers[] = {
-      0x3ff0000000000000u, 0x3fef72b83c7d517bu, 0x3fef06fe0a31b715u, 0x3feebfdad5362a27u,
-      0x3feea09e667f3bcdu, 0x3feeace5422aa0dbu, 0x3feee89f995ad3adu, 0x3fef5818dcfba487u};
+      0x3ff0000000000000u, 0x3fefb5586cf9890fu, 0x3fef72b83c7d517bu, 0x3fef387a6e756238u,
+      0x3fef06fe0a31b715u, 0x3feedea64c123422u, 0x3feebfdad5362a27u, 0x3feeab07dd485429u,
+      0x3feea09e667f3bcdu, 0x3feea11473eb0187u, 0x3feeace5422aa0dbu, 0x3feec49182a3f090u,
+      0x3feee89f995ad3adu, 0x3fef199bdd85529cu, 0x3fef5818dcfba487u, 0x3fefa4afa2a490dau};
 };
 
 // 2^(n/N) of the sum of n and a magic number.
@@ -88,30 +90,19 @@ inline V power_of_bits(V n_bits) {
   }
 }
 
-// How n ln(2)/N is taken from x. In two steps e^x is within 2 ulp. In one it is as if x was off by
-// a twentieth of its last place (f32) or a third (f64), and a multiply-add cheaper.
-enum class Reduction { two_steps, one_step };
-
 // In stages, so that they can be done apart.
-template <class V, Reduction reduction>
+template <class V>
 struct Exponential {
   using T = typename V::value_type;
   using Of = ExpConstants<T, V::powers>;
   static constexpr int degree = static_cast<int>(std::size(Of::q));
 
   struct alignas(64) Constants {
-    T least, log2e, magic, minus_ln2, minus_ln2_low;
+    T least, log2e, magic, minus_ln2_high, minus_ln2_low;
     T q[degree];
   };
   static constexpr Constants make_constants() {
-    constexpr bool one_step = reduction == Reduction::one_step;
-    constexpr T ln2 = T(0.69314718055994530942) / V::powers;
-    Constants c = {ExpRange<T>::least,
-                   Of::log2e,
-                   Of::round_magic,
-                   one_step ? -ln2 : -Of::ln2_high,
-                   one_step ? T(0) : -Of::ln2_low,
-                   {}};
+    Constants c = {ExpRange<T>::least, Of::log2e, Of::round_magic, -Of::ln2_high, -Of::ln2_low, {}};
     for (int k = 0; k < degree; ++k) c.q[k] = Of::q[k];
     return c;
   }
@@ -125,8 +116,8 @@ struct Exponential {
   void split(const Constants& c) {
     power = V::fma(x, V::splat(c.log2e), V::splat(c.magic));
     const V n = power - V::splat(c.magic);
-    x = V::fma(n, V::splat(c.minus_ln2), x);
-    if constexpr (reduction == Reduction::two_steps) x = V::fma(n, V::splat(c.minus_ln2_low), x);
+    x = V::fma(n, V::splat(c.minus_ln2_high), x);
+    x = V::fma(n, V::splat(c.minus_ln2_low), x);
   }
   void begin_tail(const Constants& c) {
     if constexpr (V::powers == 1) {
@@ -158,9 +149,10 @@ struct Exponential {
   }
 };
 
-template <class V, Reduction reduction>
+// Within 2 ulp of e^x, for x up to `highest`: softmax weights of scores less a maximum.
+template <class V>
 inline V exponential_below(V x) {
-  using Exp = Exponential<V, reduction>;
+  using Exp = Exponential<V>;
   constexpr const auto& c = Exp::constants;
   Exp e;
   e.begin(x, c);
@@ -169,22 +161,10 @@ inline V exponential_below(V x) {
   return e.result();
 }
 
-// Softmax weights of scores less a maximum, for x up to `highest`: the last place of x, which is a
-// difference of sums, is further off than what one step leaves.
-template <class V>
-inline constexpr Reduction reduction_of_weights =
-    V::fma_rounds_once ? Reduction::one_step : Reduction::two_steps;
-template <class V>
-using Weight = Exponential<V, reduction_of_weights<V>>;
-template <class V>
-inline V weight_below(V x) {
-  return exponential_below<V, reduction_of_weights<V>>(x);
-}
-
 // Weights of scores less LSE, which are 1 at most, however LSE was rounded.
 template <class V>
 inline V exponential(V x) {
-  return exponential_below<V, Reduction::two_steps>(V::min(V::splat(0), x));
+  return exponential_below(V::min(V::splat(0), x));
 }
 
 }  // namespace

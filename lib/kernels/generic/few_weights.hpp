@@ -131,13 +131,13 @@ struct FewWeights {
     const T largest = largest_of(column, stride, keys, old_max);
     const T new_max = first_of(Scores::new_max(V::splat(old_max), V::splat(largest)));
     const T shift = new_max > -std::numeric_limits<T>::infinity() ? new_max : T(0);
-    const T factor = first_of(weight_below<V>(V::splat(old_max - shift)));
+    const T factor = first_of(exponential_below<V>(V::splat(old_max - shift)));
     constexpr index_t most = Scores::weights_per_sum;
     T total = 0;
     for (index_t first = 0; first < keys; first += lanes) {
       T* const to = column + first * stride;
       const index_t count = std::min(keys - first, lanes);
-      store(weight_below(load(to, stride, count) - V::splat(shift)), to, stride, count);
+      store(exponential_below(load(to, stride, count) - V::splat(shift)), to, stride, count);
     }
     for (index_t first = 0; first < keys; first += most) {
       T part = 0;

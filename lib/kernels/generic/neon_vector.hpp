@@ -19,7 +19,6 @@ struct NeonVector<float> {
   static constexpr int lanes = 4;
   static constexpr int registers = 32;
   static constexpr int powers = 1;  // that exponentials look up
-  static constexpr bool fma_rounds_once = true;
 
   float32x4_t value;
 
@@ -59,7 +58,6 @@ struct NeonVector<double> {
   static constexpr int lanes = 2;
   static constexpr int registers = 32;
   static constexpr int powers = 1;  // that exponentials look up
-  static constexpr bool fma_rounds_once = true;
 
   float64x2_t value;
 

@@ -19,7 +19,7 @@ struct RegisterWeights {
   using Tiles = typename Products::Tiles;
   using Strip = typename Tiles::Strip;
   using Scores = ScoreKernels<V>;
-  using Exp = Weight<V>;
+  using Exp = Exponential<V>;
   static constexpr index_t nr = vectors * V::lanes;
   static_assert(max_rows == Scores::weights_per_sum);
 

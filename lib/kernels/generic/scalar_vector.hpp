@@ -16,7 +16,6 @@ struct ScalarVector {
   static constexpr int lanes = 1;
   static constexpr int registers = 16;
   static constexpr int powers = 1;  // that exponentials look up
-  static constexpr bool fma_rounds_once = false;
 
   T value;
 

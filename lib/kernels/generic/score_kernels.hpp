@@ -127,7 +127,7 @@ struct ScoreKernels {
         const V max = new_max(old_max, largest[v]);
         // Rows that have seen only -inf: shift by 0, so that exp(-inf - shift) is 0 and not NaN.
         shift[v] = V::select_less(minus_infinity, max, max, V::splat(T(0)));
-        const V factor = weight_below(old_max - shift[v]);
+        const V factor = exponential_below(old_max - shift[v]);
         before[v] = lanes.load(row_sum + i, v) * factor;
         total[v] = V::splat(T(0));
         lanes.store(max, row_max + i, v);
@@ -140,7 +140,7 @@ struct ScoreKernels {
         for (index_t j = first; j < last; ++j)
           for (int v = 0; v < n; ++v) {
             T* p = x.data + j * x.stride + i;
-            const V weight = weight_below(lanes.load(p, v) - shift[v]);
+            const V weight = exponential_below(lanes.load(p, v) - shift[v]);
             if (store) lanes.store(weight, p, v);
             part[v] = part[v] + weight;
           }

@@ -16,10 +16,9 @@ struct XsimdVector {
   using batch = xsimd::batch<T>;
   using bits = xsimd::batch<xsimd::as_unsigned_integer_t<T>>;
   static constexpr int lanes = static_cast<int>(batch::size);
-  static constexpr bool fma_rounds_once = true;
 #ifdef __AVX512F__
   static constexpr int registers = 32;
-  static constexpr int powers = lanes;  // that exponentials look up
+  static constexpr int powers = 16;  // that exponentials look up
 #else
   static constexpr int registers = 16;
   static constexpr int powers = 1;
@@ -64,7 +63,7 @@ struct XsimdVector {
 #ifdef __AVX512F__
   // The numbers whose bits are table[k] + (those of x << shift), k the low bits of x.
   template <int shift>
-  static XsimdVector lookup(const typename bits::value_type (&table)[lanes], XsimdVector x) {
+  static XsimdVector lookup(const typename bits::value_type (&table)[16], XsimdVector x) {
     const __m512i entries = _mm512_loadu_si512(table);
     if constexpr (sizeof(T) == 4) {
       const __m512i n = _mm512_castps_si512(x.value);
@@ -73,7 +72,7 @@ struct XsimdVector {
     } else {
       const __m512i n = _mm512_castpd_si512(x.value);
       return {batch(_mm512_castsi512_pd(
-          _mm512_add_epi64(_mm512_permutexvar_epi64(n, entries), _mm512_slli_epi64(n, shift))))};
+          _mm512_add_epi64(_mm512_permutex2var_epi64(entries, n, _mm512_loadu_si512(table + 8)), _mm512_slli_epi64(n, shift))))};
     }
   }
 #endif
