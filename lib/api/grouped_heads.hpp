@@ -48,7 +48,7 @@ inline index_t heads_together(const SdpaShape& shape, int threads) {
 // Without a mask.
 template <class S>
 void group_heads(schedules::SdpaForwardTask<S>* task) {
-  const int threads = task->observer != nullptr ? 1 : task->threads;
+  const int threads = task->workers();
   const index_t together = heads_together(task->shape, threads);
   schedules::SdpaForwardTask<S> grouped = *task;
   if (!group_rows(together, &grouped.in.q) || !group_rows(together, &grouped.o) ||

@@ -59,7 +59,7 @@ class GradientPhases {
         seeing_(seeing_queries(task.shape)),
         seen_(seen_keys(task.shape)),
         trace_(Trace::of_layer(task.observer, is_half_storage<S>)),
-        threads_(task.observer != nullptr ? 1 : task.threads) {
+        threads_(task.workers()) {
     const auto [n, m, d, e, tie, mask] = task.shape;
     const LayerGradients<T, S>& out = task.out;
     const bool values =
@@ -92,16 +92,13 @@ class GradientPhases {
  private:
   BackwardTask<S> backward_task() const {
     BackwardTask<S> rows;
+    static_cast<Execution<T>&>(rows) = task_;
     rows.shape = task_.shape;
     rows.in = task_.in;
     rows.d_o = task_.d_o;
     rows.o = task_.o;
     rows.lse = task_.lse;
     rows.blocks = task_.blocks.rows;
-    rows.kernels = task_.kernels;
-    rows.threads = threads_;
-    rows.observer = task_.observer;
-    rows.memory = task_.memory;
     return rows;
   }
 

@@ -114,7 +114,7 @@ class LayerGradientsRun {
   }
 
  private:
-  int threads() const { return task_.observer != nullptr ? 1 : task_.threads; }
+  int threads() const { return task_.workers(); }
 
   Status run_entry(index_t b, const LayerInputs<S>& in, void* workspace,
                    CallerMemory* memory) const {

@@ -7,9 +7,9 @@
 namespace ioattn::schedules {
 
 // A set of gradients, validated, sizes at least 1. Views are of the first entry of a batch, the
-// others follow row by row. An observer makes it sequential.
+// others follow row by row.
 template <class S>
-struct GradientTask {
+struct GradientTask : Execution<Compute<S>> {
   using T = Compute<S>;
   LayerShape shape;
   LayerInputs<S> in;
@@ -20,11 +20,6 @@ struct GradientTask {
   // Of operands in 16 bits, instead of those of `out`, of which the weights are taken.
   LayerGradients<S> rounded;
   GradientBlocks blocks;
-  const kernels::KernelTable<T>* kernels = nullptr;
-  int threads = 1;
-  Observer* observer = nullptr;
-  CallerMemory* memory = nullptr;  // for the workspace; null: the heap
-  OverflowCounts* overflows = nullptr;
 };
 
 // Entry by entry; dX and dY are summed in ascending order of the entries, in phase "batch", dW_Q

@@ -25,7 +25,7 @@ class ResidentBackward {
         d_(task.shape.d),
         e_(task.shape.dv),
         nr_(kernels_.tile.cols),
-        threads_(task.observer != nullptr ? 1 : task.threads),
+        threads_(task.workers()),
         tied_(task.shape.tie != Tie::none),
         self_(task.shape.tie == Tie::all),
         r_(std::min(task.blocks.r, n_)),

@@ -18,7 +18,7 @@ class RowStreamForward {
       : task_(task),
         trace_(Trace::of_layer(task.observer, is_half_storage<S>, task.overflows)),
         kernels_(*task.kernels),
-        threads_(task.observer != nullptr ? 1 : task.threads),
+        threads_(task.workers()),
         h_form_(task.blocks.form == Form::h),
         stored_(task.blocks.products == Products::stored),
         values_(task.shape, task.blocks, kernels_.tile.cols, threads_, &workspace_),

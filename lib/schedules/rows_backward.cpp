@@ -8,7 +8,7 @@ namespace ioattn::schedules {
 
 template <class S>
 Status rows_backward(Schedule schedule, const BackwardTask<S>& task) {
-  const int threads = task.observer != nullptr ? 1 : task.threads;
+  const int threads = task.workers();
   const Trace trace = Trace::of_layer(task.observer, is_half_storage<S>);
   StoredNeeds needs;
   // The only thin product of fused row_stream that passes through memory is h.

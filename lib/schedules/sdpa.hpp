@@ -8,11 +8,10 @@
 // rows or keys within a head, are shared out to the threads.
 namespace ioattn::schedules {
 
-// Validated, sizes at least 1 but d. An observer makes it sequential. Operands stored in 16 bits
-// are computed with in f32, in which LSE is: sums are f32 from the first term to the last, and
-// results are rounded once.
+// Validated, sizes at least 1 but d. Operands stored in 16 bits are computed with in f32, in which
+// LSE is: sums are f32 from the first term to the last, and results are rounded once.
 template <class S>
-struct SdpaForwardTask {
+struct SdpaForwardTask : Execution<Compute<S>> {
   using T = Compute<S>;
   SdpaShape shape;
   SdpaInputs<S> in;
@@ -20,15 +19,10 @@ struct SdpaForwardTask {
   TensorView<S> o;    // null data: not wanted
   TensorView<T> lse;  // a head is a row of n; null data: not wanted
   Blocks blocks;      // row_stream, form h, stored, or tile_fused (forward_schedule)
-  const kernels::KernelTable<T>* kernels = nullptr;
-  int threads = 1;
-  Observer* observer = nullptr;
-  CallerMemory* memory = nullptr;  // for the workspace; null: the heap
-  OverflowCounts* overflows = nullptr;
 };
 
 template <class S>
-struct SdpaBackwardTask {
+struct SdpaBackwardTask : Execution<Compute<S>> {
   using T = Compute<S>;
   SdpaShape shape;
   SdpaInputs<S> in;
@@ -38,11 +32,6 @@ struct SdpaBackwardTask {
   SdpaGradients<T> out;
   SdpaGradients<S> rounded;  // in 16 bits, instead of `out`
   SdpaBlocks blocks;
-  const kernels::KernelTable<T>* kernels = nullptr;
-  int threads = 1;
-  Observer* observer = nullptr;
-  CallerMemory* memory = nullptr;
-  OverflowCounts* overflows = nullptr;
 };
 
 // Phase "row_stream" or "tile_fused". The only failures are of memory; outputs are untouched then.

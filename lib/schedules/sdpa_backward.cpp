@@ -36,7 +36,7 @@ class SdpaBackward {
         rounds_(!task.rounded.set().is_empty()),
         set_(rounds_ ? task.rounded.set() : task.out.set()),
         trace_(task.observer, is_half_storage<S>, false, task.overflows),
-        threads_(task.observer != nullptr ? 1 : task.threads) {
+        threads_(task.workers()) {
     const Workers of_queries = {threads_, shape_.all_heads()};
     const Workers of_keys = {threads_, shape_.all_kv_heads()};
     const bool makes_dq = set_.key_kind(task.blocks).queries;

@@ -12,7 +12,7 @@ template <class S, class Pass>
 Status run_forward_pass(const SdpaForwardTask<S>& task, const SdpaShape& shape, const Pass& pass,
                         const WorkspaceLayout& layout, bool of_pairs = false) {
   const Trace trace(task.observer, is_half_storage<S>, of_pairs, task.overflows);
-  const int threads = task.observer != nullptr ? 1 : task.threads;
+  const int threads = task.workers();
   WorkspaceMemory buffer;
   const Status allocated = layout.allocate(task.memory, &buffer);
   if (!allocated.is_ok()) return allocated;
@@ -60,7 +60,7 @@ template <class S>
 Status sdpa_forward(const SdpaForwardTask<S>& task) {
   SdpaShape shape = task.shape;
   if (task.o.data == nullptr) shape.dv = 0;  // no values, no sum of them
-  const int threads = task.observer != nullptr ? 1 : task.threads;
+  const int threads = task.workers();
   const Workers workers = {threads, shape.all_heads()};
   WorkspaceLayout layout;
   if (forward_schedule(task.blocks) == Schedule::tile_fused) {

@@ -42,7 +42,7 @@ class StationaryBackward {
         d_(task.shape.d),
         e_(task.shape.dv),
         nr_(task.kernels->tile.cols),
-        threads_(task.observer != nullptr ? 1 : task.threads),
+        threads_(task.workers()),
         h_form_(task.blocks.form == Form::h),
         twin_(!h_form_ && task.shape.tie != Tie::none),
         query_stride_(padded_stride(n_, nr_)),

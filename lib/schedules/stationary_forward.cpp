@@ -60,7 +60,7 @@ class StationaryForward {
         d_(task.shape.d),
         e_(task.shape.dv),
         nr_(task.kernels->tile.cols),
-        threads_(task.observer != nullptr ? 1 : task.threads),
+        threads_(task.workers()),
         h_form_(task.blocks.form == Form::h),
         query_stride_(padded_stride(n_, nr_)),
         thin_stride_(padded_stride(h_form_ ? e_ : d_, nr_)),

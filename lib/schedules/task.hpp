@@ -12,25 +12,31 @@
 
 namespace ioattn::schedules {
 
-// One forward or backward pass, validated, sizes at least 1. An observer makes it sequential. S: of
-// the operands (storage.hpp).
+// How a task is executed, on which its results do not depend.
+template <class T>
+struct Execution {
+  const kernels::KernelTable<T>* kernels = nullptr;
+  int threads = 1;
+  Observer* observer = nullptr;         // if not null, makes it sequential
+  CallerMemory* memory = nullptr;       // for the workspace; null: the heap
+  OverflowCounts* overflows = nullptr;  // of results that are rounded; null: nobody counts
+
+  int workers() const { return observer != nullptr ? 1 : threads; }
+};
+
+// One forward or backward pass, validated, sizes at least 1. S: of the operands (storage.hpp).
 template <class S>
-struct ForwardTask {
+struct ForwardTask : Execution<Compute<S>> {
   using T = Compute<S>;
   LayerShape shape;
   LayerInputs<S> in;
   MatrixView<S> o;   // [n, dv]
   T* lse = nullptr;  // [n]
   Blocks blocks;
-  const kernels::KernelTable<T>* kernels = nullptr;
-  int threads = 1;
-  Observer* observer = nullptr;
-  CallerMemory* memory = nullptr;  // for the workspace; null: the heap
-  OverflowCounts* overflows = nullptr;
 };
 
 template <class S>
-struct BackwardTask {
+struct BackwardTask : Execution<Compute<S>> {
   using T = Compute<S>;
   LayerShape shape;
   LayerInputs<S> in;
@@ -39,10 +45,6 @@ struct BackwardTask {
   const T* lse = nullptr;   // [n], of the forward pass
   MatrixView<T> dx;         // [d, d]
   Blocks blocks;
-  const kernels::KernelTable<T>* kernels = nullptr;
-  int threads = 1;
-  Observer* observer = nullptr;
-  CallerMemory* memory = nullptr;  // for the workspace; null: the heap
   // Schedules that pass U = p A2 through memory leave it here if the data are not null, [n, d], and
   // skip dX if its data are null.
   MatrixView<T> u = {};

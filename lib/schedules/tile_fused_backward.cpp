@@ -9,7 +9,7 @@ namespace ioattn::schedules {
 
 template <class T>
 Status tile_fused_backward(const BackwardTask<T>& task) {
-  const int threads = task.observer != nullptr ? 1 : task.threads;
+  const int threads = task.workers();
   const Trace trace = Trace::of_layer(task.observer, false);
   WorkspaceLayout layout;
   const StoredProducts<T> products(task, threads, &layout);

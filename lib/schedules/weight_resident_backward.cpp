@@ -25,7 +25,7 @@ class WeightResidentBackward {
         d_(task.shape.d),
         e_(task.shape.dv),
         nr_(kernels_.tile.cols),
-        threads_(task.observer != nullptr ? 1 : task.threads),
+        threads_(task.workers()),
         h_form_(task.blocks.form == Form::h),
         tied_(!h_form_ && task.shape.tie != Tie::none),
         r_(std::min(task.blocks.r, n_)),

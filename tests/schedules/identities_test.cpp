@@ -50,10 +50,14 @@ Outputs forward(const ref::LayerInputs<double>& in) {
   const LayerShape shape = shape_of(inputs);
   Outputs out = {Matrix(in.dO.rows, in.dO.cols), Matrix(in.dO.rows, 1)};
   const Blocks blocks = blocks_for({Pass::forward, Schedule::row_stream}, shape, 1 << 20);
-  EXPECT_TRUE(schedules::row_stream_forward(
-                  schedules::ForwardTask<double>{shape, inputs, view(&out.o), out.lse.values.data(),
-                                                 blocks, &best_kernels(), 1, nullptr})
-                  .is_ok());
+  EXPECT_TRUE(
+      schedules::row_stream_forward(schedules::ForwardTask<double>{{&best_kernels(), 1, nullptr},
+                                                                   shape,
+                                                                   inputs,
+                                                                   view(&out.o),
+                                                                   out.lse.values.data(),
+                                                                   blocks})
+          .is_ok());
   return out;
 }
 
@@ -72,12 +76,16 @@ Matrix backward(const Variant& v, const ref::LayerInputs<double>& in) {
   Matrix dx(in.X.rows, in.X.cols);
   const index_t M = 3 * plan::least_fast_memory(v, shape);
   const Blocks blocks = blocks_for(v, shape, M);
-  EXPECT_TRUE(
-      schedules::run_backward(
-          v.schedule, schedules::BackwardTask<double>{shape, inputs, view(in.dO), view(out.o),
-                                                      out.lse.values.data(), view(&dx), blocks,
-                                                      &best_kernels(), 1, nullptr})
-          .is_ok());
+  EXPECT_TRUE(schedules::run_backward(v.schedule,
+                                      schedules::BackwardTask<double>{{&best_kernels(), 1, nullptr},
+                                                                      shape,
+                                                                      inputs,
+                                                                      view(in.dO),
+                                                                      view(out.o),
+                                                                      out.lse.values.data(),
+                                                                      view(&dx),
+                                                                      blocks})
+                  .is_ok());
   return dx;
 }
 

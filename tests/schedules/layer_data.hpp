@@ -85,12 +85,19 @@ ioattn::Status run_pass(ioattn::Pass pass, ioattn::Schedule schedule,
                         ioattn::Observer* observer, LayerData<T>* data) {
   using namespace ioattn::schedules;
   if (pass == ioattn::Pass::forward) {
-    return run_forward(schedule, ForwardTask<T>{shape, data->inputs(), data->o(), data->lse(),
-                                                blocks, &kernels, threads, observer});
+    return run_forward(
+        schedule,
+        ForwardTask<T>{
+            {&kernels, threads, observer}, shape, data->inputs(), data->o(), data->lse(), blocks});
   }
-  return run_backward(schedule,
-                      BackwardTask<T>{shape, data->inputs(), data->d_o(), data->o(), data->lse(),
-                                      data->dx(), blocks, &kernels, threads, observer});
+  return run_backward(schedule, BackwardTask<T>{{&kernels, threads, observer},
+                                                shape,
+                                                data->inputs(),
+                                                data->d_o(),
+                                                data->o(),
+                                                data->lse(),
+                                                data->dx(),
+                                                blocks});
 }
 
 }  // namespace ioattn_test

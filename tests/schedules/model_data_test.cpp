@@ -76,22 +76,20 @@ void check_all(double allowed) {
             schedules::run_forward(
                 v.schedule,
                 schedules::ForwardTask<T>{
-                    shape, in, {o.data(), n, e, e}, lse.data(), blocks, &table, 1, &counter})
+                    {&table, 1, &counter}, shape, in, {o.data(), n, e, e}, lse.data(), blocks})
                 .is_ok());
         EXPECT_LE(ref::max_relative_error(o.data(), static_cast<std::size_t>(e), forward.O),
                   allowed);
       } else {
         ASSERT_TRUE(schedules::run_backward(
-                        v.schedule, schedules::BackwardTask<T>{shape,
+                        v.schedule, schedules::BackwardTask<T>{{&table, 1, &counter},
+                                                               shape,
                                                                in,
                                                                d_o.view(),
                                                                {o_reference.data(), n, e, e},
                                                                lse_reference.data(),
                                                                {dx.data(), d, d, d},
-                                                               blocks,
-                                                               &table,
-                                                               1,
-                                                               &counter})
+                                                               blocks})
                         .is_ok());
         EXPECT_LE(ref::max_relative_error(dx.data(), static_cast<std::size_t>(d), golden), allowed);
       }

@@ -129,18 +129,24 @@ class Numeric : public testing::Test {
       const int threads = 1 + static_cast<int>(choice_() % 2);
       if (v.pass == Pass::forward) {
         ASSERT_TRUE(
-            schedules::run_forward(v.schedule,
-                                   schedules::ForwardTask<T>{shape, in, o.view(), lse.values.data(),
-                                                             blocks, &table, threads, nullptr})
+            schedules::run_forward(
+                v.schedule,
+                schedules::ForwardTask<T>{
+                    {&table, threads, nullptr}, shape, in, o.view(), lse.values.data(), blocks})
                 .is_ok());
         expect_close("O", o, fwd.O, gauge.O, allowed);
         expect_accurate("O", kind, size, o, fwd.O, allowed);
         expect_close("LSE", lse, fwd.L, gauge.L, allowed);
       } else {
-        ASSERT_TRUE(schedules::run_backward(
-                        v.schedule, schedules::BackwardTask<T>{shape, in, d_o.view(), o_in.view(),
-                                                               lse_in.values.data(), dx.view(),
-                                                               blocks, &table, threads, nullptr})
+        ASSERT_TRUE(schedules::run_backward(v.schedule,
+                                            schedules::BackwardTask<T>{{&table, threads, nullptr},
+                                                                       shape,
+                                                                       in,
+                                                                       d_o.view(),
+                                                                       o_in.view(),
+                                                                       lse_in.values.data(),
+                                                                       dx.view(),
+                                                                       blocks})
                         .is_ok());
         expect_close("dX", dx, bwd.dX, gauge.dX, allowed);
         expect_accurate("dX", kind, size, dx, bwd.dX, allowed);
