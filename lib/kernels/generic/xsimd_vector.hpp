@@ -72,7 +72,8 @@ struct XsimdVector {
     } else {
       const __m512i n = _mm512_castpd_si512(x.value);
       return {batch(_mm512_castsi512_pd(
-          _mm512_add_epi64(_mm512_permutex2var_epi64(entries, n, _mm512_loadu_si512(table + 8)), _mm512_slli_epi64(n, shift))))};
+          _mm512_add_epi64(_mm512_permutex2var_epi64(entries, n, _mm512_loadu_si512(table + 8)),
+                           _mm512_slli_epi64(n, shift))))};
     }
   }
 #endif
