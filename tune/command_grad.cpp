@@ -42,7 +42,7 @@ struct GradOptions {
 bool* find_output(const std::string& name, Wanted* wanted) {
   if (name == "O") return &wanted->o;
   if (name == "LSE") return &wanted->lse;
-  for (const NamedGradient& gradient : named_gradients()) {
+  for (const NamedGradient& gradient : named_gradients) {
     if (name == gradient.name) return &(wanted->gradients.*gradient.wanted);
   }
   return nullptr;
@@ -75,7 +75,7 @@ std::vector<std::string> names_of(const Wanted& wanted) {
   std::vector<std::string> names;
   if (wanted.o) names.push_back("O");
   if (wanted.lse) names.push_back("LSE");
-  for (const NamedGradient& gradient : named_gradients()) {
+  for (const NamedGradient& gradient : named_gradients) {
     if (wanted.gradients.*gradient.wanted) names.push_back(gradient.name);
   }
   return names;

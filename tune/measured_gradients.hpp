@@ -8,14 +8,6 @@
 // formula.
 namespace ioattn::tune {
 
-// The outputs of a set that need more than dX, by name and in the order of the set.
-struct NamedGradient {
-  const char* name;
-  bool GradientSet::*wanted;
-  bool is_per_entry;  // of a batch; the others are sums over the entries
-};
-std::span<const NamedGradient> named_gradients();
-
 struct PlannedGradients {
   GradientSet set;
   PlannedPass pass;  // what a report says of it: shape, M, the schedule of the rows

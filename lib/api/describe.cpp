@@ -16,13 +16,6 @@ std::string json_list(const std::vector<std::string>& items) {
   return "[" + text + "]";
 }
 
-std::string json_names(const std::vector<NamedFlag>& flags) {
-  std::vector<std::string> names;
-  for (const NamedFlag& flag : flags)
-    if (flag.wanted) names.push_back(std::string("\"") + flag.name + "\"");
-  return json_list(names);
-}
-
 void add_cost(const theory::IoCost& cost, JsonObject* json) {
   json->add("reads", cost.reads);
   json->add("writes", cost.writes);

@@ -31,12 +31,14 @@ class JsonObject {
 // "[1,2]".
 std::string json_list(const std::vector<std::string>& items);
 
-// Names of what is wanted, as a list of strings.
-struct NamedFlag {
-  bool wanted;
-  const char* name;
-};
-std::string json_names(const std::vector<NamedFlag>& flags);
+// Names of the gradients in a set, as a list of strings.
+template <class Set, class Named, std::size_t count>
+std::string json_names(const Set& set, const Named (&gradients)[count]) {
+  std::vector<std::string> names;
+  for (const Named& gradient : gradients)
+    if (set.*gradient.wanted) names.push_back("\"" + std::string(gradient.name) + "\"");
+  return json_list(names);
+}
 
 // A matrix, or several, that a pass keeps in memory: numbers of one word each, two where the dtype
 // has 16 bits.

@@ -29,17 +29,6 @@ std::string blocks_json(const Variant& variant, const Blocks& blocks) {
   return json.text();
 }
 
-std::string names_of(const GradientSet& set) {
-  return json_names({{set.dX, "dX"},
-                     {set.dY, "dY"},
-                     {set.dA1, "dA1"},
-                     {set.dA2, "dA2"},
-                     {set.dA3, "dA3"},
-                     {set.dA, "dA"},
-                     {set.dW_Q, "dW_Q"},
-                     {set.dW_K, "dW_K"}});
-}
-
 }  // namespace
 
 std::string LayerPlan::describe(const OverflowStatistics& overflows) const {
@@ -74,7 +63,7 @@ std::string LayerPlan::describe(const OverflowStatistics& overflows) const {
   JsonObject json;
   json.add("problem", to_text(goal_.problem));
   json.add("pass", name_of(goal_.pass));
-  if (!is_forward()) json.add_json("gradients", names_of(set));
+  if (!is_forward()) json.add_json("gradients", json_names(set, named_gradients));
   if (!is_forward() && is_half(dtype)) json.add("in_f32", set.in_f32);
   json.add("plan", text());
   json.add("origin", origin_.name);

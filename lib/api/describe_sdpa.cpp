@@ -73,9 +73,7 @@ index_t SdpaPlan::fma() const {
 void add_goal(Pass pass, const SdpaSet& set, DType dtype, JsonObject* json) {
   json->add("pass", name_of(pass));
   if (pass == Pass::forward) return;
-  json->add_json(
-      "gradients",
-      json_names({{set.dQ, "dQ"}, {set.dK, "dK"}, {set.dV, "dV"}, {set.dBias, "dBias"}}));
+  json->add_json("gradients", json_names(set, named_sdpa_gradients));
   json->add("accumulate", set.accumulate);
   if (is_half(dtype)) json->add("in_f32", set.in_f32);
 }

@@ -9,21 +9,17 @@ namespace {
 template <class G, class S>
 void add_outputs(const LayerGradients<G, S>& g, const LayerShape& shape, index_t batch,
                  ArgumentCheck* check) {
-  const auto [n, m, d, e, tie, mask] = shape;
-  const index_t dk = g.set().dk;
-  const auto add = [&](const char* name, const MatrixView<G>& view, index_t rows, index_t cols) {
-    if (view.data != nullptr) check->output<G>(name, view, rows, cols);
-  };
-  add("dX", g.dx, d, d);
-  add("dY", g.dy, d, e);
-  add("dA1", of_batch(g.da1, batch), batch * n, d);
-  add("dA2", of_batch(g.da2, batch), batch * m, d);
-  add("dA3", of_batch(g.da3, batch), batch * m, d);
-  add("dA", of_batch(g.da, batch), batch * m, d);
-  add("dW_Q", g.dw_q, d, dk);
-  add("dW_K", g.dw_k, d, dk);
-  if (g.dw_q.data != nullptr) check->input<S>("W_K", g.w_k, d, dk);
-  if (g.dw_k.data != nullptr) check->input<S>("W_Q", g.w_q, d, dk);
+  const GradientSet set = g.set();
+  for (std::size_t k = 0; k < gradient_count; ++k) {
+    const NamedGradient& gradient = named_gradients[k];
+    const MatrixView<G>& view = g.*g.matrices[k];
+    if (view.data == nullptr) continue;
+    const index_t entries = gradient.entries(batch);
+    check->output<G>(gradient.name, of_batch(view, entries), entries * (shape.*gradient.rows),
+                     gradient.cols_of(shape, set));
+  }
+  if (g.dw_q.data != nullptr) check->input<S>("W_K", g.w_k, shape.d, set.dk);
+  if (g.dw_k.data != nullptr) check->input<S>("W_Q", g.w_q, shape.d, set.dk);
 }
 
 }  // namespace
@@ -59,10 +55,9 @@ Status layer_gradients(const LayerInputs<S>& inputs, MatrixView<const S> d_o, Ma
   if (status = kernels_of(plan.isa, &kernels); !status.is_ok()) return status;
 
   if (shape.n == 0 || shape.d == 0 || shape.dv == 0 || seen_keys(shape).is_empty()) {
-    for (const MatrixView<G>& view :
-         {out.dx, out.dy, of_batch(out.da1, batch), of_batch(out.da2, batch),
-          of_batch(out.da3, batch), of_batch(out.da, batch), out.dw_q, out.dw_k}) {
-      if (view.data != nullptr) fill(view, G{});
+    for (std::size_t k = 0; k < gradient_count; ++k) {
+      const MatrixView<G>& view = out.*out.matrices[k];
+      if (view.data != nullptr) fill(of_batch(view, named_gradients[k].entries(batch)), G{});
     }
     return Status::ok();
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/known_plan.hpp"
+#include "api/pass_name.hpp"
 #include "api/session.hpp"
 #include "api/validate.hpp"
 
@@ -13,15 +14,6 @@ using wisdom::Reason;
 using wisdom::Verdict;
 
 constexpr std::string_view prefix = "layer:";
-
-struct NamedGradient {
-  const char* name;
-  bool GradientSet::*wanted;
-};
-constexpr NamedGradient gradients[] = {{"dX", &GradientSet::dX},     {"dY", &GradientSet::dY},
-                                       {"dA1", &GradientSet::dA1},   {"dA2", &GradientSet::dA2},
-                                       {"dA3", &GradientSet::dA3},   {"dA", &GradientSet::dA},
-                                       {"dW_Q", &GradientSet::dW_Q}, {"dW_K", &GradientSet::dW_K}};
 
 Status validate_plan_of(const plan::PlanRequest& request, const std::optional<GradientSet>& set,
                         const plan::GradientPlan& plan) {
@@ -34,28 +26,11 @@ Status validate_plan_of(const plan::PlanRequest& request, const std::optional<Gr
 }  // namespace
 
 std::string name_of_pass(const std::optional<GradientSet>& set) {
-  if (!set) return name_of(Pass::forward);
-  std::string name;
-  for (const NamedGradient& gradient : gradients)
-    if ((*set).*gradient.wanted) name += (name.empty() ? "" : "+") + std::string(gradient.name);
-  return name;
+  return name_of_pass(set, named_gradients);
 }
 
 bool parse_pass(const std::string& name, std::optional<GradientSet>* set) {
-  set->reset();
-  if (name == name_of(Pass::forward)) return true;
-  GradientSet parsed;
-  for (std::size_t begin = 0; begin <= name.size();) {
-    const std::size_t end = std::min(name.find('+', begin), name.size());
-    const std::string one = name.substr(begin, end - begin);
-    for (const NamedGradient& gradient : gradients)
-      if (one == gradient.name) parsed.*gradient.wanted = true;
-    begin = end + 1;
-  }
-  // Each once, in order, and nothing else.
-  if (name.empty() || name_of_pass(parsed) != name) return false;
-  *set = parsed;
-  return true;
+  return parse_pass(name, named_gradients, set);
 }
 
 wisdom::ProblemClass class_of(const LayerProblem& problem, const std::optional<GradientSet>& set) {

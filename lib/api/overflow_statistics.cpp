@@ -5,40 +5,30 @@
 namespace ioattn::api {
 namespace {
 
-struct Candidate {
-  bool is_wanted;
-  RoundedResult result;
-};
-
-std::vector<RoundedResult> wanted(bool rounds, std::initializer_list<Candidate> candidates) {
+// Of the gradients in a set.
+template <class Set, class Named, std::size_t count>
+std::vector<RoundedResult> rounded(DType dtype, const Set& set, const Named (&gradients)[count]) {
   std::vector<RoundedResult> results;
-  for (const auto& [is_wanted, result] : candidates)
-    if (rounds && is_wanted) results.push_back(result);
+  for (const Named& gradient : gradients) {
+    if (set.rounds(dtype) && set.*gradient.wanted)
+      results.push_back({gradient.name, gradient.operand});
+  }
   return results;
 }
 
 }  // namespace
 
 std::vector<RoundedResult> rounded_results(DType dtype) {
-  return wanted(is_half(dtype), {{true, {"O", Operand::O}}});
+  if (!is_half(dtype)) return {};
+  return {{"O", Operand::O}};
 }
 
-std::vector<RoundedResult> rounded_results(DType dtype, const SdpaSet& gradients) {
-  return wanted(gradients.rounds(dtype), {{gradients.dQ, {"dQ", Operand::dQ}},
-                                          {gradients.dK, {"dK", Operand::dA2}},
-                                          {gradients.dV, {"dV", Operand::W}},
-                                          {gradients.dBias, {"dBias", Operand::dBias}}});
+std::vector<RoundedResult> rounded_results(DType dtype, const SdpaSet& set) {
+  return rounded(dtype, set, named_sdpa_gradients);
 }
 
-std::vector<RoundedResult> rounded_results(DType dtype, const GradientSet& gradients) {
-  return wanted(gradients.rounds(dtype), {{gradients.dX, {"dX", Operand::dX}},
-                                          {gradients.dY, {"dY", Operand::dY}},
-                                          {gradients.dA1, {"dA1", Operand::dA1}},
-                                          {gradients.dA2, {"dA2", Operand::dA2}},
-                                          {gradients.dA3, {"dA3", Operand::dA3}},
-                                          {gradients.dA, {"dA", Operand::dA}},
-                                          {gradients.dW_Q, {"dW_Q", Operand::dW_Q}},
-                                          {gradients.dW_K, {"dW_K", Operand::dW_K}}});
+std::vector<RoundedResult> rounded_results(DType dtype, const GradientSet& set) {
+  return rounded(dtype, set, named_gradients);
 }
 
 std::string OverflowStatistics::text(const std::vector<RoundedResult>& results) const {

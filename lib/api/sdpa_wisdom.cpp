@@ -1,44 +1,21 @@
 #include "api/sdpa_wisdom.hpp"
 
 #include "api/known_plan.hpp"
+#include "api/pass_name.hpp"
 #include "api/sdpa.hpp"
 #include "plan/sdpa_candidates.hpp"
 
 namespace ioattn::api {
-namespace {
 
 using wisdom::Reason;
 using wisdom::Verdict;
 
-struct NamedGradient {
-  const char* name;
-  bool SdpaSet::*wanted;
-};
-constexpr NamedGradient gradients[] = {
-    {"dQ", &SdpaSet::dQ}, {"dK", &SdpaSet::dK}, {"dV", &SdpaSet::dV}, {"dBias", &SdpaSet::dBias}};
-
-}  // namespace
-
 std::string name_of_pass(const std::optional<SdpaSet>& set) {
-  if (!set) return name_of(Pass::forward);
-  std::string name;
-  for (const NamedGradient& gradient : gradients)
-    if ((*set).*gradient.wanted) name += (name.empty() ? "" : "+") + std::string(gradient.name);
-  return name;
+  return name_of_pass(set, named_sdpa_gradients);
 }
 
 bool parse_pass(const std::string& name, std::optional<SdpaSet>* set) {
-  set->reset();
-  if (name == name_of(Pass::forward)) return true;
-  // Of the few sets that there are the one of that name.
-  for (unsigned wanted = 1; wanted < 16; ++wanted) {
-    SdpaSet trial;
-    for (unsigned i = 0; i < 4; ++i) trial.*gradients[i].wanted = (wanted >> i & 1u) != 0;
-    if (name_of_pass(trial) != name) continue;
-    *set = trial;
-    return true;
-  }
-  return false;
+  return parse_pass(name, named_sdpa_gradients, set);
 }
 
 wisdom::ProblemClass class_of(const SdpaShape& shape, DType dtype,

@@ -17,10 +17,8 @@ struct Counts : NumberCounts {
     sums = n;
     if (!set) return;
     const index_t weights = (set->dW_Q ? 1 : 0) + (set->dW_K ? 1 : 0);
-    const index_t of_keys = (set->dA2 ? 1 : 0) + (set->dA3 ? 1 : 0) + (set->dA ? 1 : 0);
     inputs += n * e + weights * d * set->dk;
-    gradients = (set->dX ? d * d : 0) + (set->dY ? d * e : 0) + (set->dA1 ? n * d : 0) +
-                of_keys * m * d + weights * d * set->dk;
+    gradients = gradient_numbers(problem.shape, *set, 1);
   }
 };
 
@@ -50,14 +48,8 @@ class Timed final : public TimedLayer {
       d_o_ = numbers_.take(n, e);
       if (set->dW_Q) gradients_.w_k = numbers_.take(d, set->dk);
       if (set->dW_K) gradients_.w_q = numbers_.take(d, set->dk);
-      if (set->dX) gradients_.dx = wanted_.take(d, d);
-      if (set->dY) gradients_.dy = wanted_.take(d, e);
-      if (set->dA1) gradients_.da1 = wanted_.take(n, d);
-      if (set->dA2) gradients_.da2 = wanted_.take(m, d);
-      if (set->dA3) gradients_.da3 = wanted_.take(m, d);
-      if (set->dA) gradients_.da = wanted_.take(m, d);
-      if (set->dW_Q) gradients_.dw_q = wanted_.take(d, set->dk);
-      if (set->dW_K) gradients_.dw_k = wanted_.take(d, set->dk);
+      const auto take = [&](index_t rows, index_t cols) { return wanted_.take(rows, cols); };
+      take_gradients(problem.shape, *set, 1, take, &gradients_);
     }
     numbers_.fill();
     // So that scores are about 1: weights of the softmax are no denormals.

@@ -40,25 +40,17 @@ template <class S, class G>
 Status of_gradients(const LayerProblem& problem, const plan::GradientPlan& plan,
                     const GradientSet& set, const kernels::Kernels& kernels, int threads,
                     index_t* bytes) {
-  const auto [n, m, d, e, tie, mask] = problem.shape;
   schedules::CallerMemory memory;
   schedules::GradientTask<S> task;
   fill<S>(problem, kernels, threads, &memory, &task);
   task.blocks = plan.blocks;
   // A null output would be one that is not wanted.
   G wanted{};
-  const auto output = [&](bool is_wanted, index_t rows, index_t cols) {
-    return MatrixView<G>{is_wanted ? &wanted : nullptr, rows, cols, cols};
-  };
   LayerGradients<G, S> out;
-  out.dx = output(set.dX, d, d);
-  out.dy = output(set.dY, d, e);
-  out.da1 = output(set.dA1, n, d);
-  out.da2 = output(set.dA2, m, d);
-  out.da3 = output(set.dA3, m, d);
-  out.da = output(set.dA, m, d);
-  out.dw_q = output(set.dW_Q, d, set.dk);
-  out.dw_k = output(set.dW_K, d, set.dk);
+  const auto output = [&](index_t rows, index_t cols) {
+    return MatrixView<G>{&wanted, rows, cols, cols};
+  };
+  take_gradients(problem.shape, set, problem.batch, output, &out);
   if constexpr (std::is_same_v<G, Compute<S>>) {
     task.out = out;
   } else {

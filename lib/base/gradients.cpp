@@ -2,6 +2,15 @@
 
 namespace ioattn {
 
+index_t gradient_numbers(const LayerShape& shape, const GradientSet& set, index_t batch) {
+  index_t numbers = 0;
+  for (const NamedGradient& gradient : named_gradients) {
+    if (set.*gradient.wanted)
+      numbers += gradient.entries(batch) * (shape.*gradient.rows) * gradient.cols_of(shape, set);
+  }
+  return numbers;
+}
+
 GradientSteps steps_of(const GradientSet& set, Tie tie, Form form) {
   const bool all = tie == Tie::all, g_form = form == Form::g;
   GradientSteps steps;

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <iterator>
+
 #include "base/matrix_view.hpp"
+#include "base/observer.hpp"
+#include "base/problem.hpp"
 #include "base/schedule.hpp"
 
 namespace ioattn {
@@ -17,6 +21,34 @@ struct GradientSet {
   bool operator==(const GradientSet&) const = default;
 };
 
+// They by name, in the order in which they are told.
+struct NamedGradient {
+  const char* name;
+  Operand operand;
+  bool GradientSet::*wanted;
+  index_t LayerShape::*rows;
+  index_t LayerShape::*cols;  // null: as many as W_Q and W_K have
+  bool by_entry;              // of each entry of a batch; others are sums over the entries
+
+  index_t cols_of(const LayerShape& shape, const GradientSet& set) const {
+    return cols != nullptr ? shape.*cols : set.dk;
+  }
+  index_t entries(index_t batch) const { return by_entry ? batch : 1; }
+};
+inline constexpr NamedGradient named_gradients[] = {
+    {"dX", Operand::dX, &GradientSet::dX, &LayerShape::d, &LayerShape::d, false},
+    {"dY", Operand::dY, &GradientSet::dY, &LayerShape::d, &LayerShape::dv, false},
+    {"dA1", Operand::dA1, &GradientSet::dA1, &LayerShape::n, &LayerShape::d, true},
+    {"dA2", Operand::dA2, &GradientSet::dA2, &LayerShape::m, &LayerShape::d, true},
+    {"dA3", Operand::dA3, &GradientSet::dA3, &LayerShape::m, &LayerShape::d, true},
+    {"dA", Operand::dA, &GradientSet::dA, &LayerShape::m, &LayerShape::d, true},
+    {"dW_Q", Operand::dW_Q, &GradientSet::dW_Q, &LayerShape::d, nullptr, false},
+    {"dW_K", Operand::dW_K, &GradientSet::dW_K, &LayerShape::d, nullptr, false}};
+constexpr std::size_t gradient_count = std::size(named_gradients);
+
+// Numbers of those of a set.
+index_t gradient_numbers(const LayerShape& shape, const GradientSet& set, index_t batch);
+
 // The matrices; null data: not wanted. S: of the weights, which are inputs.
 template <class T, class S = T>
 struct LayerGradients {
@@ -27,20 +59,33 @@ struct LayerGradients {
   MatrixView<T> dw_q, dw_k;      // [d, dk]
   MatrixView<const S> w_q, w_k;  // [d, dk]: w_k for dw_q, w_q for dw_k
 
+  // In the order of named_gradients.
+  static constexpr MatrixView<T> LayerGradients::*matrices[gradient_count] = {
+      &LayerGradients::dx,  &LayerGradients::dy, &LayerGradients::da1,  &LayerGradients::da2,
+      &LayerGradients::da3, &LayerGradients::da, &LayerGradients::dw_q, &LayerGradients::dw_k};
+
   GradientSet set() const {
     GradientSet set;
-    set.dX = dx.data != nullptr;
-    set.dY = dy.data != nullptr;
-    set.dA1 = da1.data != nullptr;
-    set.dA2 = da2.data != nullptr;
-    set.dA3 = da3.data != nullptr;
-    set.dA = da.data != nullptr;
-    set.dW_Q = dw_q.data != nullptr;
-    set.dW_K = dw_k.data != nullptr;
+    for (std::size_t k = 0; k < gradient_count; ++k)
+      set.*named_gradients[k].wanted = (this->*matrices[k]).data != nullptr;
     set.dk = set.dW_Q ? dw_q.cols : set.dW_K ? dw_k.cols : 0;
     return set;
   }
 };
+
+// The matrices of a set, each as take(rows, cols) gives it, of all entries.
+template <class T, class S, class Take>
+void take_gradients(const LayerShape& shape, const GradientSet& set, index_t batch,
+                    const Take& take, LayerGradients<T, S>* result) {
+  for (std::size_t k = 0; k < gradient_count; ++k) {
+    const NamedGradient& gradient = named_gradients[k];
+    if (!(set.*gradient.wanted)) continue;
+    const index_t rows = shape.*gradient.rows;
+    MatrixView<T> all = take(rows * gradient.entries(batch), gradient.cols_of(shape, set));
+    all.rows = rows;
+    result->*LayerGradients<T, S>::matrices[k] = all;
+  }
+}
 
 // Block sizes of all phases. `rows` is a backward pass: alone it is any, with other gradients than
 // dX one that leaves U and stores its thin products; its form is that of the pass over the keys,

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/observer.hpp"
 #include "base/problem.hpp"
 #include "base/schedule.hpp"
 #include "base/tensor_view.hpp"
@@ -115,6 +116,18 @@ struct SdpaSet {
                     : KeyGradients::none;
   }
 };
+
+// They by name, in the order in which they are told; operands as the passes call them.
+struct NamedSdpaGradient {
+  const char* name;
+  Operand operand;
+  bool SdpaSet::*wanted;
+};
+inline constexpr NamedSdpaGradient named_sdpa_gradients[] = {
+    {"dQ", Operand::dQ, &SdpaSet::dQ},
+    {"dK", Operand::dA2, &SdpaSet::dK},
+    {"dV", Operand::W, &SdpaSet::dV},
+    {"dBias", Operand::dBias, &SdpaSet::dBias}};
 
 // The matrices; null data: not wanted.
 template <class T>

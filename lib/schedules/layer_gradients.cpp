@@ -154,42 +154,23 @@ Status gradients_in_compute(const GradientTask<S>& task) {
   return LayerGradientsRun<S>(task).run();
 }
 
-// A gradient in f32 and, in 16 bits, what becomes of it.
-template <class S>
-struct RoundedResult {
-  Operand operand;
-  MatrixView<Compute<S>> LayerGradients<Compute<S>, S>::*sums;
-  MatrixView<S> LayerGradients<S>::*rounded;
-  bool by_entry;
-};
-template <class S>
-constexpr RoundedResult<S> rounded_results[] = {
-    {Operand::dX, &LayerGradients<Compute<S>, S>::dx, &LayerGradients<S>::dx, false},
-    {Operand::dY, &LayerGradients<Compute<S>, S>::dy, &LayerGradients<S>::dy, false},
-    {Operand::dA1, &LayerGradients<Compute<S>, S>::da1, &LayerGradients<S>::da1, true},
-    {Operand::dA2, &LayerGradients<Compute<S>, S>::da2, &LayerGradients<S>::da2, true},
-    {Operand::dA3, &LayerGradients<Compute<S>, S>::da3, &LayerGradients<S>::da3, true},
-    {Operand::dA, &LayerGradients<Compute<S>, S>::da, &LayerGradients<S>::da, true},
-    {Operand::dW_Q, &LayerGradients<Compute<S>, S>::dw_q, &LayerGradients<S>::dw_q, false},
-    {Operand::dW_K, &LayerGradients<Compute<S>, S>::dw_k, &LayerGradients<S>::dw_k, false},
-};
-
 // All gradients in f32, in scratch memory, then rounded.
 template <class S>
 Status rounded_gradients(const GradientTask<S>& task) {
   using T = Compute<S>;
-  constexpr std::size_t count = std::size(rounded_results<S>);
+  constexpr const auto& sums = LayerGradients<T, S>::matrices;
+  constexpr const auto& rounded = LayerGradients<S>::matrices;
   WorkspaceLayout layout;
-  std::array<Slot<T>, count> slots;
+  std::array<Slot<T>, gradient_count> slots;
   GradientTask<S> inner = task;
   inner.rounded = {};
   T anywhere{};
-  for (std::size_t k = 0; k < count; ++k) {
-    const auto& [operand, sums, rounded, by_entry] = rounded_results<S>[k];
-    const MatrixView<S>& result = task.rounded.*rounded;
+  for (std::size_t k = 0; k < gradient_count; ++k) {
+    const MatrixView<S>& result = task.rounded.*rounded[k];
     if (result.data == nullptr) continue;
-    slots[k] = layout.add<T>(result.rows * result.cols * (by_entry ? task.in.batch : 1));
-    inner.out.*sums = {&anywhere, result.rows, result.cols, result.cols};
+    const index_t entries = named_gradients[k].entries(task.in.batch);
+    slots[k] = layout.add<T>(entries * result.rows * result.cols);
+    inner.out.*sums[k] = {&anywhere, result.rows, result.cols, result.cols};
   }
   const EntryWorkspace<GradientTask<S>> inner_memory(inner, gradients_in_compute<S>, &layout);
   if (!inner_memory.status().is_ok()) return inner_memory.status();
@@ -198,18 +179,18 @@ Status rounded_gradients(const GradientTask<S>& task) {
   if (!allocated.is_ok()) return allocated;
   CallerMemory lent = inner_memory.in(buffer.data());
   inner.memory = &lent;
-  for (std::size_t k = 0; k < count; ++k) {
-    MatrixView<T>& sums = inner.out.*rounded_results<S>[k].sums;
-    if (sums.data != nullptr) sums.data = slots[k].in(buffer.data());
+  for (std::size_t k = 0; k < gradient_count; ++k) {
+    MatrixView<T>& sum = inner.out.*sums[k];
+    if (sum.data != nullptr) sum.data = slots[k].in(buffer.data());
   }
   const Status status = gradients_in_compute(inner);
   if (!status.is_ok()) return status;
   const Trace trace = Trace::of_layer(task.observer, true, task.overflows);
-  for (const auto& [operand, sums, rounded, by_entry] : rounded_results<S>) {
-    MatrixView<S> result = task.rounded.*rounded;
+  for (std::size_t k = 0; k < gradient_count; ++k) {
+    MatrixView<S> result = task.rounded.*rounded[k];
     if (result.data == nullptr) continue;
-    if (by_entry) result.rows *= task.in.batch;
-    round_result<S>(*task.kernels, trace, operand, inner.out.*sums, result);
+    result.rows *= named_gradients[k].entries(task.in.batch);
+    round_result<S>(*task.kernels, trace, named_gradients[k].operand, inner.out.*sums[k], result);
   }
   return Status::ok();
 }

@@ -65,16 +65,6 @@ ScheduleCost cost_of_entry(const LayerShape& shape, const GradientSet& set,
   return cost;
 }
 
-// Numbers of all results of the entries.
-index_t result_numbers(const LayerShape& shape, const GradientSet& set, index_t entries) {
-  const auto [n, m, d, e, tie, mask] = shape;
-  const auto times = [](bool wanted, index_t numbers) { return wanted ? numbers : 0; };
-  return times(set.dX, d * d) + times(set.dY, d * e) + times(set.dW_Q, d * set.dk) +
-         times(set.dW_K, d * set.dk) +
-         entries * (times(set.dA1, n * d) + times(set.dA2, m * d) + times(set.dA3, m * d) +
-                    times(set.dA, m * d));
-}
-
 }  // namespace
 
 ScheduleCost gradients_cost(const LayerShape& shape, const GradientSet& set,
@@ -94,7 +84,7 @@ ScheduleCost gradients_cost(const LayerShape& shape, const GradientSet& set,
   if (set.dW_Q) cost.add("dW_Q", product_cost(d, d, set.dk, blocks.dw, false, by_weights));
   if (set.dW_K) cost.add("dW_K", product_cost(d, d, set.dk, blocks.dw, false, by_weights));
   if (set.rounds(dtype)) {
-    cost.add("round", round_cost(result_numbers(shape, set, batch.entries)));
+    cost.add("round", round_cost(gradient_numbers(shape, set, batch.entries)));
   }
   return cost;
 }
