@@ -25,7 +25,9 @@ std::vector<index_t> rho_candidates(const TileShape& tile, index_t longest, inde
 }  // namespace
 
 index_t footprint(const Variant& variant, const LayerShape& shape, const Blocks& blocks) {
-  return theory::io_cost(variant.pass, variant.schedule, shape, blocks).total().footprint;
+  LayerShape unmasked = shape;  // with as large a footprint, and faster to tell
+  unmasked.mask = {};
+  return theory::io_cost(variant.pass, variant.schedule, unmasked, blocks).total().footprint;
 }
 
 Blocks unit_blocks(const Variant& variant) {

@@ -2,6 +2,7 @@
 
 #include "base/tile_steps.hpp"
 #include "theory/block_costs.hpp"
+#include "theory/block_sums.hpp"
 
 // col_stream: T = ceil(m / c) passes over the queries.
 namespace ioattn::theory {
@@ -31,12 +32,9 @@ struct Streamed {
       pairs = n * m;
       return;
     }
-    for (index_t j = 0; j < m; j += c) {
-      const Interval keys = {j, std::min(j + c, m)};
-      const index_t seeing = shape.mask.transposed().of_any(keys, n).size();
-      queries += seeing;
-      pairs += seeing * keys.size();
-    }
+    const BlockSums sums = block_sums(shape.mask.transposed(), m, n, c, 1);
+    queries = sums.columns;
+    pairs = sums.pairs;
   }
 };
 

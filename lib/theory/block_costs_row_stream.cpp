@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "theory/block_costs.hpp"
+#include "theory/block_sums.hpp"
 
 // row_stream: N = ceil(n / r) passes over the keys. e is dv; block sizes are cut to the matrix.
 // Under a mask a footprint is that without it, which the run may stay below.
@@ -20,17 +21,10 @@ struct Streamed {
       tiles = n * ceil_div(m, cut.c);
       return;
     }
-    for (index_t i = 0; i < n; i += cut.r) {
-      const index_t last = std::min(i + cut.r, n);
-      keys += shape.mask.of_any({i, last}, m).size();
-      for (index_t k = i; k < last; k += cut.rho) {
-        const Interval queries = {k, std::min(k + cut.rho, last)};
-        const Interval seen = shape.mask.of_any(queries, m);
-        if (seen.is_empty()) continue;
-        pairs += queries.size() * seen.size();
-        tiles += queries.size() * (ceil_div(seen.end, cut.c) - seen.begin / cut.c);
-      }
-    }
+    keys = block_sums(shape.mask, n, m, cut.r, cut.c).columns;
+    const BlockSums strips = strip_sums(shape.mask, n, m, cut.r, cut.rho, cut.c);
+    pairs = strips.pairs;
+    tiles = strips.row_tiles;
   }
 };
 

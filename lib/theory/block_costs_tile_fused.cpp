@@ -2,6 +2,7 @@
 
 #include "base/tile_steps.hpp"
 #include "theory/block_costs.hpp"
+#include "theory/block_sums.hpp"
 
 // tile_fused: N T pairs of tiles, N = ceil(n / rho) of a head, T = ceil(m / c).
 namespace ioattn::theory {
@@ -9,17 +10,8 @@ namespace ioattn::theory {
 TileSums tile_sums(const LayerShape& shape, index_t c, index_t rho) {
   const index_t n = shape.n, m = shape.m;
   if (!shape.mask.hides()) return {ceil_div(m, c) * n, ceil_div(n, rho) * m, n * m, n > 0 ? m : 0};
-  TileSums sums;
-  for (index_t j = 0; j < m; j += c) {
-    const Interval block = {j, std::min(j + c, m)};
-    const Interval seeing = shape.mask.transposed().of_any(block, n);
-    if (seeing.is_empty()) continue;
-    sums.queries += seeing.size();
-    sums.keys += block.size() * (ceil_div(seeing.end, rho) - seeing.begin / rho);
-    sums.pairs += block.size() * seeing.size();
-    sums.blocks += block.size();
-  }
-  return sums;
+  const BlockSums sums = block_sums(shape.mask.transposed(), m, n, c, rho);
+  return {sums.columns, sums.row_tiles, sums.pairs, sums.rows};
 }
 
 // f is used for dV before p takes its place, and dO streams once for both q and dV: q is a tile of
@@ -70,16 +62,8 @@ TileSums forward_tile_sums(const LayerShape& shape, const Blocks& blocks) {
   const index_t n = shape.n, m = shape.m;
   const index_t c = std::min(blocks.c, m), rho = std::min(blocks.rho, n);
   if (!shape.mask.hides()) return {ceil_div(m, c) * n, ceil_div(n, rho) * m, n * m};
-  TileSums sums;
-  for (index_t i = 0; i < n; i += rho) {
-    const index_t rows = std::min(rho, n - i);
-    const Interval seen = shape.mask.of_any({i, i + rows}, m);
-    if (seen.is_empty()) continue;
-    sums.queries += rows * (ceil_div(seen.end, c) - seen.begin / c);
-    sums.keys += seen.size();
-    sums.pairs += rows * seen.size();
-  }
-  return sums;
+  const BlockSums sums = block_sums(shape.mask, n, m, rho, c);
+  return {sums.row_tiles, sums.columns, sums.pairs};
 }
 
 IoCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks) {
