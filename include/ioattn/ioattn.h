@@ -159,7 +159,7 @@ typedef enum ioattn_objective {
 typedef struct ioattn_options {
   size_t struct_size;  /**< sizeof(ioattn_options) */
   int32_t threads;     /**< at most so many; 0: all that affinity and CPU quota grant. Results are
-                          bit-identical for every number. */
+                          bit-identical for every number; of a NaN only that it is one. */
   int32_t cache_level; /**< level whose fast memory M decides the plan: 1, 2 or 3; 0: 2 */
   int64_t fast_memory_words; /**< M in words of the dtype, exact; of 16 bits a float takes 2; 0:
                                 from the machine */
