@@ -91,10 +91,11 @@ Status validate_problem(const LayerProblem& problem) {
     return Status::error(StatusCode::invalid_argument, "a size is negative");
   }
   // The largest figures anywhere: multiply-adds and words of all passes, and workspaces in bytes.
-  const CheckedSize widths = CheckedSize(shape.d) + CheckedSize(shape.dv) + CheckedSize(1);
-  const CheckedSize rows = CheckedSize(shape.n) + CheckedSize(shape.m) + CheckedSize(1);
-  const CheckedSize work =
-      rows * rows * widths * widths * CheckedSize(64) * CheckedSize(problem.batch);
+  const CheckedSize widths = CheckedSize(shape.d) + shape.dv + 1;
+  const CheckedSize rows = CheckedSize(shape.n) + shape.m + 1;
+  const CheckedSize batch = CheckedSize(problem.batch) * 64;
+  const CheckedSize work = batch * rows * rows * widths + batch * rows * widths * widths +
+                           batch * widths * widths * widths;
   if (work.overflow()) {
     return Status::error(
         StatusCode::size_overflow,
