@@ -71,6 +71,15 @@ struct Matrix {
   operator Matrix<const T>() const { return {data, rows, cols, stride}; }
 };
 
+/** Throws std::invalid_argument if the matrix has data, and another shape. */
+template <class T>
+void check_shape(const char* name, const Matrix<T>& matrix, std::int64_t rows, std::int64_t cols) {
+  if (matrix.data == nullptr || (matrix.rows == rows && matrix.cols == cols)) return;
+  throw std::invalid_argument("ioattn: " + std::string(name) + " is " +
+                              std::to_string(matrix.rows) + " x " + std::to_string(matrix.cols) +
+                              ", not " + std::to_string(rows) + " x " + std::to_string(cols));
+}
+
 /** How to run; the defaults are those of ioattn_options. */
 struct Options {
   int threads = 0;                          /**< at most so many; 0: all that are granted */
@@ -185,6 +194,22 @@ struct Gradients {
     g.in_f32 = std::is_same<T, float>::value ? 1 : 0;
     return g;
   }
+  /** For the C functions, with the inputs. Throws std::invalid_argument if a shape does not fit
+   * them. */
+  ioattn_layer_gradients c(const ioattn_layer_problem& p) const {
+    check_shape("dX", dx, p.d, p.d);
+    check_shape("dY", dy, p.d, p.dv);
+    check_shape("dA1", da1, p.n, p.d);
+    check_shape("dA2", da2, p.m, p.d);
+    check_shape("dA3", da3, p.m, p.d);
+    check_shape("dA", da, p.m, p.d);
+    const ioattn_layer_gradients g = c();
+    check_shape("dW_Q", dw_q, p.d, g.dk);
+    check_shape("dW_K", dw_k, p.d, g.dk);
+    if (dw_q.data != nullptr) check_shape("W_K", w_k, p.d, g.dk);
+    if (dw_k.data != nullptr) check_shape("W_Q", w_q, p.d, g.dk);
+    return g;
+  }
 
  private:
   static void set(const Matrix<T>& output, void** data, std::int64_t* stride) {
@@ -193,10 +218,12 @@ struct Gradients {
   }
 };
 
-/** O [n, dv] and LSE [n]; outputs whose data are null are not wanted. */
+/** O [n, dv] and LSE [n]; outputs whose data are null are not wanted. Throws std::invalid_argument
+ * if a shape does not fit the others, as all that take inputs do. */
 template <class T>
 void forward(const Layer<T>& layer, Matrix<T> o, Sum<T>* lse, const Options& options = {}) {
   const ioattn_layer_problem problem = layer.c();
+  check_shape("O", o, problem.n, problem.dv);
   const ioattn_options c_options = options.c();
   check(ioattn_layer_forward(&problem, &c_options, o.data, o.stride, lse));
 }
@@ -206,8 +233,10 @@ template <class T, class G>
 void backward(const Layer<T>& layer, Matrix<const T> d_o, Matrix<const T> o, const Sum<T>* lse,
               const Gradients<G, T>& gradients, const Options& options = {}) {
   const ioattn_layer_problem problem = layer.c();
+  check_shape("dO", d_o, problem.n, problem.dv);
+  check_shape("O", o, problem.n, problem.dv);
   const ioattn_options c_options = options.c();
-  const ioattn_layer_gradients c_gradients = gradients.c();
+  const ioattn_layer_gradients c_gradients = gradients.c(problem);
   check(ioattn_layer_backward(&problem, &c_options, d_o.data, d_o.stride, o.data, o.stride, lse,
                               &c_gradients));
 }
@@ -275,6 +304,7 @@ class Plan : public PlanHandle {
   void execute_forward(const Layer<T>& layer, Matrix<T> o, Sum<T>* lse, void* workspace = nullptr,
                        std::size_t workspace_size = 0) const {
     const ioattn_layer_problem problem = layer.c();
+    check_shape("O", o, problem.n, problem.dv);
     check(ioattn_layer_execute_forward(plan_, &problem, o.data, o.stride, lse, workspace,
                                        workspace_size));
   }
@@ -284,7 +314,9 @@ class Plan : public PlanHandle {
                         const Sum<T>* lse, const Gradients<G, T>& gradients,
                         void* workspace = nullptr, std::size_t workspace_size = 0) const {
     const ioattn_layer_problem problem = layer.c();
-    const ioattn_layer_gradients c_gradients = gradients.c();
+    check_shape("dO", d_o, problem.n, problem.dv);
+    check_shape("O", o, problem.n, problem.dv);
+    const ioattn_layer_gradients c_gradients = gradients.c(problem);
     check(ioattn_layer_execute_backward(plan_, &problem, d_o.data, d_o.stride, o.data, o.stride,
                                         lse, &c_gradients, workspace, workspace_size));
   }
@@ -352,6 +384,19 @@ struct Tensor {
   }
 };
 
+/** Throws std::invalid_argument if the tensor has data, and another shape. */
+template <class T>
+void check_shape(const char* name, const Tensor<T>& tensor, std::int64_t batch, std::int64_t heads,
+                 std::int64_t rows, std::int64_t cols) {
+  if (tensor.data != nullptr && (tensor.batch != batch || tensor.heads != heads)) {
+    throw std::invalid_argument("ioattn: " + std::string(name) + " has " +
+                                std::to_string(tensor.batch) + " x " +
+                                std::to_string(tensor.heads) + " heads, not " +
+                                std::to_string(batch) + " x " + std::to_string(heads));
+  }
+  check_shape(name, Matrix<T>(tensor.data, tensor.rows, tensor.cols), rows, cols);
+}
+
 /** Inputs of scaled dot-product attention (ioattn_sdpa_problem). */
 template <class T>
 struct Sdpa {
@@ -418,6 +463,12 @@ struct Sdpa {
     p.k_starts = k_starts.data();
     return p;
   }
+  /** Throws std::invalid_argument unless these are O, or dO, and LSE of the problem. */
+  template <class E, class L>
+  void check_results(const char* name, const Tensor<E>& o, const Tensor<L>& lse) const {
+    check_shape(name, o, q.batch, q.heads, q.rows, v.cols);
+    check_shape("LSE", lse, q.batch, q.heads, 1, q.rows);
+  }
 };
 
 /** Gradients, any subset (ioattn_sdpa_gradients): outputs whose data are null are not wanted. T is
@@ -448,6 +499,16 @@ struct SdpaGradients {
     g.in_f32 = std::is_same<T, float>::value ? 1 : 0;
     return g;
   }
+  /** For the C functions, with the inputs. Throws std::invalid_argument if a shape does not fit
+   * them. */
+  template <class S>
+  ioattn_sdpa_gradients c(const Sdpa<S>& of) const {
+    check_shape("dQ", dq, of.q.batch, of.q.heads, of.q.rows, of.q.cols);
+    check_shape("dK", dk, of.k.batch, of.k.heads, of.k.rows, of.k.cols);
+    check_shape("dV", dv, of.v.batch, of.v.heads, of.v.rows, of.v.cols);
+    check_shape("dBias", dbias, of.bias.batch, of.bias.heads, of.q.rows, of.k.rows);
+    return c();
+  }
 };
 
 /** O [batch, heads, n, dv] and LSE [batch, heads, n], whose rows are columns 0 ... n - 1 of a
@@ -455,6 +516,7 @@ struct SdpaGradients {
 template <class T>
 void forward(const Sdpa<T>& sdpa, Tensor<T> o, Tensor<Sum<T>> lse, const Options& options = {}) {
   const ioattn_sdpa_problem problem = sdpa.c();
+  sdpa.check_results("O", o, lse);
   const ioattn_options c_options = options.c();
   check(ioattn_sdpa_forward(&problem, &c_options, o.data, o.strides, lse.data, lse.strides));
 }
@@ -466,8 +528,10 @@ void backward(const Sdpa<T>& sdpa, Tensor<const T> d_o, Tensor<const T> o, Tenso
   static_assert(std::is_same<G, T>::value || std::is_same<G, Sum<T>>::value,
                 "T, or float for 16 bits");
   const ioattn_sdpa_problem problem = sdpa.c();
+  sdpa.check_results("dO", d_o, lse);
+  sdpa.check_results("O", o, lse);
   const ioattn_options c_options = options.c();
-  const ioattn_sdpa_gradients c_gradients = gradients.c();
+  const ioattn_sdpa_gradients c_gradients = gradients.c(sdpa);
   check(ioattn_sdpa_backward(&problem, &c_options, d_o.data, d_o.strides, o.data, o.strides,
                              lse.data, lse.strides, &c_gradients));
 }
@@ -493,6 +557,7 @@ class SdpaPlan : public PlanHandle {
   void execute_forward(const Sdpa<T>& sdpa, Tensor<T> o, Tensor<Sum<T>> lse,
                        void* workspace = nullptr, std::size_t workspace_size = 0) const {
     const ioattn_sdpa_problem problem = sdpa.c();
+    sdpa.check_results("O", o, lse);
     check(ioattn_sdpa_execute_forward(plan_, &problem, o.data, o.strides, lse.data, lse.strides,
                                       workspace, workspace_size));
   }
@@ -502,7 +567,9 @@ class SdpaPlan : public PlanHandle {
                         Tensor<const Sum<T>> lse, const SdpaGradients<G>& gradients,
                         void* workspace = nullptr, std::size_t workspace_size = 0) const {
     const ioattn_sdpa_problem problem = sdpa.c();
-    const ioattn_sdpa_gradients c_gradients = gradients.c();
+    sdpa.check_results("dO", d_o, lse);
+    sdpa.check_results("O", o, lse);
+    const ioattn_sdpa_gradients c_gradients = gradients.c(sdpa);
     check(ioattn_sdpa_execute_backward(plan_, &problem, d_o.data, d_o.strides, o.data, o.strides,
                                        lse.data, lse.strides, &c_gradients, workspace,
                                        workspace_size));
@@ -524,7 +591,8 @@ struct Partial {
   Tensor<const Sum<T>> lse; /**< of these keys alone */
 };
 
-/** O and LSE over all keys from parts that have seen each key once (ioattn_merge). */
+/** O and LSE over all keys from parts that have seen each key once (ioattn_merge). Throws
+ * std::invalid_argument if their shapes do not fit together. */
 template <class T>
 void merge(const std::vector<Partial<T>>& parts, Tensor<T> o, Tensor<Sum<T>> lse,
            const Options& options = {}) {
@@ -536,8 +604,14 @@ void merge(const std::vector<Partial<T>>& parts, Tensor<T> o, Tensor<Sum<T>> lse
   shape.n = of_o ? o.rows : lse.cols;
   shape.dv = o.cols;
   shape.dtype = dtype_number<T>();
+  check_shape("O", o, shape.batch, shape.heads, shape.n, shape.dv);
+  check_shape("LSE", lse, shape.batch, shape.heads, 1, shape.n);
   std::vector<ioattn_partial> c_parts;
   for (const Partial<T>& part : parts) {
+    if (o.data != nullptr) {
+      check_shape("O of a part", part.o, shape.batch, shape.heads, shape.n, shape.dv);
+    }
+    check_shape("LSE of a part", part.lse, shape.batch, shape.heads, 1, shape.n);
     ioattn_partial c_part = {};
     c_part.o = part.o.data;
     c_part.lse = part.lse.data;
