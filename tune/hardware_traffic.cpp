@@ -76,6 +76,7 @@ HardwareTraffic count_hardware(int level, index_t capacity_bytes, TrafficCase* p
   };
   result.fills = of_run(CacheTraffic::fills);
   result.write_backs = of_run(CacheTraffic::write_backs);
+  result.named.assign(values.begin() + std::ptrdiff_t(setup->file().events.size()), values.end());
   return result;
 }
 
@@ -96,6 +97,13 @@ std::string hardware_text(const HardwareTraffic& hardware, const Traffic& traffi
             : fmt::format(", {}: {}", name_of(quantity->validity), quantity->reason),
         hardware.runs, hardware.threads);
   }
+  for (const instruments::CounterValue& value : hardware.named) {
+    const std::string count =
+        value.count ? fmt::format("{} in {} runs", grouped(static_cast<index_t>(*value.count)), hardware.runs)
+                    : "unavailable";
+    text += fmt::format("  hardware {}: {}{}\n", value.event.name, count,
+                        value.reason.empty() ? "" : ": " + value.reason);
+  }
   return text;
 }
 
@@ -114,6 +122,7 @@ Json hardware_json(const HardwareTraffic& hardware, const Traffic& traffic, DTyp
     }
     json[quantity->kind == CacheTraffic::fills ? "fills" : "write_backs"] = item;
   }
+  json["events"] = events_json(hardware.named);
   return json;
 }
 

@@ -10,6 +10,7 @@ namespace ioattn::tune {
 // What the hardware counted of a pass, for the level whose plan ran.
 struct HardwareTraffic {
   instruments::QuantityValue fills, write_backs;  // lines of one run
+  std::vector<instruments::CounterValue> named;   // events beside the file's, of all runs
   int runs = 0;
   std::size_t threads = 0;  // that had counters
 };

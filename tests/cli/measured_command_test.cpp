@@ -130,8 +130,8 @@ TEST(MeasuredEvents, OfAFile) {
   EXPECT_EQ(result.json().at("traffic").at(1).at("reason"), "None.");
 
   // And of a pass: one level has a count, the other says why not.
-  result =
-      run_ioattn({"measure", "--events", path, "--perf", "--json", "--problem", "sdpa:n64,d16"});
+  result = run_ioattn({"measure", "--events", path, "--event", "minor-faults", "--perf", "--json",
+                       "--problem", "sdpa:n64,d16"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json levels = result.json().at("levels");
   ASSERT_EQ(levels.size(), 2u);
@@ -140,6 +140,11 @@ TEST(MeasuredEvents, OfAFile) {
   EXPECT_EQ(l1.at("ratio").is_null(), l1.at("words").is_null());
   EXPECT_EQ(levels.at(1).at("hardware").at("fills").at("reason"), "None.");
   EXPECT_TRUE(levels.at(1).at("hardware").at("write_backs").at("lines").is_null());
+  // With the event that was named beside those of the file.
+  const json named = levels.at(0).at("hardware").at("events");
+  ASSERT_EQ(named.size(), 1u);
+  EXPECT_EQ(named.at(0).at("event"), "minor-faults");
+  expect_honest(named.at(0), "count");
 
   write_file(path, "nonsense\n");
   result = run_ioattn({"measure", "--events", path, "--", "true"});
