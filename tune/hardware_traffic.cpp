@@ -99,7 +99,8 @@ std::string hardware_text(const HardwareTraffic& hardware, const Traffic& traffi
   }
   for (const instruments::CounterValue& value : hardware.named) {
     const std::string count =
-        value.count ? fmt::format("{} in {} runs", grouped(static_cast<index_t>(*value.count)), hardware.runs)
+        value.count ? fmt::format("{} in {} runs", grouped(static_cast<index_t>(*value.count)),
+                                  hardware.runs)
                     : "unavailable";
     text += fmt::format("  hardware {}: {}{}\n", value.event.name, count,
                         value.reason.empty() ? "" : ": " + value.reason);
