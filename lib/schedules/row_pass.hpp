@@ -1,5 +1,6 @@
 #pragma once
 
+#include "schedules/ordered_rows.hpp"
 #include "schedules/row_stream.hpp"
 #include "schedules/stored_products.hpp"
 #include "schedules/task.hpp"
@@ -121,7 +122,7 @@ class RowPass {
   void write_u(const Work& work) const;
   template <class Result>
   void store_u(const Work& work, const MatrixView<Result>& result) const;
-  void add_to_dx(const Work& work) const;
+  void add_to_dx(const Work& work, index_t turn, OrderedRows* dx) const;
 
   const BackwardTask<S>& task_;
   RowPassKind kind_;
