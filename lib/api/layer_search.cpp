@@ -1,32 +1,46 @@
 #include "api/layer_search.hpp"
 
+#include "api/plan_cache.hpp"
+
 namespace ioattn::api {
 
 bool takes_layer_wisdom(const RunOptions& options) {
   return takes_wisdom(options) && !options.schedule && !options.literal;
 }
 
+// Plans alone are kept: whoever wants an estimate has a plan made.
 Status plan_layer(const LayerProblem& problem, const std::optional<GradientSet>& set,
                   const RunOptions& options, plan::GradientPlan* plan,
                   plan::GradientEstimate* estimate, PlanOrigin* origin) {
   plan::PlanRequest request;
-  const Status status = LayerKind::request_of(problem, set, options, &request);
+  Status status = LayerKind::request_of(problem, set, options, &request);
   if (!status.is_ok()) return status;
+  const bool is_asked = estimate != nullptr || origin != nullptr;
+  const bool only_wisdom = options.rigor == wisdom::Rigor::wisdom_only;
+  std::uint64_t generation = 0;  // without wisdom
+  const auto is_kept = [&] {
+    return !is_asked && !only_wisdom && layer_plans().find(request, set, generation, plan);
+  };
   wisdom::Verdict verdict = {wisdom::Reason::off, "the options leave wisdom out"};
   if (takes_layer_wisdom(options)) {
     const WisdomReading known;
+    generation = known->generation;
+    if (is_kept()) return status;
     verdict = find_plan(*known, request, set, plan);
+  } else if (is_kept()) {
+    return status;
   }
   if (origin != nullptr) *origin = {verdict.is_ok() ? "wisdom" : "estimate", verdict};
   if (verdict.is_ok()) {
     if (estimate != nullptr) plan::estimate_costs(request, set, *plan, estimate);
-    return status;
-  }
-  if (options.rigor == wisdom::Rigor::wisdom_only) {
+  } else if (only_wisdom) {
     return Status::error(StatusCode::unsupported, "no wisdom: %s: %.200s", name_of(verdict.reason),
                          verdict.message.c_str());
+  } else {
+    status = plan::make_plan_of(request, set, plan, estimate);
   }
-  return plan::make_plan_of(request, set, plan, estimate);
+  if (status.is_ok() && !is_asked) layer_plans().keep(request, set, generation, *plan);
+  return status;
 }
 
 LayerProblem timed_problem(const LayerProblem& problem) {

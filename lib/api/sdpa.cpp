@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "api/plan_cache.hpp"
 #include "api/sdpa_estimate.hpp"
-#include "api/sdpa_plan_cache.hpp"
 #include "api/sdpa_wisdom.hpp"
 #include "api/validate.hpp"
 #include "base/checked_size.hpp"
@@ -40,9 +40,10 @@ Status plan_any(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
   if (takes_wisdom(options)) {
     const WisdomReading known;
     generation = known->generation;
-    if (!is_asked && !only_wisdom && find_sdpa_plan(request, set, generation, plan)) return status;
+    if (!is_asked && !only_wisdom && sdpa_plans().find(request, set, generation, plan))
+      return status;
     verdict = find_plan(*known, request, set, plan);
-  } else if (!is_asked && !only_wisdom && find_sdpa_plan(request, set, generation, plan)) {
+  } else if (!is_asked && !only_wisdom && sdpa_plans().find(request, set, generation, plan)) {
     return status;
   }
   if (origin != nullptr) *origin = {verdict.is_ok() ? "wisdom" : "estimate", verdict};
@@ -62,7 +63,7 @@ Status plan_any(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
     plan::add_rows_of_group(request, plan);
     if (estimate != nullptr) plan::estimate_costs(request, *plan, estimate);
   }
-  if (status.is_ok() && !is_asked) keep_sdpa_plan(request, set, generation, *plan);
+  if (status.is_ok() && !is_asked) sdpa_plans().keep(request, set, generation, *plan);
   return status;
 }
 

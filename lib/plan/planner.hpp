@@ -35,6 +35,7 @@ struct PlanRequest {
   bool tile_only = false;  // the caller asks for it: wisdom may not name other kernels
   Price price;             // what plans are compared by
 
+  bool operator==(const PlanRequest&) const = default;
   // Numbers that M, and the outer M, have room for: a resident one of 16 bits is in f32.
   index_t numbers() const { return M / theory::resident_words(problem.dtype); }
   index_t outer_numbers() const { return outer_M / theory::resident_words(problem.dtype); }

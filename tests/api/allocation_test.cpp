@@ -8,6 +8,7 @@
 
 #include "api/batch_call.hpp"
 #include "api/failing_allocations.hpp"
+#include "api/plan_cache.hpp"
 #include "api/sdpa_call.hpp"
 #include "machine/machine.hpp"
 
@@ -175,8 +176,20 @@ TEST(FirstCall, Forward) {
   EXPECT_GT(fail_each_of_first_call(Failing::once, call), 5);
 }
 
-// Fails allocation after allocation of a call whose process has made such a call before. Returns
-// how many there are.
+// Calls have kept no plan then: others have taken the room.
+void forget_plans() {
+  for (int i = 0; i < 100; ++i) {
+    ioattn::plan::PlanRequest layer;
+    layer.M = -i;
+    ioattn::api::layer_plans().keep(layer, std::nullopt, 0, {});
+    ioattn::plan::SdpaRequest sdpa;
+    sdpa.M = -i;
+    ioattn::api::sdpa_plans().keep(sdpa, std::nullopt, 0, {});
+  }
+}
+
+// Fails allocation after allocation of a call whose process has made such a call before, but has no
+// plan for it. Returns how many there are.
 long fail_each(Failing how, const Call& call, const std::function<void()>& expect_untouched,
                const std::function<void()>& expect_right) {
   EXPECT_EQ(call(), IOATTN_OK) << ioattn_last_error();
@@ -185,6 +198,7 @@ long fail_each(Failing how, const Call& call, const std::function<void()>& expec
     const std::string trace = "allocation " + std::to_string(nth);
     SCOPED_TRACE(trace);
     expect_untouched();
+    forget_plans();
     const long alive_before = alive;
     ioattn_status status = IOATTN_INTERNAL;
     const bool failed = call_with_failure(nth, how, [&] { status = call(); });
