@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "api/plan_cache.hpp"
+#include "api/plan_without_search.hpp"
 #include "api/sdpa_estimate.hpp"
 #include "api/sdpa_wisdom.hpp"
 #include "api/validate.hpp"
@@ -26,45 +27,29 @@ Status check_blocks(const SdpaBlocks& blocks, bool complete) {
                                : "the plan is none of this SDPA pass");
 }
 
-// Plans alone are kept: whoever wants an estimate has a plan made.
 Status plan_any(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
                 const RunOptions& options, plan::SdpaPlan* plan, plan::SdpaEstimate* estimate,
                 PlanOrigin* origin) {
   plan::SdpaRequest request;
-  Status status = sdpa_request(problem, options, &request);
+  const Status status = sdpa_request(problem, options, &request);
   if (!status.is_ok()) return status;
-  const bool is_asked = estimate != nullptr || origin != nullptr;
-  const bool only_wisdom = options.rigor == wisdom::Rigor::wisdom_only;
-  std::uint64_t generation = 0;  // without wisdom
-  wisdom::Verdict verdict = {wisdom::Reason::off, "the options leave wisdom out"};
-  if (takes_wisdom(options)) {
-    const WisdomReading known;
-    generation = known->generation;
-    if (!is_asked && !only_wisdom && sdpa_plans().find(request, set, generation, plan))
-      return status;
-    verdict = find_plan(*known, request, set, plan);
-  } else if (!is_asked && !only_wisdom && sdpa_plans().find(request, set, generation, plan)) {
-    return status;
-  }
-  if (origin != nullptr) *origin = {verdict.is_ok() ? "wisdom" : "estimate", verdict};
-  if (verdict.is_ok()) {
-    const index_t queries = request.shape.all_heads() * request.shape.n;
-    if (set) {
-      status = plan::check_scratch(*set, queries, request.dtype, request.memory_limit_bytes);
+  const auto complete = [&](bool is_known) {
+    Status made = Status::ok();
+    if (!is_known) {
+      made = estimate_sdpa(request, set, options, plan, estimate);
+    } else {
+      const index_t queries = request.shape.all_heads() * request.shape.n;
+      if (set) made = plan::check_scratch(*set, queries, request.dtype, request.memory_limit_bytes);
+      if (estimate != nullptr) plan::estimate_costs(request, set, *plan, estimate);
     }
-    if (estimate != nullptr) plan::estimate_costs(request, set, *plan, estimate);
-  } else if (only_wisdom) {
-    return Status::error(StatusCode::unsupported, "no wisdom: %s: %.200s", name_of(verdict.reason),
-                         verdict.message.c_str());
-  } else {
-    status = estimate_sdpa(request, set, options, plan, estimate);
-  }
-  if (status.is_ok() && !set && request.shape.has_grouped_rows()) {
-    plan::add_rows_of_group(request, plan);
-    if (estimate != nullptr) plan::estimate_costs(request, *plan, estimate);
-  }
-  if (status.is_ok() && !is_asked) sdpa_plans().keep(request, set, generation, *plan);
-  return status;
+    if (made.is_ok() && !set && request.shape.has_grouped_rows()) {
+      plan::add_rows_of_group(request, plan);
+      if (estimate != nullptr) plan::estimate_costs(request, *plan, estimate);
+    }
+    return made;
+  };
+  return plan_without_search(request, set, options, takes_wisdom(options), estimate != nullptr,
+                             &sdpa_plans(), plan, origin, complete);
 }
 
 }  // namespace
