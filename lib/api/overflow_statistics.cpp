@@ -23,12 +23,12 @@ std::vector<RoundedResult> rounded_results(DType dtype) {
   return {{"O", Operand::O}};
 }
 
-std::vector<RoundedResult> rounded_results(DType dtype, const SdpaSet& set) {
-  return rounded(dtype, set, named_sdpa_gradients);
+std::vector<RoundedResult> rounded_results(DType dtype, const SdpaSet& gradients) {
+  return rounded(dtype, gradients, named_sdpa_gradients);
 }
 
-std::vector<RoundedResult> rounded_results(DType dtype, const GradientSet& set) {
-  return rounded(dtype, set, named_gradients);
+std::vector<RoundedResult> rounded_results(DType dtype, const GradientSet& gradients) {
+  return rounded(dtype, gradients, named_gradients);
 }
 
 std::string OverflowStatistics::text(const std::vector<RoundedResult>& results) const {

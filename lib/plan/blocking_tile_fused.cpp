@@ -100,7 +100,8 @@ struct ColumnTimes {
   double sum(index_t cols, const Time& of_one) const {
     if (w < 1) return 0;
     const auto time = [&](index_t k) { return k > 0 ? static_cast<double>(k) * of_one(k) : 0; };
-    return static_cast<double>(cols / w) * time(std::min(w, cols)) + time(cols % w);
+    const index_t whole = cols / w;
+    return static_cast<double>(whole) * time(std::min(w, cols)) + time(cols % w);
   }
 };
 

@@ -39,8 +39,9 @@ index_t sum_of_terms(index_t first, index_t step, index_t count, index_t most, i
   return sum;
 }
 
-BlockSums sums_of(const Mask& mask, index_t m, Blocks blocks, index_t width) {
-  const auto [begin, step, count, height] = blocks;
+BlockSums sums_of(const Mask& mask, index_t m, const Blocks& blocks, index_t width) {
+  const index_t begin = blocks.begin, step = blocks.step;
+  const index_t count = blocks.count, height = blocks.height;
   // Block t sees columns from from + t step on, up to to + t step.
   const index_t from = begin + mask.first, to = begin + height + mask.last;
   if (count < 1 || height < 1 || m < 1 || from >= to) return {};
