@@ -218,7 +218,7 @@ Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_bl
     // Columns that leave a tile no room in the cache, of which M is three quarters at most, are
     // narrowed; not where kernels' sums would have fewer than 64 terms.
     const auto is_crowded = [&](const Blocks& blocks) {
-      constexpr index_t short_sums = 128;
+      constexpr index_t short_sums = 64;
       return !within.is_outer() && !multiplies_pairs(tile.isa) && blocks.w > short_sums &&
              3 * words_in_use(shape, blocks, tile) > 4 * within.M;
     };
