@@ -16,6 +16,18 @@ namespace {
 
 using namespace ioattn;
 
+// Each call has the plan that is made for it, in any order.
+template <class Estimate, class Call>
+void expect_kept_apart(const std::vector<Call>& all) {
+  for (int round = 0; round < 3; ++round) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      Estimate estimate;  // with one the plan is made
+      EXPECT_EQ(all[i].plan(nullptr), all[i].plan(&estimate)) << i;
+      EXPECT_EQ(all[i].plan(nullptr), all[i].plan(&estimate)) << i;
+    }
+  }
+}
+
 struct Call {
   SdpaProblem problem;
   api::RunOptions options;
@@ -50,13 +62,7 @@ std::vector<Call> calls() {
 }
 
 TEST(SdpaPlanCache, KeepsPlansApart) {
-  const std::vector<Call> all = calls();
-  for (int round = 0; round < 3; ++round) {
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      plan::SdpaEstimate estimate;  // with one the plan is made
-      EXPECT_EQ(all[i].plan(nullptr), all[i].plan(&estimate)) << i;
-    }
-  }
+  expect_kept_apart<plan::SdpaEstimate>(calls());
   plan::SdpaRequest request;
   plan::SdpaPlan plan;
   request.M = 12345;
@@ -129,16 +135,7 @@ std::vector<LayerCall> layer_calls() {
   return list;
 }
 
-TEST(LayerPlanCache, KeepsPlansApart) {
-  const std::vector<LayerCall> all = layer_calls();
-  for (int round = 0; round < 3; ++round) {
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      plan::GradientEstimate estimate;  // with one the plan is made
-      EXPECT_EQ(all[i].plan(nullptr), all[i].plan(&estimate)) << i;
-      EXPECT_EQ(all[i].plan(nullptr), all[i].plan(&estimate)) << i;
-    }
-  }
-}
+TEST(LayerPlanCache, KeepsPlansApart) { expect_kept_apart<plan::GradientEstimate>(layer_calls()); }
 
 // A plan that is kept is given out, and to no other request.
 TEST(LayerPlanCache, HasWhatItKeeps) {
