@@ -21,31 +21,19 @@ KeyPassWidths key_pass_widths(const LayerShape& shape, Form form, KeyPassKind ki
 
 namespace {
 
-// Queries that stream past blocks of keys, and pairs of the two.
-struct Streamed {
-  index_t queries = 0, pairs = 0;
-
-  Streamed(const LayerShape& shape, index_t c) {
-    const index_t n = shape.n, m = shape.m;
-    if (!shape.mask.hides()) {
-      queries = ceil_div(m, c) * n;
-      pairs = n * m;
-      return;
-    }
-    const BlockSums sums = block_sums(shape.mask.transposed(), m, n, c, 1);
-    queries = sums.columns;
-    pairs = sums.pairs;
-  }
-};
+// Blocks of c keys and the queries that stream past them.
+BlockSums streamed(const LayerShape& shape, index_t c) {
+  return block_sums(shape.mask.transposed(), shape.m, shape.n, c, 1);
+}
 
 }  // namespace
 
 index_t col_tile_words(const LayerShape& shape, const Blocks& blocks) {
-  return Streamed(shape, keys_of_block(shape, blocks)).pairs;
+  return streamed(shape, keys_of_block(shape, blocks)).pairs;
 }
 
 index_t col_streamed_queries(const LayerShape& shape, const Blocks& blocks) {
-  return Streamed(shape, std::min(blocks.c, shape.m)).queries;
+  return streamed(shape, std::min(blocks.c, shape.m)).columns;
 }
 
 IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t heads,
@@ -53,7 +41,8 @@ IoCost col_stream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kin
   const index_t n = shape.n, m = shape.m;
   const index_t c = std::min(blocks.c, m), rho = std::min(blocks.rho, n);
   const KeyPassWidths widths = key_pass_widths(shape, blocks.form, kind);
-  const auto [queries, pairs] = Streamed(shape, c);
+  const BlockSums sums = streamed(shape, c);
+  const index_t queries = sums.columns, pairs = sums.pairs;
   const index_t key_sums = w.sum * m * widths.sums, u = w.sum * heads * n * widths.u;
   // In the h-form dO is an operand and h is none, in the g-form A3 is one and G is none.
   const bool h_form = blocks.form == Form::h;

@@ -11,18 +11,11 @@ namespace {
 // What the passes over the keys stream and make: without a mask, m keys per row block, every pair
 // of a query and a key, and ceil(m / c) tiles per query.
 struct Streamed {
-  index_t keys = 0, pairs = 0, tiles = 0;
+  index_t keys, pairs, tiles;
 
   Streamed(const LayerShape& shape, const RowCut& cut) {
-    const index_t n = shape.n, m = shape.m;
-    if (!shape.mask.hides()) {
-      keys = ceil_div(n, cut.r) * m;
-      pairs = n * m;
-      tiles = n * ceil_div(m, cut.c);
-      return;
-    }
-    keys = block_sums(shape.mask, n, m, cut.r, cut.c).columns;
-    const BlockSums strips = strip_sums(shape.mask, n, m, cut.r, cut.rho, cut.c);
+    const BlockSums strips = strip_sums(shape.mask, shape.n, shape.m, cut.r, cut.rho, cut.c);
+    keys = block_sums(shape.mask, shape.n, shape.m, cut.r, cut.c).columns;
     pairs = strips.pairs;
     tiles = strips.row_tiles;
   }

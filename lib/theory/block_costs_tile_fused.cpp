@@ -8,9 +8,7 @@
 namespace ioattn::theory {
 
 TileSums tile_sums(const LayerShape& shape, index_t c, index_t rho) {
-  const index_t n = shape.n, m = shape.m;
-  if (!shape.mask.hides()) return {ceil_div(m, c) * n, ceil_div(n, rho) * m, n * m, n > 0 ? m : 0};
-  const BlockSums sums = block_sums(shape.mask.transposed(), m, n, c, rho);
+  const BlockSums sums = block_sums(shape.mask.transposed(), shape.m, shape.n, c, rho);
   return {sums.columns, sums.row_tiles, sums.pairs, sums.rows};
 }
 
@@ -61,7 +59,6 @@ ScheduleCost tile_fused_backward(const LayerShape& shape, const Blocks& blocks) 
 TileSums forward_tile_sums(const LayerShape& shape, const Blocks& blocks) {
   const index_t n = shape.n, m = shape.m;
   const index_t c = std::min(blocks.c, m), rho = std::min(blocks.rho, n);
-  if (!shape.mask.hides()) return {ceil_div(m, c) * n, ceil_div(n, rho) * m, n * m};
   const BlockSums sums = block_sums(shape.mask, n, m, rho, c);
   return {sums.row_tiles, sums.columns, sums.pairs};
 }

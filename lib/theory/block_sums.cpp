@@ -44,7 +44,7 @@ BlockSums sums_of(const Mask& mask, index_t m, const Blocks& blocks, index_t wid
   const index_t count = blocks.count, height = blocks.height;
   // Block t sees columns from from + t step on, up to to + t step.
   const index_t from = begin + mask.first, to = begin + height + mask.last;
-  if (count < 1 || height < 1 || m < 1 || from >= to) return {};
+  if (count < 1 || height < 1 || from >= to) return {};
   const index_t first = to > 0 ? 0 : std::min(count, -to / step + 1);
   const index_t last = from >= m ? 0 : std::min(count, ceil_div(m - from, step));
   if (first >= last) return {};
@@ -77,6 +77,11 @@ BlockSums block_sums(const Mask& mask, index_t n, index_t m, index_t height, ind
 
 BlockSums strip_sums(const Mask& mask, index_t n, index_t m, index_t height, index_t strip,
                      index_t width) {
+  if (n < 1 || m < 1) return {};
+  if (!mask.hides()) {
+    const index_t strips = n / height * ceil_div(height, strip) + ceil_div(n % height, strip);
+    return {n, strips * m, n * m, n * ceil_div(m, width)};
+  }
   // Strips of blocks that are whole ones follow each other evenly. Others do within a block, and
   // side by side from block to block.
   const bool even = height >= n || height % strip == 0;
