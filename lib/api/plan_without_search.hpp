@@ -17,16 +17,13 @@ Status plan_without_search(const Request& request, const std::optional<Set>& set
                            Cache* cache, Plan* plan, PlanOrigin* origin, const Complete& complete) {
   const bool only_wisdom = options.rigor == wisdom::Rigor::wisdom_only;
   const bool looks_past = is_asked || origin != nullptr || only_wisdom;
-  std::uint64_t generation = 0;  // without wisdom
   wisdom::Verdict verdict = {wisdom::Reason::off, "the options leave wisdom out"};
-  if (takes_wisdom) {
-    const WisdomReading known;
-    generation = known->generation;
-    if (!looks_past && cache->find(request, set, generation, plan)) return Status::ok();
-    verdict = find_plan(*known, request, set, plan);
-  } else if (!looks_past && cache->find(request, set, generation, plan)) {
-    return Status::ok();
-  }
+  std::optional<WisdomReading> known;
+  if (takes_wisdom) known.emplace();
+  const std::uint64_t generation = known ? (*known)->generation : 0;
+  if (!looks_past && cache->find(request, set, generation, plan)) return Status::ok();
+  if (known) verdict = find_plan(**known, request, set, plan);
+  known.reset();
   if (origin != nullptr) *origin = {verdict.is_ok() ? "wisdom" : "estimate", verdict};
   if (only_wisdom && !verdict.is_ok()) {
     return Status::error(StatusCode::unsupported, "no wisdom: %s: %.200s", name_of(verdict.reason),
