@@ -155,6 +155,11 @@ struct Layer {
     p.batch = batch;
     return p;
   }
+  /** Throws std::invalid_argument unless these have the shape of O; null: there is none. */
+  void check_results(const Matrix<const T>& o, const Matrix<const T>& d_o = {}) const {
+    check_shape("O", o, a1.rows, y.cols);
+    check_shape("dO", d_o, a1.rows, y.cols);
+  }
 };
 
 /** Gradients, any subset (ioattn_layer_gradients): outputs whose data are null are not wanted. W:
@@ -223,7 +228,7 @@ struct Gradients {
 template <class T>
 void forward(const Layer<T>& layer, Matrix<T> o, Sum<T>* lse, const Options& options = {}) {
   const ioattn_layer_problem problem = layer.c();
-  check_shape("O", o, problem.n, problem.dv);
+  layer.check_results(o);
   const ioattn_options c_options = options.c();
   check(ioattn_layer_forward(&problem, &c_options, o.data, o.stride, lse));
 }
@@ -233,8 +238,7 @@ template <class T, class G>
 void backward(const Layer<T>& layer, Matrix<const T> d_o, Matrix<const T> o, const Sum<T>* lse,
               const Gradients<G, T>& gradients, const Options& options = {}) {
   const ioattn_layer_problem problem = layer.c();
-  check_shape("dO", d_o, problem.n, problem.dv);
-  check_shape("O", o, problem.n, problem.dv);
+  layer.check_results(o, d_o);
   const ioattn_options c_options = options.c();
   const ioattn_layer_gradients c_gradients = gradients.c(problem);
   check(ioattn_layer_backward(&problem, &c_options, d_o.data, d_o.stride, o.data, o.stride, lse,
@@ -304,7 +308,7 @@ class Plan : public PlanHandle {
   void execute_forward(const Layer<T>& layer, Matrix<T> o, Sum<T>* lse, void* workspace = nullptr,
                        std::size_t workspace_size = 0) const {
     const ioattn_layer_problem problem = layer.c();
-    check_shape("O", o, problem.n, problem.dv);
+    layer.check_results(o);
     check(ioattn_layer_execute_forward(plan_, &problem, o.data, o.stride, lse, workspace,
                                        workspace_size));
   }
@@ -314,8 +318,7 @@ class Plan : public PlanHandle {
                         const Sum<T>* lse, const Gradients<G, T>& gradients,
                         void* workspace = nullptr, std::size_t workspace_size = 0) const {
     const ioattn_layer_problem problem = layer.c();
-    check_shape("dO", d_o, problem.n, problem.dv);
-    check_shape("O", o, problem.n, problem.dv);
+    layer.check_results(o, d_o);
     const ioattn_layer_gradients c_gradients = gradients.c(problem);
     check(ioattn_layer_execute_backward(plan_, &problem, d_o.data, d_o.stride, o.data, o.stride,
                                         lse, &c_gradients, workspace, workspace_size));
@@ -463,11 +466,14 @@ struct Sdpa {
     p.k_starts = k_starts.data();
     return p;
   }
-  /** Throws std::invalid_argument unless these are O, or dO, and LSE of the problem. */
-  template <class E, class L>
-  void check_results(const char* name, const Tensor<E>& o, const Tensor<L>& lse) const {
-    check_shape(name, o, q.batch, q.heads, q.rows, v.cols);
+  /** Throws std::invalid_argument unless these have the shapes of O, LSE and O; null: there is
+   * none.
+   */
+  void check_results(const Tensor<const T>& o, const Tensor<const Sum<T>>& lse,
+                     const Tensor<const T>& d_o = {}) const {
+    check_shape("O", o, q.batch, q.heads, q.rows, v.cols);
     check_shape("LSE", lse, q.batch, q.heads, 1, q.rows);
+    check_shape("dO", d_o, q.batch, q.heads, q.rows, v.cols);
   }
 };
 
@@ -516,7 +522,7 @@ struct SdpaGradients {
 template <class T>
 void forward(const Sdpa<T>& sdpa, Tensor<T> o, Tensor<Sum<T>> lse, const Options& options = {}) {
   const ioattn_sdpa_problem problem = sdpa.c();
-  sdpa.check_results("O", o, lse);
+  sdpa.check_results(o, lse);
   const ioattn_options c_options = options.c();
   check(ioattn_sdpa_forward(&problem, &c_options, o.data, o.strides, lse.data, lse.strides));
 }
@@ -528,8 +534,7 @@ void backward(const Sdpa<T>& sdpa, Tensor<const T> d_o, Tensor<const T> o, Tenso
   static_assert(std::is_same<G, T>::value || std::is_same<G, Sum<T>>::value,
                 "T, or float for 16 bits");
   const ioattn_sdpa_problem problem = sdpa.c();
-  sdpa.check_results("dO", d_o, lse);
-  sdpa.check_results("O", o, lse);
+  sdpa.check_results(o, lse, d_o);
   const ioattn_options c_options = options.c();
   const ioattn_sdpa_gradients c_gradients = gradients.c(sdpa);
   check(ioattn_sdpa_backward(&problem, &c_options, d_o.data, d_o.strides, o.data, o.strides,
@@ -557,7 +562,7 @@ class SdpaPlan : public PlanHandle {
   void execute_forward(const Sdpa<T>& sdpa, Tensor<T> o, Tensor<Sum<T>> lse,
                        void* workspace = nullptr, std::size_t workspace_size = 0) const {
     const ioattn_sdpa_problem problem = sdpa.c();
-    sdpa.check_results("O", o, lse);
+    sdpa.check_results(o, lse);
     check(ioattn_sdpa_execute_forward(plan_, &problem, o.data, o.strides, lse.data, lse.strides,
                                       workspace, workspace_size));
   }
@@ -567,8 +572,7 @@ class SdpaPlan : public PlanHandle {
                         Tensor<const Sum<T>> lse, const SdpaGradients<G>& gradients,
                         void* workspace = nullptr, std::size_t workspace_size = 0) const {
     const ioattn_sdpa_problem problem = sdpa.c();
-    sdpa.check_results("dO", d_o, lse);
-    sdpa.check_results("O", o, lse);
+    sdpa.check_results(o, lse, d_o);
     const ioattn_sdpa_gradients c_gradients = gradients.c(sdpa);
     check(ioattn_sdpa_execute_backward(plan_, &problem, d_o.data, d_o.strides, o.data, o.strides,
                                        lse.data, lse.strides, &c_gradients, workspace,
