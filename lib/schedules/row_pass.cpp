@@ -73,6 +73,7 @@ RowPass<S, P>::RowPass(const BackwardTask<S>& task, const RowPassKind& kind, con
 
 template <class S, class P>
 void RowPass<S, P>::run(const Trace& trace, const Memory& memory, void* workspace) const {
+  // One worker takes dX in the plan's blocks, uncut.
   OrderedRows dx(d_, threads_ > 1 ? index_t(kernels_.tile.rows) : d_);
   const index_t count = block_count();
   const BlockOrder order(threads_, mask_, n_, m_);
@@ -151,52 +152,55 @@ void RowPass<S, P>::write_u(const Work& work) const {
   if (work.memory.accumulate_u) trace.remove(made);
 }
 
-// dX += A1_I^T U_I, one term of the sum per sub-block of rows.
+// dX += A1_I^T U_I.
 template <class S, class P>
 void RowPass<S, P>::add_to_dx(const Work& work, index_t turn, OrderedRows* dx) const {
-  const Range& rows = work.rows;
-  const Interval seeing = seeing_queries(work.task.shape);
-  const Factor<const S> all = factor(Operand::A1, work.task.in.a1);
-  const Block a1 = rows_of(Operand::A1, rows, d_);
+  const Block a1 = rows_of(Operand::A1, work.rows, d_);
   work.trace.read(a1);
-  const T* u = worker_.u.in(work.local);
   dx->take_turn(turn, [&](const Range& strip) {
-    for (Range k(strip.begin, strip.end, work.task.blocks.a); k; k.next()) {
-      for (Range l(d_, work.task.blocks.b); l; l.next()) {
-        const Block tile = {Operand::dX, k.begin, l.begin, k.size(), l.size()};
-        if (rows.begin == 0) {
-          work.trace.create(tile);
-        } else {
-          work.trace.read(tile);
-        }
-        for (Range sub(rows.size(), layout_.rho); sub; sub.next()) {
-          // Rows that see no key are left out, whatever they hold.
-          const index_t first = std::max(rows.begin + sub.begin, seeing.begin);
-          const index_t last = std::max(std::min(rows.begin + sub.end, seeing.end), first);
-          const Factor<const T> part = in_compute(kernels_, all, Range(first, last, last - first),
-                                                  k, worker_.copy.in(work.local));
-          kernels::Product<T> p;
-          p.rows = k.size();
-          p.cols = l.size();
-          p.depth = last - first;
-          p.a = part.data;
-          p.a_row = part.col_stride;
-          p.a_depth = part.row_stride;
-          p.b = u + (first - rows.begin) * stride_ + l.begin;
-          p.b_panel = nr_;
-          p.b_row = stride_;
-          p.c = work.task.dx.at(k.begin, l.begin);
-          p.c_panel = nr_;
-          p.c_row = work.task.dx.stride;
-          p.accumulate = rows.begin + sub.begin > 0;
-          kernels_.product(p);
-        }
-        work.trace.write_and_remove(tile);
-      }
-    }
+    for (Range k(strip.begin, strip.end, work.task.blocks.a); k; k.next())
+      for (Range l(d_, work.task.blocks.b); l; l.next()) add_to_dx_tile(work, k, l);
   });
   work.trace.remove(a1);
-  work.trace.remove(inner_rows(Operand::U, rows));
+  work.trace.remove(inner_rows(Operand::U, work.rows));
+}
+
+// One term of the sum per sub-block of rows.
+template <class S, class P>
+void RowPass<S, P>::add_to_dx_tile(const Work& work, const Range& k, const Range& l) const {
+  const Range& rows = work.rows;
+  const Interval seeing = seeing_queries(work.task.shape);
+  const T* u = worker_.u.in(work.local);
+  const Factor<const S> all = factor(Operand::A1, work.task.in.a1);
+  const Block tile = {Operand::dX, k.begin, l.begin, k.size(), l.size()};
+  if (rows.begin == 0) {
+    work.trace.create(tile);
+  } else {
+    work.trace.read(tile);
+  }
+  for (Range sub(rows.size(), layout_.rho); sub; sub.next()) {
+    // Rows that see no key are left out, whatever they hold.
+    const index_t first = std::max(rows.begin + sub.begin, seeing.begin);
+    const index_t last = std::max(std::min(rows.begin + sub.end, seeing.end), first);
+    const Factor<const T> part =
+        in_compute(kernels_, all, Range(first, last, last - first), k, worker_.copy.in(work.local));
+    kernels::Product<T> p;
+    p.rows = k.size();
+    p.cols = l.size();
+    p.depth = last - first;
+    p.a = part.data;
+    p.a_row = part.col_stride;
+    p.a_depth = part.row_stride;
+    p.b = u + (first - rows.begin) * stride_ + l.begin;
+    p.b_panel = nr_;
+    p.b_row = stride_;
+    p.c = work.task.dx.at(k.begin, l.begin);
+    p.c_panel = nr_;
+    p.c_row = work.task.dx.stride;
+    p.accumulate = rows.begin + sub.begin > 0;
+    kernels_.product(p);
+  }
+  work.trace.write_and_remove(tile);
 }
 
 // What stays is defined in row_pass_rows.cpp, which instantiates these members.

@@ -123,6 +123,7 @@ class RowPass {
   template <class Result>
   void store_u(const Work& work, const MatrixView<Result>& result) const;
   void add_to_dx(const Work& work, index_t turn, OrderedRows* dx) const;
+  void add_to_dx_tile(const Work& work, const Range& k, const Range& l) const;
 
   const BackwardTask<S>& task_;
   RowPassKind kind_;
