@@ -97,13 +97,8 @@ std::string hardware_text(const HardwareTraffic& hardware, const Traffic& traffi
             : fmt::format(", {}: {}", name_of(quantity->validity), quantity->reason),
         hardware.runs, hardware.threads);
   }
-  for (const instruments::CounterValue& value : hardware.named) {
-    const std::string count =
-        value.count ? fmt::format("{} in {} runs", grouped(static_cast<index_t>(*value.count)),
-                                  hardware.runs)
-                    : "unavailable";
-    text += fmt::format("  hardware {}: {}{}\n", value.event.name, count,
-                        value.reason.empty() ? "" : ": " + value.reason);
+  if (!hardware.named.empty()) {
+    text += fmt::format("  of {} runs:\n", hardware.runs) + events_text(hardware.named);
   }
   return text;
 }
