@@ -16,31 +16,80 @@ namespace {
 
 using namespace ioattn;
 
+Status make_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
+                 const api::RunOptions& options, plan::SdpaPlan* made,
+                 plan::SdpaEstimate* estimate) {
+  return set ? api::plan_sdpa(problem, *set, options, made, estimate)
+             : api::plan_sdpa(problem, options, made, estimate);
+}
+Status make_plan(const LayerProblem& problem, const std::optional<GradientSet>& set,
+                 const api::RunOptions& options, plan::GradientPlan* made,
+                 plan::GradientEstimate* estimate) {
+  return api::plan_layer(problem, set, options, made, estimate);
+}
+
+template <class Problem, class Set, class Plan, class Estimate>
+struct CallOf {
+  Problem problem;
+  api::RunOptions options;
+  std::optional<Set> set;
+
+  Plan plan(Estimate* estimate) const {
+    Plan made;
+    const Status status = make_plan(problem, set, options, &made, estimate);
+    EXPECT_TRUE(status.is_ok()) << status.message();
+    return made;
+  }
+  Plan kept_or_made() const { return plan(nullptr); }
+  Plan made() const {
+    Estimate estimate;  // with one the plan is made
+    return plan(&estimate);
+  }
+};
+using Call = CallOf<SdpaProblem, SdpaSet, plan::SdpaPlan, plan::SdpaEstimate>;
+using LayerCall = CallOf<LayerProblem, GradientSet, plan::GradientPlan, plan::GradientEstimate>;
+
 // Each call has the plan that is made for it, in any order.
-template <class Estimate, class Call>
-void expect_kept_apart(const std::vector<Call>& all) {
+template <class AnyCall>
+void expect_kept_apart(const std::vector<AnyCall>& all) {
   for (int round = 0; round < 3; ++round) {
     for (std::size_t i = 0; i < all.size(); ++i) {
-      Estimate estimate;  // with one the plan is made
-      EXPECT_EQ(all[i].plan(nullptr), all[i].plan(&estimate)) << i;
-      EXPECT_EQ(all[i].plan(nullptr), all[i].plan(&estimate)) << i;
+      EXPECT_EQ(all[i].kept_or_made(), all[i].made()) << i;
+      EXPECT_EQ(all[i].kept_or_made(), all[i].made()) << i;
     }
   }
 }
 
-struct Call {
-  SdpaProblem problem;
-  api::RunOptions options;
-  std::optional<SdpaSet> set;
+template <class Request, class Set, class Plan, class Change>
+void expect_other(api::PlanCache<Request, Set, Plan>* cache, Request request,
+                  const Change& change) {
+  Plan found;
+  EXPECT_TRUE(cache->find(request, std::nullopt, 1, &found));
+  change(&request);
+  EXPECT_FALSE(cache->find(request, std::nullopt, 1, &found));
+}
 
-  plan::SdpaPlan plan(plan::SdpaEstimate* estimate) const {
-    plan::SdpaPlan made;
-    const Status status = set ? api::plan_sdpa(problem, *set, options, &made, estimate)
-                              : api::plan_sdpa(problem, options, &made, estimate);
-    EXPECT_TRUE(status.is_ok()) << status.message();
-    return made;
-  }
-};
+// A plan that is kept is given out, to no other request, until others have taken its room.
+template <class Request, class Set, class Plan>
+void expect_keeps(api::PlanCache<Request, Set, Plan>* cache, Request request) {
+  request.M = 12345;
+  Plan plan, found;
+  EXPECT_FALSE(cache->find(request, std::nullopt, 1, &plan));
+  plan.blocks.rows.r = 77;
+  cache->keep(request, std::nullopt, 1, plan);
+  EXPECT_TRUE(cache->find(request, std::nullopt, 1, &found));
+  EXPECT_EQ(found, plan);
+  EXPECT_FALSE(cache->find(request, Set{}, 1, &found));
+  EXPECT_FALSE(cache->find(request, std::nullopt, 2, &found)) << "wisdom has changed";
+  expect_other(cache, request, [](Request* other) { other->level = "L1"; });
+  expect_other(cache, request, [](Request* other) { other->outer_M = 1; });
+  expect_other(cache, request, [](Request* other) { other->memory_limit_bytes = 9; });
+  expect_other(cache, request, [](Request* other) { other->tile.rows += 1; });
+  expect_other(cache, request, [](Request* other) { other->price.per_word += 1; });
+  for (request.M = 1; request.M <= 16; ++request.M) cache->keep(request, std::nullopt, 1, plan);
+  request.M = 12345;
+  EXPECT_FALSE(cache->find(request, std::nullopt, 1, &found));
+}
 
 // Calls that differ from each other in one thing.
 std::vector<Call> calls() {
@@ -61,56 +110,24 @@ std::vector<Call> calls() {
   return list;
 }
 
-TEST(SdpaPlanCache, KeepsPlansApart) {
-  expect_kept_apart<plan::SdpaEstimate>(calls());
-  plan::SdpaRequest request;
-  plan::SdpaPlan plan;
-  request.M = 12345;
-  EXPECT_FALSE(api::sdpa_plans().find(request, std::nullopt, 1, &plan));
-  plan.blocks.rows.r = 77;
-  api::sdpa_plans().keep(request, std::nullopt, 1, plan);
-  plan::SdpaPlan found;
-  EXPECT_TRUE(api::sdpa_plans().find(request, std::nullopt, 1, &found));
-  EXPECT_EQ(found, plan);
-  EXPECT_FALSE(api::sdpa_plans().find(request, SdpaSet{}, 1, &found));
-  EXPECT_FALSE(api::sdpa_plans().find(request, std::nullopt, 2, &found)) << "wisdom has changed";
-  // The oldest make room.
-  for (request.M = 1; request.M <= 16; ++request.M)
-    api::sdpa_plans().keep(request, std::nullopt, 1, plan);
-  request.M = 12345;
-  EXPECT_FALSE(api::sdpa_plans().find(request, std::nullopt, 1, &found));
-}
+TEST(SdpaPlanCache, KeepsPlansApart) { expect_kept_apart(calls()); }
+
+TEST(SdpaPlanCache, HasWhatItKeeps) { expect_keeps(&api::sdpa_plans(), plan::SdpaRequest()); }
 
 TEST(SdpaPlanCache, IsSharedByThreads) {
   const std::vector<Call> all = calls();
   std::vector<plan::SdpaPlan> expected;
-  for (const Call& call : all) {
-    plan::SdpaEstimate estimate;
-    expected.push_back(call.plan(&estimate));
-  }
+  for (const Call& call : all) expected.push_back(call.made());
   const auto body = [&](std::size_t start) {
     for (std::size_t i = 0; i < 300; ++i) {
       const std::size_t k = (start + i * 7) % all.size();
-      EXPECT_EQ(all[k].plan(nullptr), expected[k]);
+      EXPECT_EQ(all[k].kept_or_made(), expected[k]);
     }
   };
   std::thread other(body, 3);
   body(0);
   other.join();
 }
-
-struct LayerCall {
-  LayerProblem problem;
-  api::RunOptions options;
-  std::optional<GradientSet> set;
-
-  plan::GradientPlan plan(plan::GradientEstimate* estimate) const {
-    plan::GradientPlan made;
-    const Status status = api::plan_layer(problem, set, options, &made, estimate);
-    EXPECT_TRUE(status.is_ok()) << status.message();
-    return made;
-  }
-};
 
 // Calls that differ from the first in one thing, and have other plans.
 std::vector<LayerCall> layer_calls() {
@@ -135,33 +152,19 @@ std::vector<LayerCall> layer_calls() {
   return list;
 }
 
-TEST(LayerPlanCache, KeepsPlansApart) { expect_kept_apart<plan::GradientEstimate>(layer_calls()); }
+TEST(LayerPlanCache, KeepsPlansApart) { expect_kept_apart(layer_calls()); }
 
-// A plan that is kept is given out, and to no other request.
-TEST(LayerPlanCache, HasWhatItKeeps) {
+TEST(LayerPlanCache, HasWhatItKeeps) { expect_keeps(&api::layer_plans(), plan::PlanRequest()); }
+
+// And a request differs by what only this problem has.
+TEST(LayerPlanCache, KeepsProblemsApart) {
   plan::PlanRequest request;
-  request.M = 12345;
-  plan::GradientPlan plan, found;
-  EXPECT_FALSE(api::layer_plans().find(request, std::nullopt, 1, &plan));
-  plan.blocks.rows.r = 77;
-  api::layer_plans().keep(request, std::nullopt, 1, plan);
-  EXPECT_TRUE(api::layer_plans().find(request, std::nullopt, 1, &found));
-  EXPECT_EQ(found, plan);
-  EXPECT_FALSE(api::layer_plans().find(request, GradientSet{}, 1, &found));
-  EXPECT_FALSE(api::layer_plans().find(request, std::nullopt, 2, &found));
-  const auto expect_other = [&](const auto& change) {
-    plan::PlanRequest other = request;
-    change(&other);
-    EXPECT_FALSE(api::layer_plans().find(other, std::nullopt, 1, &found));
-  };
-  expect_other([](plan::PlanRequest* other) { other->problem.batch = 2; });
-  expect_other([](plan::PlanRequest* other) { other->problem.scale = 0.5; });
-  expect_other([](plan::PlanRequest* other) { other->level = "L1"; });
-  expect_other([](plan::PlanRequest* other) { other->outer_M = 1; });
-  expect_other([](plan::PlanRequest* other) { other->literal = true; });
-  expect_other([](plan::PlanRequest* other) { other->memory_limit_bytes = 9; });
-  expect_other([](plan::PlanRequest* other) { other->tile.rows += 1; });
-  expect_other([](plan::PlanRequest* other) { other->price.per_word += 1; });
+  request.M = 54321;
+  api::LayerPlanCache* const cache = &api::layer_plans();
+  cache->keep(request, std::nullopt, 1, {});
+  expect_other(cache, request, [](plan::PlanRequest* other) { other->problem.batch = 2; });
+  expect_other(cache, request, [](plan::PlanRequest* other) { other->problem.scale = 0.5; });
+  expect_other(cache, request, [](plan::PlanRequest* other) { other->literal = true; });
 }
 
 }  // namespace
