@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "machine/machine.hpp"
 #include "plan/objective.hpp"
 #include "plan/plan.hpp"
 #include "theory/bounds.hpp"

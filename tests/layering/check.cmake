@@ -1,5 +1,6 @@
 # Reads the #include lines of lib, include, tune, bench and tests/reference and fails on one that the
-# table in lib/README.md does not allow.   cmake -D ROOT=<source tree> -P check.cmake
+# table in lib/README.md does not allow, and on what it allows and nobody does.
+#   cmake -D ROOT=<source tree> -P check.cmake
 cmake_minimum_required(VERSION 3.25)
 
 set(problems "")
@@ -92,8 +93,17 @@ foreach(file IN LISTS files)
       continue()
     endif()
     folder_of(${found} target)
+    list(APPEND used_${folder} ${target})
     if(NOT target STREQUAL folder AND NOT target IN_LIST allowed_${folder})
       problem("${file}: ${folder} may not include ${found}")
+    endif()
+  endforeach()
+endforeach()
+
+foreach(folder IN LISTS folders)
+  foreach(target IN LISTS allowed_${folder})
+    if(NOT target IN_LIST used_${folder})
+      problem("lib/README.md: ${folder} includes nothing of ${target}")
     endif()
   endforeach()
 endforeach()
