@@ -26,15 +26,14 @@ class TracedProduct {
   void trace() {
     const index_t depth = p_.depth;
     const kernels::Epilogue epilogue = p_.epilogue;
-    const bool into_c = epilogue == kernels::Epilogue::none ||
-                        (epilogue == kernels::Epilogue::exp && p_.accumulate && p_.scale == 1);
-    if (depth <= most_terms_ || !into_c) {
+    if (depth <= most_terms_ || !kernels::adds_blocks_to_c(p_)) {
       panels(0, depth, p_.accumulate);
       return;
     }
     for (index_t q = 0; q < depth; q += most_terms_) {
       p_.epilogue = depth - q > most_terms_ ? kernels::Epilogue::none : epilogue;
       panels(q, std::min(depth, q + most_terms_), p_.accumulate || q > 0);
+      p_.row_scale = nullptr;
     }
   }
 

@@ -11,9 +11,7 @@ namespace {
 // bias, and where they are made of columns that come a multiple of the terms at a time.
 template <class Product, class Part>
 IOATTN_INLINE void by_terms(const Product& p, index_t most, const Part& part) {
-  const bool into_c =
-      p.epilogue == Epilogue::none || (p.epilogue == Epilogue::exp && p.accumulate && p.scale == 1);
-  if (p.depth <= most || !into_c) {
+  if (p.depth <= most || !adds_blocks_to_c(p)) {
     part(p);
     return;
   }
