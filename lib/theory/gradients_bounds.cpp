@@ -79,7 +79,8 @@ BoundSet gradients_bounds(const LayerShape& shape, const GradientSet& set, index
     bounds.g3 = bound_g3(Pass::backward, shape, M, batch);
   } else if (needs.p) {  // dX may never be formed, so of the products with p none are counted
     bounds.a2 = bound_a2(Pass::backward, shape, M, batch);
-    bounds.g3 = recomputation_bound(scores_and(0), weigh_backward, words);
+    const auto weigh = shape.tie == Tie::none ? weigh_backward : weigh_scores_and_q_tied;
+    bounds.g3 = recomputation_bound(scores_and(0), weigh, words);
   } else if (set.dA3 || set.dY) {
     bounds.a2 = positive(a2_without_p(shape, !set.dA3, pairs, words));
     const double births =

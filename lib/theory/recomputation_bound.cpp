@@ -21,6 +21,9 @@ double largest(double low, double high, double B, double slope, double k) {
 // In units of width^2: what the proof covers.
 double most_names(Operands operands) { return operands == Operands::computed ? 4 : 1; }
 
+// The largest (w a + q)(a + w q) with a + q at most 1 and w = scores.
+double shared_operands(double scores) { return (1 + scores) * (1 + scores) / 4; }
+
 // The largest z (1 - (1 - scores) z), z at most 1: blocks of scores and of what uses them.
 double untouched_block(double scores) { return scores >= 0.5 ? scores : 1 / (4 * (1 - scores)); }
 
@@ -35,11 +38,12 @@ Weighing weigh_forward(double scores) {
 }
 
 Weighing weigh_backward_tied(double scores) {
-  const double half = (1 + scores) / 2;
-  return {scores, (2 + scores) / (1 + scores), half * half};
+  return {scores, (2 + scores) / (1 + scores), shared_operands(scores)};
 }
 
 Weighing weigh_forward_tied(double scores) { return {scores, 1 + scores, untouched_block(scores)}; }
+
+Weighing weigh_scores_and_q_tied(double scores) { return {scores, 1, shared_operands(scores)}; }
 
 // z = sqrt(a b). Operands that are given take 2 z words. Computed ones may take fewer beyond z = 1:
 // z = ((words + 2) / 4)^2, of which the chord from 2 to 4 words is taken.

@@ -13,10 +13,11 @@ enum class Operands { given, computed, computed_and_shared };
 struct Weighing {
   double scores = 1, names = 1, untouched = 1;
 };
-Weighing weigh_backward(double scores);       // E, q, and one family of sums with p
+Weighing weigh_backward(double scores);       // E, q, and one family of sums with p, or none
 Weighing weigh_forward(double scores);        // E, and one family of sums with f
 Weighing weigh_backward_tied(double scores);  // the same where both sides of a family may share
 Weighing weigh_forward_tied(double scores);
+Weighing weigh_scores_and_q_tied(double scores);  // E and q alone, tied
 
 // That, largest, of a segment with B names, in units where width is 1. B at most 4 where operands
 // are computed, at most 1 where they are shared as well.

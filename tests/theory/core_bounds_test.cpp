@@ -265,8 +265,16 @@ TEST(CoreBounds, SmallCachesOfSetsOfGradients) {
   EXPECT_EQ(at({.dA3 = true}), expected(double(n * d), weigh_forward));
   EXPECT_GT(at({.dA3 = true}), 0);
   shape.tie = Tie::kv;
-  EXPECT_EQ(at({.dW_Q = true, .dk = 8}), expected(0, weigh_backward));
+  EXPECT_EQ(at({.dW_Q = true, .dk = 8}), expected(0, weigh_scores_and_q_tied));
   EXPECT_EQ(at({.dA3 = true}), expected(double(n * d), weigh_forward_tied));
+}
+
+// r rows of S and of G and 2 r of A2, which serve both, make 2 r^2 scores and as many q.
+TEST(CoreBounds, SegmentsOfSharedKeys) {
+  const double weight = 0.6, r = 0.5;
+  const double made = (1 + weight) * 2 * r * r;
+  EXPECT_DOUBLE_EQ(most_of_segment(4 * r, weigh_scores_and_q_tied(weight), Operands::given), made);
+  EXPECT_LT(most_of_segment(4 * r, weigh_backward(weight), Operands::given), made);
 }
 
 TEST(CoreBounds, ClassesOfSets) {
