@@ -17,6 +17,54 @@ namespace {
 
 double entries(const SparsePattern& a) { return static_cast<double>(a.entries()); }
 
+// A1 and A2, by rows of tokens, and X between them.
+struct Factors {
+  SparsePattern a1, x, a2;
+};
+
+// What both bracketings make.
+struct Bracketings {
+  PatternProduct left, right, scores;
+  double from_left = 0, from_right = 0;  // multiply-adds
+
+  explicit Bracketings(const Factors& of) {
+    const SparsePattern a2_transposed = transposed(of.a2);
+    left = multiply(of.a1, of.x);
+    right = multiply(of.x, a2_transposed);
+    scores = multiply(left.pattern, a2_transposed);
+    from_left = left.multiply_adds + scores.multiply_adds;
+    from_right = right.multiply_adds + multiply(of.a1, right.pattern).multiply_adds;
+  }
+  theory::SparseCounts counts(const Factors& of) const {
+    return {entries(of.a1),        entries(of.a2),         entries(of.x),
+            entries(left.pattern), entries(right.pattern), entries(scores.pattern)};
+  }
+};
+
+// Of the entries that have a part in some score: those of X where A1 has the column and A2 too, and
+// of A1 and A2 where X then has anything. The others need not be read.
+double bound_of_used(const Factors& all, bool tied, index_t M) {
+  const SparsePattern columns_of_a1 = transposed(all.a1), columns_of_a2 = transposed(all.a2);
+  const auto by_x = [](const SparsePattern& rows) {
+    return [&rows](index_t, index_t column) { return rows.has_row(column); };
+  };
+  const SparsePattern x = entries_where(all.x, [&](index_t row, index_t column) {
+    return columns_of_a1.has_row(row) && columns_of_a2.has_row(column);
+  });
+  const SparsePattern columns_of_x = transposed(x);
+  const Factors used = {entries_where(all.a1, by_x(x)), x,
+                        entries_where(all.a2, by_x(columns_of_x))};
+  const Bracketings made(used);
+  theory::SparseCounts counts = made.counts(used);
+  if (tied) {  // read once, on whichever side
+    counts.a1 = entries(entries_where(all.a1, [&](index_t, index_t column) {
+      return x.has_row(column) || columns_of_x.has_row(column);
+    }));
+  }
+  return std::min(theory::sparse_products_bound(counts, {made.from_left, counts.a1_x, tied}, M),
+                  theory::sparse_products_bound(counts, {made.from_right, counts.x_a2, tied}, M));
+}
+
 // The scores with one X.
 struct ScoresCase {
   std::string x;
@@ -25,27 +73,15 @@ struct ScoresCase {
   double formula = 0, dividing_point = 0, bound = 0;
 };
 
-ScoresCase scores_of(const std::string& name, const SparsePattern& a1, const SparsePattern& x,
-                     const SparsePattern& a2, bool tied, index_t M) {
-  const SparsePattern a2_transposed = transposed(a2);
-  const PatternProduct left = multiply(a1, x), right = multiply(x, a2_transposed);
-  const PatternProduct scores = multiply(left.pattern, a2_transposed);
-  const double from_right = right.multiply_adds + multiply(a1, right.pattern).multiply_adds;
-  const double from_left = left.multiply_adds + scores.multiply_adds;
+ScoresCase scores_of(const std::string& name, const Factors& factors, bool tied, index_t M) {
+  const Bracketings made(factors);
   ScoresCase of;
   of.x = name;
-  of.counts = {entries(a1),
-               entries(a2),
-               entries(x),
-               entries(left.pattern),
-               entries(right.pattern),
-               entries(scores.pattern)};
-  of.multiply_adds = std::min(from_left, from_right);
+  of.counts = made.counts(factors);
+  of.multiply_adds = std::min(made.from_left, made.from_right);
   of.formula = theory::paper_sparse_formula(of.counts, M);
   of.dividing_point = theory::paper_sparse_dividing_point(of.counts);
-  of.bound =
-      std::min(theory::sparse_products_bound(of.counts, {from_left, of.counts.a1_x, tied}, M),
-               theory::sparse_products_bound(of.counts, {from_right, of.counts.x_a2, tied}, M));
+  of.bound = bound_of_used(factors, tied, M);
   return of;
 }
 
@@ -87,11 +123,11 @@ void print_sparse(const std::vector<std::string>& files, index_t d, index_t M, b
     if (x.rows != a1.cols || x.cols != a1.cols) {
       throw UsageError(files[2] + fmt::format(" is not {} x {}", a1.cols, a1.cols));
     }
-    cases.push_back(scores_of(files[2], a1, x, a2, tied, M));
+    cases.push_back(scores_of(files[2], {a1, x, a2}, tied, M));
   } else {
-    cases.push_back(scores_of("identity", a1, identity_pattern(a1.cols), a2, tied, M));
+    cases.push_back(scores_of("identity", {a1, identity_pattern(a1.cols), a2}, tied, M));
     if (a1.cols <= 4096) {
-      cases.push_back(scores_of("full", a1, full_pattern(a1.cols, a1.cols), a2, tied, M));
+      cases.push_back(scores_of("full", {a1, full_pattern(a1.cols, a1.cols), a2}, tied, M));
     }
   }
   const theory::PairCounts mask = as_mask(a1);

@@ -56,6 +56,24 @@ TEST(SparsePatterns, ProductsAndTransposes) {
   EXPECT_EQ(multiply(a, identity_pattern(3)).pattern.column, a.column);
 }
 
+TEST(SparseCommand, EntriesThatNoScoreTakesNeedNotBeRead) {
+  if (!reads_files()) GTEST_SKIP() << "built without CHOLMOD";
+  const TemporaryDirectory directory;
+  const std::string dense = directory / "dense.mtx", one = directory / "one.mtx",
+                    column = directory / "column.mtx";
+  std::string entries;
+  for (int i = 1; i <= 50; ++i) {
+    for (int k = 1; k <= 40; ++k) entries += std::to_string(i) + " " + std::to_string(k) + "\n";
+  }
+  write_file(dense, coordinates("pattern general", "50 40 2000\n" + entries));
+  write_file(one, coordinates("pattern general", "40 40 1\n1 1\n"));
+  write_file(column, coordinates("pattern general", "3 3 3\n1 1\n2 1\n3 1\n"));
+  // One column of A and the entry of X.
+  EXPECT_EQ(bounds({"--sparse", dense, dense, one})["scores"][0]["scores_lower_bound"], 50 + 1);
+  for (const Json& of_x : bounds({"--sparse", column})["scores"])  // the identity, and full
+    EXPECT_EQ(of_x["scores_lower_bound"], 3 + 1);
+}
+
 TEST(SparseCommand, RealMatrix) {
   if (!reads_files()) GTEST_SKIP() << "built without CHOLMOD";
   const Json json = bounds({"--sparse", matrix, "--d", "64"});
