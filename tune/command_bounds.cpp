@@ -7,7 +7,7 @@
 
 #include "plan/planner.hpp"
 #include "theory/bounds.hpp"
-#include "theory/word_level.hpp"
+#include "theory/crossovers.hpp"
 #include "tune/bounds_report.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
@@ -31,8 +31,8 @@ struct BoundsOptions {
   bool json = false;
 };
 
-// What one schedule moves at this M: at word level at least, and in blocks as the planner would run
-// it here.
+// What one schedule moves at this M: at word level at least, and in the blocks of this library that
+// move the fewest words.
 struct ScheduleWords {
   std::string name;
   AlgorithmClass algorithms = AlgorithmClass::F;
@@ -48,14 +48,6 @@ std::optional<index_t> total(const theory::word_level::Cost& cost) {
   return cost ? std::optional<index_t>(cost->total()) : std::nullopt;
 }
 
-theory::word_level::Cost least_cost(Pass pass, Schedule schedule, const LayerShape& shape,
-                                    index_t M) {
-  namespace w = theory::word_level;
-  return pass == Pass::backward && schedule == Schedule::tile_fused
-             ? w::tile_fused_backward(shape, M, w::ScoreTile::resident)
-             : w::least_cost(pass, schedule, shape, M);
-}
-
 ScheduleWords words_of(Pass pass, const plan::Candidate& candidate, const LayerShape& shape,
                        index_t M) {
   ScheduleWords words;
@@ -63,7 +55,7 @@ ScheduleWords words_of(Pass pass, const plan::Candidate& candidate, const LayerS
   words.algorithms = theory::class_of(pass, candidate.schedule);
   words.least_M = candidate.least_M;
   if (candidate.fits) words.planned_words = candidate.cost.total().words();
-  words.least_words = total(least_cost(pass, candidate.schedule, shape, M));
+  words.least_words = total(theory::exact_cost(pass, candidate.schedule, shape, M));
   // Blocks are a special case of words.
   if (words.planned_words) {
     words.least_words =
@@ -89,6 +81,7 @@ std::vector<ScheduleWords> schedules(Pass pass, const LayerShape& shape, index_t
   request.level = "M";
   request.M = M;
   request.tile = {Isa::scalar, 1, 1};  // no rounding to register tiles
+  request.price = plan::price_of(plan::Objective::words);
   std::vector<ScheduleWords> list;
   for (const plan::Candidate& candidate : plan::candidates(request)) {
     ScheduleWords words = words_of(pass, candidate, shape, M);
@@ -156,7 +149,7 @@ void print_pass(Pass pass, const LayerShape& shape, index_t M) {
   fmt::print("{}", classes_text(theory::layer_bounds(pass, shape, M)));
 
   Table table(
-      {"schedule", "class", "least words", "bound of its class", "ratio", "planned here", "from M"},
+      {"schedule", "class", "least words", "bound of its class", "ratio", "in blocks", "from M"},
       2);
   for (const ScheduleWords& words : schedules(pass, shape, M)) {
     const bool fits = words.least_words.has_value();
@@ -236,11 +229,12 @@ void add_bounds_command(CLI::App* app) {
       "Class P: anything the red-blue pebble game allows. Class F: every entry has one "
       "accumulator\n"
       "and no multiply-add is done twice. A schedule is compared with the bounds of its class.\n"
-      "least words: reads + writes at word level, the best blocks at this M. planned here: the "
-      "exact\n"
-      "count of what this library would run, whose blocks are made for speed too; it exists from "
-      "the\n"
-      "M named on. -: does not fit, or not implemented.");
+      "least words: reads + writes at word level, the best blocks at this M. in blocks: the exact "
+      "count\n"
+      "of the loops of this library with the fewest words, from the M named on; `ioattn plan` "
+      "makes "
+      "blocks\n"
+      "of whole register tiles besides. -: does not fit, or not implemented.");
   command->callback([options] { run_bounds(*options); });
 }
 

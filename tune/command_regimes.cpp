@@ -51,7 +51,7 @@ Best best_of(Pass pass, const LayerShape& shape, index_t M, Admits admits) {
   for (int i = 0; i < schedule_count; ++i) {
     const Schedule schedule = static_cast<Schedule>(i);
     if (!admits(schedule)) continue;
-    const theory::word_level::Cost cost = theory::word_level::least_cost(pass, schedule, shape, M);
+    const theory::word_level::Cost cost = theory::exact_cost(pass, schedule, shape, M);
     if (cost && (!best.exists || cost->total() < best.words)) {
       best = {true, schedule, cost->total()};
     }
@@ -123,8 +123,7 @@ std::vector<Schedule> columns(Pass pass) {
     const Schedule schedule = static_cast<Schedule>(i);
     // naive fits nowhere here.
     const bool priced =
-        theory::word_level::least_cost(pass, schedule, {64, 64, 8, 8, Tie::none}, 1 << 14)
-            .has_value();
+        theory::exact_cost(pass, schedule, {64, 64, 8, 8, Tie::none}, 1 << 14).has_value();
     if (schedule != Schedule::naive && priced) list.push_back(schedule);
   }
   return list;
@@ -143,7 +142,7 @@ void print_ratios(Pass pass) {
     const Cell cell = cell_of(pass, wide_rows, wide_d, M);
     fmt::print("| {} |", ratio);
     for (const Schedule schedule : schedules) {
-      const auto cost = theory::word_level::least_cost(pass, schedule, cell.shape, M);
+      const auto cost = theory::exact_cost(pass, schedule, cell.shape, M);
       const std::string text =
           cost ? figure(cell.per_pair(static_cast<double>(cost->total()))) : "-";
       const bool wins = cell.best.exists && schedule == cell.best.schedule;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "theory/bounds.hpp"
+#include "theory/crossovers.hpp"
 #include "theory/word_level.hpp"
 #include "tune/command_error.hpp"
 #include "tune/options.hpp"
@@ -88,7 +89,8 @@ Figure make_figure(const LayerShape& shape) {
     for (int i = 0; i < schedule_count; ++i) {
       const Schedule schedule = static_cast<Schedule>(i);
       if (is_papers(schedule)) continue;
-      const std::optional<double> words = total(w::least_cost(Pass::backward, schedule, shape, M));
+      const std::optional<double> words =
+          total(theory::exact_cost(Pass::backward, schedule, shape, M));
       if (!words || (ours && *ours <= *words)) continue;
       ours = words;
       best = name_of(schedule);

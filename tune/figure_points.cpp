@@ -30,6 +30,7 @@ std::optional<Contender> fewest_words(Pass pass, const LayerShape& shape, index_
   const plan::PlanRequest request = request_for(pass, problem, options);
   plan::PlanRequest in_words = request;
   in_words.tile.rows = in_words.tile.cols = 1;  // no rounding to register tiles
+  in_words.price = plan::price_of(plan::Objective::words);
   std::optional<Contender> best;
   for (const plan::Candidate& candidate : plan::candidates(in_words)) {
     // naive moves whatever does not fit word by word.

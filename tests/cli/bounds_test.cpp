@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/support/command.hpp"
+#include "theory/crossovers.hpp"
 #include "theory/linear_attention.hpp"
 #include "theory/sdpa_bounds.hpp"
 
@@ -66,6 +67,22 @@ TEST(BoundsOfProblems, WrongOnesAreNamed) {
     const RunResult result = run_ioattn(all);
     EXPECT_EQ(result.exit_code, 2) << why;
     EXPECT_NE(result.err.find(why), std::string::npos) << result.err;
+  }
+}
+
+TEST(BoundsOfSchedules, AreTheLeastOfEither) {
+  const LayerShape shape = {256, 256, 64, 64, Tie::none};
+  for (const index_t M : {100, 2000, 50000}) {
+    const RunResult result =
+        run_ioattn({"bounds", "--n", "256", "--d", "64", "--M", std::to_string(M), "--json"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const Json passes = Json::parse(result.out)["passes"];
+    const auto tile_fused = [](const Json& entry) { return entry["schedule"] == "tile_fused"; };
+    const Json& schedules = passes[0]["schedules"];
+    const auto found = std::find_if(schedules.begin(), schedules.end(), tile_fused);
+    ASSERT_NE(found, schedules.end());
+    const auto exact = theory::exact_cost(Pass::backward, Schedule::tile_fused, shape, M);
+    EXPECT_LE((*found)["words"], exact->total()) << M;
   }
 }
 
