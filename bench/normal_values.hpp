@@ -14,14 +14,7 @@ class NormalValues {
   AlignedVector<T> operator()(index_t count, double deviation) {
     std::normal_distribution<double> normal(0, deviation);
     AlignedVector<T> values(static_cast<std::size_t>(count));
-    for (T& value : values) {
-      const double x = normal(engine_);
-      if constexpr (is_half_storage<T>) {
-        value = from_float<T>(static_cast<float>(x));
-      } else {
-        value = static_cast<T>(x);
-      }
-    }
+    for (T& value : values) value = to_storage<T>(static_cast<Compute<T>>(normal(engine_)));
     return values;
   }
 

@@ -46,7 +46,8 @@ template <class T>
 class ArbitraryValues {
  public:
   void fill(T* values, index_t count, double scale = 1) {
-    for (index_t i = 0; i < count; ++i) values[i] = as_word(scale * reals_.next());
+    for (index_t i = 0; i < count; ++i)
+      values[i] = to_storage<T>(static_cast<Compute<T>>(scale * reals_.next()));
   }
   AlignedWords<T> words(index_t count, double scale = 1) {
     AlignedWords<T> result(count);
@@ -55,14 +56,6 @@ class ArbitraryValues {
   }
 
  private:
-  static T as_word(double x) {
-    if constexpr (is_half_storage<T>) {
-      return from_float<T>(static_cast<float>(x));
-    } else {
-      return static_cast<T>(x);
-    }
-  }
-
   ArbitraryReals reals_;
 };
 

@@ -79,19 +79,10 @@ SdpaFiles<T> read_files(const SdpaOptions& options) {
 }
 
 template <class T>
-Compute<T> number(T value) {
-  if constexpr (is_half_storage<T>) {
-    return to_float(value);
-  } else {
-    return value;
-  }
-}
-
-template <class T>
 void warn_of_not_finite(const SdpaFiles<T>& files) {
   std::string names;
   const auto note = [&](const char* name, const Tensor<T>& tensor) {
-    const auto is_finite = [](T value) { return std::isfinite(number(value)); };
+    const auto is_finite = [](T value) { return std::isfinite(to_compute(value)); };
     if (std::all_of(tensor.data.begin(), tensor.data.end(), is_finite)) return;
     names += (names.empty() ? "" : ", ") + std::string(name);
   };
@@ -99,7 +90,9 @@ void warn_of_not_finite(const SdpaFiles<T>& files) {
   note("K", files.k);
   note("V", files.v);
   // Of a bias -inf is a mask.
-  const auto is_usual = [](T value) { return std::isfinite(number(value)) || number(value) < 0; };
+  const auto is_usual = [](T value) {
+    return std::isfinite(to_compute(value)) || to_compute(value) < 0;
+  };
   if (!std::all_of(files.bias.data.begin(), files.bias.data.end(), is_usual)) {
     names += (names.empty() ? "" : ", ") + std::string("the bias");
   }

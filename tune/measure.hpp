@@ -21,20 +21,11 @@ inline bool is_empty(const LayerShape& shape) {
   return shape.n == 0 || shape.d == 0 || shape.dv == 0 || seen_keys(shape).is_empty();
 }
 
-template <class S>
-Compute<S> as_number(S x) {
-  if constexpr (is_half_storage<S>) {
-    return to_float(x);
-  } else {
-    return x;
-  }
-}
-
 // Equal bits; a NaN equals any NaN.
 template <class S>
 bool same_bits(const std::vector<S>& p, const std::vector<S>& q) {
   return p.size() == q.size() && std::equal(p.begin(), p.end(), q.begin(), [](S a, S b) {
-           const auto x = as_number(a), y = as_number(b);
+           const auto x = to_compute(a), y = to_compute(b);
            const bool is_same = x == y && std::signbit(x) == std::signbit(y);
            return is_same || (std::isnan(x) && std::isnan(y));
          });
@@ -47,11 +38,7 @@ bool same_bits(const ForwardValues<S>& p, const ForwardValues<S>& q) {
 // As many, all NaN.
 template <class S>
 std::vector<S> poisoned(const std::vector<S>& like) {
-  if constexpr (is_half_storage<S>) {
-    return std::vector<S>(like.size(), from_float<S>(std::numeric_limits<float>::quiet_NaN()));
-  } else {
-    return std::vector<S>(like.size(), std::numeric_limits<S>::quiet_NaN());
-  }
+  return std::vector<S>(like.size(), to_storage<S>(std::numeric_limits<Compute<S>>::quiet_NaN()));
 }
 template <class S>
 ForwardValues<S> poisoned(const ForwardValues<S>& like) {

@@ -15,12 +15,8 @@ template <class T, class Source>
 T converted(Source source) {
   if constexpr (std::is_same_v<T, Source>) {
     return source;
-  } else if constexpr (is_half_storage<Source>) {
-    return converted<T>(to_float(source));
-  } else if constexpr (is_half_storage<T>) {
-    return from_float<T>(static_cast<float>(source));
   } else {
-    return static_cast<T>(source);
+    return to_storage<T>(static_cast<Compute<T>>(to_compute(source)));
   }
 }
 

@@ -37,13 +37,7 @@ class Numbers {
   static void fill(const MatrixView<T>& view, double largest) {
     ArbitraryReals reals;
     for (index_t i = 0; i < view.rows * view.cols; ++i) {
-      T& number = view.data[i];
-      const auto value = static_cast<Compute<T>>(largest * reals.next());
-      if constexpr (is_half_storage<T>) {
-        number = from_float<T>(value);
-      } else {
-        number = value;
-      }
+      view.data[i] = to_storage<T>(static_cast<Compute<T>>(largest * reals.next()));
     }
   }
 

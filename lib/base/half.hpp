@@ -67,4 +67,22 @@ __attribute__((always_inline)) inline f16 from_float<f16>(float x) {
   return {std::uint16_t(sign | half)};
 }
 
+// The same for storage of every type: f32 and f64 stay as they are.
+template <class S>
+__attribute__((always_inline)) inline Compute<S> to_compute(S x) {
+  if constexpr (is_half_storage<S>) {
+    return to_float(x);
+  } else {
+    return x;
+  }
+}
+template <class S>
+__attribute__((always_inline)) inline S to_storage(Compute<S> x) {
+  if constexpr (is_half_storage<S>) {
+    return from_float<S>(x);
+  } else {
+    return x;
+  }
+}
+
 }  // namespace ioattn

@@ -6,15 +6,6 @@
 namespace ioattn::schedules {
 namespace {
 
-template <class S>
-Compute<S> number(S x) {
-  if constexpr (is_half_storage<S>) {
-    return to_float(x);
-  } else {
-    return x;
-  }
-}
-
 // An element of a matrix comes and goes.
 template <class Act>
 void each_element(const Trace& trace, index_t rows, index_t cols, const Act& act) {
@@ -49,7 +40,8 @@ void ScaledX<S>::run(const Trace& trace, void* workspace, LayerInputs<S>* entry)
   T* scaled = scaled_.in(workspace);
   const T scale = static_cast<T>(scale_);
   for (index_t i = 0; i < x_.rows; ++i)
-    for (index_t j = 0; j < x_.cols; ++j) scaled[i * x_.cols + j] = scale * number(*x_.at(i, j));
+    for (index_t j = 0; j < x_.cols; ++j)
+      scaled[i * x_.cols + j] = scale * to_compute(*x_.at(i, j));
   each_element(trace, x_.rows, x_.cols, [&](index_t i, index_t j) {
     trace.read({Operand::X, i, j, 1, 1});
     trace.create({Operand::scaled_X, i, j, 1, 1});

@@ -17,23 +17,6 @@ constexpr index_t cols_at_once = 128;
 constexpr index_t parts_per_sum = 64;
 
 template <class S>
-Compute<S> value_of(S x) {
-  if constexpr (is_half_storage<S>) {
-    return to_float(x);
-  } else {
-    return x;
-  }
-}
-template <class S>
-S rounded(Compute<S> x) {
-  if constexpr (is_half_storage<S>) {
-    return from_float<S>(x);
-  } else {
-    return x;
-  }
-}
-
-template <class S>
 void merge_row(std::span<const Partial<S>> parts, index_t b, index_t h, index_t i,
                const TensorView<S>& o, const TensorView<Compute<S>>& lse) {
   using T = Compute<S>;
@@ -67,12 +50,12 @@ void merge_row(std::span<const Partial<S>> parts, index_t b, index_t h, index_t 
         if (lse_of(part) == -infinity) continue;
         const T weight = std::exp(lse_of(part) - max) / sum;
         const S* from = part.o.matrix(b, h).at(i, k.begin);
-        for (index_t l = 0; l < k.size(); ++l) of_block[l] += weight * value_of(from[l]);
+        for (index_t l = 0; l < k.size(); ++l) of_block[l] += weight * to_compute(from[l]);
       }
       for (index_t l = 0; l < k.size(); ++l) sums[l] += of_block[l];
     }
     S* row = o.matrix(b, h).at(i, k.begin);
-    for (index_t l = 0; l < k.size(); ++l) row[l] = rounded<S>(sums[l]);
+    for (index_t l = 0; l < k.size(); ++l) row[l] = to_storage<S>(sums[l]);
   }
 }
 

@@ -18,13 +18,7 @@ using namespace ioattn_cli_test;
 template <class T>
 std::vector<float> floats(const tune::Tensor<T>& tensor) {
   std::vector<float> values;
-  for (const T x : tensor.data) {
-    if constexpr (is_half_storage<T>) {
-      values.push_back(to_float(x));
-    } else {
-      values.push_back(static_cast<float>(x));
-    }
-  }
+  for (const T x : tensor.data) values.push_back(static_cast<float>(to_compute(x)));
   return values;
 }
 

@@ -30,31 +30,22 @@ class GapTensor {
   // Of float or S.
   template <class From>
   void set(const GapTensor<From>& from) {
-    for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = as<S>(from.values()[i]);
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      values_[i] = ioattn::to_storage<S>(ioattn::to_compute(from.values()[i]));
   }
   template <class Random>
   void randomise(Random* random) {
     std::normal_distribution<float> normal;
     for (std::size_t i = 0; i < values_.size(); ++i)
-      if (ioattn::index_t(i) % (cols_ + 3) < cols_) values_[i] = as<S>(normal(*random));
+      if (ioattn::index_t(i) % (cols_ + 3) < cols_)
+        values_[i] = ioattn::to_storage<S>(normal(*random));
   }
   void poison() { values_.assign(values_.size(), nan()); }
   const std::vector<S>& values() const { return values_; }
   std::vector<S>& values() { return values_; }
 
-  template <class To, class From>
-  static To as(From x) {
-    if constexpr (std::is_same_v<To, From>) {
-      return x;
-    } else if constexpr (ioattn::is_half_storage<From>) {
-      return ioattn::to_float(x);
-    } else {
-      return ioattn::from_float<To>(x);
-    }
-  }
-
  private:
-  static S nan() { return as<S>(std::nanf("")); }
+  static S nan() { return ioattn::to_storage<S>(std::nanf("")); }
 
   ioattn::index_t batch_, heads_, rows_, cols_;
   std::vector<S> values_;

@@ -26,8 +26,7 @@ ref::Tensor<double> dense(const GapTensor<A>& tensor, index_t batch, index_t hea
   ref::Tensor<double> to(size(batch), size(heads), size(rows), size(cols));
   for (std::size_t i = 0; i < to.values.size(); ++i) {
     const std::size_t row = i / to.cols, col = i % to.cols;
-    to.values[i] =
-        double(GapTensor<A>::template as<float>(tensor.values()[row * (to.cols + 3) + col]));
+    to.values[i] = double(to_compute(tensor.values()[row * (to.cols + 3) + col]));
   }
   return to;
 }

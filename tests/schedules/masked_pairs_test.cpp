@@ -193,7 +193,7 @@ void expect_like(const char* name, const std::vector<A>& out, const std::vector<
   for (const double y : expected)
     if (std::isfinite(y)) largest = std::max(largest, std::fabs(y));
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const double x = double(GapTensor<A>::template as<float>(out[i])), y = expected[i];
+    const double x = double(to_compute(out[i])), y = expected[i];
     *infinities += std::isinf(y);
     if (std::isfinite(y)) {
       const double between = std::isfinite(other[i]) ? std::fabs(y - other[i]) : 0;

@@ -14,8 +14,8 @@ template <class A, class B>
 double error_of(const std::vector<A>& out, const std::vector<B>& expected) {
   double difference = 0, largest = 0.05;
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const double x = double(GapTensor<A>::template as<float>(out[i]));
-    const double y = double(GapTensor<B>::template as<float>(expected[i]));
+    const double x = double(to_compute(out[i]));
+    const double y = double(to_compute(expected[i]));
     if (std::isnan(x) && std::isnan(y)) continue;
     if (std::isnan(x) || std::isnan(y)) return HUGE_VAL;
     difference = std::max(difference, std::fabs(x - y));
@@ -29,7 +29,7 @@ template <class A, class B>
 double error_of_nearer(const std::vector<A>& out, std::vector<B> expected,
                        const std::vector<B>& or_else) {
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const double x = double(GapTensor<A>::template as<float>(out[i]));
+    const double x = double(to_compute(out[i]));
     if (std::fabs(x - double(or_else[i])) < std::fabs(x - double(expected[i])))
       expected[i] = or_else[i];
   }
