@@ -108,7 +108,7 @@ std::vector<PointSeries> SimulatedPoints::series(const LayerShape& shape,
     for (const TrafficLine& line : traffic.lines) {
       if (line.key != "lru" || !line.is_available()) continue;
       Schedule schedule = Schedule::row_stream;
-      parse_schedule(traffic.plan.schedule.c_str(), &schedule);
+      parse_schedule(traffic.plan.schedule, &schedule);
       lru.points.push_back({words, schedule, static_cast<index_t>(line.moved())});
     }
   }

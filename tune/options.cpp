@@ -1,10 +1,10 @@
 #include "tune/options.hpp"
 
 #include <CLI/CLI.hpp>
-#include <charconv>
-#include <cmath>
 
 #include "api/validate.hpp"
+#include "base/parse.hpp"
+#include "base/problem_text.hpp"
 #include "tune/command_error.hpp"
 #include "tune/npy.hpp"
 
@@ -32,9 +32,7 @@ std::string schedule_names() {
 CLI::Option* add_integer(CLI::App* app, const std::string& name, index_t* value, index_t least,
                          index_t most, const std::string& help) {
   const auto parse = [=](const std::string& text) {
-    const char* end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, *value);
-    if (error != std::errc() || rest != end || *value < least || *value > most) {
+    if (!parse_number(text, value) || *value < least || *value > most) {
       wrong(name, "\"" + text + "\" is not an integer from " + std::to_string(least) + " to " +
                       std::to_string(most));
     }
@@ -47,7 +45,7 @@ CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule) {
     Schedule parsed{};
     if (text == "auto") {
       schedule->reset();
-    } else if (parse_schedule(text.c_str(), &parsed)) {
+    } else if (parse_schedule(text, &parsed)) {
       *schedule = parsed;
     } else {
       wrong("--schedule", "no schedule is called \"" + text + "\"; there are " + schedule_names());
@@ -61,13 +59,9 @@ CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule) {
 
 CLI::Option* add_tie(CLI::App* app, Tie* tie) {
   const auto parse = [=](const std::string& text) {
-    for (const Tie candidate : {Tie::none, Tie::kv, Tie::all}) {
-      if (text == name_of(candidate)) {
-        *tie = candidate;
-        return;
-      }
+    if (!parse_name(text, {Tie::none, Tie::kv, Tie::all}, tie)) {
+      wrong("--tie", "\"" + text + "\" is not none, kv or all");
     }
-    wrong("--tie", "\"" + text + "\" is not none, kv or all");
   };
   return app
       ->add_option_function<std::string>(
@@ -100,13 +94,9 @@ DType dtype_for(std::optional<DType> asked, const std::string& path) {
 
 CLI::Option* add_pass(CLI::App* app, Pass* pass) {
   const auto parse = [=](const std::string& text) {
-    for (const Pass candidate : {Pass::forward, Pass::backward}) {
-      if (text == name_of(candidate)) {
-        *pass = candidate;
-        return;
-      }
+    if (!parse_name(text, {Pass::forward, Pass::backward}, pass)) {
+      wrong("--pass", "\"" + text + "\" is not forward or backward");
     }
-    wrong("--pass", "\"" + text + "\" is not forward or backward");
   };
   return app
       ->add_option_function<std::string>("--pass", parse, "forward or backward (default: backward)")
@@ -135,11 +125,7 @@ CLI::Option* add_json(CLI::App* app, bool* json) {
 
 CLI::Option* add_scale(CLI::App* app, double* scale) {
   const auto parse = [=](const std::string& text) {
-    const char* end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, *scale);
-    if (error != std::errc() || rest != end || !std::isfinite(*scale)) {
-      wrong("--scale", "\"" + text + "\" is not a finite number");
-    }
+    if (!parse_scale(text, scale)) wrong("--scale", "\"" + text + "\" is not a finite number");
   };
   return app->add_option_function<std::string>("--scale", parse, "of the scores (default: 1)")
       ->type_name("S");
@@ -157,19 +143,18 @@ void MaskOptions::add(CLI::App* app) {
          "top-left: query i sees the keys 0 ... i; bottom-right: 0 ... i + m - n")
       ->type_name("CORNER");
   const auto parse_window = [this](const std::string& text) {
-    index_t limits[2] = {-1, -1};
-    const char *next = text.data(), *end = next + text.size();
-    for (index_t& limit : limits) {
-      const auto [rest, error] = std::from_chars(next, end, limit);
-      const bool is_last = &limit == &limits[1];
-      if (error != std::errc() || limit < -1 || limit > largest_size ||
-          (is_last ? rest != end : rest == end || *rest != ',')) {
-        wrong("--window", "\"" + text + "\" is not L,R: two integers from -1 to " +
-                              std::to_string(largest_size));
-      }
-      next = rest + 1;
+    const std::string_view limits = text;
+    const std::size_t comma = limits.find(',');
+    const auto parse_limit = [](std::string_view digits, index_t* limit) {
+      return parse_number(digits, limit) && *limit >= -1 && *limit <= largest_size;
+    };
+    index_t left = -1, right = -1;
+    if (comma == std::string_view::npos || !parse_limit(limits.substr(0, comma), &left) ||
+        !parse_limit(limits.substr(comma + 1), &right)) {
+      wrong("--window",
+            "\"" + text + "\" is not L,R: two integers from -1 to " + std::to_string(largest_size));
     }
-    window = {limits[0], limits[1]};
+    window = {left, right};
   };
   app->add_option_function<std::string>(
          "--window", parse_window,

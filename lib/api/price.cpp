@@ -8,15 +8,14 @@ namespace {
 
 plan::Price assumed_price(const std::string& isa_name, DType dtype) {
   Isa isa{};
-  const bool by_pairs =
-      dtype == DType::bf16 && parse_isa(isa_name.c_str(), &isa) && multiplies_pairs(isa);
+  const bool by_pairs = dtype == DType::bf16 && parse_isa(isa_name, &isa) && multiplies_pairs(isa);
   return plan::assumed_price(machine::this_machine().vendor, by_pairs);
 }
 
 // Estimates count multiply-adds of pairs by vectors, whoever makes them.
 double vector_adds_per_tile_add(const std::string& isa_name) {
   Isa isa{};
-  if (!parse_isa(isa_name.c_str(), &isa)) return 1;
+  if (!parse_isa(isa_name, &isa)) return 1;
   return plan::word_speed(isa) / plan::product_speed(isa);
 }
 

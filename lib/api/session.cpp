@@ -5,6 +5,7 @@
 
 #include "api/validate.hpp"
 #include "api/wisdom_state.hpp"
+#include "base/parse.hpp"
 #include "machine/machine.hpp"
 
 namespace ioattn::api {
@@ -16,12 +17,7 @@ const char* name_of(Objective objective) {
 }
 
 bool parse_objective(std::string_view name, Objective* objective) {
-  for (const Objective one : {Objective::time, Objective::words_l1, Objective::words_l2}) {
-    if (name != name_of(one)) continue;
-    *objective = one;
-    return true;
-  }
-  return false;
+  return parse_name(name, {Objective::time, Objective::words_l1, Objective::words_l2}, objective);
 }
 
 bool takes_wisdom(const RunOptions& options) {

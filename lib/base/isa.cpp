@@ -1,6 +1,6 @@
 #include "base/isa.hpp"
 
-#include <cstring>
+#include "base/parse.hpp"
 
 namespace ioattn {
 namespace {
@@ -11,14 +11,6 @@ constexpr const char* names[isa_count] = {"scalar",     "avx2",        "avx512",
 
 const char* name_of(Isa isa) { return names[static_cast<int>(isa)]; }
 
-bool parse_isa(const char* name, Isa* isa) {
-  for (int i = 0; i < isa_count; ++i) {
-    if (std::strcmp(name, names[i]) == 0) {
-      *isa = static_cast<Isa>(i);
-      return true;
-    }
-  }
-  return false;
-}
+bool parse_isa(std::string_view name, Isa* isa) { return parse_name(name, isa_count, isa); }
 
 }  // namespace ioattn

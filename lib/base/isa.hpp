@@ -30,7 +30,7 @@ constexpr bool multiplies_tiles(Isa isa) {
   return isa == Isa::avx512_amx || isa == Isa::emulated_amx;
 }
 const char* name_of(Isa isa);
-bool parse_isa(const char* name, Isa* isa);
+bool parse_isa(std::string_view name, Isa* isa);
 
 // The register tile of a product kernel: rows are scalars that are broadcast, columns are SIMD
 // lanes.

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/parse.hpp"
+
 namespace ioattn {
 namespace {
 
@@ -12,11 +14,8 @@ bool parse_band(std::string_view text, Mask* mask) {
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos) return false;
   const auto limit = [](std::string_view digits, index_t* value) {
-    if (digits == "*") return true;
-    const char* end = digits.data() + digits.size();
-    const auto result = std::from_chars(digits.data(), end, *value);
-    return result.ec == std::errc() && result.ptr == end && *value > -Mask::unbounded &&
-           *value < Mask::unbounded;
+    return digits == "*" ||
+           (parse_number(digits, value) && *value > -Mask::unbounded && *value < Mask::unbounded);
   };
   return limit(text.substr(0, colon), &mask->first) && limit(text.substr(colon + 1), &mask->last) &&
          mask->first <= mask->last;
@@ -28,15 +27,11 @@ constexpr Mask bottom_right_mark = {0, -Mask::unbounded};
 }  // namespace
 
 bool parse_size(std::string_view digits, index_t* value) {
-  const char* end = digits.data() + digits.size();
-  const auto result = std::from_chars(digits.data(), end, *value);
-  return result.ec == std::errc() && result.ptr == end && *value >= 0;
+  return parse_number(digits, value) && *value >= 0;
 }
 
 bool parse_scale(std::string_view digits, double* scale) {
-  const char* end = digits.data() + digits.size();
-  const auto result = std::from_chars(digits.data(), end, *scale);
-  return result.ec == std::errc() && result.ptr == end && std::isfinite(*scale);
+  return parse_number(digits, scale) && std::isfinite(*scale);
 }
 
 std::string shortest_text(double value) {

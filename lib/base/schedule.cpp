@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <iterator>
+
+#include "base/parse.hpp"
 
 namespace ioattn {
 namespace {
@@ -102,14 +103,8 @@ bool uses(const Variant& variant, std::string_view field) {
 
 const char* name_of(Schedule schedule) { return names[static_cast<int>(schedule)]; }
 
-bool parse_schedule(const char* name, Schedule* schedule) {
-  for (int i = 0; i < schedule_count; ++i) {
-    if (std::strcmp(name, names[i]) == 0) {
-      *schedule = static_cast<Schedule>(i);
-      return true;
-    }
-  }
-  return false;
+bool parse_schedule(std::string_view name, Schedule* schedule) {
+  return parse_name(name, schedule_count, schedule);
 }
 
 bool exists(Schedule schedule, Pass pass) {

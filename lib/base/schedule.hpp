@@ -34,7 +34,7 @@ enum class Schedule : std::uint8_t {
 };
 constexpr int schedule_count = 12;
 const char* name_of(Schedule schedule);
-bool parse_schedule(const char* name, Schedule* schedule);
+bool parse_schedule(std::string_view name, Schedule* schedule);
 
 // How the products with Y are bracketed. g: G = dO Y^T per row block (forward: O = (f A3) Y);
 // h: h = A3 Y once, in memory. h is cheaper in flops when dv < d.

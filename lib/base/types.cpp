@@ -1,5 +1,7 @@
 #include "base/types.hpp"
 
+#include "base/parse.hpp"
+
 namespace ioattn {
 
 const char* name_of(DType dtype) {
@@ -13,12 +15,7 @@ const char* name_of(DType dtype) {
 }
 
 bool parse_dtype(std::string_view name, DType* dtype) {
-  for (const DType candidate : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
-    if (name != name_of(candidate)) continue;
-    *dtype = candidate;
-    return true;
-  }
-  return false;
+  return parse_name(name, {DType::f32, DType::f64, DType::bf16, DType::f16}, dtype);
 }
 
 }  // namespace ioattn

@@ -1,9 +1,9 @@
 #include "machine/text.hpp"
 
-#include <charconv>
 #include <fstream>
 
 #include "base/checked_size.hpp"
+#include "base/parse.hpp"
 
 namespace ioattn::machine {
 
@@ -32,9 +32,7 @@ std::optional<std::string> first_line(const std::string& path) {
 
 std::optional<index_t> parse_integer(std::string_view text) {
   index_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || rest != end || text.front() == '-') return std::nullopt;
+  if (!parse_number(text, &value) || text.front() == '-') return std::nullopt;
   return value;
 }
 
@@ -42,9 +40,7 @@ std::optional<int> parse_small(std::string_view text) {
   const bool hexadecimal = text.substr(0, 2) == "0x";
   if (hexadecimal) text.remove_prefix(2);
   int value = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value, hexadecimal ? 16 : 10);
-  if (error != std::errc() || rest != end || value < 0) return std::nullopt;
+  if (!parse_number(text, &value, hexadecimal ? 16 : 10) || value < 0) return std::nullopt;
   return value;
 }
 

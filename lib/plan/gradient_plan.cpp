@@ -1,7 +1,6 @@
 #include "plan/gradient_plan.hpp"
 
-#include <charconv>
-
+#include "base/parse.hpp"
 #include "plan/plan_items.hpp"
 
 namespace ioattn::plan {
@@ -36,9 +35,7 @@ bool parse_item(std::string_view item, bool alone, GradientPlan* plan) {
   if (equals == std::string_view::npos) return false;
   const std::string_view name = item.substr(0, equals), value = item.substr(equals + 1);
   if (name == "dA") {
-    const char* end = value.data() + value.size();
-    const auto result = std::from_chars(value.data(), end, plan->blocks.sum);
-    return result.ec == std::errc() && result.ptr == end && plan->blocks.sum > 0;
+    return parse_number(value, &plan->blocks.sum) && plan->blocks.sum > 0;
   }
   for (const ProductItem& known : product_items) {
     if (name == known.name) return parse_product(value, &(plan->blocks.*known.product));

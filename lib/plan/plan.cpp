@@ -1,6 +1,6 @@
 #include "plan/plan.hpp"
 
-#include <charconv>
+#include "base/parse.hpp"
 
 namespace ioattn::plan {
 namespace {
@@ -16,9 +16,7 @@ bool take_until(std::string_view* text, std::string_view separator, std::string_
 
 template <class Integer>
 bool parse_positive(std::string_view digits, Integer* value) {
-  const char* end = digits.data() + digits.size();
-  const auto result = std::from_chars(digits.data(), end, *value);
-  return result.ec == std::errc() && result.ptr == end && *value > 0;
+  return parse_number(digits, value) && *value > 0;
 }
 
 bool parse_block(std::string_view item, Blocks* blocks) {
@@ -40,10 +38,7 @@ bool parse_block(std::string_view item, Blocks* blocks) {
   }
   std::string_view name;
   if (!take_until(&item, "=", &name)) return false;
-  if (name == "form") {
-    blocks->form = item == "h" ? Form::h : Form::g;
-    return item == "g" || item == "h";
-  }
+  if (name == "form") return parse_name(item, {Form::g, Form::h}, &blocks->form);
   for (const ProductField& field : product_fields()) {
     if (name == field.name) return parse_product(item, &(blocks->*field.product));
   }
@@ -63,14 +58,14 @@ bool parse(std::string_view text, Plan* plan) {
   text.remove_suffix(1);
   plan->level = std::string(level);
   if (level != "L1" && level != "L2" && level != "L3" && level != "M") return false;
-  if (!parse_schedule(std::string(schedule).c_str(), &plan->schedule)) return false;
+  if (!parse_schedule(schedule, &plan->schedule)) return false;
   while (!blocks.empty()) {
     const std::size_t comma = blocks.find(',');
     if (!parse_block(blocks.substr(0, comma), &plan->blocks)) return false;
     blocks = comma == std::string_view::npos ? std::string_view() : blocks.substr(comma + 1);
   }
-  return parse_isa(std::string(isa).c_str(), &plan->isa) &&
-         parse_positive(rows, &plan->tile_rows) && parse_positive(text, &plan->tile_cols);
+  return parse_isa(isa, &plan->isa) && parse_positive(rows, &plan->tile_rows) &&
+         parse_positive(text, &plan->tile_cols);
 }
 
 }  // namespace

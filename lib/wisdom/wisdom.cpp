@@ -5,6 +5,8 @@
 #include <functional>
 #include <utility>
 
+#include "base/parse.hpp"
+
 namespace ioattn::wisdom {
 
 const char* name_of(Rigor rigor) {
@@ -18,12 +20,8 @@ const char* name_of(Rigor rigor) {
 }
 
 bool parse_rigor(std::string_view name, Rigor* rigor) {
-  for (const Rigor known : {Rigor::estimate, Rigor::measure, Rigor::patient, Rigor::wisdom_only}) {
-    if (name != name_of(known)) continue;
-    *rigor = known;
-    return true;
-  }
-  return false;
+  return parse_name(name, {Rigor::estimate, Rigor::measure, Rigor::patient, Rigor::wisdom_only},
+                    rigor);
 }
 
 Verdict compare(const Environment& other, const Environment& here) {

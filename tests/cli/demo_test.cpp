@@ -52,7 +52,7 @@ std::set<std::string> schedules(const Json& rows) {
   for (const Json& row : rows) {
     std::string name = row["schedule"];
     ioattn::Schedule schedule;
-    EXPECT_TRUE(ioattn::parse_schedule(name.c_str(), &schedule)) << name;
+    EXPECT_TRUE(ioattn::parse_schedule(name, &schedule)) << name;
     // Named where there are two.
     if (!row["form"].is_null() && ioattn::has_form(schedule, ioattn::Form::g))
       name += " " + row["form"].get<std::string>();

@@ -86,7 +86,7 @@ TEST(Figure, ColumnsAreTheTheorysFunctions) {
     EXPECT_EQ(row[4], std::to_string(w::paper_large_backward_nominal(shape, M).total()));
     EXPECT_EQ(row[5], of(w::paper_large_backward(shape, M)));
     Schedule best;
-    ASSERT_TRUE(parse_schedule(row[10].c_str(), &best));
+    ASSERT_TRUE(parse_schedule(row[10], &best));
     EXPECT_EQ(row[6], of(w::least_cost(Pass::backward, best, shape, M)));
     for (const Schedule other :
          {Schedule::row_stream, Schedule::stationary, Schedule::q_stored, Schedule::half_dim,

@@ -395,7 +395,7 @@ TEST(Planner, TooLittleFastMemoryNamesWhatWouldFit) {
   EXPECT_TRUE(stores_scores(plan.schedule));
   const std::size_t name = message.rfind("; ", at) + 2;
   Schedule named;
-  ASSERT_TRUE(parse_schedule(message.substr(name, at - name).c_str(), &named)) << message;
+  ASSERT_TRUE(parse_schedule(message.substr(name, at - name), &named)) << message;
   request.schedule = named;
   EXPECT_TRUE(make_plan(request, &plan).is_ok()) << message;
   EXPECT_EQ(plan.schedule, named);

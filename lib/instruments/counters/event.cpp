@@ -4,6 +4,8 @@
 
 #include <charconv>
 
+#include "base/parse.hpp"
+
 namespace ioattn::instruments {
 namespace {
 
@@ -25,10 +27,7 @@ constexpr KernelEvent kernel_events[] = {
 };
 
 bool parse_raw(std::string_view name, std::uint64_t* code) {
-  if (name.size() < 2 || name.front() != 'r') return false;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + 1, end, *code, 16);
-  return error == std::errc() && stop == end;
+  return name.starts_with('r') && parse_number(name.substr(1), code, 16);
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include <linux/perf_event.h>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <sstream>
 
+#include "base/parse.hpp"
 #include "machine/text.hpp"
 
 namespace ioattn::instruments {
@@ -25,10 +25,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
 }
 
 bool parse_code(std::string_view text, std::uint64_t* code) {
-  if (text.substr(0, 2) != "0x") return false;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data() + 2, end, *code, 16);
-  return error == std::errc() && stop == end;
+  return text.starts_with("0x") && parse_number(text.substr(2), code, 16);
 }
 
 class Parser {
