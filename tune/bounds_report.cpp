@@ -176,7 +176,7 @@ void print_linear(const LayerShape& shape, index_t M, bool json) {
   for (const OfPass& of : passes) {
     fmt::print("\n{} pass, M = {} words\n", name_of(of.pass), grouped(M));
     Table table({"product", "reads", "writes", "footprint"});
-    const auto add = [&table](const char* name, const theory::IoCost& cost) {
+    const auto add = [&table](const char* name, const IoCost& cost) {
       table.add({name, grouped(cost.reads), grouped(cost.writes), grouped(cost.footprint)});
     };
     for (int i = 0; i < of.cost.phase_count; ++i) {

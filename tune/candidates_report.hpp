@@ -34,7 +34,7 @@ Json candidates_json(const api::SearchReportOf<Kind>& report, const typename Kin
   for (std::size_t i = 0; i < report.candidates.size(); ++i) {
     const typename Kind::Candidate& candidate = report.candidates[i];
     const search::Timing& timing = report.timings[i];
-    const theory::IoCost total = candidate.estimate.cost.total();
+    const IoCost total = candidate.estimate.cost.total();
     Json json;
     json["plan"] = Kind::text_of(candidate.plan, set, report.timed);
     json["made_from"] = candidate.made_from;
@@ -54,7 +54,7 @@ std::string candidates_text(const api::SearchReportOf<Kind>& report,
   Table table({"made from", "plan", "words", "footprint", "predicted"}, 2);
   for (std::size_t i = 0; i < report.candidates.size(); ++i) {
     const typename Kind::Candidate& candidate = report.candidates[i];
-    const theory::IoCost total = candidate.estimate.cost.total();
+    const IoCost total = candidate.estimate.cost.total();
     table.add({candidate.made_from, Kind::text_of(candidate.plan, set, report.timed),
                grouped(total.words()), grouped(total.footprint), ratio_text(predicted(report, i))});
   }

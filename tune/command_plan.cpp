@@ -95,7 +95,7 @@ struct Costs {
 
 Costs costs_of(const plan::PlanRequest& request, const plan::Candidate& candidate) {
   const LayerProblem& problem = request.problem;
-  const theory::IoCost total = cost_of(request.pass, problem, candidate.schedule, candidate.blocks);
+  const IoCost total = cost_of(request.pass, problem, candidate.schedule, candidate.blocks);
   Costs costs;
   costs.bound_M = std::max(words_of_M(request, candidate), total.footprint);
   costs.bound =

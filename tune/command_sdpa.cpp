@@ -207,7 +207,7 @@ void print_outcome(const SdpaOptions& options, const Outcome& outcome) {
                report.plan_text, seconds_text(report.seconds), report.gflops,
                100 * outcome.peak_fraction(report));
     fmt::print("{}", overflows_text(report.overflows));
-    const auto add = [&](const std::string& name, const instruments::IoCount& count, bool is_pass) {
+    const auto add = [&](const std::string& name, const IoCost& count, bool is_pass) {
       table.add({name, is_pass ? report.level : "", is_pass ? grouped(report.M) : "",
                  grouped(count.reads), grouped(count.writes), grouped(count.created),
                  grouped(count.footprint), is_pass ? grouped(report.formula) : "",

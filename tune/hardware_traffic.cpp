@@ -41,7 +41,7 @@ QuantityValue quantity_of(const instruments::EventFile& file, int level, CacheTr
 }
 
 double expected_words(const Traffic& traffic, CacheTraffic kind) {
-  const instruments::IoCount& count = traffic.count;
+  const IoCost& count = traffic.count;
   return static_cast<double>(count.created +
                              (kind == CacheTraffic::fills ? count.reads : count.writes));
 }

@@ -74,17 +74,15 @@ double median_seconds(const Run& run) {
 }
 
 // Throws RunError, about `who`, unless the count is that of the formula.
-inline void check_count(const instruments::IoCounter& counter, const theory::IoCost& formula,
+inline void check_count(const instruments::IoCounter& counter, const IoCost& formula,
                         const Mask& mask, const std::string& who) {
-  const instruments::IoCount& count = counter.total();
   if (!counter.violation().empty()) {
     throw RunError("internal error: " + who + ": " + counter.violation());
   }
+  IoCost count = counter.total();
   // Under a mask no tile need be as large as the formula's.
-  const bool kept =
-      mask.hides() ? count.footprint <= formula.footprint : count.footprint == formula.footprint;
-  if (count.reads != formula.reads || count.writes != formula.writes ||
-      count.created != formula.created || !kept) {
+  if (mask.hides()) count.footprint = std::max(count.footprint, formula.footprint);
+  if (count != formula) {
     throw RunError("internal error: " + who + " did not move the words of its formula");
   }
 }
@@ -93,7 +91,7 @@ inline void check_count(const instruments::IoCounter& counter, const theory::IoC
 // first, then the counted one, which looks for overflows in the results that are rounded. Throws
 // RunError if they differ in a bit or the count from the formula.
 template <class Words, class Run>
-PassReport measure_runs(const PlannedPass& planned, const theory::IoCost& formula, RunMode how,
+PassReport measure_runs(const PlannedPass& planned, const IoCost& formula, RunMode how,
                         const std::vector<api::RoundedResult>& rounded, Words* words,
                         const Run& run) {
   PassReport report;

@@ -45,11 +45,11 @@ PassReport run_gradients(const GradientInputs<S>& inputs, const PlannedGradients
   const LayerProblem& problem = planned.pass.problem;
   const LayerShape& shape = problem.shape;
   const GradientSet& set = planned.set;
-  const theory::IoCost formula =
-      is_empty(shape) ? theory::IoCost()
-                      : theory::gradients_cost(shape, set, planned.plan.blocks,
-                                               theory::batch_of(problem), problem.dtype)
-                            .total();
+  const IoCost formula = is_empty(shape)
+                             ? IoCost()
+                             : theory::gradients_cost(shape, set, planned.plan.blocks,
+                                                      theory::batch_of(problem), problem.dtype)
+                                   .total();
   // One word more, so that no array is null.
   results->words.assign(
       static_cast<std::size_t>(gradient_numbers(problem.shape, set, problem.batch) + 1), G{});

@@ -20,10 +20,9 @@ PassReport measure(const PlannedPass& planned, const LayerShape& bounded, RunMod
   const auto rounded = planned.pass == Pass::forward ? api::rounded_results(dtype)
                                                      : api::rounded_results(dtype, set);
   const bool empty = is_empty(planned.problem.shape);
-  const theory::IoCost formula = empty
-                                     ? theory::IoCost()
-                                     : cost_of(planned.pass, planned.problem, planned.plan.schedule,
-                                               planned.plan.blocks, in_f32);
+  const IoCost formula = empty ? IoCost()
+                               : cost_of(planned.pass, planned.problem, planned.plan.schedule,
+                                         planned.plan.blocks, in_f32);
   PassReport report = measure_runs(planned, formula, how, rounded, words, run);
   report.plan_text = to_text(planned.plan);
   report.gflops = report.seconds > 0 ? nominal_flops(planned) / report.seconds / 1e9 : 0;
@@ -106,8 +105,8 @@ double nominal_flops(const PlannedPass& planned) {
   return 2 * fma * real(planned.problem.batch);
 }
 
-theory::IoCost cost_of(Pass pass, const LayerProblem& problem, Schedule schedule,
-                       const Blocks& blocks, bool in_f32) {
+IoCost cost_of(Pass pass, const LayerProblem& problem, Schedule schedule, const Blocks& blocks,
+               bool in_f32) {
   const theory::Batch batch = theory::batch_of(problem);
   if (pass == Pass::forward) {
     return theory::forward_cost(schedule, problem.shape, blocks, batch, problem.dtype).total();
@@ -122,7 +121,7 @@ theory::IoCost cost_of(Pass pass, const LayerProblem& problem, Schedule schedule
 index_t overflow_words(const PlannedPass& planned) {
   const bool printed = planned.plan.schedule == Schedule::naive;
   const Blocks blocks = printed ? Blocks() : planned.plan.blocks;
-  const theory::IoCost cost = cost_of(planned.pass, planned.problem, planned.plan.schedule, blocks);
+  const IoCost cost = cost_of(planned.pass, planned.problem, planned.plan.schedule, blocks);
   return std::max<index_t>(cost.footprint - planned.M, 0);
 }
 

@@ -48,8 +48,8 @@ PlannedPass planned(const plan::PlanRequest& request, const plan::Candidate& can
 double nominal_flops(const PlannedPass& planned);
 
 // What theory says of a pass that makes dX alone, or O and LSE: of the whole batch.
-theory::IoCost cost_of(Pass pass, const LayerProblem& problem, Schedule schedule,
-                       const Blocks& blocks, bool in_f32 = false);
+IoCost cost_of(Pass pass, const LayerProblem& problem, Schedule schedule, const Blocks& blocks,
+               bool in_f32 = false);
 
 // Words by which the run (or, for naive, the algorithm as printed, which keeps everything resident)
 // exceeds M.
@@ -67,7 +67,7 @@ struct PassReport {
   double seconds = 0;  // median of the timed runs; of the counted run if there were none
   int runs = 0;        // of the pass in all, timed and counted
   double gflops = 0;   // nominal
-  instruments::IoCount count;
+  IoCost count;
   std::vector<instruments::IoCounter::Phase> phases;
   index_t formula = 0;  // reads + writes, from theory
   theory::Bound bound;

@@ -45,7 +45,7 @@ SdpaReport measure(Pass pass, const SdpaProblem& problem, const plan::SdpaPlan& 
                    " pass gave other bits when it was counted");
   }
   const bool moves = !seen_keys(problem.shape.head()).is_empty();
-  const theory::IoCost formula = moves ? estimate.cost.total() : theory::IoCost();
+  const IoCost formula = moves ? estimate.cost.total() : IoCost();
   check_count(counter, formula, problem.shape.mask, to_text(problem) + " (" + name_of(pass) + ")");
   report.count = counter.total();
   report.phases = counter.phases();

@@ -21,7 +21,7 @@ struct SdpaReport {
   double seconds = 0;  // median of the timed runs
   int runs = 0;        // of the pass in all, timed and counted
   double gflops = 0;   // 2 flops per multiply-add of a visible pair
-  instruments::IoCount count;
+  IoCost count;
   std::vector<instruments::IoCounter::Phase> phases;
   index_t formula = 0;  // reads + writes, from theory
   theory::AlgorithmClass algorithms = theory::AlgorithmClass::F;

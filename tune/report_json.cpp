@@ -50,7 +50,7 @@ Json machine_json(const machine::Machine& machine) {
   return json;
 }
 
-void add_count(const instruments::IoCount& count, Json* json) {
+void add_count(const IoCost& count, Json* json) {
   (*json)["reads"] = count.reads;
   (*json)["writes"] = count.writes;
   (*json)["created"] = count.created;

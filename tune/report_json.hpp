@@ -15,7 +15,7 @@ Json machine_json(const machine::Machine& machine);
 void print_json(const Json& json);
 
 // Members reads, writes, created and footprint.
-void add_count(const instruments::IoCount& count, Json* json);
+void add_count(const IoCost& count, Json* json);
 // One object a phase: name and the members above.
 Json phases_json(const std::vector<instruments::IoCounter::Phase>& phases);
 

@@ -38,7 +38,7 @@ std::string io_text(const std::vector<PassReport>& reports) {
                "lower bound", "by", "ratio"});
   std::string notes;
   for (const PassReport& report : reports) {
-    const instruments::IoCount& count = report.count;
+    const IoCost& count = report.count;
     const std::string pass = name_of(report.planned.pass);
     table.add({pass + " " + name_of(report.planned.plan.schedule), report.planned.plan.level,
                grouped(report.planned.M), grouped(count.reads), grouped(count.writes),

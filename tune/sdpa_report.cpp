@@ -88,7 +88,7 @@ void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& s
     report = candidates_of<api::SdpaKind>(problem, set, options);
     price = api::known_price(options, plan.isa, problem.dtype);
   }
-  const theory::IoCost total = estimate.cost.total();
+  const IoCost total = estimate.cost.total();
   if (json) {
     Json object;
     object["problem"] = to_text(problem);

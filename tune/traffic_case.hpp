@@ -22,7 +22,7 @@ struct TrafficPlan {
   index_t M = 0;
   std::string text, schedule;
   std::string objective;  // that the plan served
-  theory::IoCost formula;
+  IoCost formula;
   Mask mask;              // under one the footprint of the formula is an upper bound
   theory::Bound bound;    // for M, or for what the plan keeps if that is more
   double compulsory = 0;  // what any algorithm reads and writes, of `bound` and `formula`

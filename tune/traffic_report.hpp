@@ -29,7 +29,7 @@ struct Traffic {
   TrafficPlan plan;
   index_t capacity_bytes = 0;  // of the cache that is simulated
   int line_bytes = 0, ways = 0;
-  instruments::IoCount count;
+  IoCost count;
   index_t created_memory = 0;      // created words, where tiles count once
   index_t accesses = 0;            // of the trace
   std::vector<TrafficLine> lines;  // of all threads together

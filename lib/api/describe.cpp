@@ -16,7 +16,7 @@ std::string json_list(const std::vector<std::string>& items) {
   return "[" + text + "]";
 }
 
-void add_cost(const theory::IoCost& cost, JsonObject* json) {
+void add_cost(const IoCost& cost, JsonObject* json) {
   json->add("reads", cost.reads);
   json->add("writes", cost.writes);
   json->add("created", cost.created);
@@ -31,7 +31,7 @@ void add_objective(const char* objective, JsonObject* json) {
   }
 }
 
-void add_totals(const theory::IoCost& total, JsonObject* json) {
+void add_totals(const IoCost& total, JsonObject* json) {
   add_cost(total, json);
   json->add("words", total.words());
 }

@@ -45,7 +45,7 @@ std::string json_names(const Set& set, const Named (&gradients)[count]) {
 std::string stored_json(const char* name, const std::vector<index_t>& sizes, DType dtype);
 
 // What is described of every plan: kernel, words and footprint, work.
-void add_cost(const theory::IoCost& cost, JsonObject* json);
+void add_cost(const IoCost& cost, JsonObject* json);
 template <class PlanOfPasses>
 void add_kernel(const PlanOfPasses& plan, JsonObject* json) {
   json->add("isa", name_of(plan.isa));
@@ -53,7 +53,7 @@ void add_kernel(const PlanOfPasses& plan, JsonObject* json) {
   json->add("tile_cols", index_t(plan.tile_cols));
 }
 void add_objective(const char* objective, JsonObject* json);  // null: unknown
-void add_totals(const theory::IoCost& total, JsonObject* json);
+void add_totals(const IoCost& total, JsonObject* json);
 void add_bound(const theory::BoundSet& bounds, theory::AlgorithmClass algorithms, JsonObject* json);
 void add_work(index_t fma, index_t workspace_bytes, JsonObject* json);
 

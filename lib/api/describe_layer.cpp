@@ -46,7 +46,7 @@ std::string LayerPlan::describe(const OverflowStatistics& overflows) const {
   const index_t fma =
       is_forward() ? batch.entries * theory::fma_count(Pass::forward, schedule, shape, blocks)
                    : theory::gradients_fma(shape, set, phase_blocks, batch.entries);
-  const theory::IoCost total = cost.total();
+  const IoCost total = cost.total();
   const index_t M = M_ > 0 ? M_ : total.footprint;
   const Variant variant = variant_of(one_pass ? Pass::backward_keys : goal_.pass, schedule, blocks);
   const theory::AlgorithmClass algorithms = is_forward()

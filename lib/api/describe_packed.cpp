@@ -8,7 +8,7 @@ namespace ioattn::api {
 std::string PackedPlan::describe(const OverflowStatistics& overflows) const {
   const DType dtype = goal_.problem.dtype;
   const bool is_forward = goal_.pass == Pass::forward;
-  theory::IoCost total;
+  IoCost total;
   index_t fma = 0, queries = 0, keys = 0;
   std::vector<std::string> shapes;
   for (std::size_t i = 0; i < plans_.size(); ++i) {
@@ -21,7 +21,7 @@ std::string PackedPlan::describe(const OverflowStatistics& overflows) const {
     item.add_json("plan", plans_[i].describe());
     shapes.push_back(item.text());
     if (!(sizes == shape_to_plan(sizes))) continue;  // which is told as if of size 1
-    const theory::IoCost of_one = plans_[i].cost().total();
+    const IoCost of_one = plans_[i].cost().total();
     total.reads += shape.count * of_one.reads;
     total.writes += shape.count * of_one.writes;
     total.created += shape.count * of_one.created;

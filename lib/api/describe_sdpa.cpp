@@ -84,7 +84,7 @@ std::string SdpaPlan::describe(const OverflowStatistics& overflows) const {
   const SdpaBlocks& blocks = plan_.blocks;
   const DType dtype = goal_.problem.dtype;
   const theory::ScheduleCost cost = this->cost();
-  const theory::IoCost total = cost.total();
+  const IoCost total = cost.total();
 
   JsonObject json;
   json.add("problem", to_text(goal_.problem));

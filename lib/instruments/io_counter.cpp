@@ -15,7 +15,7 @@ Block* IoCounter::find(const Block& block) {
   return nullptr;
 }
 
-IoCount& IoCounter::current() {
+IoCost& IoCounter::current() {
   if (phases_.empty()) phases_.push_back({"", {}});
   return phases_[current_].count;
 }
@@ -29,14 +29,14 @@ void IoCounter::phase(const char* name) {
   footprint = std::max(footprint, resident_words_);
 }
 
-void IoCounter::place(const Block& block, index_t moved, index_t IoCount::*counter) {
+void IoCounter::place(const Block& block, index_t moved, index_t IoCost::*counter) {
   const index_t words = block.words();
   if (find(block) != nullptr) {
     break_rule("made resident twice", block);
     return;
   }
   resident_.push_back(block);
-  IoCount& phase_count = current();
+  IoCost& phase_count = current();
   total_.*counter += moved;
   phase_count.*counter += moved;
   resident_words_ += words;
@@ -44,9 +44,9 @@ void IoCounter::place(const Block& block, index_t moved, index_t IoCount::*count
   phase_count.footprint = std::max(phase_count.footprint, resident_words_);
 }
 
-void IoCounter::read(const Block& block) { place(block, block.moved_words(), &IoCount::reads); }
+void IoCounter::read(const Block& block) { place(block, block.moved_words(), &IoCost::reads); }
 
-void IoCounter::create(const Block& block) { place(block, block.words(), &IoCount::created); }
+void IoCounter::create(const Block& block) { place(block, block.words(), &IoCost::created); }
 
 void IoCounter::write(const Block& block) {
   const Block* held = find(block);

@@ -50,8 +50,8 @@ double inner_words(const LayerShape& shape, const Blocks& blocks, const Streams&
          (stay ? 0 : met * strips * static_cast<double>(panels));
 }
 
-double time_of(const FastMemory& memory, const TileShape& tile, const theory::IoCost& cost,
-               double inner, double products) {
+double time_of(const FastMemory& memory, const TileShape& tile, const IoCost& cost, double inner,
+               double products) {
   const double words = memory.price.per_word * static_cast<double>(cost.words()) +
                        fma_per_packed_word(tile.isa) * static_cast<double>(cost.reads) +
                        memory.price.per_inner_word * inner;

@@ -118,7 +118,7 @@ double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
   const index_t d = shape.d, e = shape.dv;
   const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
   const index_t over_keys = kind.queries ? d : 0;
-  const theory::IoCost cost = theory::tile_fused(shape, blocks, kind);
+  const IoCost cost = theory::tile_fused(shape, blocks, kind);
   const theory::TileSums tiles = theory::tile_sums(shape, c, rho);
   index_t packed = cost.reads;
   if (blocks.packed) {
@@ -169,7 +169,7 @@ double longer_in_short_blocks(const LayerShape& shape, const Blocks& blocks, Key
 double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
                                const FastMemory& memory, const TileShape& tile) {
   const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
-  const theory::IoCost cost = theory::tile_fused_forward(shape, blocks);
+  const IoCost cost = theory::tile_fused_forward(shape, blocks);
   const ColumnTimes of = {blocks.w, tile};
   const double words =
       memory.price.per_word * static_cast<double>(cost.words()) +

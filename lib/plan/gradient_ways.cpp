@@ -14,7 +14,7 @@
 namespace ioattn::plan {
 namespace {
 
-double time_of(index_t fma, const theory::IoCost& cost, double per_word) {
+double time_of(index_t fma, const IoCost& cost, double per_word) {
   return static_cast<double>(fma) + per_word * static_cast<double>(cost.words());
 }
 

@@ -3,22 +3,11 @@
 #include <array>
 #include <cassert>
 
+#include "base/io_cost.hpp"
 #include "base/problem.hpp"
 #include "base/schedule.hpp"
 
 namespace ioattn::theory {
-
-// Words moved between a fast memory of M words and the slow one. Words are logical words of the
-// problem's dtype.
-struct IoCost {
-  index_t reads = 0;
-  index_t writes = 0;
-  index_t created = 0;    // made resident without a read
-  index_t footprint = 0;  // peak of resident words
-
-  index_t words() const { return reads + writes; }
-  bool operator==(const IoCost&) const = default;
-};
 
 // Words of a number that passes through memory: of the operands of the layer problem, of all else,
 // which is resident in as many, and of X, which a scale makes another one. Operands in 16 bits

@@ -251,8 +251,8 @@ TEST(SdpaGroupsTraffic, IsCountedAsTold) {
                     dense_tensor(o.data(), shape.batch, shape.heads, shape.n, shape.dv),
                     dense_tensor(lse.data(), shape.batch, shape.heads, 1, shape.n))
                     .is_ok());
-    const ioattn::instruments::IoCount counted = counter.total();
-    const ioattn::theory::IoCost told = estimate.cost.total();
+    const ioattn::IoCost counted = counter.total();
+    const ioattn::IoCost told = estimate.cost.total();
     EXPECT_EQ(counted.reads, told.reads) << to_text(problem);
     EXPECT_EQ(counted.writes, told.writes) << to_text(problem);
     EXPECT_EQ(counted.created, told.created) << to_text(problem);

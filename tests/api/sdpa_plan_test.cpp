@@ -197,7 +197,7 @@ TEST(SdpaPlanDescription, TellsTheClosedFormulas) {
         EXPECT_EQ(json["M"], run.M);
       }
       EXPECT_LE(json["footprint"], json["M"]);
-      const auto expect_cost = [](const Json& told, const ioattn::theory::IoCost& of) {
+      const auto expect_cost = [](const Json& told, const ioattn::IoCost& of) {
         EXPECT_EQ(told["reads"], of.reads);
         EXPECT_EQ(told["writes"], of.writes);
         EXPECT_EQ(told["created"], of.created);

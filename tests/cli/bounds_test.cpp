@@ -94,7 +94,7 @@ TEST(BoundsLinear, IsTheCostOfTheProducts) {
   const LayerShape shape = {500, 500, 20, 20, Tie::none};
   for (const Json& entry : json["passes"]) {
     const Pass pass = entry["pass"] == "forward" ? Pass::forward : Pass::backward;
-    const theory::IoCost cost =
+    const IoCost cost =
         theory::linear_cost(pass, shape, *theory::linear_blocks(pass, shape, 300)).total();
     EXPECT_EQ(entry["words"], cost.words());
     EXPECT_LE(entry["footprint"], 300);

@@ -40,7 +40,7 @@ void expect_consistent(const Json& entry, const ioattn::LayerShape& shape,
   SCOPED_TRACE(entry["plan"].get<std::string>());
   const ioattn::plan::Plan plan = plan_of(entry);
   const ioattn::Pass pass = pass_of(entry);
-  const ioattn::theory::IoCost cost =
+  const ioattn::IoCost cost =
       ioattn::theory::io_cost(pass, plan.schedule, shape, plan.blocks).total();
   EXPECT_EQ(entry["reads"], cost.reads);
   EXPECT_EQ(entry["writes"], cost.writes);

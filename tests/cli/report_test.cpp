@@ -165,7 +165,7 @@ TEST(PlanCommand, ShowsThePlanAmongItsCandidates) {
         ASSERT_TRUE(ioattn::plan::parse_plan(json["plan"].get<std::string>(), &plan, &error));
         const auto which =
             pass == std::string("forward") ? ioattn::Pass::forward : ioattn::Pass::backward;
-        const ioattn::theory::IoCost cost =
+        const ioattn::IoCost cost =
             ioattn::theory::io_cost(which, plan.schedule, parsed.shape, plan.blocks).total();
         int found = 0;
         for (const Json& candidate : json["candidates"]) {

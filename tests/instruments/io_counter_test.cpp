@@ -15,7 +15,7 @@ constexpr Block u_block = {Operand::U, 16, 0, 1, 10};  // 10 words
 
 TEST(IoCounter, StartsWithNothing) {
   const IoCounter counter;
-  EXPECT_EQ(counter.total(), IoCount{});
+  EXPECT_EQ(counter.total(), IoCost{});
   EXPECT_TRUE(counter.phases().empty());
   EXPECT_EQ(counter.violation(), "");
 }
@@ -65,12 +65,12 @@ TEST(IoCounter, EventsBelongToTheLastPhase) {
   EXPECT_EQ(counter.violation(), "");
   ASSERT_EQ(counter.phases().size(), 4u);
   const char* names[] = {"", "project", "stream", "rest"};
-  const IoCount counts[] = {{6, 0, 0, 6}, {0, 0, 20, 26}, {0, 10, 10, 30}, {0, 20, 0, 20}};
+  const IoCost counts[] = {{6, 0, 0, 6}, {0, 0, 20, 26}, {0, 10, 10, 30}, {0, 20, 0, 20}};
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_STREQ(counter.phases()[i].name, names[i]);
     EXPECT_EQ(counter.phases()[i].count, counts[i]) << names[i];
   }
-  EXPECT_EQ(counter.total(), (IoCount{6, 30, 30, 30}));
+  EXPECT_EQ(counter.total(), (IoCost{6, 30, 30, 30}));
 }
 
 TEST(IoCounter, BlocksOfOneOperandAreToldApartByPlace) {
@@ -131,7 +131,7 @@ TEST(IoCounter, DoesNotCountWhatBreaksARule) {
   counter.write(s_block);
   counter.remove(x_block);
   counter.remove(x_block);
-  EXPECT_EQ(counter.total(), (IoCount{6, 0, 0, 6}));
+  EXPECT_EQ(counter.total(), (IoCost{6, 0, 0, 6}));
 }
 
 // Against a plain account of the same random events.
@@ -139,7 +139,7 @@ TEST(IoCounter, AgreesWithAPlainAccount) {
   std::mt19937 engine(4);
   IoCounter counter;
   std::map<std::tuple<int, index_t, index_t>, Block> resident;
-  IoCount expected;
+  IoCost expected;
   index_t words = 0;
   for (int round = 0; round < 20000; ++round) {
     const auto draw = [&](unsigned most) { return static_cast<index_t>(engine() % most); };

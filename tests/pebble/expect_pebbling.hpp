@@ -10,8 +10,7 @@ namespace ioattn_test {
 // The moves are legal with three red pebbles more than resident words, and cost what the formula
 // says.
 inline void expect_pebbling(const ioattn::pebble::AttentionCdag& cdag,
-                            const ioattn::pebble::Pebbler& pebbler,
-                            const ioattn::theory::IoCost& cost) {
+                            const ioattn::pebble::Pebbler& pebbler, const ioattn::IoCost& cost) {
   namespace pebble = ioattn::pebble;
   ASSERT_EQ(pebbler.violation(), "");
   const ioattn::index_t M = cost.footprint + pebble::Pebbler::most_extra_red;

@@ -37,7 +37,7 @@ class Pebblings : public testing::TestWithParam<VariantCase> {
     Pebbler pebbler(cdag);
     ASSERT_TRUE(
         run_pass(v.pass, v.schedule, shape, blocks, odd_tile<float>(), 1, &pebbler, &data).is_ok());
-    const theory::IoCost cost = theory::io_cost(v.pass, v.schedule, shape, blocks).total();
+    const IoCost cost = theory::io_cost(v.pass, v.schedule, shape, blocks).total();
     expect_pebbling(cdag, pebbler, cost);
     if (HasFatalFailure()) return;
     const index_t M = cost.footprint + Pebbler::most_extra_red;

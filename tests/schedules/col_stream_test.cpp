@@ -161,7 +161,7 @@ void check_counts(const KeyPass<float>& pass, const LayerShape& shape, const Cho
   instruments::IoCounter counter;
   const auto out = pass.run(choice, blocks, odd_tile<float>(), 1, &counter);
   ASSERT_EQ(counter.violation(), "");
-  const theory::IoCost cost = theory::col_stream(shape, blocks, choice.wanted);
+  const IoCost cost = theory::col_stream(shape, blocks, choice.wanted);
   ASSERT_EQ(counter.total().reads, cost.reads);
   ASSERT_EQ(counter.total().writes, cost.writes);
   ASSERT_EQ(counter.total().created, cost.created);

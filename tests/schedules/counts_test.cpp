@@ -19,21 +19,16 @@ namespace {
 
 using namespace ioattn;
 
-instruments::IoCount as_count(const theory::IoCost& cost) {
-  return {cost.reads, cost.writes, cost.created, cost.footprint};
-}
-
-std::string describe(const instruments::IoCount& count) {
+std::string describe(const IoCost& count) {
   return "reads " + std::to_string(count.reads) + ", writes " + std::to_string(count.writes) +
          ", created " + std::to_string(count.created) + ", footprint " +
          std::to_string(count.footprint);
 }
 
 // Under a mask the formula of the footprint is an upper bound.
-std::string formula_of(theory::IoCost cost, const instruments::IoCount& count,
-                       const LayerShape& shape) {
+std::string formula_of(IoCost cost, const IoCost& count, const LayerShape& shape) {
   if (shape.mask.hides() && count.footprint < cost.footprint) cost.footprint = count.footprint;
-  return describe(as_count(cost));
+  return describe(cost);
 }
 
 class Counts : public testing::TestWithParam<VariantCase> {

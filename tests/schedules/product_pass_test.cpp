@@ -104,7 +104,7 @@ TEST(ProductPass, ValuesCostsAndThreads) {
     instruments::IoCounter counter;
     const std::vector<double> counted = run(c, a, b, result, 1, &counter);
     ASSERT_EQ(counter.violation(), "");
-    const theory::IoCost cost = theory::product_cost(c.n1, c.k, c.n2, c.blocks, c.accumulate);
+    const IoCost cost = theory::product_cost(c.n1, c.k, c.n2, c.blocks, c.accumulate);
     ASSERT_EQ(counter.total().reads, cost.reads);
     ASSERT_EQ(counter.total().writes, cost.writes);
     ASSERT_EQ(counter.total().created, cost.created);

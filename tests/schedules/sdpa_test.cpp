@@ -174,7 +174,7 @@ TEST(Sdpa, CountsOfColumnsThatComeAheadAreTheFormula) {
     if (!values_come_by_steps(kind, c, rho, w, shape.dv)) continue;
     ++by_steps;
     masked += shape.mask.hides();
-    const theory::IoCost keys = theory::tile_fused(shape.head(), blocks.keys, kind);
+    const IoCost keys = theory::tile_fused(shape.head(), blocks.keys, kind);
     largest += keys.footprint == 2 * rho * c + words_of_steps(c, rho, w);
   }
   EXPECT_GT(ahead, 60);
