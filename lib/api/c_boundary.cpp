@@ -2,8 +2,6 @@
 
 #include <cstdio>
 
-#include "api/validate.hpp"
-
 namespace ioattn::api {
 namespace {
 thread_local char last_error[256] = "";
@@ -15,10 +13,6 @@ ioattn_status report(const Status& status) {
 }
 
 const char* last_error_message() { return last_error; }
-
-Status invalid(const char* message) {
-  return Status::error(StatusCode::invalid_argument, "%s", message);
-}
 
 Status check_dtype(const ioattn_dtype& dtype) {
   const int number = number_of(dtype);
@@ -33,11 +27,9 @@ DType dtype_of_number(const ioattn_dtype& dtype) {
 }
 
 Status check_problem(const ioattn_layer_problem* problem) {
-  if (problem == nullptr) return invalid("problem is null");
-  if (problem->struct_size != sizeof *problem) {
-    return invalid("problem: struct_size is not sizeof(ioattn_layer_problem)");
-  }
-  if (const Status known = check_dtype(problem->dtype); !known.is_ok()) return known;
+  Status known = check_struct(problem, "problem", "ioattn_layer_problem");
+  if (known.is_ok()) known = check_dtype(problem->dtype);
+  if (!known.is_ok()) return known;
   if (problem->n < 0 || problem->m < 0 || problem->d < 0 || problem->dv < 0) {
     return invalid("problem: a size is negative");
   }
@@ -46,10 +38,8 @@ Status check_problem(const ioattn_layer_problem* problem) {
 }
 
 Status check_gradients(const ioattn_layer_gradients* gradients, DType dtype, int64_t d) {
-  if (gradients == nullptr) return invalid("gradients is null");
-  if (gradients->struct_size != sizeof *gradients) {
-    return invalid("gradients: struct_size is not sizeof(ioattn_layer_gradients)");
-  }
+  const Status known = check_struct(gradients, "gradients", "ioattn_layer_gradients");
+  if (!known.is_ok()) return known;
   if (dtype == DType::f64 && gradients->in_f32 != 0) {
     return invalid("gradients: in_f32 is for problems in 16 bits");
   }
@@ -61,9 +51,8 @@ Status check_gradients(const ioattn_layer_gradients* gradients, DType dtype, int
 
 Status run_options(const ioattn_options* options, RunOptions* run) {
   if (options == nullptr) return Status::ok();
-  if (options->struct_size != sizeof *options) {
-    return invalid("options: struct_size is not sizeof(ioattn_options)");
-  }
+  const Status known = check_struct(options, "options", "ioattn_options");
+  if (!known.is_ok()) return known;
   if (options->threads < 0) return invalid("options: threads is negative");
   if (options->cache_level < 0 || options->cache_level > 3) {
     return invalid("options: cache_level is not 0, 1, 2 or 3");

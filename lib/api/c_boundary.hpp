@@ -6,6 +6,7 @@
 #include <new>
 
 #include "api/session.hpp"
+#include "api/validate.hpp"
 #include "base/gradients.hpp"
 #include "base/layer_inputs.hpp"
 #include "ioattn/ioattn.h"
@@ -17,7 +18,6 @@ namespace ioattn::api {
 // Keeps the message of a failure for ioattn_last_error().
 ioattn_status report(const Status& status);
 const char* last_error_message();
-Status invalid(const char* message);
 
 // Runs the body of a C function: nothing is thrown to the caller, whose floating-point environment
 // neither changes nor has a say in plans and results.
@@ -40,6 +40,17 @@ int number_of(const Enum& value) {
   int number = 0;
   std::memcpy(&number, &value, sizeof number);
   return number;
+}
+
+// An argument that the caller's version of the header describes as this one does.
+template <class S>
+Status check_struct(const S* argument, const char* name, const char* type) {
+  if (argument == nullptr) {
+    return Status::error(StatusCode::invalid_argument, "%s is null", name);
+  }
+  if (argument->struct_size == sizeof(S)) return Status::ok();
+  return Status::error(StatusCode::invalid_argument, "%s: struct_size is not sizeof(%s)", name,
+                       type);
 }
 
 template <class T>

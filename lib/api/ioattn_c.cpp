@@ -145,10 +145,8 @@ ioattn_status ioattn_selected_isa(const char** name) {
 
 ioattn_status ioattn_machine_cache(int32_t level, ioattn_cache* cache) {
   return guarded([&] {
-    if (cache == nullptr) return invalid("cache is null");
-    if (cache->struct_size != sizeof *cache) {
-      return invalid("cache: struct_size is not sizeof(ioattn_cache)");
-    }
+    const Status known = check_struct(cache, "cache", "ioattn_cache");
+    if (!known.is_ok()) return known;
     const machine::CacheLevel* found = machine::this_machine().cache(level);
     if (found == nullptr) {
       return Status::error(StatusCode::unsupported, "no L%d cache was found", level);

@@ -7,12 +7,10 @@ using namespace ioattn::api;
 
 Status goal_of(const ioattn_pass& pass, const ioattn_layer_shape* shape,
                const ioattn_layer_gradients* gradients, LayerPlan::Goal* goal) {
-  if (shape == nullptr) return invalid("shape is null");
-  if (shape->struct_size != sizeof *shape) {
-    return invalid("shape: struct_size is not sizeof(ioattn_layer_shape)");
-  }
-  if (const Status known = pass_of(pass, &goal->pass); !known.is_ok()) return known;
-  if (const Status known = check_dtype(shape->dtype); !known.is_ok()) return known;
+  Status status = check_struct(shape, "shape", "ioattn_layer_shape");
+  if (status.is_ok()) status = pass_of(pass, &goal->pass);
+  if (status.is_ok()) status = check_dtype(shape->dtype);
+  if (!status.is_ok()) return status;
   const int tie = number_of(shape->tie);
   if (tie < IOATTN_TIE_NONE || tie > IOATTN_TIE_ALL) return invalid("shape: tie is unknown");
   if (tie == IOATTN_TIE_ALL && shape->n != shape->m) return invalid("A1 = A2 needs n = m");
@@ -28,7 +26,7 @@ Status goal_of(const ioattn_pass& pass, const ioattn_layer_shape* shape,
     goal->gradients.dX = true;
     return Status::ok();
   }
-  const Status status = check_gradients(gradients, goal->problem.dtype, shape->d);
+  status = check_gradients(gradients, goal->problem.dtype, shape->d);
   if (!status.is_ok()) return status;
   goal->gradients = set_of(*gradients, goal->problem.dtype);
   GradientSet none;

@@ -14,17 +14,13 @@
 namespace ioattn::api {
 namespace {
 
-Status invalid_size(const char* message) {
-  return Status::error(StatusCode::invalid_argument, "%s", message);
-}
-
 Status check_blocks(const SdpaBlocks& blocks, bool complete) {
   index_t largest = 0;
   for (const Blocks* of : {&blocks.rows, &blocks.keys})
     for (const SizeField& field : size_fields()) largest = std::max(largest, of->*field.size);
   if (complete && largest <= largest_block) return Status::ok();
-  return invalid_size(complete ? "a block size of the plan exceeds 2^40"
-                               : "the plan is none of this SDPA pass");
+  return invalid(complete ? "a block size of the plan exceeds 2^40"
+                          : "the plan is none of this SDPA pass");
 }
 
 Status plan_any(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
@@ -91,7 +87,7 @@ SdpaShape shape_to_plan(SdpaShape shape) {
 Status validate_problem(const SdpaProblem& problem) {
   const SdpaShape& s = problem.shape;
   for (const index_t size : {s.batch, s.heads, s.kv_heads, s.n, s.m, s.d, s.dv}) {
-    if (size < 0) return invalid_size("a size is negative");
+    if (size < 0) return invalid("a size is negative");
   }
   if (s.kv_heads == 0 ? s.heads != 0 : s.heads % s.kv_heads != 0) {
     return Status::error(StatusCode::invalid_argument,
@@ -100,8 +96,8 @@ Status validate_problem(const SdpaProblem& problem) {
   }
   const auto fits = [](index_t given, index_t all) { return given == 1 || given == all; };
   if (s.bias_batch != 0 || s.bias_heads != 0) {
-    if (!fits(s.bias_batch, s.batch)) return invalid_size("bias_batch is neither 1 nor batch");
-    if (!fits(s.bias_heads, s.heads)) return invalid_size("bias_heads is neither 1 nor heads");
+    if (!fits(s.bias_batch, s.batch)) return invalid("bias_batch is neither 1 nor batch");
+    if (!fits(s.bias_heads, s.heads)) return invalid("bias_heads is neither 1 nor heads");
   }
   const Status scale = validate_scale(problem.scale, problem.dtype);
   if (!scale.is_ok()) return scale;

@@ -26,11 +26,9 @@ index_t stride_or(index_t given, index_t count, index_t inner) {
 
 Status problem_of(const ioattn_sdpa_problem* p, SdpaProblem* problem) {
   constexpr int64_t farthest = int64_t(1) << 59;
-  if (p == nullptr) return invalid("problem is null");
-  if (p->struct_size != sizeof *p) {
-    return invalid("problem: struct_size is not sizeof(ioattn_sdpa_problem)");
-  }
-  if (const Status known = check_dtype(p->dtype); !known.is_ok()) return known;
+  Status status = check_struct(p, "problem", "ioattn_sdpa_problem");
+  if (status.is_ok()) status = check_dtype(p->dtype);
+  if (!status.is_ok()) return status;
   if (p->q_offset < -farthest || p->q_offset > farthest || p->k_offset < -farthest ||
       p->k_offset > farthest) {
     return invalid("q_offset and k_offset are from -2^59 to 2^59");
@@ -42,7 +40,7 @@ Status problem_of(const ioattn_sdpa_problem* p, SdpaProblem* problem) {
                     p->d,     p->dv,    {},          p->bias_batch, p->bias_heads};
   problem->dtype = dtype_of_number(p->dtype);
   problem->scale = p->scale;
-  Status status = validate_problem(*problem);
+  status = validate_problem(*problem);
   if (status.is_ok()) status = check_mask(*p);
   if (status.is_ok()) problem->shape.mask = shifted(mask_of(*p), p->q_offset - p->k_offset);
   return status;
@@ -106,10 +104,8 @@ Status sequences_of(const ioattn_sdpa_problem& p, SdpaProblem* problem,
 }
 
 Status check_gradients(const SdpaProblem& problem, const ioattn_sdpa_gradients* gradients) {
-  if (gradients == nullptr) return invalid("gradients is null");
-  if (gradients->struct_size != sizeof *gradients) {
-    return invalid("gradients: struct_size is not sizeof(ioattn_sdpa_gradients)");
-  }
+  const Status known = check_struct(gradients, "gradients", "ioattn_sdpa_gradients");
+  if (!known.is_ok()) return known;
   if (gradients->dbias != nullptr && !problem.shape.has_bias()) {
     return invalid("dbias is wanted, but there is no bias");
   }

@@ -45,11 +45,9 @@ Status merge_parts(const ioattn_merge_shape& s, std::span<const ioattn_partial> 
 }
 
 Status check_shape(const ioattn_merge_shape* s) {
-  if (s == nullptr) return invalid("shape is null");
-  if (s->struct_size != sizeof *s) {
-    return invalid("shape: struct_size is not sizeof(ioattn_merge_shape)");
-  }
-  if (const Status known = check_dtype(s->dtype); !known.is_ok()) return known;
+  Status known = check_struct(s, "shape", "ioattn_merge_shape");
+  if (known.is_ok()) known = check_dtype(s->dtype);
+  if (!known.is_ok()) return known;
   return validate_problem(SdpaProblem{
       {s->batch, s->heads, s->heads, s->n, 1, 1, s->dv, {}}, dtype_of_number(s->dtype), 1});
 }

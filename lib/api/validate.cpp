@@ -9,6 +9,10 @@
 
 namespace ioattn::api {
 
+Status invalid(const char* message) {
+  return Status::error(StatusCode::invalid_argument, "%s", message);
+}
+
 void ArgumentCheck::add(const char* name, const void* data, index_t rows, index_t cols,
                         index_t stride, index_t wanted_rows, index_t wanted_cols,
                         std::size_t element, bool is_output) {
@@ -88,7 +92,7 @@ Status validate_problem(const LayerProblem& problem) {
   const Status scale = validate_scale(problem.scale, problem.dtype);
   if (!scale.is_ok()) return scale;
   if (shape.n < 0 || shape.m < 0 || shape.d < 0 || shape.dv < 0) {
-    return Status::error(StatusCode::invalid_argument, "a size is negative");
+    return invalid("a size is negative");
   }
   // The largest figures anywhere: multiply-adds and words of all passes, and workspaces in bytes.
   const CheckedSize widths = CheckedSize(shape.d) + shape.dv + 1;
@@ -124,9 +128,7 @@ bool is_positive(const ProductBlocks& tile) {
 bool is_huge(const ProductBlocks& tile) {
   return std::max({tile.rows, tile.cols, tile.depth}) > largest_block;
 }
-Status huge_block() {
-  return Status::error(StatusCode::invalid_argument, "a block size of the plan exceeds 2^40");
-}
+Status huge_block() { return invalid("a block size of the plan exceeds 2^40"); }
 
 }  // namespace
 
@@ -184,8 +186,7 @@ Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie
                      const Mask& mask, DType dtype) {
   const GradientBlocks& blocks = plan.blocks;
   if (set.dA && tie == Tie::none) {
-    return Status::error(StatusCode::invalid_argument,
-                         "dA is the sum over operands that share memory: none do");
+    return invalid("dA is the sum over operands that share memory: none do");
   }
   const GradientSteps steps = steps_of(set, tie, blocks.rows.form);
   plan::Plan pass = {plan.level, blocks.schedule, blocks.rows,
@@ -223,7 +224,7 @@ Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie
   };
   if (lacks(steps.da1, blocks.da1) || lacks(steps.da3, blocks.da3) || lacks(steps.dy, blocks.dy) ||
       lacks(steps.dw_q || steps.dw_k, blocks.dw) || (steps.parts && blocks.sum < 1)) {
-    return Status::error(StatusCode::invalid_argument, "the plan lacks a block size of a product");
+    return invalid("the plan lacks a block size of a product");
   }
   return Status::ok();
 }

@@ -8,6 +8,8 @@
 
 namespace ioattn::api {
 
+Status invalid(const char* message);
+
 // Collects the arrays of a call and finds the first thing wrong with them: a null pointer, a
 // negative size, a stride below the row length, sizes that overflow, an output that overlaps
 // another array.
