@@ -54,7 +54,8 @@ class PassBench {
     if (status.is_ok()) status = sample(with_rates, 1, &run_seconds_);
     run_seconds_ = std::max(run_seconds_, 1e-7);
     api::SearchReport tuned;
-    if (status.is_ok()) status = api::search_sdpa(problem_, set_, run_options_, nullptr, &tuned);
+    if (status.is_ok())
+      status = api::search_plan<api::SdpaKind>(problem_, set_, run_options_, nullptr, &tuned);
     if (!status.is_ok()) return status;
     plan::SdpaPlan of_tuned = with_rates;
     if (tuned.verdict.is_ok()) of_tuned = tuned.candidates[tuned.winner].plan;

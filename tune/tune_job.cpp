@@ -23,7 +23,7 @@ TuneJob job_of(const typename Kind::Problem& problem, const typename Kind::Set& 
   job.pass = api::name_of_pass(set);
   job.is_needed = [=](const api::RunOptions& options) {
     bool needed = true;
-    require(api::needs_search(problem, set, options, &needed));
+    require(api::needs_search<Kind>(problem, set, options, &needed));
     return needed;
   };
   job.search = [=](const api::RunOptions& options, const api::Watch& watch) {

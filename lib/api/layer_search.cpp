@@ -39,14 +39,4 @@ Status LayerKind::check_search(const RunOptions& options) {
                        "to it");
 }
 
-Status search_layer(const LayerProblem& problem, const std::optional<GradientSet>& set,
-                    const RunOptions& options, const Watch& watch, LayerSearchReport* report) {
-  return search_plan<LayerKind>(problem, set, options, watch, report);
-}
-
-Status needs_search(const LayerProblem& problem, const std::optional<GradientSet>& set,
-                    const RunOptions& options, bool* needed) {
-  return needs_search_of<LayerKind>(problem, set, options, needed);
-}
-
 }  // namespace ioattn::api

@@ -49,10 +49,4 @@ struct LayerKind {
 };
 using LayerSearchReport = SearchReportOf<LayerKind>;
 
-// search_plan() and needs_search_of(), of the layer problem.
-Status search_layer(const LayerProblem& problem, const std::optional<GradientSet>& set,
-                    const RunOptions& options, const Watch& watch, LayerSearchReport* report);
-Status needs_search(const LayerProblem& problem, const std::optional<GradientSet>& set,
-                    const RunOptions& options, bool* needed);
-
 }  // namespace ioattn::api

@@ -20,14 +20,4 @@ Status SdpaKind::check_search(const RunOptions& options) {
                        "a search is for time, with M and the level that decides from the machine");
 }
 
-Status search_sdpa(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
-                   const RunOptions& options, const Watch& watch, SearchReport* report) {
-  return search_plan<SdpaKind>(problem, set, options, watch, report);
-}
-
-Status needs_search(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
-                    const RunOptions& options, bool* needed) {
-  return needs_search_of<SdpaKind>(problem, set, options, needed);
-}
-
 }  // namespace ioattn::api

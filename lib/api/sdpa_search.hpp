@@ -47,10 +47,4 @@ struct SdpaKind {
 };
 using SearchReport = SearchReportOf<SdpaKind>;
 
-// search_plan() and needs_search_of(), of SDPA.
-Status search_sdpa(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
-                   const RunOptions& options, const Watch& watch, SearchReport* report);
-Status needs_search(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
-                    const RunOptions& options, bool* needed);
-
 }  // namespace ioattn::api

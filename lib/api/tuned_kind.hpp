@@ -133,8 +133,8 @@ Status search_plan(const typename Kind::Problem& problem, const typename Kind::S
 
 // Whether the options ask for a search, and nothing of that much rigor is known.
 template <class Kind>
-Status needs_search_of(const typename Kind::Problem& problem, const typename Kind::Set& set,
-                       const RunOptions& options, bool* needed) {
+Status needs_search(const typename Kind::Problem& problem, const typename Kind::Set& set,
+                    const RunOptions& options, bool* needed) {
   *needed = asks_for_search(options);
   if (!*needed || !Kind::check_search(options).is_ok()) {
     return Status::ok();  // the search says why not
@@ -154,7 +154,7 @@ Status needs_search_of(const typename Kind::Problem& problem, const typename Kin
 template <class Kind>
 Status search_if_needed(const typename Kind::Problem& problem, const typename Kind::Set& set,
                         const RunOptions& options, bool* learned) {
-  Status status = needs_search_of<Kind>(problem, set, options, learned);
+  Status status = needs_search<Kind>(problem, set, options, learned);
   if (!status.is_ok() || !*learned) return status;
   SearchReportOf<Kind> report;
   status = search_plan<Kind>(problem, set, options, nullptr, &report);

@@ -11,9 +11,9 @@
 namespace ioattn::parallel {
 namespace {
 
-void* wait_at_barrier(void* barrier) {
-  pthread_mutex_lock(static_cast<pthread_mutex_t*>(barrier));
-  pthread_mutex_unlock(static_cast<pthread_mutex_t*>(barrier));
+void* wait_at_gate(void* gate) {
+  pthread_mutex_lock(static_cast<pthread_mutex_t*>(gate));
+  pthread_mutex_unlock(static_cast<pthread_mutex_t*>(gate));
   return nullptr;
 }
 
@@ -52,7 +52,7 @@ bool can_create(int threads) {
   pthread_mutex_lock(&gate);
   int created = 0;
   while (created < threads - 1 &&
-         pthread_create(&handles[created], nullptr, wait_at_barrier, &gate) == 0) {
+         pthread_create(&handles[created], nullptr, wait_at_gate, &gate) == 0) {
     ++created;
   }
   pthread_mutex_unlock(&gate);

@@ -44,7 +44,8 @@ TEST_F(WisdomSearch, SearchesEndInTime) {
   options.rigor = wisdom::Rigor::measure;
   options.time_limit_seconds = 1e-6;
   api::SearchReport report;
-  ASSERT_TRUE(api::search_sdpa(problem, all_gradients, options, nullptr, &report).is_ok());
+  ASSERT_TRUE(
+      api::search_plan<api::SdpaKind>(problem, all_gradients, options, nullptr, &report).is_ok());
   EXPECT_FALSE(report.verdict.is_ok());
   EXPECT_EQ(text_of_wisdom(ioattn_wisdom_export_text), to_text(wisdom::Wisdom()));
   EXPECT_EQ(report.timed.shape.batch, 1);
@@ -56,7 +57,7 @@ TEST_F(WisdomSearch, SearchesEndInTime) {
   // Stopped by the caller; with time on a machine that is busy, too.
   options.rigor = wisdom::Rigor::patient;
   options.time_limit_seconds = 0;
-  ASSERT_TRUE(api::search_sdpa(
+  ASSERT_TRUE(api::search_plan<api::SdpaKind>(
                   problem, {}, options, [](const auto&) { return false; }, &report)
                   .is_ok());
   EXPECT_TRUE(report.stopped);
@@ -65,13 +66,13 @@ TEST_F(WisdomSearch, SearchesEndInTime) {
   // Of memory that there is, but hours of work: nothing runs.
   SdpaProblem hours = problem;
   hours.shape.n = hours.shape.m = index_t(1) << 21;
-  ASSERT_TRUE(api::search_sdpa(hours, {}, options, nullptr, &report).is_ok());
+  ASSERT_TRUE(api::search_plan<api::SdpaKind>(hours, {}, options, nullptr, &report).is_ok());
   EXPECT_FALSE(report.verdict.is_ok());
   EXPECT_NE(report.verdict.message.find("too long"), std::string::npos);
   // Too large to be timed at all.
   SdpaProblem large = problem;
   large.shape.n = large.shape.m = index_t(1) << 23;
-  ASSERT_TRUE(api::search_sdpa(large, {}, options, nullptr, &report).is_ok());
+  ASSERT_TRUE(api::search_plan<api::SdpaKind>(large, {}, options, nullptr, &report).is_ok());
   EXPECT_FALSE(report.verdict.is_ok());
 }
 
