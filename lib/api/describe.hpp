@@ -6,24 +6,24 @@
 #include "base/isa.hpp"
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
+#include "wisdom/text.hpp"
 
-// JSON is written by hand: numbers, and strings of our own that need no escapes.
+// JSON is written by hand, but for strings that may need escapes: not those of our own, the keys.
 namespace ioattn::api {
 
 class JsonObject {
  public:
   void add(const char* key, index_t value) { member(key, std::to_string(value)); }
   void add(const char* key, bool value) { member(key, value ? "true" : "false"); }
-  void add(const char* key, const char* value) { member(key, quoted(value)); }
-  void add(const char* key, const std::string& value) { member(key, quoted(value)); }
+  void add(const char* key, const char* value) { member(key, wisdom::quoted(value)); }
+  void add(const char* key, const std::string& value) { member(key, wisdom::quoted(value)); }
   void add_number(const char* key, double value);
   void add_json(const char* key, const std::string& json) { member(key, json); }
   std::string text() const { return "{" + members_ + "}"; }
 
  private:
-  static std::string quoted(const std::string& value) { return "\"" + value + "\""; }
   void member(const char* key, const std::string& value) {
-    members_ += (members_.empty() ? "" : ",") + quoted(key) + ":" + value;
+    members_ += (members_.empty() ? "\"" : ",\"") + std::string(key) + "\":" + value;
   }
   std::string members_;
 };
@@ -36,7 +36,7 @@ template <class Set, class Named, std::size_t count>
 std::string json_names(const Set& set, const Named (&gradients)[count]) {
   std::vector<std::string> names;
   for (const Named& gradient : gradients)
-    if (set.*gradient.wanted) names.push_back("\"" + std::string(gradient.name) + "\"");
+    if (set.*gradient.wanted) names.push_back(wisdom::quoted(gradient.name));
   return json_list(names);
 }
 

@@ -7,7 +7,6 @@
 #include "api/layer_search.hpp"
 #include "api/sdpa.hpp"
 #include "api/sdpa_wisdom.hpp"
-#include "wisdom/text.hpp"
 
 namespace ioattn::api {
 namespace {
@@ -15,29 +14,24 @@ namespace {
 using wisdom::Reason;
 using wisdom::Verdict;
 
-// Texts of files and their names may hold anything.
-void add_text(const char* key, const std::string& text, JsonObject* json) {
-  json->add_json(key, wisdom::quoted(text));
-}
-
 void add_verdict(const Verdict& verdict, JsonObject* json) {
   json->add("code", name_of(verdict.reason));
-  add_text("message", verdict.message, json);
+  json->add("message", verdict.message);
 }
 
 std::string environment_json(const wisdom::Environment& environment) {
   JsonObject json;
-  add_text("library", environment.library, &json);
-  add_text("kernels", environment.kernels, &json);
-  add_text("isa", environment.isa, &json);
-  add_text("cpu", environment.cpu, &json);
-  add_text("caches", environment.caches, &json);
+  json.add("library", environment.library);
+  json.add("kernels", environment.kernels);
+  json.add("isa", environment.isa);
+  json.add("cpu", environment.cpu);
+  json.add("caches", environment.caches);
   return json.text();
 }
 
 std::string file_json(const KnownWisdom::File& file) {
   JsonObject json;
-  add_text("path", file.path, &json);
+  json.add("path", file.path);
   json.add("records", file.records);
   add_verdict(file.verdict, &json);
   return json.text();
@@ -74,29 +68,29 @@ Verdict verdict_on(const wisdom::ProblemClass& of, const wisdom::Record& record)
 
 std::string record_json(const wisdom::ProblemClass& of, const wisdom::Record& record) {
   JsonObject json;
-  add_text("class", to_text(of), &json);
+  json.add("class", to_text(of));
   add_verdict(verdict_on(of, record), &json);
-  add_text("plan", record.plan, &json);
-  add_text("problem", record.problem, &json);
+  json.add("plan", record.plan);
+  json.add("problem", record.problem);
   json.add_number("seconds", record.seconds);
   json.add_number("mad", record.mad);
   json.add_number("estimate_seconds", record.estimate_seconds);
   json.add("rounds", record.rounds);
   json.add("rigor", name_of(record.rigor));
-  add_text("date", record.date, &json);
+  json.add("date", record.date);
   return json.text();
 }
 
 std::string rates_json(const std::string& dtype, const wisdom::Rates& rates,
                        const KnownPrice& price) {
   JsonObject json;
-  add_text("dtype", dtype, &json);
+  json.add("dtype", dtype);
   add_verdict(price.wisdom, &json);
   json.add_number("multiply_adds_per_second", rates.multiply_adds);
   json.add_number("seconds_per_word", rates.word_seconds);
   json.add_number("seconds_per_inner_word", rates.inner_word_seconds);
   json.add("threads", rates.threads);
-  add_text("date", rates.date, &json);
+  json.add("date", rates.date);
   json.add_number("per_word", price.price.per_word);
   json.add_number("per_inner_word", price.price.per_inner_word);
   return json.text();
@@ -126,7 +120,7 @@ std::string explain_wisdom() {
   const WisdomReading known;
   JsonObject json;
   json.add("off", known->places.off);
-  add_text("file", known->places.user, &json);
+  json.add("file", known->places.user);
   std::vector<std::string> files, records, rates;
   for (const KnownWisdom::File& file : known->files) files.push_back(file_json(file));
   const kernels::Kernels* kernels = nullptr;
