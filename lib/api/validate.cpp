@@ -1,7 +1,6 @@
 #include "api/validate.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <limits>
 
@@ -50,15 +49,17 @@ void ArgumentCheck::add(const char* name, const void* data, index_t rows, index_
         Status::error(StatusCode::invalid_argument, "%s is not aligned to its elements", name);
     return;
   }
-  assert(count_ < static_cast<int>(arrays_.size()));
-  arrays_[static_cast<std::size_t>(count_++)] = {name, begin, end, is_output};
+  if (count_ == most_arrays) {
+    status_ = Status::error(StatusCode::internal, "%s: more arrays than a call can have", name);
+    return;
+  }
+  arrays_[count_++] = {name, begin, end, is_output};
 }
 
 const Status& ArgumentCheck::status() {
-  for (int i = 0; i < count_ && status_.is_ok(); ++i) {
-    for (int j = i + 1; j < count_; ++j) {
-      const Array& p = arrays_[static_cast<std::size_t>(i)];
-      const Array& q = arrays_[static_cast<std::size_t>(j)];
+  for (std::size_t i = 0; i < count_ && status_.is_ok(); ++i) {
+    for (std::size_t j = i + 1; j < count_; ++j) {
+      const Array &p = arrays_[i], &q = arrays_[j];
       if ((p.is_output || q.is_output) && p.begin < q.end && q.begin < p.end) {
         status_ = Status::error(StatusCode::invalid_argument, "%s and %s overlap", p.name, q.name);
         break;

@@ -10,9 +10,9 @@ namespace ioattn::api {
 
 Status invalid(const char* message);
 
-// Collects the arrays of a call and finds the first thing wrong with them: a null pointer, a
-// negative size, a stride below the row length, sizes that overflow, an output that overlaps
-// another array.
+// Collects the arrays of a call and finds the first thing wrong with them: sizes other than those
+// wanted, which validate_problem has found valid, a null pointer, a stride below the row length,
+// sizes that overflow, an output that overlaps another array.
 class ArgumentCheck {
  public:
   template <class T>
@@ -34,8 +34,9 @@ class ArgumentCheck {
   void add(const char* name, const void* data, index_t rows, index_t cols, index_t stride,
            index_t wanted_rows, index_t wanted_cols, std::size_t element, bool is_output);
 
-  std::array<Array, 18> arrays_{};  // inputs and all gradients
-  int count_ = 0;
+  static constexpr std::size_t most_arrays = 18;  // inputs and all gradients
+  std::array<Array, most_arrays> arrays_{};
+  std::size_t count_ = 0;
   Status status_;
 };
 

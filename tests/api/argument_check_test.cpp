@@ -1,0 +1,22 @@
+#include <gtest/gtest.h>
+
+#include "api/validate.hpp"
+
+namespace ioattn_test {
+namespace {
+
+using namespace ioattn;
+
+// As many as the gradients of a batch with weights have: 8 inputs, 8 gradients, 2 weights.
+TEST(ArgumentCheck, RefusesMoreArraysThanItHasRoomFor) {
+  const float element = 0;
+  api::ArgumentCheck check;
+  for (int i = 0; i < 18; ++i) check.input<float>("input", {&element, 1, 1, 1}, 1, 1);
+  EXPECT_TRUE(check.status().is_ok()) << check.status().message();
+  check.input<float>("the last", {&element, 1, 1, 1}, 1, 1);
+  EXPECT_EQ(check.status().code(), StatusCode::internal);
+  EXPECT_STREQ(check.status().message(), "the last: more arrays than a call can have");
+}
+
+}  // namespace
+}  // namespace ioattn_test
