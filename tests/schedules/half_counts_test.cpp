@@ -38,20 +38,8 @@ TEST(HalfCounts, AreTheSumsOverThePhases) {
     HalfCase<bf16, float> in_f32(shape);
     problem.randomise(unsigned(trial));
     in_f32.set_inputs(problem);
-    plan::SdpaRequest request;
-    request.shape = shape;
-    request.dtype = DType::bf16;
-    request.level = "M";
-    request.tile = table.tile;
-    plan::SdpaPlan plan;
-    plan::SdpaEstimate estimate;
+    PlannedSdpa planned(shape, set, DType::bf16, table.tile);
     const bool o = random.uniform(0, 3) > 0, lse = !o || random.uniform(0, 3) > 0;
-    const auto make_forward = [&](const plan::SdpaRequest& r) {
-      return plan::make_sdpa_plan(r, &plan, &estimate);
-    };
-    const auto make_backward = [&](const plan::SdpaRequest& r) {
-      return plan::make_sdpa_plan(r, set, &plan, &estimate);
-    };
     SdpaShape computed = shape;
     if (!o) computed.dv = 0;
     const auto forward = [&](const Blocks& blocks, index_t M) {
@@ -80,21 +68,21 @@ TEST(HalfCounts, AreTheSumsOverThePhases) {
                  (set.dV ? " dV" : "") + (set.dBias ? " dBias" : "") +
                  (set.accumulate ? " accumulate" : "") + (set.in_f32 ? " in f32" : ""));
 
-    const index_t least_forward = least_M(request, make_forward);
-    request.M = random.logarithmic(least_forward, 60 * least_forward);
-    ASSERT_TRUE(make_forward(request).is_ok());
-    ASSERT_EQ(estimate.cost.total(),
-              theory::sdpa_forward_cost(shape.with_grouped_rows(), plan.blocks.rows, true,
+    const index_t least_forward = planned.least_M(&PlannedSdpa::forward);
+    planned.request.M = random.logarithmic(least_forward, 60 * least_forward);
+    ASSERT_TRUE(planned.forward().is_ok());
+    ASSERT_EQ(planned.estimate.cost.total(),
+              theory::sdpa_forward_cost(shape.with_grouped_rows(), planned.plan.blocks.rows, true,
                                         DType::bf16, pairs)
                   .total());
-    forward(plan.blocks.rows, estimate.M);
-    request.M = least_forward - 1;
-    ASSERT_EQ(make_forward(request).code(), StatusCode::fast_memory_too_small);
+    forward(planned.plan.blocks.rows, planned.estimate.M);
+    planned.request.M = least_forward - 1;
+    ASSERT_EQ(planned.forward().code(), StatusCode::fast_memory_too_small);
 
-    const index_t least_backward = least_M(request, make_backward);
-    request.M = random.logarithmic(least_backward, 60 * least_backward);
-    ASSERT_TRUE(make_backward(request).is_ok());
-    backward(plan.blocks, estimate.M);
+    const index_t least_backward = planned.least_M(&PlannedSdpa::backward);
+    planned.request.M = random.logarithmic(least_backward, 60 * least_backward);
+    ASSERT_TRUE(planned.backward().is_ok());
+    backward(planned.plan.blocks, planned.estimate.M);
 
     SdpaBlocks any = any_blocks(&random);
     any.keys.one_pass = any.keys.one_pass && !set.dBias;

@@ -32,15 +32,32 @@ inline void hold_to_formula(const ioattn::instruments::IoCounter& counter,
   }
 }
 
-// The least M, from the refusal of one word.
-template <class Make>
-ioattn::index_t least_M(ioattn::plan::SdpaRequest request, const Make& make) {
-  request.M = 1;
-  const std::string message = make(request).message();
-  const std::string key = "the least is ";
-  const std::size_t at = message.find(key);
-  EXPECT_NE(at, std::string::npos) << message;
-  return at == std::string::npos ? 1 : std::stoll(message.substr(at + key.size()));
-}
+// What the planner makes of a problem for one M or another.
+struct PlannedSdpa {
+  ioattn::SdpaSet set;
+  ioattn::plan::SdpaRequest request;
+  ioattn::plan::SdpaPlan plan;
+  ioattn::plan::SdpaEstimate estimate;
+
+  PlannedSdpa(const ioattn::SdpaShape& shape, const ioattn::SdpaSet& wanted, ioattn::DType dtype,
+              const ioattn::TileShape& tile)
+      : set(wanted) {
+    request.shape = shape;
+    request.dtype = dtype;
+    request.level = "M";
+    request.tile = tile;
+  }
+  ioattn::Status forward() { return make_sdpa_plan(request, &plan, &estimate); }
+  ioattn::Status backward() { return make_sdpa_plan(request, set, &plan, &estimate); }
+  // From the refusal of one word.
+  ioattn::index_t least_M(ioattn::Status (PlannedSdpa::*pass)()) {
+    request.M = 1;
+    const std::string message = (this->*pass)().message();
+    const std::string key = "the least is ";
+    const std::size_t at = message.find(key);
+    EXPECT_NE(at, std::string::npos) << message;
+    return at == std::string::npos ? 1 : std::stoll(message.substr(at + key.size()));
+  }
+};
 
 }  // namespace ioattn_test

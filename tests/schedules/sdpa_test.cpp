@@ -31,19 +31,8 @@ TEST(Sdpa, CountsAreTheSumsOverThePhases) {
     SdpaSet set = random_set(&random);
     add_random_bias(&random, &shape, &set);
     SdpaCase<float> problem(shape, ref::Layout::bhsd, std::uint64_t(trial));
-    plan::SdpaRequest request;
-    request.shape = shape;
-    request.level = "M";
-    request.tile = table.tile;
-    plan::SdpaPlan plan;
-    plan::SdpaEstimate estimate;
+    PlannedSdpa planned(shape, set, DType::f32, table.tile);
     const bool o = random.uniform(0, 3) > 0, lse = !o || random.uniform(0, 3) > 0;
-    const auto make_forward = [&](const plan::SdpaRequest& r) {
-      return plan::make_sdpa_plan(r, &plan, &estimate);
-    };
-    const auto make_backward = [&](const plan::SdpaRequest& r) {
-      return plan::make_sdpa_plan(r, set, &plan, &estimate);
-    };
     SdpaShape computed = shape;
     if (!o) computed.dv = 0;
     const auto forward = [&](const Blocks& blocks, index_t M) {
@@ -61,24 +50,26 @@ TEST(Sdpa, CountsAreTheSumsOverThePhases) {
     SCOPED_TRACE(to_text(SdpaProblem{shape}) + (set.dQ ? " dQ" : "") + (set.dK ? " dK" : "") +
                  (set.dV ? " dV" : "") + (set.accumulate ? " accumulate" : ""));
 
-    const index_t least_forward = least_M(request, make_forward);
-    request.M = random.logarithmic(least_forward, 60 * least_forward);
-    request.outer_M = random.uniform(0, 1) * random.logarithmic(1, 20) * request.M;
-    ASSERT_TRUE(make_forward(request).is_ok());
-    outer += plan.level == "L3";
-    ASSERT_EQ(estimate.M, plan.level == "L3" ? request.outer_M : request.M);
-    ASSERT_EQ(estimate.cost.total(),
-              theory::sdpa_forward_cost(shape.with_grouped_rows(), plan.blocks.rows).total());
-    forward(plan.blocks.rows, estimate.M);
-    request.M = least_forward - 1;
-    ASSERT_EQ(make_forward(request).code(), StatusCode::fast_memory_too_small);
+    const index_t least_forward = planned.least_M(&PlannedSdpa::forward);
+    planned.request.M = random.logarithmic(least_forward, 60 * least_forward);
+    planned.request.outer_M = random.uniform(0, 1) * random.logarithmic(1, 20) * planned.request.M;
+    ASSERT_TRUE(planned.forward().is_ok());
+    outer += planned.plan.level == "L3";
+    ASSERT_EQ(planned.estimate.M,
+              planned.plan.level == "L3" ? planned.request.outer_M : planned.request.M);
+    ASSERT_EQ(
+        planned.estimate.cost.total(),
+        theory::sdpa_forward_cost(shape.with_grouped_rows(), planned.plan.blocks.rows).total());
+    forward(planned.plan.blocks.rows, planned.estimate.M);
+    planned.request.M = least_forward - 1;
+    ASSERT_EQ(planned.forward().code(), StatusCode::fast_memory_too_small);
 
-    const index_t least_backward = least_M(request, make_backward);
-    request.M = random.logarithmic(least_backward, 60 * least_backward);
-    ASSERT_TRUE(make_backward(request).is_ok());
-    outer += plan.level == "L3";
-    backward(plan.blocks, estimate.M);
-    if (plan.blocks.keys.one_pass) ++in_one_pass;
+    const index_t least_backward = planned.least_M(&PlannedSdpa::backward);
+    planned.request.M = random.logarithmic(least_backward, 60 * least_backward);
+    ASSERT_TRUE(planned.backward().is_ok());
+    outer += planned.plan.level == "L3";
+    backward(planned.plan.blocks, planned.estimate.M);
+    if (planned.plan.blocks.keys.one_pass) ++in_one_pass;
 
     SdpaBlocks any = any_blocks(&random);
     any.keys.one_pass = any.keys.one_pass && !set.dBias;
