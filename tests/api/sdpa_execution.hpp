@@ -60,4 +60,18 @@ inline void expect_refused(ioattn_status got, ioattn_status wanted, const std::s
       << ioattn_last_error() << " for " << word;
 }
 
+// A problem changed so has no plan of either pass, from a text or not.
+template <class Change>
+void expect_no_plan(ioattn_sdpa_problem problem, const Change& change, ioattn_status wanted,
+                    const char* word) {
+  change(&problem);
+  ioattn_plan* none = nullptr;
+  for (const ioattn_pass pass : {IOATTN_FORWARD, IOATTN_BACKWARD}) {
+    expect_refused(ioattn_sdpa_plan_create(pass, &problem, nullptr, nullptr, &none), wanted, word);
+    expect_refused(ioattn_sdpa_plan_parse(pass, &problem, nullptr, nullptr, "text", &none), wanted,
+                   word);
+    EXPECT_EQ(none, nullptr);
+  }
+}
+
 }  // namespace ioattn_test
