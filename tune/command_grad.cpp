@@ -211,10 +211,7 @@ void run_grad(GradOptions options) {
   if (gradients.dW_Q && options.paths.w_k.empty()) throw UsageError("--W_K is required for dW_Q");
   if (gradients.dW_K && options.paths.w_q.empty()) throw UsageError("--W_Q is required for dW_K");
   options.run.threads = static_cast<int>(options.threads);
-  const DType dtype = dtype_for(options.dtype, options.paths.a1);
-  if (options.gradients_in_f32 && dtype == DType::f64) {
-    throw UsageError("--f32-gradients are of f32, bf16 or f16");
-  }
+  const DType dtype = dtype_for(options.dtype, options.paths.a1, options.gradients_in_f32);
   const Outcome outcome =
       api::with_gradient_types(dtype, options.gradients_in_f32, [&](auto element, auto gradient) {
         return run<decltype(element), decltype(gradient)>(options);

@@ -227,10 +227,7 @@ void print_outcome(const SdpaOptions& options, const Outcome& outcome) {
 void run_sdpa(SdpaOptions options) {
   if (options.scale == 0.0) throw UsageError("--scale 0 would make all scores equal");
   options.run.threads = static_cast<int>(options.threads);
-  const DType dtype = dtype_for(options.dtype, options.q);
-  if (options.gradients_in_f32 && dtype == DType::f64) {
-    throw UsageError("--f32-gradients are of f32, bf16 or f16");
-  }
+  const DType dtype = dtype_for(options.dtype, options.q, options.gradients_in_f32);
   const Outcome outcome =
       api::with_gradient_types(dtype, options.gradients_in_f32, [&](auto element, auto gradient) {
         return run<decltype(element), decltype(gradient)>(options);

@@ -84,12 +84,16 @@ void add_f32_gradients(CLI::App* app, bool* in_f32) {
                 "gradients of bf16 or f16 are written in f32, not rounded");
 }
 
-DType dtype_for(std::optional<DType> asked, const std::string& path) {
+DType dtype_for(std::optional<DType> asked, const std::string& path, bool f32_gradients) {
   const NpyHeader header = read_npy_header(path);
   if (header.is_raw && !asked) {
     throw UsageError(path + ": dtype '<u2' may be bf16: say so by --dtype bf16");
   }
-  return asked.value_or(header.dtype);
+  const DType dtype = asked.value_or(header.dtype);
+  if (f32_gradients && dtype == DType::f64) {
+    throw UsageError("--f32-gradients are of f32, bf16 or f16");
+  }
+  return dtype;
 }
 
 CLI::Option* add_pass(CLI::App* app, Pass* pass) {
