@@ -111,9 +111,8 @@ void ForwardPass<S, P>::start(const Work& work) const {
   trace.create(accumulator(rows));
   trace.create(rows_of(Operand::row_max, rows, 1));
   trace.create(rows_of(Operand::row_sum, rows, 1));
-  fill_words(kernels_, worker_.row_max.in(work.local), worker_.row_max.count,
-             -std::numeric_limits<T>::infinity());
-  fill_words(kernels_, worker_.row_sum.in(work.local), worker_.row_sum.count, T(0));
+  begin_softmax(kernels_, worker_.row_max.in(work.local), worker_.row_sum.in(work.local),
+                worker_.row_max.count);
   if (!mask_.hides()) return;
   for (index_t i = 0; i < rows.size(); ++i)
     fill_words(kernels_, work.sums.row(i), round_up(width_, nr_), T(0));

@@ -1,10 +1,7 @@
 #pragma once
 
-#include <cmath>
-#include <limits>
-
+#include "schedules/online_softmax.hpp"
 #include "schedules/row_stream.hpp"
-#include "schedules/softmax_end.hpp"
 #include "schedules/task.hpp"
 #include "schedules/workspace.hpp"
 

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "schedules/memory_moves.hpp"
+#include "schedules/online_softmax.hpp"
 #include "schedules/score_bias.hpp"
-#include "schedules/softmax_end.hpp"
 #include "schedules/storage.hpp"
 
 namespace ioattn::schedules {
@@ -68,9 +68,8 @@ void PairForward::start(const Work& work) const {
   work.trace.create(rows_of(Operand::O, rows, e_));
   work.trace.create(rows_of(Operand::row_max, rows, 1));
   work.trace.create(rows_of(Operand::row_sum, rows, 1));
-  fill_words(kernels_, worker_.row_max.in(work.local), rows.size(),
-             -std::numeric_limits<float>::infinity());
-  fill_words(kernels_, worker_.row_sum.in(work.local), rows.size(), 0.f);
+  begin_softmax(kernels_, worker_.row_max.in(work.local), worker_.row_sum.in(work.local),
+                rows.size());
   if (mask_.hides()) {
     fill_words(kernels_, worker_.sums.in(work.local), rows.size() * sum_stride_, 0.f);
   }

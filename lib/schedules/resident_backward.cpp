@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <limits>
 
 #include "schedules/memory_moves.hpp"
+#include "schedules/online_softmax.hpp"
 #include "schedules/ordered_rows.hpp"
 #include "schedules/row_stream.hpp"
 #include "schedules/schedules.hpp"
@@ -152,8 +152,7 @@ class ResidentBackward {
     trace_.create(rows_of(Operand::row_sum, rows, 1));
     T* row_max = worker_.row_max.in(memory);
     T* row_sum = worker_.row_sum.in(memory);
-    fill_words(kernels_, row_max, rows.size(), -std::numeric_limits<T>::infinity());
-    fill_words(kernels_, row_sum, rows.size(), T(0));
+    begin_softmax(kernels_, row_max, row_sum, rows.size());
     kernels_.softmax_update(scores, true, row_max, row_sum, nullptr);
     trace_.remove(rows_of(Operand::row_max, rows, 1));
   }

@@ -1,8 +1,7 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "schedules/memory_moves.hpp"
+#include "schedules/online_softmax.hpp"
 #include "schedules/product_pass.hpp"
 #include "schedules/row_stream.hpp"
 #include "schedules/schedules.hpp"
@@ -25,8 +24,7 @@ class LseHook final : public TileHook {
   void begin_rows(int, const Range& i) const override {
     trace_.create(block(Operand::row_max, i));
     trace_.create(block(Operand::row_sum, i));
-    fill_words(kernels_, lse_ + i.begin, i.size(), -std::numeric_limits<T>::infinity());
-    fill_words(kernels_, row_sum_ + i.begin, i.size(), T(0));
+    begin_softmax(kernels_, lse_ + i.begin, row_sum_ + i.begin, i.size());
   }
   void finish_tile(int, const Range& i, const Range& j) const override {
     kernels_.softmax_update({scores_.at(i.begin, j.begin), scores_.col_stride, j.size(), i.size()},

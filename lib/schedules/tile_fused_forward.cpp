@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "schedules/memory_moves.hpp"
+#include "schedules/online_softmax.hpp"
 #include "schedules/score_bias.hpp"
 #include "schedules/shared_blocks.hpp"
-#include "schedules/softmax_end.hpp"
 #include "schedules/storage.hpp"
 
 namespace ioattn::schedules {
@@ -65,8 +65,7 @@ void TileFusedForward<S, W>::run_block(const Trace& trace,
   T* row_sum = worker_.row_sum.in(work.local);
   trace.create(rows_of(Operand::row_max, rows, 1));
   trace.create(rows_of(Operand::row_sum, rows, 1));
-  fill_words(kernels_, row_max, worker_.row_max.count, -std::numeric_limits<T>::infinity());
-  fill_words(kernels_, row_sum, worker_.row_sum.count, T(0));
+  begin_softmax(kernels_, row_max, row_sum, worker_.row_max.count);
   const Interval seen = mask_.of_any(interval_of(rows), m_);
   if (is_half_storage<S> && seen.is_empty()) {
     write_zero_rows(work);

@@ -1,8 +1,7 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "schedules/memory_moves.hpp"
+#include "schedules/online_softmax.hpp"
 #include "schedules/paper/projections.hpp"
 #include "schedules/schedules.hpp"
 
@@ -50,8 +49,7 @@ Status paper_large_forward(const ForwardTask<T>& task) {
     trace.create(o_block);
     trace.create(max_block);
     trace.create(sum_block);
-    fill_words(kernels, row_max, i.size(), -std::numeric_limits<T>::infinity());
-    fill_words(kernels, row_sum, i.size(), T(0));
+    begin_softmax(kernels, row_max, row_sum, i.size());
     for (Range j(m, c); j; j.next()) {
       const kernels::ScoreTile<T> tile = {memory.at(tile_slot), tile_stride, j.size(), i.size()};
       const Block tile_block = {Operand::scores, i.begin, j.begin, i.size(), j.size()};

@@ -1,7 +1,3 @@
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
 #include "schedules/memory_moves.hpp"
 #include "schedules/paper/square_blocks.hpp"
 #include "schedules/schedules.hpp"

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "schedules/memory_moves.hpp"
+#include "schedules/online_softmax.hpp"
 
 namespace ioattn::schedules::paper {
 
@@ -34,7 +33,8 @@ void SquareBlocks<T>::softmax_rows(const kernels::KernelTable<T>& kernels, const
                                    index_t d) const {
   trace.create({Operand::row_max, i.begin, 0, i.size(), 1});
   trace.create({Operand::row_sum, i.begin, 0, i.size(), 1});
-  start_statistics(kernels, i.size());
+  T* row_max = row_max_.in(buffer_.data());
+  begin_softmax(kernels, row_max, row_sum(), i.size());
   const Factor<const T> keys = transposed(a2);
   if (side_ == 1) {
     multiply_block(kernels, s, keys, scores, i, Range(d, d), Range(m, m), false, pack());
@@ -49,8 +49,7 @@ void SquareBlocks<T>::softmax_rows(const kernels::KernelTable<T>& kernels, const
       trace.remove(s.block(i, q));
       trace.remove(keys.block(q, j));
     }
-    kernels.softmax_update(tile(scores, i, j), false, row_max_.in(buffer_.data()),
-                           row_sum_.in(buffer_.data()), nullptr);
+    kernels.softmax_update(tile(scores, i, j), false, row_max, row_sum(), nullptr);
     trace.write_and_remove(raw);
   }
   finish_statistics(kernels, i.size());
@@ -59,16 +58,10 @@ void SquareBlocks<T>::softmax_rows(const kernels::KernelTable<T>& kernels, const
 template <class T>
 void SquareBlocks<T>::set_lse(const kernels::KernelTable<T>& kernels,
                               const kernels::ScoreTile<T>& scores) const {
-  start_statistics(kernels, scores.queries);
-  kernels.softmax_update(scores, false, row_max_.in(buffer_.data()), row_sum_.in(buffer_.data()),
-                         nullptr);
+  T* row_max = row_max_.in(buffer_.data());
+  begin_softmax(kernels, row_max, row_sum(), scores.queries);
+  kernels.softmax_update(scores, false, row_max, row_sum(), nullptr);
   finish_statistics(kernels, scores.queries);
-}
-
-template <class T>
-void SquareBlocks<T>::start_statistics(const kernels::KernelTable<T>& kernels, index_t rows) const {
-  fill_words(kernels, row_max_.in(buffer_.data()), rows, -std::numeric_limits<T>::infinity());
-  fill_words(kernels, row_sum_.in(buffer_.data()), rows, T(0));
 }
 
 template <class T>

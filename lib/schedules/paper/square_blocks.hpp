@@ -51,7 +51,6 @@ class SquareBlocks {
   T* row_sum() const { return row_sum_.in(buffer_.data()); }
 
  private:
-  void start_statistics(const kernels::KernelTable<T>& kernels, index_t rows) const;
   void finish_statistics(const kernels::KernelTable<T>& kernels, index_t rows) const;
 
   index_t side_, depth_, nr_;

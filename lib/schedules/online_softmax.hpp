@@ -1,11 +1,19 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "schedules/storage.hpp"
 
-// What a row's online softmax ends with.
+// What the online softmax of rows begins and ends with.
 namespace ioattn::schedules {
+
+// Of rows that have seen no key.
+template <class T>
+void begin_softmax(const kernels::KernelTable<T>& kernels, T* row_max, T* row_sum, index_t count) {
+  fill_words(kernels, row_max, count, -std::numeric_limits<T>::infinity());
+  fill_words(kernels, row_sum, count, T(0));
+}
 
 // What some rows of sums are multiplied by. A row that sees no key, or scores of -inf alone: O = 0,
 // LSE = -inf.
