@@ -30,4 +30,9 @@ class CheckedSize {
   bool overflow_ = false;
 };
 
+constexpr CheckedSize round_up(CheckedSize a, index_t b) {
+  const CheckedSize beyond = a + (b - 1);
+  return beyond + -(beyond.value() % b);
+}
+
 }  // namespace ioattn

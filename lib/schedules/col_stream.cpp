@@ -50,19 +50,18 @@ ColStream<S, P>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPas
       d_o_stride_(padded_stride(v_, nr)),
       s_stride_(padded_stride(d_, nr)) {
   const index_t lanes = round_up(c_, nr);
-  worker_.keys = worker_layout_.add<T>(lanes * d_);
+  worker_.keys = workers_.add<T>(lanes * d_);
   const bool packs_values = kind.makes_p() && !shared_;
-  worker_.values = worker_layout_.add<T>(packs_values ? lanes * v_ : 0);
-  worker_.key_rows = worker_layout_.add<T>(kind.queries ? c_ * round_up(d_, nr) : 0);
-  worker_.d_o = worker_layout_.add<T>(g_form_ ? 0 : rho_ * d_o_stride_);
-  worker_.s = worker_layout_.add<T>(copies_queries_ ? rho_ * s_stride_ : 0);
-  worker_.tile = worker_layout_.add<T>(rho_ * tile_stride_);
-  worker_.lse = worker_layout_.add<T>(rho_);
-  worker_.delta = worker_layout_.add<T>(kind.makes_p() ? rho_ : 0);
-  worker_.d_keys = worker_layout_.add<T>(rounds_ && kind.of_keys() ? c_ * s_stride_ : 0);
-  worker_.d_values = worker_layout_.add<T>(rounds_ && kind.of_values() ? c_ * d_o_stride_ : 0);
-  const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
-  workers_ = layout->add<std::byte>(bytes.value());
+  worker_.values = workers_.add<T>(packs_values ? lanes * v_ : 0);
+  worker_.key_rows = workers_.add<T>(kind.queries ? c_ * round_up(d_, nr) : 0);
+  worker_.d_o = workers_.add<T>(g_form_ ? 0 : rho_ * d_o_stride_);
+  worker_.s = workers_.add<T>(copies_queries_ ? rho_ * s_stride_ : 0);
+  worker_.tile = workers_.add<T>(rho_ * tile_stride_);
+  worker_.lse = workers_.add<T>(rho_);
+  worker_.delta = workers_.add<T>(kind.makes_p() ? rho_ : 0);
+  worker_.d_keys = workers_.add<T>(rounds_ && kind.of_keys() ? c_ * s_stride_ : 0);
+  worker_.d_values = workers_.add<T>(rounds_ && kind.of_values() ? c_ * d_o_stride_ : 0);
+  workers_.add_to(layout, workers.count);
   const bool is_shared = kind.queries && !workers.take_whole_problems();
   gates_ = QueryGates(is_shared, problems, heads, n_, rho_, layout);
 }
@@ -397,7 +396,7 @@ void ColStream<S, P>::begin(const kernels::KernelTable<T>& kernels, int worker,
                             void* workspace) const {
   // The padding of the rows is read as lanes.
   for (const Slot<T>& rows : {worker_.d_o, worker_.s, worker_.key_rows})
-    fill_words(kernels, rows.in(local(worker, workspace)), rows.count, T(0));
+    fill_words(kernels, rows.in(workers_.of(worker, workspace)), rows.count, T(0));
 }
 
 template <class S, class P>
@@ -405,7 +404,7 @@ void ColStream<S, P>::run_block(const kernels::KernelTable<T>& kernels, const Tr
                                 const Operands& operands, index_t problem, index_t block,
                                 int worker, void* workspace) const {
   const Run run = {*this, kernels, trace, operands, problem, block, workspace};
-  run.stream_queries(Range(block * c_, m_, c_), local(worker, workspace));
+  run.stream_queries(Range(block * c_, m_, c_), workers_.of(worker, workspace));
 }
 
 #define IOATTN_INSTANTIATE(S, P) template class ColStream<S, P>

@@ -87,10 +87,6 @@ class ColStream {
  private:
   struct Run;  // one block of keys
 
-  void* local(int worker, void* workspace) const {
-    return workers_.in(workspace) + worker * worker_layout_.bytes();
-  }
-
   index_t n_ = 0, m_ = 0, d_ = 0, v_ = 0;  // v: width of a value
   bool g_form_ = false, shared_ = false;   // shared: values are the keys
   KeyPassKind kind_ = KeyGradients::both;
@@ -100,8 +96,7 @@ class ColStream {
   bool copies_queries_ = false, rounds_ = false;
   index_t tile_stride_ = 0, d_o_stride_ = 0, s_stride_ = 0;
 
-  WorkspaceLayout worker_layout_;
-  Slot<std::byte> workers_;
+  WorkerMemory workers_;
   QueryGates gates_;
   struct {
     Slot<T> keys, values;      // panels [c][d], [c][v]

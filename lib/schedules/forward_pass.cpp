@@ -58,7 +58,7 @@ ForwardPass<S, P>::ForwardPass(const LayerShape& shape, const Blocks& blocks,
     worker_.copy = workers_.add<T>(d_ * std::min(blocks.w, d_));
     worker_.o = workers_.add<T>(h_form_ ? 0 : r_ * o_stride_);
   }
-  all_workers_ = layout->add<std::byte>(workers_.bytes() * workers.count);
+  workers_.add_to(layout, workers.count);
 }
 
 template <class S, class P>
@@ -75,7 +75,7 @@ void ForwardPass<S, P>::run(const Trace& trace, const Operands& operands, void* 
 template <class S, class P>
 void ForwardPass<S, P>::begin(int worker, void* workspace) const {
   // The padding of copied rows is read as lanes.
-  void* memory = local(worker, workspace);
+  void* memory = workers_.of(worker, workspace);
   const auto clear = [&](const Slot<T>& rows) {
     fill_words(kernels_, rows.in(memory), rows.count, T(0));
   };
@@ -87,7 +87,7 @@ template <class S, class P>
 void ForwardPass<S, P>::run_block(const Trace& trace, const Operands& operands, index_t block,
                                   int worker, void* workspace) const {
   const Range rows(block * r_, n_, r_);
-  void* memory = local(worker, workspace);
+  void* memory = workers_.of(worker, workspace);
   const Interval seen = mask_.of_any(interval_of(rows), m_);
   const Work work = {trace, operands, memory, rows, seen, sums_of(operands, rows, memory)};
   start(work);

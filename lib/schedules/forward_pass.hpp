@@ -90,10 +90,6 @@ class ForwardPass {
   Block accumulator(const Range& rows) const {
     return rows_of(h_form_ ? Operand::O : Operand::Z, rows, width_);
   }
-  void* local(int worker, void* workspace) const {
-    return all_workers_.in(workspace) + worker * workers_.bytes();
-  }
-
   // Queries and keys that meet, and the first lane of the queries.
   struct Meeting {
     Range queries, keys;
@@ -135,8 +131,7 @@ class ForwardPass {
   QueryLayout layout_;
   index_t d_stride_, sum_stride_, tile_stride_, o_stride_;
 
-  WorkspaceLayout workers_;
-  Slot<std::byte> all_workers_;
+  WorkerMemory workers_;
   struct {
     Slot<T> a1, s;  // panels [lanes][d]
     Slot<T> sum;    // [r][width], Z or O

@@ -28,26 +28,23 @@ PairBackward::PairBackward(const LayerShape& shape, const Blocks& blocks, bool m
       d_o_stride_(padded_stride(words_of<Word>(e_), nr_)),
       sum_stride_(padded_stride(d_, nr_)),
       tile_stride_(padded_stride(c_, nr_)) {
-  worker_.queries = worker_layout_.add<Word>(r_ * query_stride_);
-  worker_.d_o = worker_layout_.add<Word>(r_ * d_o_stride_);
-  worker_.keys = worker_layout_.add<Word>(round_up(c_, nr_) * words_of<Word>(d_));
-  worker_.values = worker_layout_.add<Word>(round_up(c_, nr_) * words_of<Word>(e_));
-  worker_.key_rows =
-      worker_layout_.add<Word>(makes_dq ? words_of<Word>(c_) * round_up(d_, nr_) : 0);
-  worker_.f = worker_layout_.add<float>(rho_ * tile_stride_);
-  worker_.q = worker_layout_.add<float>(rho_ * tile_stride_);
-  worker_.sums = worker_layout_.add<float>(makes_dq ? r_ * sum_stride_ : 0);
-  worker_.lse = worker_layout_.add<float>(r_);
-  worker_.delta = worker_layout_.add<float>(rho_);
-  const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
-  workers_ = layout->add<std::byte>(bytes.value());
+  worker_.queries = workers_.add<Word>(r_ * query_stride_);
+  worker_.d_o = workers_.add<Word>(r_ * d_o_stride_);
+  worker_.keys = workers_.add<Word>(round_up(c_, nr_) * words_of<Word>(d_));
+  worker_.values = workers_.add<Word>(round_up(c_, nr_) * words_of<Word>(e_));
+  worker_.key_rows = workers_.add<Word>(makes_dq ? words_of<Word>(c_) * round_up(d_, nr_) : 0);
+  worker_.f = workers_.add<float>(rho_ * tile_stride_);
+  worker_.q = workers_.add<float>(rho_ * tile_stride_);
+  worker_.sums = workers_.add<float>(makes_dq ? r_ * sum_stride_ : 0);
+  worker_.lse = workers_.add<float>(r_);
+  worker_.delta = workers_.add<float>(rho_);
+  workers_.add_to(layout, workers.count);
 }
 
 void PairBackward::run_block(const Trace& trace, const BackwardTask<bf16>& operands,
                              const Memory& memory, index_t block, int worker,
                              void* workspace) const {
-  const Work work = {trace, operands, memory,
-                     workers_.in(workspace) + worker * worker_layout_.bytes(),
+  const Work work = {trace, operands, memory, workers_.of(worker, workspace),
                      Range(block * r_, n_, r_)};
   start(work);
   const Interval seen = mask_.of_any(interval_of(work.rows), m_);

@@ -72,8 +72,7 @@ class PairBackward {
   index_t r_, c_, rho_;
   index_t query_stride_, d_o_stride_, sum_stride_, tile_stride_;
 
-  WorkspaceLayout worker_layout_;
-  Slot<std::byte> workers_;
+  WorkerMemory workers_;
   struct {
     Slot<Word> queries, d_o;            // [r][d], [r][dv]
     Slot<Word> keys, values, key_rows;  // panels [d][c], [dv][c], [c][d]

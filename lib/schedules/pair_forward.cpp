@@ -27,22 +27,21 @@ PairForward::PairForward(const LayerShape& shape, const Blocks& blocks,
       sum_stride_(padded_stride(e_, nr_)),
       tile_stride_(padded_stride(c_, nr_)),
       pair_stride_(padded_stride(words_of<Word>(c_), nr_)) {
-  worker_.queries = worker_layout_.add<Word>(r_ * query_stride_);
-  worker_.keys = worker_layout_.add<Word>(round_up(c_, nr_) * words_of<Word>(d_));
-  worker_.values = worker_layout_.add<Word>(words_of<Word>(c_) * round_up(e_, nr_));
-  worker_.tile = worker_layout_.add<float>(rho_ * tile_stride_);
-  worker_.pairs = worker_layout_.add<Word>(rho_ * pair_stride_);
-  worker_.sums = worker_layout_.add<float>(r_ * sum_stride_);
-  worker_.row_max = worker_layout_.add<float>(r_);
-  worker_.row_sum = worker_layout_.add<float>(r_);
-  worker_.rescale = worker_layout_.add<float>(rho_);
-  const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
-  workers_ = layout->add<std::byte>(bytes.value());
+  worker_.queries = workers_.add<Word>(r_ * query_stride_);
+  worker_.keys = workers_.add<Word>(round_up(c_, nr_) * words_of<Word>(d_));
+  worker_.values = workers_.add<Word>(words_of<Word>(c_) * round_up(e_, nr_));
+  worker_.tile = workers_.add<float>(rho_ * tile_stride_);
+  worker_.pairs = workers_.add<Word>(rho_ * pair_stride_);
+  worker_.sums = workers_.add<float>(r_ * sum_stride_);
+  worker_.row_max = workers_.add<float>(r_);
+  worker_.row_sum = workers_.add<float>(r_);
+  worker_.rescale = workers_.add<float>(rho_);
+  workers_.add_to(layout, workers.count);
 }
 
 void PairForward::run_block(const Trace& trace, const row_stream::ForwardOperands<bf16>& operands,
                             index_t block, int worker, void* workspace) const {
-  void* local = workers_.in(workspace) + worker * worker_layout_.bytes();
+  void* local = workers_.of(worker, workspace);
   const Range rows(block * r_, n_, r_);
   trace.read(rows_of(Operand::S, rows, d_));
   const Interval seen = mask_.of_any(interval_of(rows), m_);

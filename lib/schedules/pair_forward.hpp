@@ -74,8 +74,7 @@ class PairForward {
   index_t r_, c_, rho_;
   index_t query_stride_, sum_stride_, tile_stride_, pair_stride_;
 
-  WorkspaceLayout worker_layout_;
-  Slot<std::byte> workers_;
+  WorkerMemory workers_;
   struct {
     Slot<Word> queries;       // [r][d], copied
     Slot<Word> keys, values;  // panels [d][c], [c][dv]

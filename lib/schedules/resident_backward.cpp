@@ -48,7 +48,7 @@ class ResidentBackward {
     worker_.row_max = workers_.add<T>(lanes);
     worker_.row_sum = workers_.add<T>(lanes);
     worker_.delta = workers_.add<T>(lanes);
-    all_workers_ = workspace_.add<std::byte>(workers_.bytes() * threads_);
+    workers_.add_to(&workspace_, threads_);
   }
 
   Status run() {
@@ -105,7 +105,7 @@ class ResidentBackward {
     trace_.read(rows_of(Operand::X, inner, d_));
     trace_.create(rows_of(Operand::dX, inner, d_));
     parallel::for_each(threads_, ceil_div(n_, r_), [&](index_t block, int worker) {
-      void* memory = all_workers_.in(buffer_.data()) + worker * workers_.bytes();
+      void* memory = workers_.of(worker, buffer_.data());
       const Range rows(block * r_, n_, r_);
       make_weights(rows, memory);
       make_gradients(rows, memory);
@@ -246,8 +246,7 @@ class ResidentBackward {
   Slot<T> y_;   // panels [dv][d]
   Slot<T> h_;   // [m][dv]
   Slot<T> a2_;  // [m][d]
-  WorkspaceLayout workers_;
-  Slot<std::byte> all_workers_;
+  WorkerMemory workers_;
   struct {
     Slot<T> a1, s;  // panels [lanes][d]
     Slot<T> d_o;    // panels [lanes][dv]

@@ -68,7 +68,7 @@ RowPass<S, P>::RowPass(const BackwardTask<S>& task, const RowPassKind& kind, con
   }
   worker_.lse = workers_.add<T>(lanes);
   worker_.delta = workers_.add<T>(lanes);
-  all_workers_ = layout->add<std::byte>(workers_.bytes() * workers.count);
+  workers_.add_to(layout, workers.count);
 }
 
 template <class S, class P>
@@ -82,7 +82,8 @@ void RowPass<S, P>::run(const Trace& trace, const Memory& memory, void* workspac
       run_block(trace, task_, memory, order.block(block, count), worker, workspace);
       return;
     }
-    const Work work = {trace, task_, memory, local(worker, workspace), Range(block * r_, n_, r_)};
+    const Work work = {trace, task_, memory, workers_.of(worker, workspace),
+                       Range(block * r_, n_, r_)};
     make_u(work);
     add_to_dx(work, block, &dx);
   };
@@ -93,14 +94,15 @@ void RowPass<S, P>::run(const Trace& trace, const Memory& memory, void* workspac
 template <class S, class P>
 void RowPass<S, P>::begin(int worker, void* workspace) const {
   // The padding of the rows is read as lanes.
-  fill_words(kernels_, worker_.key.in(local(worker, workspace)), worker_.key.count, T(0));
+  fill_words(kernels_, worker_.key.in(workers_.of(worker, workspace)), worker_.key.count, T(0));
 }
 
 template <class S, class P>
 void RowPass<S, P>::run_block(const Trace& trace, const BackwardTask<S>& operands,
                               const Memory& memory, index_t block, int worker,
                               void* workspace) const {
-  const Work work = {trace, operands, memory, local(worker, workspace), Range(block * r_, n_, r_)};
+  const Work work = {trace, operands, memory, workers_.of(worker, workspace),
+                     Range(block * r_, n_, r_)};
   make_u(work);
   if (kind_.makes_u) write_u(work);
 }

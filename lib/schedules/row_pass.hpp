@@ -82,10 +82,6 @@ class RowPass {
     Range rows;
   };
 
-  void* local(int worker, void* workspace) const {
-    return all_workers_.in(workspace) + worker * workers_.bytes();
-  }
-
   Block inner_rows(Operand operand, const Range& rows) const {
     return {operand, rows.begin, kind_.first_col, rows.size(), width_};
   }
@@ -138,8 +134,7 @@ class RowPass {
   index_t value_width_;                          // of h or A3
   index_t stride_, value_stride_, tile_stride_;  // of keys and U; of a score tile
 
-  WorkspaceLayout workers_;
-  Slot<std::byte> all_workers_;
+  WorkerMemory workers_;
   struct {
     Slot<T> a1, s;   // panels [lanes][d], [lanes][width]
     Slot<T> d_o, g;  // panels [lanes][dv], [lanes][d]

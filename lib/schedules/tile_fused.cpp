@@ -65,25 +65,24 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
   const index_t slots_of_q = (q_words - panel_words_) / slot_words;
   lends_q_ = ahead_ || (!are_pairs<W> && kind.makes_p() && slots_of_q > 0);
   if (lends_q_ && !ahead_) slots_ = int(std::min<index_t>(slots_of_q, most_slots));
-  worker_.f = worker_layout_.add<T>(rho_ * tile_stride_);
-  worker_.q = worker_layout_.add<T>(kind.makes_p() ? std::max(rho_ * tile_stride_, ahead) : 0);
-  worker_.pairs = worker_layout_.add<W>(are_pairs<W> ? words_of<W>(rho_) * tile_stride_ : 0);
+  worker_.f = workers_.add<T>(rho_ * tile_stride_);
+  worker_.q = workers_.add<T>(kind.makes_p() ? std::max(rho_ * tile_stride_, ahead) : 0);
+  worker_.pairs = workers_.add<W>(are_pairs<W> ? words_of<W>(rho_) * tile_stride_ : 0);
   const index_t rows_held = by_steps_ ? copied_steps : at_once_ ? 2 : 1;
   const index_t panels_held = by_steps_ ? 1 + packed_steps : at_once_ && !packed_ ? 2 : 1;
-  worker_.rows = worker_layout_.add<W>(rows_held * rho_ * row_stride_);
-  worker_.panels = worker_layout_.add<W>(panels_held * panel_words_);
+  worker_.rows = workers_.add<W>(rows_held * rho_ * row_stride_);
+  worker_.panels = workers_.add<W>(panels_held * panel_words_);
   const auto add_packed = [&](bool is_read, index_t cols) {
-    return worker_layout_.add<W>(packed_ && is_read ? ceil_div(cols, w_) * panel_words_ : 0);
+    return workers_.add<W>(packed_ && is_read ? ceil_div(cols, w_) * panel_words_ : 0);
   };
   worker_.key_panels = add_packed(true, d_);
   worker_.value_panels = add_packed(kind.makes_p(), e_);
   worker_.key_rows = add_packed(kind.queries, d_);
-  worker_.lse = worker_layout_.add<T>(rho_);
-  worker_.delta = worker_layout_.add<T>(are_pairs<W> && kind.makes_p() ? rho_ : 0);
-  worker_.d_keys = worker_layout_.add<T>(rounds_ && kind.of_keys() ? c_ * d_stride_ : 0);
-  worker_.d_values = worker_layout_.add<T>(rounds_ && kind.of_values() ? c_ * e_stride_ : 0);
-  const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
-  workers_ = layout->add<std::byte>(bytes.value());
+  worker_.lse = workers_.add<T>(rho_);
+  worker_.delta = workers_.add<T>(are_pairs<W> && kind.makes_p() ? rho_ : 0);
+  worker_.d_keys = workers_.add<T>(rounds_ && kind.of_keys() ? c_ * d_stride_ : 0);
+  worker_.d_values = workers_.add<T>(rounds_ && kind.of_values() ? c_ * e_stride_ : 0);
+  workers_.add_to(layout, workers.count);
   gates_ = QueryGates(share_rows(kind, workers), problems, heads, n_, rho_, layout);
 }
 
@@ -215,7 +214,7 @@ template <class S, class W>
 void TileFused<S, W>::run_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
                                 const KeyPassOperands<S>& operands, index_t problem, index_t block,
                                 int worker, void* workspace) const {
-  void* memory = workers_.in(workspace) + worker * worker_layout_.bytes();
+  void* memory = workers_.of(worker, workspace);
   Run run = {*this,     kernels, trace,
              operands,  problem, block,
              workspace, memory,  Range(block * c_, m_, c_)};

@@ -49,8 +49,7 @@ class TileFused {
   bool packed_;            // panels of a block of keys are made once
   int slots_ = 1;          // of columns there
 
-  WorkspaceLayout worker_layout_;
-  Slot<std::byte> workers_;
+  WorkerMemory workers_;
   QueryGates gates_;
   struct {
     Slot<T> f, q;    // [rho][c]; p takes the place of f, paired along c if it is.

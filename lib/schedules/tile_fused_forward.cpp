@@ -41,24 +41,23 @@ TileFusedForward<S, W>::TileFusedForward(const LayerShape& shape, const Blocks& 
       row_stride_(padded_stride(words_of<W>(w_), nr_)),
       sum_stride_(padded_stride(e_, nr_)) {
   const index_t lanes = round_up(rho_, nr_);
-  worker_.tile = worker_layout_.add<T>(c_ * tile_stride_);
-  worker_.pairs = worker_layout_.add<W>(are_pairs<W> ? words_of<W>(c_) * tile_stride_ : 0);
-  worker_.rows = worker_layout_.add<W>(c_ * row_stride_);
+  worker_.tile = workers_.add<T>(c_ * tile_stride_);
+  worker_.pairs = workers_.add<W>(are_pairs<W> ? words_of<W>(c_) * tile_stride_ : 0);
+  worker_.rows = workers_.add<W>(c_ * row_stride_);
   worker_.panels =
-      worker_layout_.add<W>(std::max(lanes * words_of<W>(w_), words_of<W>(c_) * round_up(w_, nr_)));
-  worker_.row_max = worker_layout_.add<T>(lanes);
-  worker_.row_sum = worker_layout_.add<T>(lanes);
-  worker_.rescale = worker_layout_.add<T>(lanes);
-  worker_.sums = worker_layout_.add<T>(is_half_storage<S> ? rho_ * sum_stride_ : 0);
-  const CheckedSize bytes = CheckedSize(worker_layout_.bytes()) * CheckedSize(workers.count);
-  workers_ = layout->add<std::byte>(bytes.value());
+      workers_.add<W>(std::max(lanes * words_of<W>(w_), words_of<W>(c_) * round_up(w_, nr_)));
+  worker_.row_max = workers_.add<T>(lanes);
+  worker_.row_sum = workers_.add<T>(lanes);
+  worker_.rescale = workers_.add<T>(lanes);
+  worker_.sums = workers_.add<T>(is_half_storage<S> ? rho_ * sum_stride_ : 0);
+  workers_.add_to(layout, workers.count);
 }
 
 template <class S, class W>
 void TileFusedForward<S, W>::run_block(const Trace& trace,
                                        const row_stream::ForwardOperands<S>& operands,
                                        index_t block, int worker, void* workspace) const {
-  const Work work = {trace, operands, workers_.in(workspace) + worker * worker_layout_.bytes(),
+  const Work work = {trace, operands, workers_.of(worker, workspace),
                      Range(block * rho_, n_, rho_)};
   const Range& rows = work.rows;
   T* row_max = worker_.row_max.in(work.local);

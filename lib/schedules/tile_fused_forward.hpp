@@ -55,8 +55,7 @@ class TileFusedForward {
   index_t c_, rho_, w_;
   index_t tile_stride_, row_stride_, sum_stride_;
 
-  WorkspaceLayout worker_layout_;
-  Slot<std::byte> workers_;
+  WorkerMemory workers_;
   struct {
     Slot<T> tile;    // [c][rho]
     Slot<W> pairs;   // [c][rho], paired along c

@@ -47,7 +47,7 @@ class WeightResidentBackward {
     worker_.t = workers_.add<T>(c_ * stride_ + nr_);
     worker_.panels = workers_.add<T>(layout_.sub_lanes() * d_);
     worker_.tile = workers_.add<T>(c_ * tile_stride_);
-    all_workers_ = workspace_.add<std::byte>(workers_.bytes() * threads_);
+    workers_.add_to(&workspace_, threads_);
   }
 
   Status run() {
@@ -78,9 +78,7 @@ class WeightResidentBackward {
   }
 
  private:
-  void* local(int worker) const {
-    return all_workers_.in(buffer_.data()) + worker * workers_.bytes();
-  }
+  void* local(int worker) const { return workers_.of(worker, buffer_.data()); }
 
   // A1_I, G_I (or dO_I), delta_I and LSE_I become resident.
   void load(const Range& rows) const {
@@ -251,8 +249,7 @@ class WeightResidentBackward {
   Slot<T> a1_;       // [r][d]
   Slot<T> d_o_, g_;  // panels [lanes][dv], [lanes][d]
   Slot<T> lse_, delta_;
-  WorkspaceLayout workers_;
-  Slot<std::byte> all_workers_;
+  WorkerMemory workers_;
   struct {
     Slot<T> key, projected, t;  // [c][d]: A2_J, K'_J, T_J transposed
     Slot<T> panels;             // [rho lanes][d] of A1

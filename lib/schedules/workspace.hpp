@@ -106,19 +106,17 @@ class CallerMemory {
 class WorkspaceLayout {
  public:
   template <class T>
-  Slot<T> add(index_t count) {
-    const Slot<T> slot{bytes_.value(), count};
-    const CheckedSize size = CheckedSize(count) * CheckedSize(index_t(sizeof(T)));
-    const index_t alignment = index_t(AlignedBuffer::alignment);
-    bytes_ = bytes_ + CheckedSize(size.overflow() ? 0 : round_up(size.value(), alignment));
-    overflow_ = overflow_ || size.overflow() || bytes_.overflow();
+  Slot<T> add(CheckedSize count) {
+    const Slot<T> slot{bytes_.value(), count.value()};
+    bytes_ = bytes_ + round_up(count * index_t(sizeof(T)), index_t(AlignedBuffer::alignment));
     return slot;
   }
 
   index_t bytes() const { return bytes_.value(); }
+  CheckedSize checked_bytes() const { return bytes_; }
 
   Status allocate(CallerMemory* caller, WorkspaceMemory* memory) const {
-    if (overflow_) {
+    if (bytes_.overflow()) {
       return Status::error(StatusCode::size_overflow, "the workspace does not fit in 64 bits");
     }
     if (caller != nullptr) return caller->lend(bytes(), memory);
@@ -132,7 +130,28 @@ class WorkspaceLayout {
 
  private:
   CheckedSize bytes_ = 0;
-  bool overflow_ = false;
+};
+
+// What every worker of a pass has for itself: as much for each, one after the other in the memory
+// of the pass.
+class WorkerMemory {
+ public:
+  // A place in the memory of any worker.
+  template <class T>
+  Slot<T> add(CheckedSize count) {
+    return each_.add<T>(count);
+  }
+  // Once it is all laid out.
+  void add_to(WorkspaceLayout* layout, int workers) {
+    all_ = layout->add<std::byte>(each_.checked_bytes() * workers);
+  }
+  void* of(int worker, void* workspace) const {
+    return all_.in(workspace) + worker * each_.bytes();
+  }
+
+ private:
+  WorkspaceLayout each_;
+  Slot<std::byte> all_;
 };
 
 }  // namespace ioattn::schedules

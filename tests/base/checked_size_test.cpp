@@ -38,6 +38,15 @@ TEST(CheckedSize, NeverForgets) {
     EXPECT_TRUE(size.overflow());
 }
 
+TEST(CheckedSize, RoundsToMultiples) {
+  EXPECT_EQ(round_up(CheckedSize(0), 128).value(), 0);
+  EXPECT_EQ(round_up(CheckedSize(128), 128).value(), 128);
+  EXPECT_EQ(round_up(CheckedSize(129), 128).value(), 256);
+  EXPECT_FALSE(round_up(CheckedSize(most - 127), 128).overflow());
+  EXPECT_TRUE(round_up(CheckedSize(most - 126), 128).overflow());
+  EXPECT_TRUE(round_up(CheckedSize(most) + 1, 128).overflow());
+}
+
 TEST(CheckedSize, AgreesWithWiderArithmetic) {
   std::mt19937_64 engine(11);
   int overflows = 0;
