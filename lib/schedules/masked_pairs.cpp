@@ -65,10 +65,6 @@ void hide_in_col_pairs(const Mask& mask, const Range& queries, const Range& keys
 
 namespace {
 
-// Rows that take the same terms, all that one of them sees: as many as two tiles of AMX have, and
-// some register tiles.
-constexpr index_t group_rows = 32;
-
 // The exponent of a number that is not finite is all ones: one more carries into the sign's place.
 constexpr std::uint32_t exponents = 0x7f807f80u, ones = 0x00800080u, carries = 0x80008000u;
 
@@ -85,11 +81,12 @@ class MaskedPairs {
   // pairs that it takes and those of them that all these rows see whole.
   template <class Take>
   void for_each_group(const Take& take) const {
-    for (index_t g = round_down(rows_.begin, group_rows); g < rows_.end; g += group_rows) {
+    constexpr index_t count = rows_of_pair_group;
+    for (index_t g = round_down(rows_.begin, count); g < rows_.end; g += count) {
       // Of the whole group, whose other rows may be in another product.
-      const Interval seen = within(mask_.of_any({g, g + group_rows}, terms_.end));
+      const Interval seen = within(mask_.of_any({g, g + count}, terms_.end));
       if (seen.is_empty()) continue;
-      const Interval members = intersect({g, g + group_rows}, interval_of(rows_));
+      const Interval members = intersect({g, g + count}, interval_of(rows_));
       const Interval common = within(mask_.of_every(members, terms_.end));
       const index_t end = common.end == terms_.size() ? whole_.depth : common.end / 2;
       take(members, Interval{seen.begin / 2, ceil_div(seen.end, 2)},

@@ -8,7 +8,7 @@
 namespace ioattn::schedules {
 
 index_t MaskedStrips::rows_of_strip(index_t tile_rows) {
-  constexpr index_t side = 32;      // of what the kernel makes at once
+  constexpr index_t side = 32;      // of what PairKernels::gradients makes at once, not of groups
   constexpr index_t per_strip = 4;  // or more strips than there are in a tile's triangle
   return round_down(tile_rows / per_strip, side);
 }
@@ -109,10 +109,10 @@ void MaskedStrips::make_by_steps(const Range& strip, const Interval& some) const
 }
 
 void MaskedStrips::hide_beside(const Range& strip, const Interval& made) const {
-  constexpr index_t group = 32;  // of rows or keys that take the same terms
-  const index_t first = std::max(made.begin - group, index_t(0));
+  // Groups of rows, and groups of keys, take no more than this beside what was made.
+  const index_t first = std::max(made.begin - rows_of_pair_group, index_t(0));
   const Interval some = {round_down(first, kernels_.tile.cols),
-                         std::min(made.end + group, keys_.size())};
+                         std::min(made.end + rows_of_pair_group, keys_.size())};
   const kernels::PairGradients to = part_of(strip, some).made;
   const Range beside = keys_of(some);
   hide_in_row_pairs(mask_, strip, beside, to.f_by_rows, to.stride);

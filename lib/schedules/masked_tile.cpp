@@ -34,7 +34,7 @@ template <class T, class W>
 void masked_scores(const kernels::KernelTable<T>& kernels, const kernels::Product<T, W>& product,
                    const Mask& mask, const Range& rows, const Range& lanes) {
   if (is_full(mask, interval_of(rows), interval_of(lanes))) return multiply(kernels, product);
-  constexpr index_t block = 32;
+  constexpr index_t block = 32;  // any will do: what is hidden beside it takes part in no sum
   const index_t nr = kernels.tile.cols;
   const auto seen_by = [&](const Range& some) -> Interval {
     const Interval seen = intersect(mask.of_any(interval_of(some), lanes.end), interval_of(lanes));

@@ -94,6 +94,10 @@ template <class T>
 void masked_product(const kernels::KernelTable<T>& kernels, const kernels::Product<T>& product,
                     const Mask& mask, const Range& rows, const Range& terms);
 
+// Rows whose products of pairs take the same terms, all that one of them sees: as many as two tiles
+// of AMX have, and some register tiles.
+constexpr index_t rows_of_pair_group = 32;
+
 // The same of pairs, where A has 0 for what is hidden. Terms that one row of a group sees are taken
 // by all of it: 0 times what is finite. If there is anything else among them, `panels`, which are
 // B, lose it, and rows that see it get it from the terms as they are stored: true.
