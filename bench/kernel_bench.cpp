@@ -112,15 +112,9 @@ struct ProductOperands {
     product.rows = c.rows;
     product.cols = c.cols;
     product.depth = c.depth;
-    product.a = a.data();
-    product.a_row = c.a_by_row ? 1 : a_stride;
-    product.a_depth = c.a_by_row ? a_stride : 1;
-    product.b = b.data();
-    product.b_panel = c.b_panels ? c.depth * nr : nr;
-    product.b_row = c.b_panels ? nr : padded(c.cols, nr);
-    product.c = out.data();
-    product.c_panel = nr;
-    product.c_row = padded(c.cols, nr);
+    product.a = {a.data(), c.a_by_row ? 1 : a_stride, c.a_by_row ? a_stride : 1};
+    product.b = {b.data(), c.b_panels ? c.depth * nr : nr, c.b_panels ? nr : padded(c.cols, nr)};
+    product.c = {out.data(), nr, padded(c.cols, nr)};
     product.accumulate = c.accumulate;
     product.epilogue = c.epilogue;
     product.lane = c.epilogue == Epilogue::none ? nullptr : shift.data();

@@ -44,15 +44,9 @@ double product_seconds(void (*product)(const kernels::Product<T, W>&), const Til
     p.rows = rows;
     p.cols = cols;
     p.depth = depth;
-    p.a = a;
-    p.a_row = depth;
-    p.a_depth = 1;
-    p.b = a + rows * depth;
-    p.b_panel = depth * tile.cols;
-    p.b_row = tile.cols;
-    p.c = results[static_cast<std::size_t>(worker)].data();
-    p.c_panel = rows * tile.cols;
-    p.c_row = tile.cols;
+    p.a = {a, depth, 1};
+    p.b = {a + rows * depth, depth * tile.cols, tile.cols};
+    p.c = {results[static_cast<std::size_t>(worker)].data(), rows * tile.cols, tile.cols};
     p.accumulate = true;
     product(p);
   });

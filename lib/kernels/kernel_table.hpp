@@ -25,21 +25,35 @@ struct RowsAhead {
   const RowsAhead* then = nullptr;  // those that are read after them
 };
 
-// C[rows x cols] (+)= A[rows x depth] B[depth x cols], where C and B are stored in panels of
-// `TileShape::cols` columns: element (q, j) of B is at b[(j / nr) * b_panel + q * b_row + j % nr],
-// C alike. A plain row-major matrix is b_panel = nr, b_row = its stride. Every panel of B must be
-// readable over all nr columns (zeros beyond `cols`). Sums are taken in blocks
-// of at most 256 terms. Elements of A and B are W, which may be pairs of terms: then depth and its
-// strides count pairs.
+// A matrix whose element (i, q) is at data[i * row + q * depth]; one of the strides is 1.
+template <class T>
+struct Strided {
+  T* data = nullptr;
+  index_t row = 0, depth = 0;
+
+  T* at(index_t i, index_t q) const { return data + i * row + q * depth; }
+};
+
+// A matrix in panels of nr = `TileShape::cols` columns: element (q, j) is at
+// data[(j / nr) * panel + q * row + j % nr]. A plain row-major matrix has panel = nr and its stride
+// for `row`.
+template <class T>
+struct Panels {
+  T* data = nullptr;
+  index_t panel = 0, row = 0;
+
+  T* row_of(index_t i, index_t q) const { return data + i * panel + q * row; }  // of panel i
+};
+
+// C[rows x cols] (+)= A[rows x depth] B[depth x cols]. Every panel of B must be readable over all
+// its columns (zeros beyond `cols`). Sums are taken in blocks of at most 256 terms. Elements of A
+// and B are W, which may be pairs of terms: then depth and its strides count pairs.
 template <class T, class W = T>
 struct Product {
   index_t rows = 0, cols = 0, depth = 0;
-  const W* a = nullptr;
-  index_t a_row = 0, a_depth = 0;  // element (i, q) at a[i * a_row + q * a_depth]; one of them is 1
-  const W* b = nullptr;
-  index_t b_panel = 0, b_row = 0;
-  T* c = nullptr;
-  index_t c_panel = 0, c_row = 0;
+  Strided<const W> a;
+  Panels<const W> b;
+  Panels<T> c;
   bool accumulate = false;       // add to C; excludes Epilogue::gradient
   const T* row_scale = nullptr;  // with accumulate: row i of C is first multiplied by row_scale[i]
   Epilogue epilogue = Epilogue::none;

@@ -60,8 +60,9 @@ index_t pack_elements(index_t rows, index_t depth, index_t cols, index_t nr) {
 }
 
 template <class T>
-Panels<T> lane_panels(const kernels::KernelTable<T>& kernels, const Factor<const T>& lanes,
-                      const Range& q, const Range& lane, T* pack) {
+kernels::Panels<const T> lane_panels(const kernels::KernelTable<T>& kernels,
+                                     const Factor<const T>& lanes, const Range& q,
+                                     const Range& lane, T* pack) {
   const index_t nr = kernels.tile.cols;
   if (lanes.padded && lanes.col_stride == 1) {
     return {lanes.at(q.begin, lane.begin), nr, lanes.row_stride};
@@ -73,21 +74,15 @@ Panels<T> lane_panels(const kernels::KernelTable<T>& kernels, const Factor<const
 
 template <class T>
 void multiply_panels(const kernels::KernelTable<T>& kernels, const Factor<const T>& a,
-                     const Panels<T>& b, const Factor<T>& c, const Range& i, const Range& q,
-                     const Range& j, bool accumulate) {
+                     const kernels::Panels<const T>& b, const Factor<T>& c, const Range& i,
+                     const Range& q, const Range& j, bool accumulate) {
   kernels::Product<T> p;
   p.rows = i.size();
   p.cols = j.size();
   p.depth = q.size();
-  p.a = a.at(i.begin, q.begin);
-  p.a_row = a.row_stride;
-  p.a_depth = a.col_stride;
-  p.b = b.data;
-  p.b_panel = b.panel;
-  p.b_row = b.row;
-  p.c = c.at(i.begin, j.begin);
-  p.c_panel = kernels.tile.cols;
-  p.c_row = c.row_stride;
+  p.a = {a.at(i.begin, q.begin), a.row_stride, a.col_stride};
+  p.b = b;
+  p.c = {c.at(i.begin, j.begin), kernels.tile.cols, c.row_stride};
   p.accumulate = accumulate;
   kernels.product(p);
 }
@@ -137,11 +132,11 @@ void unblocked_product(const kernels::KernelTable<T>& kernels, const Trace& trac
 }
 
 #define IOATTN_INSTANTIATE(T)                                                                     \
-  template Panels<T> lane_panels(const kernels::KernelTable<T>&, const Factor<const T>&,          \
-                                 const Range&, const Range&, T*);                                 \
+  template kernels::Panels<const T> lane_panels(                                                  \
+      const kernels::KernelTable<T>&, const Factor<const T>&, const Range&, const Range&, T*);    \
   template void multiply_panels(const kernels::KernelTable<T>&, const Factor<const T>&,           \
-                                const Panels<T>&, const Factor<T>&, const Range&, const Range&,   \
-                                const Range&, bool);                                              \
+                                const kernels::Panels<const T>&, const Factor<T>&, const Range&,  \
+                                const Range&, const Range&, bool);                                \
   template void multiply_lanes(const kernels::KernelTable<T>&, const Factor<const T>&,            \
                                const Factor<const T>&, const Factor<T>&, const Range&,            \
                                const Range&, const Range&, bool, T*);                             \

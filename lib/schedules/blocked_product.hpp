@@ -71,23 +71,18 @@ Factor<const T> in_compute(const kernels::KernelTable<T>& kernels, const Factor<
 // Elements of scratch that multiply_block needs for blocks of these sizes.
 index_t pack_elements(index_t rows, index_t depth, index_t cols, index_t nr);
 
-// A block of a factor whose columns are SIMD lanes, in panels as kernels::Product reads them.
+// The block (q, lane) of a factor, whose columns are SIMD lanes: itself where its rows can be read
+// as lanes, or packed.
 template <class T>
-struct Panels {
-  const T* data = nullptr;
-  index_t panel = 0, row = 0;
-};
-
-// The block (q, lane) of a factor: itself where its rows can be read as lanes, or packed.
-template <class T>
-Panels<T> lane_panels(const kernels::KernelTable<T>& kernels, const Factor<const T>& lanes,
-                      const Range& q, const Range& lane, T* pack);
+kernels::Panels<const T> lane_panels(const kernels::KernelTable<T>& kernels,
+                                     const Factor<const T>& lanes, const Range& q,
+                                     const Range& lane, T* pack);
 
 // C_IJ (+)= A_IQ B_QJ, B in panels and the columns of C contiguous.
 template <class T>
 void multiply_panels(const kernels::KernelTable<T>& kernels, const Factor<const T>& a,
-                     const Panels<T>& b, const Factor<T>& c, const Range& i, const Range& q,
-                     const Range& j, bool accumulate);
+                     const kernels::Panels<const T>& b, const Factor<T>& c, const Range& i,
+                     const Range& q, const Range& j, bool accumulate);
 
 // C_IJ (+)= A_IQ B_QJ for one block, values only. SIMD lanes run along the rows of C in memory.
 template <class T>

@@ -287,15 +287,9 @@ struct ColStream<S, P>::Run {
     p.rows = rows.size();
     p.cols = keys.size();
     p.depth = queries.cols;
-    p.a = queries.data;
-    p.a_row = queries.stride;
-    p.a_depth = 1;
-    p.b = panels;
-    p.b_panel = queries.cols * pass.nr_;
-    p.b_row = pass.nr_;
-    p.c = tile;
-    p.c_panel = pass.nr_;
-    p.c_row = pass.tile_stride_;
+    p.a = {queries.data, queries.stride, 1};
+    p.b = {panels, queries.cols * pass.nr_, pass.nr_};
+    p.c = {tile, pass.nr_, pass.tile_stride_};
     p.epilogue = epilogue;
     p.row = shift;
     p.scale = scale_of_products;
@@ -327,15 +321,10 @@ struct ColStream<S, P>::Run {
     p.rows = rows.size();
     p.cols = pass.d_;
     p.depth = keys.size();
-    p.a = weights;
-    p.a_row = pass.tile_stride_;
-    p.a_depth = 1;
-    p.b = pass.worker_.key_rows.in(memory);
-    p.b_panel = pass.c_ * pass.nr_;
-    p.b_row = pass.nr_;
-    p.c = operands.d_queries.row(rows.begin) + head * operands.d_queries_step;
-    p.c_panel = pass.nr_;
-    p.c_row = operands.d_queries.stride;
+    p.a = {weights, pass.tile_stride_, 1};
+    p.b = {pass.worker_.key_rows.in(memory), pass.c_ * pass.nr_, pass.nr_};
+    p.c = {operands.d_queries.row(rows.begin) + head * operands.d_queries_step, pass.nr_,
+           operands.d_queries.stride};
     p.accumulate = begun;
     parallel::OrderedGate* gate = pass.gates_.at(problem, head, rows.begin, workspace);
     if (gate != nullptr) gate->wait_for(turn);
@@ -356,15 +345,9 @@ struct ColStream<S, P>::Run {
     p.rows = keys.size();
     p.cols = terms.cols;
     p.depth = terms.rows;
-    p.a = tile;
-    p.a_row = 1;
-    p.a_depth = pass.tile_stride_;
-    p.b = terms.data;
-    p.b_panel = pass.nr_;
-    p.b_row = terms.stride;
-    p.c = sums.data;
-    p.c_panel = pass.nr_;
-    p.c_row = sums.stride;
+    p.a = {tile, 1, pass.tile_stride_};
+    p.b = {terms.data, pass.nr_, terms.stride};
+    p.c = {sums.data, pass.nr_, sums.stride};
     p.accumulate = accumulate || pass.seen_by_.hides();
     masked_product(kernels, p, pass.seen_by_, keys, rows);
   }

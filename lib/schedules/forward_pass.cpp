@@ -219,15 +219,9 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
   update.rows = sub.size();
   update.cols = width_;
   update.depth = keys.size();
-  update.a = scores;
-  update.a_row = 1;
-  update.a_depth = weights.stride;
-  update.b = value.rows;
-  update.b_panel = nr_;
-  update.b_row = value.stride;
-  update.c = work.sums.row(sub.begin);
-  update.c_panel = nr_;
-  update.c_row = work.sums.stride;
+  update.a = {scores, 1, weights.stride};
+  update.b = {value.rows, nr_, value.stride};
+  update.c = {work.sums.row(sub.begin), nr_, work.sums.stride};
   update.accumulate = mask_.hides() || keys.begin > 0;
   update.row_scale = weights.rescale;
   update.padded = true;
@@ -248,9 +242,9 @@ auto ForwardPass<S, P>::make_weights(const Work& work, const Meeting& meeting,
   const bool full = is_full(mask_, interval_of(queries), interval_of(keys));
   if (!scores.accumulate && full && queries.size() <= kernels_.few_queries) {
     kernels::Product<T> close = scores;
-    close.c_row = queries.size();
+    close.c.row = queries.size();
     kernels_.few_weights(close, row_max, row_sum, rescale);
-    return {close.c_row, rescale};
+    return {close.c.row, rescale};
   }
   constexpr T least = -std::numeric_limits<T>::infinity();
   // Weights beside a product are made of whole panels.
@@ -261,10 +255,10 @@ auto ForwardPass<S, P>::make_weights(const Work& work, const Meeting& meeting,
     return {tile_stride_, nullptr};
   masked_scores(kernels_, scores, mask_.transposed(), keys, queries);
   if (!full) {
-    hide(kernels_, mask_.transposed(), keys, queries, least, scores.c, tile_stride_);
+    hide(kernels_, mask_.transposed(), keys, queries, least, scores.c.data, tile_stride_);
   }
   const index_t lanes = std::min(layout_.sub_lanes(), computed);
-  kernels_.softmax_update({scores.c, tile_stride_, keys.size(), lanes}, true, row_max, row_sum,
+  kernels_.softmax_update({scores.c.data, tile_stride_, keys.size(), lanes}, true, row_max, row_sum,
                           rescale);
   return {tile_stride_, rescale};
 }

@@ -100,15 +100,9 @@ void ForwardPass<S, P>::multiply_by_y(const Work& work) const {
     p.rows = rows.size();
     p.cols = y.size();
     p.depth = d_;
-    p.a = work.sums.rows;
-    p.a_row = work.sums.stride;
-    p.a_depth = 1;
-    p.b = panels;
-    p.b_panel = d_ * nr_;
-    p.b_row = nr_;
-    p.c = o.at(0, y.begin);
-    p.c_panel = nr_;
-    p.c_row = o.stride;
+    p.a = {work.sums.rows, work.sums.stride, 1};
+    p.b = {panels, d_ * nr_, nr_};
+    p.c = {o.at(0, y.begin), nr_, o.stride};
     kernels_.product(p);
     work.trace.remove(streamed);
   }

@@ -123,7 +123,7 @@ class MaskedPairs {
   // Numbers that are not finite become 0.
   void clean(bf16x2* panels) const {
     for_each_panel({0, whole_.depth}, [&](const bf16x2* words, index_t count) {
-      bf16x2* word = panels + (words - whole_.b);
+      bf16x2* word = panels + (words - whole_.b.data);
       tell_written(kernels_, reinterpret_cast<const float*>(words), count);
       for (index_t j = 0; j < count; ++j) {
         const std::uint32_t found = ((word[j].bits & exponents) + ones) & carries;
@@ -163,9 +163,9 @@ class MaskedPairs {
     const index_t i = rows.begin - rows_.begin;
     part.rows = rows.size();
     part.depth = pairs.size();
-    part.a += i * whole_.a_row + pairs.begin * whole_.a_depth;
-    part.b += pairs.begin * whole_.b_row;
-    part.c += i * whole_.c_row;
+    part.a.data += i * whole_.a.row + pairs.begin * whole_.a.depth;
+    part.b.data += pairs.begin * whole_.b.row;
+    part.c.data += i * whole_.c.row;
     part.accumulate = true;
     part.ahead = {};  // each part would fetch them all
     if (part.row_scale != nullptr) part.row_scale += i;
@@ -177,7 +177,8 @@ class MaskedPairs {
   void for_each_panel(const Interval& pairs, const Use& use) const {
     const index_t panels = ceil_div(whole_.cols, kernels_.tile.cols);
     for (index_t k = 0; k < panels && !pairs.is_empty(); ++k)
-      use(whole_.b + k * whole_.b_panel + pairs.begin * whole_.b_row, pairs.size() * whole_.b_row);
+      use(whole_.b.data + k * whole_.b.panel + pairs.begin * whole_.b.row,
+          pairs.size() * whole_.b.row);
   }
   std::uint32_t carries_of(const Interval& pairs) const {
     std::uint32_t found = 0;
@@ -190,13 +191,13 @@ class MaskedPairs {
 
   // C[i] += A[i][q] B[q], of what is not finite. The kernel counts denormals as 0.
   void add_term(index_t i, index_t q, const bf16* values) const {
-    const bf16x2* pair = whole_.a + i * whole_.a_row + q / 2 * whole_.a_depth;
+    const bf16x2* pair = whole_.a.at(i, q / 2);
     tell_words_read(pair, 1);
     const bf16 weight = {std::uint16_t(q % 2 == 0 ? pair->bits : pair->bits >> 16)};
     const index_t nr = kernels_.tile.cols;
     for (index_t k = 0; k < whole_.cols; ++k) {
       if (is_finite(values[k])) continue;
-      float* sum = whole_.c + k / nr * whole_.c_panel + i * whole_.c_row + k % nr;
+      float* sum = whole_.c.row_of(k / nr, i) + k % nr;
       tell_written(kernels_, sum, 1);
       *sum += to_float(weight) * to_float(values[k]);
     }

@@ -55,8 +55,8 @@ auto MaskedStrips::part_of(const Range& strip, const Interval& some) const -> Pa
   for (Product* p : {&part.scores, &part.q}) {
     p->rows = strip.size();
     p->cols = some.size();
-    p->a += row * p->a_row;
-    p->b += some.begin / kernels_.tile.cols * p->b_panel;
+    p->a.data += row * p->a.row;
+    p->b.data += some.begin / kernels_.tile.cols * p->b.panel;
   }
   kernels::PairGradients& made = part.made;
   made.lse += row;
@@ -80,17 +80,14 @@ void MaskedStrips::make_by_steps(const Range& strip, const Interval& some) const
   float* const f = scratch_.rows;
   float* const q = f + strip.step * stride;
   Part part = part_of(strip, some);
-  for (Product* p : {&part.scores, &part.q}) {
-    p->c_panel = kernels_.tile.cols;
-    p->c_row = stride;
-    p->padded = true;
-  }
-  part.scores.c = f;
+  part.scores.c = {f, kernels_.tile.cols, stride};
+  part.scores.padded = true;
   part.scores.scale = part.made.scale;
   part.scores.epilogue = kernels::Epilogue::exp;
   part.scores.row = part.made.lse;
   kernels.product(part.scores);
-  part.q.c = q;
+  part.q.c = {q, kernels_.tile.cols, stride};
+  part.q.padded = true;
   kernels.product(part.q);
   kernels.round(f, stride, strip.size(), some.size(), part.made.f_by_rows, stride);
 

@@ -48,9 +48,9 @@ void masked_scores(const kernels::KernelTable<T>& kernels, const kernels::Produc
     const index_t i = some.begin - rows.begin;
     part.rows = some.size();
     part.cols = seen.size();
-    part.a += i * product.a_row;
-    part.b += seen.begin / nr * product.b_panel;
-    part.c += i * product.c_row + seen.begin / nr * product.c_panel;
+    part.a.data += i * product.a.row;
+    part.b.data += seen.begin / nr * product.b.panel;
+    part.c.data += i * product.c.row + seen.begin / nr * product.c.panel;
     if (product.row != nullptr) part.row += i;
     if (product.lane != nullptr) part.lane += seen.begin;
     if (product.beside != nullptr) part.beside += i * product.beside_row;
@@ -153,9 +153,9 @@ class MaskedProduct {
     part.depth = terms.size();
     if (part.depth == 0 && part.row_scale == nullptr) return;
     part.rows = rows.size();
-    part.a += i * whole_.a_row + q * whole_.a_depth;
-    part.b += q * whole_.b_row;
-    part.c += i * whole_.c_row;
+    part.a.data += i * whole_.a.row + q * whole_.a.depth;
+    part.b.data += q * whole_.b.row;
+    part.c.data += i * whole_.c.row;
     part.accumulate = true;
     kernels_.product(part);
   }
@@ -164,9 +164,9 @@ class MaskedProduct {
   bool are_finite(const Interval& terms) const {
     if (terms.is_empty()) return true;
     const index_t nr = kernels_.tile.cols;
-    const T* b = whole_.b + (terms.begin - terms_.begin) * whole_.b_row;
-    for (index_t k = 0; k < whole_.cols; k += nr, b += whole_.b_panel)
-      if (!kernels_.are_finite(terms.size(), std::min(nr, whole_.cols - k), b, whole_.b_row))
+    const T* b = whole_.b.data + (terms.begin - terms_.begin) * whole_.b.row;
+    for (index_t k = 0; k < whole_.cols; k += nr, b += whole_.b.panel)
+      if (!kernels_.are_finite(terms.size(), std::min(nr, whole_.cols - k), b, whole_.b.row))
         return false;
     return true;
   }

@@ -145,15 +145,9 @@ auto PairBackward::score(const Meeting& meeting, const Word* rows, index_t strid
   p.rows = meeting.strip.size();
   p.cols = meeting.computed.size();
   p.depth = depth;
-  p.a = rows + meeting.strip.begin * stride;
-  p.a_row = stride;
-  p.a_depth = 1;
-  p.b = panels + (meeting.computed.begin - meeting.packed.first) * depth;
-  p.b_panel = depth * nr_;
-  p.b_row = nr_;
-  p.c = tile;
-  p.c_panel = nr_;
-  p.c_row = tile_stride_;
+  p.a = {rows + meeting.strip.begin * stride, stride, 1};
+  p.b = {panels + (meeting.computed.begin - meeting.packed.first) * depth, depth * nr_, nr_};
+  p.c = {tile, nr_, tile_stride_};
   p.padded = true;
   return p;
 }
@@ -209,19 +203,13 @@ void PairBackward::add_to_dq(const Work& work, const Meeting& meeting) const {
   p.rows = strip.size();
   p.cols = d_;
   p.depth = words_of<Word>(computed.size());
-  p.a = reinterpret_cast<const Word*>(worker_.f.in(work.local));
-  p.a_row = tile_stride_;
-  p.a_depth = 1;
-  p.b_panel = words_of<Word>(packed.count) * nr_;
-  p.b_row = nr_;
-  p.c = worker_.sums.in(work.local) + strip.begin * sum_stride_;
-  p.c_panel = nr_;
-  p.c_row = sum_stride_;
+  p.a = {reinterpret_cast<const Word*>(worker_.f.in(work.local)), tile_stride_, 1};
+  p.c = {worker_.sums.in(work.local) + strip.begin * sum_stride_, nr_, sum_stride_};
   p.accumulate = mask_.hides() || computed.begin > 0;
   p.padded = true;
   Word* panels =
       worker_.key_rows.in(work.local) + words_of<Word>(computed.begin - packed.first) * nr_;
-  p.b = panels;
+  p.b = {panels, words_of<Word>(packed.count) * nr_, nr_};
   const MatrixView<const bf16>& keys = work.operands.in.a2;
   const MatrixView<const bf16> stored = {keys.at(computed.begin, 0), computed.size(), d_,
                                          keys.stride};

@@ -156,10 +156,10 @@ bool PairForward::make_weights(const Work& work, const Range& strip, const Range
   }
   if (!are_made) multiply(kernels_, scores);
   if (!full) {
-    hide(kernels_, mask_, queries, computed, -std::numeric_limits<float>::infinity(), scores.c,
+    hide(kernels_, mask_, queries, computed, -std::numeric_limits<float>::infinity(), scores.c.data,
          tile_stride_);
   }
-  pairs.softmax_rows({scores.c, tile_stride_, computed.size(), strip.size()}, scale, row_max,
+  pairs.softmax_rows({scores.c.data, tile_stride_, computed.size(), strip.size()}, scale, row_max,
                      row_sum, worker_.rescale.in(work.local), rounded, pair_stride_);
   return true;
 }
@@ -177,7 +177,7 @@ bool PairForward::weigh(const kernels::Product<float, Word>& scores, bool are_ma
                         const kernels::PairWeights& weights) const {
   const kernels::PairKernels& pairs = *kernels_.pairs_of_bf16;
   if (!are_made) return pairs.weights(scores, weights);
-  return pairs.few_weights({scores.c, scores.c_row, scores.cols, scores.rows}, weights);
+  return pairs.few_weights({scores.c.data, scores.c.row, scores.cols, scores.rows}, weights);
 }
 
 // Of queries that have seen no key. A panel of keys has the maxima that weights of the others may
@@ -198,23 +198,23 @@ bool PairForward::make_first_weights(const kernels::Product<float, Word>& scores
   kernels::Product<float, Word> panel = scores, others = scores;
   panel.cols = nr_;
   if (!are_made) multiply(kernels_, panel);
-  pairs.softmax_rows({panel.c, panel.c_row, nr_, rows}, scale, row_max, row_sum,
+  pairs.softmax_rows({panel.c.data, panel.c.row, nr_, rows}, scale, row_max, row_sum,
                      worker_.rescale.in(work.local), rounded, pair_stride_);
   others.cols -= nr_;
-  others.b += others.b_panel;
-  others.c += others.c_panel;
+  others.b.data += others.b.panel;
+  others.c.data += others.c.panel;
   Word* const beside = rounded + words_of<Word>(nr_);
   if (weigh(others, are_made, {scale, row_max, row_sum, beside, pair_stride_})) return true;
   if (!are_made) multiply(kernels_, others);
   float* const rescale = worker_.rescale.in(work.local);
   float panel_max[most_rows];
   std::copy_n(row_max, rows, panel_max);
-  pairs.softmax_rows({others.c, others.c_row, others.cols, rows}, scale, row_max, row_sum, rescale,
-                     beside, pair_stride_);
+  pairs.softmax_rows({others.c.data, others.c.row, others.cols, rows}, scale, row_max, row_sum,
+                     rescale, beside, pair_stride_);
   for (index_t i = 0; i < rows; ++i) {
     if (row_max[i] == panel_max[i]) continue;
     row_max[i] = least;  // of the sum nothing is left then
-    pairs.softmax_rows({scores.c + i * scores.c_row, scores.c_row, scores.cols, 1}, scale,
+    pairs.softmax_rows({scores.c.data + i * scores.c.row, scores.c.row, scores.cols, 1}, scale,
                        row_max + i, row_sum + i, rescale + i, rounded + i * pair_stride_,
                        pair_stride_);
   }
@@ -231,15 +231,10 @@ kernels::Product<float, kernels::bf16x2> PairForward::scores_of(const Work& work
   p.rows = strip.size();
   p.cols = computed.size();
   p.depth = words_of<Word>(d_);
-  p.a = work.queries.rows + strip.begin * work.queries.stride;
-  p.a_row = work.queries.stride;
-  p.a_depth = 1;
-  p.b = worker_.keys.in(work.local) + (computed.begin - packed.first) * p.depth;
-  p.b_panel = p.depth * nr_;
-  p.b_row = nr_;
-  p.c = worker_.tile.in(work.local);
-  p.c_panel = nr_;
-  p.c_row = tile_stride_;
+  p.a = {work.queries.rows + strip.begin * work.queries.stride, work.queries.stride, 1};
+  p.b = {worker_.keys.in(work.local) + (computed.begin - packed.first) * p.depth, p.depth * nr_,
+         nr_};
+  p.c = {worker_.tile.in(work.local), nr_, tile_stride_};
   p.accumulate = in.bias.data != nullptr;
   p.padded = true;
   if (!scales_late(in)) p.scale = in.scale;
@@ -253,20 +248,14 @@ void PairForward::add_values(const Work& work, const Range& strip, const Range& 
   p.rows = strip.size();
   p.cols = e_;
   p.depth = words_of<Word>(computed.size());
-  p.a = worker_.pairs.in(work.local);
-  p.a_row = pair_stride_;
-  p.a_depth = 1;
-  p.b_panel = words_of<Word>(packed.count) * nr_;
-  p.b_row = nr_;
-  p.c = worker_.sums.in(work.local) + strip.begin * sum_stride_;
-  p.c_panel = nr_;
-  p.c_row = sum_stride_;
+  p.a = {worker_.pairs.in(work.local), pair_stride_, 1};
+  p.c = {worker_.sums.in(work.local) + strip.begin * sum_stride_, nr_, sum_stride_};
   p.accumulate = mask_.hides() || computed.begin > 0;
   p.row_scale = p.accumulate && rescales ? worker_.rescale.in(work.local) : nullptr;
   p.padded = true;
   Word* panels =
       worker_.values.in(work.local) + words_of<Word>(computed.begin - packed.first) * nr_;
-  p.b = panels;
+  p.b = {panels, words_of<Word>(packed.count) * nr_, nr_};
   if (e_ == 0) return;
   const MatrixView<const bf16>& values = work.operands.values;
   kernels::RowsAhead next_values;

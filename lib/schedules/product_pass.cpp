@@ -105,7 +105,7 @@ void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& t
   // Rows of A that are SIMD lanes and stay are packed once.
   const bool packed_once = blocks_.keep_a && c.col_stride != 1 && !elementwise_;
   Factor<const T> kept{};
-  Panels<T> panels{};
+  kernels::Panels<const T> panels;
   if (blocks_.keep_a) {
     trace.read(a.block(i, all));
     kept = gathered(kernels, in_compute(kernels, a, i, all, scratch.a), c, row, all, scratch.a);
@@ -125,7 +125,7 @@ void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& t
       const Factor<const T> right = in_compute(kernels, b, q, j, scratch.b);
       const Factor<T> tile = part_from(c, i.begin, j.begin);
       if (packed_once) {
-        const Panels<T> left = {panels.data + q.begin * panels.row, panels.panel, panels.row};
+        const kernels::Panels<const T> left = {panels.row_of(0, q.begin), panels.panel, panels.row};
         multiply_panels(kernels, transposed(right), left, transposed_result(tile), col, term, row,
                         add);
       } else {

@@ -84,15 +84,10 @@ class ResidentBackward {
     p.rows = keys.size();
     p.cols = e_;
     p.depth = d_;
-    p.a = tied_ ? a2 + keys.begin * stride_ : task_.in.a3.row(keys.begin);
-    p.a_row = tied_ ? stride_ : task_.in.a3.stride;
-    p.a_depth = 1;
-    p.b = y_.in(memory);
-    p.b_panel = d_ * nr_;
-    p.b_row = nr_;
-    p.c = h_.in(memory) + keys.begin * h_stride_;
-    p.c_panel = nr_;
-    p.c_row = h_stride_;
+    p.a = {tied_ ? a2 + keys.begin * stride_ : task_.in.a3.row(keys.begin),
+           tied_ ? stride_ : task_.in.a3.stride, 1};
+    p.b = {y_.in(memory), d_ * nr_, nr_};
+    p.c = {h_.in(memory) + keys.begin * h_stride_, nr_, h_stride_};
     kernels_.product(p);
     if (!tied_) trace_.remove(rows_of(Operand::A3, keys, d_));
   }
@@ -190,15 +185,9 @@ class ResidentBackward {
     p.rows = rows.size();
     p.cols = d_;
     p.depth = m_;
-    p.a = worker_.p.in(memory);
-    p.a_row = 1;
-    p.a_depth = tile_stride_;
-    p.b = a2_.in(buffer_.data());
-    p.b_panel = nr_;
-    p.b_row = stride_;
-    p.c = u;
-    p.c_panel = nr_;
-    p.c_row = stride_;
+    p.a = {worker_.p.in(memory), 1, tile_stride_};
+    p.b = {a2_.in(buffer_.data()), nr_, stride_};
+    p.c = {u, nr_, stride_};
     p.padded = true;
     kernels_.product(p);
     for (index_t i = 0; i < rows.size(); ++i) {
@@ -216,15 +205,9 @@ class ResidentBackward {
     p.rows = k.size();
     p.cols = d_;
     p.depth = rows.size();
-    p.a = task_.in.a1.at(rows.begin, k.begin);
-    p.a_row = 1;
-    p.a_depth = task_.in.a1.stride;
-    p.b = worker_.u.in(memory);
-    p.b_panel = nr_;
-    p.b_row = stride_;
-    p.c = task_.dx.row(k.begin);
-    p.c_panel = nr_;
-    p.c_row = task_.dx.stride;
+    p.a = {task_.in.a1.at(rows.begin, k.begin), 1, task_.in.a1.stride};
+    p.b = {worker_.u.in(memory), nr_, stride_};
+    p.c = {task_.dx.row(k.begin), nr_, task_.dx.stride};
     p.accumulate = rows.begin > 0;
     kernels_.product(p);
   }

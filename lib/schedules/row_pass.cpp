@@ -190,15 +190,9 @@ void RowPass<S, P>::add_to_dx_tile(const Work& work, const Range& k, const Range
     p.rows = k.size();
     p.cols = l.size();
     p.depth = last - first;
-    p.a = part.data;
-    p.a_row = part.col_stride;
-    p.a_depth = part.row_stride;
-    p.b = u + (first - rows.begin) * stride_ + l.begin;
-    p.b_panel = nr_;
-    p.b_row = stride_;
-    p.c = work.task.dx.at(k.begin, l.begin);
-    p.c_panel = nr_;
-    p.c_row = work.task.dx.stride;
+    p.a = {part.data, part.col_stride, part.row_stride};
+    p.b = {u + (first - rows.begin) * stride_ + l.begin, nr_, stride_};
+    p.c = {work.task.dx.at(k.begin, l.begin), nr_, work.task.dx.stride};
     p.accumulate = rows.begin + sub.begin > 0;
     kernels_.product(p);
   }

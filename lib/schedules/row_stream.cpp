@@ -22,15 +22,10 @@ void multiply_rows(const kernels::KernelTable<T>& kernels, const QueryLayout& la
     p.rows = cols.size();
     p.cols = sub.size();
     p.depth = depth;
-    p.a = b.data;
-    p.a_row = b.col_stride;
-    p.a_depth = b.row_stride;
-    p.b = panels + layout.panel_offset(sub.begin, depth);
-    p.b_panel = depth * layout.nr;
-    p.b_row = layout.nr;
-    p.c = result + layout.panel_offset(sub.begin, width) + cols.begin * layout.nr;
-    p.c_panel = width * layout.nr;
-    p.c_row = layout.nr;
+    p.a = {b.data, b.col_stride, b.row_stride};
+    p.b = {panels + layout.panel_offset(sub.begin, depth), depth * layout.nr, layout.nr};
+    p.c = {result + layout.panel_offset(sub.begin, width) + cols.begin * layout.nr,
+           width * layout.nr, layout.nr};
     p.padded = true;
     kernels.product(p);
   }
@@ -65,15 +60,10 @@ kernels::Product<T> score_product(const QueryLayout& layout, const MatrixView<co
   p.rows = keys.rows;
   p.cols = sub.size();
   p.depth = keys.cols;
-  p.a = keys.data;
-  p.a_row = keys.stride;
-  p.a_depth = 1;
-  p.b = query_panels + layout.panel_offset(sub.begin, keys.cols);
-  p.b_panel = keys.cols * layout.nr;
-  p.b_row = layout.nr;
-  p.c = tile.data;
-  p.c_panel = layout.nr;
-  p.c_row = tile.stride;
+  p.a = {keys.data, keys.stride, 1};
+  p.b = {query_panels + layout.panel_offset(sub.begin, keys.cols), keys.cols * layout.nr,
+         layout.nr};
+  p.c = {tile.data, layout.nr, tile.stride};
   p.padded = true;
   return p;
 }

@@ -129,15 +129,9 @@ void TileFusedForward<S, W>::make_scores(const Work& work, const Range& keys) co
     p.cols = rows.size();
     p.depth = words_of<W>(k.size());
     if (are_pairs<W> && !scales_late(in)) p.scale = in.scale;
-    p.a = copy;
-    p.a_row = row_stride_;
-    p.a_depth = 1;
-    p.b = worker_.panels.in(work.local);
-    p.b_panel = p.depth * nr_;
-    p.b_row = nr_;
-    p.c = tile;
-    p.c_panel = nr_;
-    p.c_row = tile_stride_;
+    p.a = {copy, row_stride_, 1};
+    p.b = {worker_.panels.in(work.local), p.depth * nr_, nr_};
+    p.c = {tile, nr_, tile_stride_};
     p.accumulate = k.begin > 0 || in.bias.data != nullptr;
     p.padded = true;
     load_word_panels(kernels_, in.queries.at(rows.begin, k.begin), in.queries.stride, 1,
@@ -169,15 +163,9 @@ void TileFusedForward<S, W>::add_values(const Work& work, const Range& keys, boo
     p.rows = rows.size();
     p.cols = k.size();
     p.depth = words_of<W>(keys.size());
-    p.a = weights;
-    p.a_row = 1;
-    p.a_depth = tile_stride_;
-    p.b = panels;
-    p.b_panel = p.depth * nr_;
-    p.b_row = nr_;
-    p.c = sums.at(0, k.begin);
-    p.c_panel = nr_;
-    p.c_row = sums.stride;
+    p.a = {weights, 1, tile_stride_};
+    p.b = {panels, p.depth * nr_, nr_};
+    p.c = {sums.at(0, k.begin), nr_, sums.stride};
     p.accumulate = mask_.hides() || keys.begin > 0;
     if (p.accumulate) {
       p.row_scale = worker_.rescale.in(work.local);

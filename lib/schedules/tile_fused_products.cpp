@@ -13,10 +13,8 @@ void TileFused<S, W>::Tile::add_to_key_sums(const W* tile, const MatrixView<cons
                                             const kernels::RowsAhead& ahead) const {
   kernels::Product<T, W> p =
       sum_of(rows, k, packed, sums.at(some.begin - keys.begin, k.begin), sums.stride);
-  p.a = tile + (some.begin - keys.begin);
   p.rows = some.size();
-  p.a_row = 1;
-  p.a_depth = pass.tile_stride_;
+  p.a = {tile + (some.begin - keys.begin), 1, pass.tile_stride_};
   p.ahead = ahead;
   const Range all(rows.begin, rows.end, rows.size());
   add_product(p, part_of(name, some, k), begun, pass.seen_by_, some, all, packed, terms, k);
@@ -28,12 +26,8 @@ auto TileFused<S, W>::Tile::sum_of(const Range& terms, const Range& k, const W* 
   kernels::Product<T, W> p;
   p.cols = k.size();
   p.depth = words_of<W>(terms.size());
-  p.b = packed;
-  p.b_panel = p.depth * pass.nr_;
-  p.b_row = pass.nr_;
-  p.c = sums;
-  p.c_panel = pass.nr_;
-  p.c_row = stride;
+  p.b = {packed, p.depth * pass.nr_, pass.nr_};
+  p.c = {sums, pass.nr_, stride};
   return p;
 }
 
@@ -54,9 +48,9 @@ void TileFused<S, W>::Tile::add_product(kernels::Product<T, W> p, const Block& s
     masked_product(run.kernels, p, mask, of_rows, share, packed, matrix, cols);
     p.accumulate = true;
     p.ahead = {};
-    p.a += p.depth * p.a_depth;
-    p.b += p.depth * p.b_row;
-    packed += p.depth * p.b_row;
+    p.a.data += p.depth * p.a.depth;
+    p.b.data += p.depth * p.b.row;
+    packed += p.depth * p.b.row;
   }
   trace.write_and_remove(sums);
 }
@@ -84,15 +78,9 @@ auto TileFused<S, W>::Tile::score(const Range& some, const Range& k, const Terms
   p.rows = rows.size();
   p.cols = some.size();
   p.depth = words_of<W>(k.size());
-  p.a = terms.data;
-  p.a_row = terms.row;
-  p.a_depth = 1;
-  p.b = packed;
-  p.b_panel = p.depth * pass.nr_;
-  p.b_row = pass.nr_;
-  p.c = tile + (some.begin - keys.begin);
-  p.c_panel = pass.nr_;
-  p.c_row = pass.tile_stride_;
+  p.a = {terms.data, terms.row, 1};
+  p.b = {packed, p.depth * pass.nr_, pass.nr_};
+  p.c = {tile + (some.begin - keys.begin), pass.nr_, pass.tile_stride_};
   p.accumulate = k.begin > 0;
   p.padded = some.size() == keys.size();  // beyond a half are other keys, or other queries
   return p;

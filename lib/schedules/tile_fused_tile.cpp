@@ -286,11 +286,9 @@ void TileFused<S, W>::Tile::add_to_queries() const {
   stream(pass.d_, bring, [&](const Range& k, int slot) {
     W* const packed = packed_before ? run.columns_in(pass.worker_.key_rows, k) : panel_slot(slot);
     kernels::Product<T, W> p = sum_of(keys, k, packed, sums.at(rows.begin, k.begin), sums.stride);
-    p.a = weights_by_keys();
     p.ahead = rows_ahead(d_o, next_rows);
     p.rows = rows.size();
-    p.a_row = pass.tile_stride_;
-    p.a_depth = 1;
+    p.a = {weights_by_keys(), pass.tile_stride_, 1};
     add_product(p, part_of(run.operands.d_queries_name, rows, k), adds_to_queries(), pass.mask_,
                 rows, Range(keys.begin, keys.end, pass.share_), packed, run.operands.keys, k);
     trace.remove(part_of(name, keys, k));

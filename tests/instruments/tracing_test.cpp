@@ -106,13 +106,9 @@ TEST(TracingKernels, RecordAProduct) {
   p.rows = mr;
   p.cols = nr;
   p.depth = depth;
-  p.a = a.data();
-  p.a_row = depth;
-  p.a_depth = 1;
-  p.b = b.data();
-  p.b_row = nr;
-  p.c = c.data();
-  p.c_row = nr;
+  p.a = {a.data(), depth, 1};
+  p.b = {b.data(), depth * nr, nr};
+  p.c = {c.data(), nr, nr};
   p.accumulate = true;
   const float before = c.data()[0];
   tracing.kernels().f32->product(p);

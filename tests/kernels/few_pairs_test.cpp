@@ -57,28 +57,27 @@ TEST_P(FewPairsTest, ProductIsThatOfPackedTerms) {
     for (float& x : before) x = normal();
     for (float& x : factors) x = normal();
     Pairs p = dense_product(rows, cols, depth, a, packed.data(), nullptr, nr());
-    p.a_row = a_row;
+    p.a.row = a_row;
     p.accumulate = trial % 3 != 0;
     p.row_scale = trial % 3 == 1 ? factors.data() : nullptr;
     p.scale = trial % 5 == 0 ? 0.3f : 1;
     std::vector<float> expected = before;
     Pairs whole = p;
-    whole.c = expected.data();
+    whole.c.data = expected.data();
     whole.padded = true;
     pairs().product(whole);
     GuardedPages pages(std::size_t(of_c) * sizeof(float));
     float* const c = pages.place<float>(of_c, side);
     for (index_t k = 0; k < of_c; ++k) {
       const index_t i = k / stride, j = k % stride;
-      c[k] = j < cols ? before[std::size_t(i * whole.c_row + j)] : 5;
+      c[k] = j < cols ? before[std::size_t(i * whole.c.row + j)] : 5;
     }
-    p.c = c;
-    p.c_row = stride;
+    p.c = {c, nr(), stride};
     if (trial % 7 == 0) p.ahead = {b, by_lanes ? terms : cols, 2, 2};
     pairs().few_product(p, {b, lane_stride, depth_stride, terms});
     for (index_t k = 0; k < of_c; ++k) {
       const index_t i = k / stride, j = k % stride;
-      const float wanted = j < cols ? expected[std::size_t(i * whole.c_row + j)] : 5;
+      const float wanted = j < cols ? expected[std::size_t(i * whole.c.row + j)] : 5;
       ASSERT_TRUE(same_bits(c[k], wanted)) << i << ", " << j << ": " << c[k] << ", not " << wanted;
     }
   }

@@ -74,38 +74,38 @@ class ProductSweep {
     p.padded = padded;
     index_t a_count = 0, b_count = 0;
     if ((layout & 1) != 0) {
-      p.a_row = 1;
-      p.a_depth = rows + gap;
-      a_count = span_of(depth, rows, p.a_depth);
+      p.a.row = 1;
+      p.a.depth = rows + gap;
+      a_count = span_of(depth, rows, p.a.depth);
     } else {
-      p.a_row = depth + gap;
-      p.a_depth = 1;
-      a_count = span_of(rows, depth, p.a_row);
+      p.a.row = depth + gap;
+      p.a.depth = 1;
+      a_count = span_of(rows, depth, p.a.row);
     }
     if ((layout & 2) != 0) {
-      p.b_panel = depth * nr_;
-      p.b_row = nr_;
+      p.b.panel = depth * nr_;
+      p.b.row = nr_;
       b_count = panels * depth * nr_;
     } else {
-      p.b_panel = nr_;
-      p.b_row = cols + gap;
-      b_count = span_of(depth, panels * nr_, p.b_row);
+      p.b.panel = nr_;
+      p.b.row = cols + gap;
+      b_count = span_of(depth, panels * nr_, p.b.row);
     }
     const index_t last = padded ? nr_ : cols - (panels - 1) * nr_;
     if ((layout & 4) != 0) {
-      p.c_panel = rows * nr_;
-      p.c_row = nr_;
-      c_count_ = cols == 0 ? 0 : (panels - 1) * p.c_panel + span_of(rows, last, nr_);
+      p.c.panel = rows * nr_;
+      p.c.row = nr_;
+      c_count_ = cols == 0 ? 0 : (panels - 1) * p.c.panel + span_of(rows, last, nr_);
     } else {
-      p.c_panel = nr_;
-      p.c_row = (padded ? panels * nr_ : cols) + gap;
-      c_count_ = span_of(rows, padded ? panels * nr_ : cols, p.c_row);
+      p.c.panel = nr_;
+      p.c.row = (padded ? panels * nr_ : cols) + gap;
+      c_count_ = span_of(rows, padded ? panels * nr_ : cols, p.c.row);
     }
-    p.a = a_.place(values_.data(), a_count, side);
-    p.beside = padded ? p.a : nullptr;  // prefetches may pass what they are told of
-    p.beside_row = p.a_row;
-    p.b = b_.place(values_.data() + 1, b_count, side);
-    p.c = c_.place<T>(c_count_, side);
+    p.a.data = a_.place(values_.data(), a_count, side);
+    p.beside = padded ? p.a.data : nullptr;  // prefetches may pass what they are told of
+    p.beside_row = p.a.row;
+    p.b.data = b_.place(values_.data() + 1, b_count, side);
+    p.c.data = c_.place<T>(c_count_, side);
     lane_at_ = lane_.place(values_.data() + 2, panels * nr_, side);
     row_at_ = row_.place(values_.data() + 3, rows, side);
     scale_at_ = scale_.place(values_.data() + 4, rows, side);
@@ -119,14 +119,14 @@ class ProductSweep {
     p.lane = form.shift == Shift::lane ? lane_at_ : nullptr;
     p.row = form.shift == Shift::row ? row_at_ : nullptr;
     if (c_count_ > 0) {
-      std::memcpy(p.c, values_.data(), static_cast<std::size_t>(c_count_) * sizeof(T));
+      std::memcpy(p.c.data, values_.data(), static_cast<std::size_t>(c_count_) * sizeof(T));
     }
     table_.product(p);
     ++products_;
     if (side == sides[0]) {
-      first->assign(p.c, p.c + c_count_);
+      first->assign(p.c.data, p.c.data + c_count_);
     } else if (c_count_ > 0) {
-      ASSERT_EQ(std::memcmp(p.c, first->data(), first->size() * sizeof(T)), 0)
+      ASSERT_EQ(std::memcmp(p.c.data, first->data(), first->size() * sizeof(T)), 0)
           << p.rows << " x " << p.cols << " x " << p.depth << " differs with its place";
     }
   }

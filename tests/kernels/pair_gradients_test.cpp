@@ -39,7 +39,7 @@ struct Operands {
   }
   bf16x2& column(index_t j, index_t q) {
     const Pairs& p = product;
-    return b[std::size_t(j / p.b_row * p.b_panel + q * p.b_row + j % p.b_row)];
+    return b[std::size_t(j / p.b.row * p.b.panel + q * p.b.row + j % p.b.row)];
   }
   void sum_up() {
     const Pairs& p = product;
@@ -89,10 +89,10 @@ struct Case {
       return pages[page].place(values.data(), index_t(values.size()), side);
     };
     Pairs of_scores = scores.product, of_q = q.product;
-    of_scores.a = place(0, scores.a);
-    of_scores.b = place(1, scores.b);
-    of_q.a = place(2, q.a);
-    of_q.b = place(3, q.b);
+    of_scores.a.data = place(0, scores.a);
+    of_scores.b.data = place(1, scores.b);
+    of_q.a.data = place(2, q.a);
+    of_q.b.data = place(3, q.b);
     kernels::PairGradients made;
     made.lse = place(4, lse);
     made.delta = place(5, delta);

@@ -34,15 +34,9 @@ inline ioattn::kernels::Product<float, ioattn::kernels::bf16x2> dense_product(
   p.rows = rows;
   p.cols = cols;
   p.depth = depth;
-  p.a = a;
-  p.a_row = depth;
-  p.a_depth = 1;
-  p.b = b;
-  p.b_panel = depth * nr;
-  p.b_row = nr;
-  p.c = c;
-  p.c_panel = nr;
-  p.c_row = ioattn::round_up(cols, nr);
+  p.a = {a, depth, 1};
+  p.b = {b, depth * nr, nr};
+  p.c = {c, nr, ioattn::round_up(cols, nr)};
   return p;
 }
 

@@ -42,34 +42,30 @@ TEST_P(PairsTest, ProductIsThatOfSingleTerms) {
     p.cols = uniform(1, 80);
     p.depth = trial % 20 == 0 ? uniform(250, 700) : uniform(0, 40);
     const bool by_rows = trial % 2 == 0;
-    p.a_row = by_rows ? p.depth + uniform(0, 3) : 1;
-    p.a_depth = by_rows ? 1 : p.rows + uniform(0, 3);
-    const index_t panels = ceil_div(p.cols, nr());
-    p.b_row = nr();
-    p.b_panel = p.depth * nr();
-    p.c_panel = nr();
-    p.c_row = panels * nr() + uniform(0, 2);
+    p.a.row = by_rows ? p.depth + uniform(0, 3) : 1;
+    p.a.depth = by_rows ? 1 : p.rows + uniform(0, 3);
+    const index_t panels = ceil_div(p.cols, nr()), c_row = panels * nr() + uniform(0, 2);
     p.accumulate = uniform(0, 1) == 1;
     p.scale = trial % 3 == 0 ? 0.25f : 1.f;
     std::vector<bf16x2> a(std::size_t(p.rows * p.depth + 3 * (p.rows + p.depth) + 1)),
-        b(std::size_t(panels * p.b_panel + 1));
+        b(std::size_t(panels * p.depth * nr() + 1));
     for (auto* operand : {&a, &b})
       for (bf16x2& x : *operand) x = {integer().bits | std::uint32_t(integer().bits) << 16};
-    std::vector<float> c(std::size_t(p.rows * p.c_row)), row_scale(std::size_t(p.rows), 0.5f);
+    std::vector<float> c(std::size_t(p.rows * c_row)), row_scale(std::size_t(p.rows), 0.5f);
     for (float& x : c) x = float(uniform(-100, 100));
     const std::vector<float> before = c;
     if (p.accumulate && trial % 5 == 0) p.row_scale = row_scale.data();
-    p.a = a.data();
-    p.b = b.data();
-    p.c = c.data();
+    p.a.data = a.data();
+    p.b = {b.data(), p.depth * nr(), nr()};
+    p.c = {c.data(), nr(), c_row};
     pairs().product(p);
     for (index_t i = 0; i < p.rows; ++i)
-      for (index_t j = 0; j < p.c_row; ++j) {
+      for (index_t j = 0; j < c_row; ++j) {
         double sum = 0;
-        const std::size_t at = std::size_t(i * p.c_row + j);
+        const std::size_t at = std::size_t(i * c_row + j);
         for (index_t q = 0; q < p.depth && j < p.cols; ++q) {
-          const bf16x2 x = a[std::size_t(i * p.a_row + q * p.a_depth)];
-          const bf16x2 y = b[std::size_t(j / nr() * p.b_panel + q * nr() + j % nr())];
+          const bf16x2 x = *p.a.at(i, q);
+          const bf16x2 y = p.b.row_of(j / nr(), q)[j % nr()];
           sum += double(first(x)) * double(first(y)) + double(second(x)) * double(second(y));
         }
         const double old = double(before[at]) * (p.row_scale != nullptr ? 0.5 : 1);
@@ -90,13 +86,13 @@ TEST_P(PairsTest, EpiloguesSeeTheScaledSums) {
   p.scale = 1.f / 64;
   pairs().product(p);
   std::vector<float> weights = scores;
-  p.c = weights.data();
+  p.c.data = weights.data();
   p.epilogue = kernels::Epilogue::exp;
   p.row = shift.data();
   pairs().product(p);
   for (index_t i = 0; i < rows; ++i)
     for (index_t j = 0; j < cols; ++j) {
-      const std::size_t at = std::size_t(i * p.c_row + j);
+      const std::size_t at = std::size_t(i * p.c.row + j);
       const double expected = std::exp(std::min(double(scores[at]) - 2.5, 0.0));
       ASSERT_NEAR(double(weights[at]), expected, 1e-6 * expected);
     }
@@ -112,11 +108,9 @@ TEST_P(PairsTest, SpecialNumbers) {
     Pairs p;
     p.rows = p.depth = 1;
     p.cols = nr();
-    p.a = &a;
-    p.a_row = p.a_depth = 1;
-    p.b = b.data();
-    p.b_panel = p.b_row = p.c_panel = p.c_row = nr();
-    p.c = c.data();
+    p.a = {&a, 1, 1};
+    p.b = {b.data(), nr(), nr()};
+    p.c = {c.data(), nr(), nr()};
     pairs().product(p);
     return c[0];
   };

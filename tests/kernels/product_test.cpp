@@ -111,30 +111,30 @@ class ProductSweep {
     product_.cols = c.cols;
     product_.depth = c.depth;
 
-    product_.a_row = c.a_by_depth ? c.depth + 3 : 1;
-    product_.a_depth = c.a_by_depth ? 1 : c.rows + 3;
+    product_.a.row = c.a_by_depth ? c.depth + 3 : 1;
+    product_.a.depth = c.a_by_depth ? 1 : c.rows + 3;
     a_memory_.assign(
-        static_cast<std::size_t>((c.rows - 1) * product_.a_row +
-                                 std::max<index_t>(c.depth - 1, 0) * product_.a_depth + 1),
+        static_cast<std::size_t>((c.rows - 1) * product_.a.row +
+                                 std::max<index_t>(c.depth - 1, 0) * product_.a.depth + 1),
         nan);
     for (index_t i = 0; i < c.rows; ++i)
       for (index_t q = 0; q < c.depth; ++q)
-        a_memory_[static_cast<std::size_t>(i * product_.a_row + q * product_.a_depth)] = a(i, q);
-    product_.a = a_memory_.data();
+        a_memory_[static_cast<std::size_t>(i * product_.a.row + q * product_.a.depth)] = a(i, q);
+    product_.a.data = a_memory_.data();
 
     const index_t row_major = panels * nr_ + 2;
-    product_.b_row = c.b_packed ? nr_ : row_major;
-    product_.b_panel = c.b_packed ? c.depth * nr_ : nr_;
+    product_.b.row = c.b_packed ? nr_ : row_major;
+    product_.b.panel = c.b_packed ? c.depth * nr_ : nr_;
     const index_t b_size = c.b_packed ? panels * c.depth * nr_ : c.depth * row_major;
     b_memory_.assign(static_cast<std::size_t>(std::max<index_t>(b_size, 1)), nan);  // not null
     for (index_t q = 0; q < c.depth; ++q)
       for (index_t j = 0; j < c.cols; ++j)
-        b_memory_[static_cast<std::size_t>(j / nr_ * product_.b_panel + q * product_.b_row +
+        b_memory_[static_cast<std::size_t>(j / nr_ * product_.b.panel + q * product_.b.row +
                                            j % nr_)] = b(q, j);
-    product_.b = b_memory_.data();
+    product_.b.data = b_memory_.data();
 
-    product_.c_row = c.b_packed ? row_major : nr_;
-    product_.c_panel = c.b_packed ? nr_ : c.rows * nr_ + 5;
+    product_.c.row = c.b_packed ? row_major : nr_;
+    product_.c.panel = c.b_packed ? nr_ : c.rows * nr_ + 5;
     lane_memory_.assign(static_cast<std::size_t>(panels * nr_), nan);
     std::copy_n(lane_.begin(), c.cols, lane_memory_.begin());
   }
@@ -149,21 +149,21 @@ class ProductSweep {
     product_.lane = shifts && !variant.by_row ? lane_memory_.data() : nullptr;
     product_.row = shifts && variant.by_row ? row_.data() : nullptr;
     product_.scale = static_cast<T>(variant.factor);
-    product_.beside = padded ? product_.a : nullptr;
-    product_.beside_row = product_.a_row;
+    product_.beside = padded ? product_.a.data : nullptr;
+    product_.beside_row = product_.a.row;
     constexpr index_t size = sizeof(T);
     product_.ahead = {};
-    if (padded) product_.ahead = {product_.b, c.depth, c.cols * size, product_.b_row * size};
-    c_memory_ = Guarded<T>((c.rows - 1) * product_.c_row + (panels - 1) * product_.c_panel + nr_);
+    if (padded) product_.ahead = {product_.b.data, c.depth, c.cols * size, product_.b.row * size};
+    c_memory_ = Guarded<T>((c.rows - 1) * product_.c.row + (panels - 1) * product_.c.panel + nr_);
     const bool reads_c = variant.accumulate || variant.epilogue == Epilogue::gradient;
     for (index_t i = 0; reads_c && i < c.rows; ++i)
       for (index_t j = 0; j < c.cols; ++j) c_memory_[c_index(i, j)] = c_[at(i, j)];
     c_memory_.snapshot();
-    product_.c = c_memory_.data();
+    product_.c.data = c_memory_.data();
   }
 
   index_t c_index(index_t i, index_t j) const {
-    return j / nr_ * product_.c_panel + i * product_.c_row + j % nr_;
+    return j / nr_ * product_.c.panel + i * product_.c.row + j % nr_;
   }
 
   bool is_right(index_t i, index_t j, T value, const Variant& variant) const {
@@ -194,10 +194,10 @@ class ProductSweep {
     const index_t written_cols = padded ? (c.cols + nr_ - 1) / nr_ * nr_ : c.cols;
     // The inverse of c_index: which elements of the memory are C.
     const index_t damaged = c_memory_.damaged([&](index_t k) {
-      const index_t panel = c.b_packed ? 0 : k / product_.c_panel;
-      const index_t inside = k - panel * product_.c_panel;
-      return k >= 0 && inside / product_.c_row < c.rows &&
-             panel * nr_ + inside % product_.c_row < written_cols;
+      const index_t panel = c.b_packed ? 0 : k / product_.c.panel;
+      const index_t inside = k - panel * product_.c.panel;
+      return k >= 0 && inside / product_.c.row < c.rows &&
+             panel * nr_ + inside % product_.c.row < written_cols;
     });
     if (wrong != 0 || damaged != 0) {
       ADD_FAILURE() << variant.name << ": " << wrong << " wrong and " << damaged
@@ -242,10 +242,9 @@ void check_empty(const KernelTable<T>& table) {
   const T one = 1;
   Product<T> product;
   product.depth = 1;
-  product.a = product.b = &one;
-  product.a_row = product.a_depth = product.b_row = product.c_row = 1;
-  product.b_panel = product.c_panel = table.tile.cols;
-  product.c = c.data();
+  product.a = {&one, 1, 1};
+  product.b = {&one, table.tile.cols, 1};
+  product.c = {c.data(), table.tile.cols, 1};
   for (const index_t rows : {0, 5}) {
     product.rows = rows;
     product.cols = rows == 0 ? 5 : 0;

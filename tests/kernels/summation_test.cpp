@@ -53,13 +53,10 @@ TEST_P(SummationTest, ProductErrsLittle) {
   float c = guard<float>();
   Product<float> product;
   product.rows = product.cols = 1;
-  product.depth = product.a_row = terms;
-  product.a_depth = 1;
-  product.a = a.data();
-  product.b = b.data();
-  product.b_row = nr;
-  product.c = &c;
-  product.c_row = nr;
+  product.depth = terms;
+  product.a = {a.data(), terms, 1};
+  product.b = {b.data(), terms * nr, nr};
+  product.c = {&c, nr, nr};
   kernels.product(product);
   EXPECT_LT(sum.relative_error(c), threshold);
 }

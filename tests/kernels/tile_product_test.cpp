@@ -170,12 +170,12 @@ class TileProductTest : public PairImplementationTest {
   // 16 pairs after 16 pairs, from C where nothing else is to be done, else from 0.
   float expected(const Pairs& p, index_t i, index_t j, float old) const {
     const bool plain = p.epilogue == kernels::Epilogue::none && p.scale == 1;
-    const auto* a = reinterpret_cast<const std::uint32_t*>(p.a) + i * p.a_row;
-    const auto* b = reinterpret_cast<const std::uint32_t*>(p.b) + j / nr() * p.b_panel + j % nr();
+    const auto* a = reinterpret_cast<const std::uint32_t*>(p.a.at(i, 0));
+    const auto* b = reinterpret_cast<const std::uint32_t*>(p.b.row_of(j / nr(), 0)) + j % nr();
     if (p.row_scale != nullptr) old *= p.row_scale[i];
     float sum = plain && p.accumulate ? old : 0;
     for (index_t q = 0; q < p.depth; q += side)
-      sum = oracle_sum(a + q * p.a_depth, p.a_depth, b + q * p.b_row, p.b_row,
+      sum = oracle_sum(a + q * p.a.depth, p.a.depth, b + q * p.b.row, p.b.row,
                        std::min(side, p.depth - q), sum);
     if (plain) return sum;
     sum *= p.scale;
@@ -192,18 +192,13 @@ class TileProductTest : public PairImplementationTest {
     p.rows = rows;
     p.cols = cols;
     p.depth = depth;
-    p.a_row = by_rows ? depth + form % 5 : 1;
-    p.a_depth = by_rows ? 1 : rows + form % 3;
-    p.b_row = nr();
-    p.b_panel = depth * nr();
-    p.c_panel = nr();
-    p.c_row = cols + form % 2;
     p.accumulate = form / 2 % 3 == 1;
     p.scale = form % 4 == 0 ? 0.3f : 1.f;
-    const index_t a_count =
-        by_rows ? span_of(rows, depth, p.a_row) : span_of(depth, rows, p.a_depth);
-    const index_t b_count = ceil_div(cols, nr()) * p.b_panel;
-    const index_t c_count = span_of(rows, cols, p.c_row);
+    const index_t a_row = by_rows ? depth + form % 5 : 1, c_row = cols + form % 2;
+    const index_t a_depth = by_rows ? 1 : rows + form % 3, b_panel = depth * nr();
+    const index_t a_count = by_rows ? span_of(rows, depth, a_row) : span_of(depth, rows, a_depth);
+    const index_t b_count = ceil_div(cols, nr()) * b_panel;
+    const index_t c_count = span_of(rows, cols, c_row);
     GuardedPages a(std::size_t(a_count) * 4), b(std::size_t(b_count) * 4),
         c(std::size_t(c_count) * 4), shifts(std::size_t(rows) * 4);
     const auto fill = [&](bf16x2* pairs, index_t count) {
@@ -213,14 +208,14 @@ class TileProductTest : public PairImplementationTest {
     bf16x2* const b_data = b.place<bf16x2>(b_count, at);
     fill(a_data, a_count);
     fill(b_data, b_count);
-    p.a = a_data;
-    p.b = b_data;
-    p.c = c.place<float>(c_count, at);
+    p.a = {a_data, a_row, a_depth};
+    p.b = {b_data, b_panel, nr()};
+    p.c = {c.place<float>(c_count, at), nr(), c_row};
     float* const row = shifts.place<float>(rows, at);
     for (index_t i = 0; i < rows; ++i) row[i] = float(i % 7);
     std::vector<float> before(static_cast<std::size_t>(c_count));
     for (float& x : before) x = float_of(random_.term(1) << 16);
-    if (c_count > 0) std::memcpy(p.c, before.data(), before.size() * sizeof(float));
+    if (c_count > 0) std::memcpy(p.c.data, before.data(), before.size() * sizeof(float));
     if (gradient) {
       p.epilogue = kernels::Epilogue::gradient;
       p.row = row;
@@ -234,8 +229,8 @@ class TileProductTest : public PairImplementationTest {
     running = {"product", {rows, cols, depth, form}};
     pairs().product(p);
     for (index_t i = 0; i < rows; ++i)
-      for (index_t j = 0; j < p.c_row && i * p.c_row + j < c_count; ++j) {
-        const float old = before[std::size_t(i * p.c_row + j)], made = p.c[i * p.c_row + j];
+      for (index_t j = 0; j < c_row && i * c_row + j < c_count; ++j) {
+        const float old = before[std::size_t(i * c_row + j)], made = p.c.row_of(0, i)[j];
         const float wanted = j < cols ? expected(p, i, j, old) : old;
         ASSERT_TRUE(same(made, wanted))
             << rows << " x " << cols << " x " << depth << " form " << form << " at " << i << ", "

@@ -38,24 +38,18 @@ class Block {
     for (index_t i = queries_; i < lanes(); ++i)
       for (index_t q = 0; q < depth_; ++q)
         queries[std::size_t(i / nr_ * nr_ * depth_ + q * nr_ + i % nr_)] = 0;
-    product.a = a_.place(draw(keys_ * depth_, 1).data(), keys_ * depth_, side);
-    product.b = b_.place(queries.data(), lanes() * depth_, side);
     stride = lanes() + 3;
-    product.c = c_.place(draw(span(), 1).data(), span(), side);
     product.rows = keys_;
     product.cols = queries_;
     product.depth = depth_;
-    product.a_row = depth_;
-    product.a_depth = 1;
-    product.b_panel = depth_ * nr_;
-    product.b_row = nr_;
-    product.c_panel = nr_;
-    product.c_row = stride;
+    product.a = {a_.place(draw(keys_ * depth_, 1).data(), keys_ * depth_, side), depth_, 1};
+    product.b = {b_.place(queries.data(), lanes() * depth_, side), depth_ * nr_, nr_};
+    product.c = {c_.place(draw(span(), 1).data(), span(), side), nr_, stride};
     product.padded = true;
   }
   index_t lanes() const { return panels_of(queries_, nr_) * nr_; }
   index_t span() const { return (keys_ - 1) * stride + lanes(); }
-  std::vector<T> tile() const { return {product.c, product.c + span()}; }
+  std::vector<T> tile() const { return {product.c.data, product.c.data + span()}; }
 
   Product<T> product;
   index_t stride = 0;
@@ -88,8 +82,8 @@ void check(const KernelTable<T>& table) {
     for (T& max : row_max) max = T(spread * std::uniform_real_distribution<double>(-1, 4)(engine));
     for (index_t i = queries; i < lanes; ++i) row_max[std::size_t(i)] = 0;
     if (trial % 7 == 0) {
-      block.product.beside = block.product.a;
-      block.product.beside_row = block.product.a_row;
+      block.product.beside = block.product.a.data;
+      block.product.beside_row = block.product.a.row;
     }
     const std::vector<T> before = block.tile();
     std::vector<T> straight_sum = row_sum;
@@ -97,7 +91,7 @@ void check(const KernelTable<T>& table) {
     const std::vector<T> straight = block.tile();
     std::vector<T> new_max = row_max, factor(row_max.size());
     table.product(block.product);
-    table.softmax_update({block.product.c, block.stride, keys, lanes}, true, new_max.data(),
+    table.softmax_update({block.product.c.data, block.stride, keys, lanes}, true, new_max.data(),
                          row_sum.data(), factor.data());
     new_max.resize(std::size_t(queries));
     ASSERT_EQ(done, std::equal(new_max.begin(), new_max.end(), row_max.begin()));
@@ -142,8 +136,8 @@ void check_refusals(const KernelTable<T>& table) {
         block.fill(&engine, 0, Side::end);
         // Scores are a key's first term.
         for (index_t i = 0; i < block.lanes(); ++i)
-          const_cast<T*>(block.product.b)[i / nr * nr * depth + i % nr] = 1;
-        T* const key = const_cast<T*>(block.product.a);
+          const_cast<T*>(block.product.b.data)[i / nr * nr * depth + i % nr] = 1;
+        T* const key = const_cast<T*>(block.product.a.data);
         for (index_t j = 0; j < keys; ++j) key[j * depth] = 0;
         std::vector<T> row_max(std::size_t(block.lanes()), T(0)),
             row_sum(std::size_t(block.lanes()), T(2));
@@ -157,7 +151,7 @@ void check_refusals(const KernelTable<T>& table) {
         key[bad * depth] = -infinity;
         ASSERT_TRUE(table.weights(block.product, row_max.data(), row_sum.data()));
         for (index_t i = 0; i < queries; ++i) {
-          ASSERT_EQ(block.product.c[bad * block.stride + i], T(0));
+          ASSERT_EQ(block.product.c.data[bad * block.stride + i], T(0));
           ASSERT_EQ(row_sum[std::size_t(i)], before[std::size_t(i)] + T(keys - 1));
         }
       }
@@ -232,10 +226,10 @@ void check_few(const KernelTable<T>& table) {
     Block<T> block(table, keys, queries, depth);
     block.fill(&engine, trial % 5 == 0 ? 30 : 1, trial % 4 < 2 ? Side::start : Side::end);
     if (trial % 7 == 0) {
-      block.product.beside = block.product.a;
-      block.product.beside_row = block.product.a_row;
+      block.product.beside = block.product.a.data;
+      block.product.beside_row = block.product.a.row;
     }
-    T* const key = const_cast<T*>(block.product.a);
+    T* const key = const_cast<T*>(block.product.a.data);
     if (trial % 11 == 0) key[uniform(0, keys - 1) * depth + uniform(0, depth - 1)] = infinity;
     const index_t lanes = block.lanes();
     Softmax<T> expected(lanes), few(queries);
@@ -252,13 +246,13 @@ void check_few(const KernelTable<T>& table) {
     GuardedPages pages(std::size_t(1) << 20);
     const std::vector<T> before(std::size_t(words), T(5));
     Product<T> close = block.product;
-    close.c = pages.place(before.data(), words, trial % 4 < 2 ? Side::start : Side::end);
-    close.c_row = stride;
+    close.c.data = pages.place(before.data(), words, trial % 4 < 2 ? Side::start : Side::end);
+    close.c.row = stride;
     close.padded = trial % 6 == 0;
     table.few_weights(close, few.max.data(), few.sum.data(), few.rescale.data());
     table.product(block.product);
-    table.softmax_update({block.product.c, block.stride, keys, lanes}, true, expected.max.data(),
-                         expected.sum.data(), expected.rescale.data());
+    table.softmax_update({block.product.c.data, block.stride, keys, lanes}, true,
+                         expected.max.data(), expected.sum.data(), expected.rescale.data());
     for (std::vector<T>* of : {&expected.max, &expected.sum, &expected.rescale})
       of->resize(std::size_t(queries));
     if (trial % 11 != 0) expect_same_bits(few.max, expected.max, "maximum");
@@ -266,8 +260,8 @@ void check_few(const KernelTable<T>& table) {
     if (trial % 11 != 0) expect_same_bits(few.rescale, expected.rescale, "factor");
     for (index_t at = 0; at < words; ++at) {
       const index_t j = at / stride, i = at % stride;
-      const T weight = close.c[at];
-      const T wanted = i < queries ? block.product.c[j * block.stride + i] : T(5);
+      const T weight = close.c.data[at];
+      const T wanted = i < queries ? block.product.c.data[j * block.stride + i] : T(5);
       ASSERT_TRUE(same_bits(weight, wanted))
           << "key " << j << ", query " << i << ": " << weight << ", not " << wanted;
     }

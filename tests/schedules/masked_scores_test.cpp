@@ -44,15 +44,9 @@ class ScoreTiles {
     p.rows = rows_.size();
     p.cols = lanes_.size();
     p.depth = depth;
-    p.a = a_.data();
-    p.a_row = depth;
-    p.a_depth = 1;
-    p.b = b_.data();
-    p.b_panel = depth * table_.tile.cols;
-    p.b_row = table_.tile.cols;
-    p.c = tile->data();
-    p.c_panel = table_.tile.cols;
-    p.c_row = stride_;
+    p.a = {a_.data(), depth, 1};
+    p.b = {b_.data(), depth * table_.tile.cols, table_.tile.cols};
+    p.c = {tile->data(), table_.tile.cols, stride_};
     p.epilogue = kernels::Epilogue::exp;
     (shifts_lanes ? p.lane : p.row) = (shifts_lanes ? lane_ : row_).data();
     return p;

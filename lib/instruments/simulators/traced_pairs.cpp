@@ -143,9 +143,8 @@ void softmax_rows(const kernels::ScoreTile<float>& tile, float scale, float* row
 bool weights(const Product& p, const kernels::PairWeights& weights) {
   for (index_t col = 0; col < p.cols; col += tile_of_inner.cols) {
     const index_t panel = col / tile_of_inner.cols;
-    for (index_t i = 0; i < p.rows; ++i) read(p.a + i * p.a_row, p.depth);
-    for (index_t q = 0; q < p.depth; ++q)
-      read(p.b + panel * p.b_panel + q * p.b_row, tile_of_inner.cols);
+    for (index_t i = 0; i < p.rows; ++i) read(p.a.at(i, 0), p.depth);
+    for (index_t q = 0; q < p.depth; ++q) read(p.b.row_of(panel, q), tile_of_inner.cols);
     const index_t width = std::min<index_t>(tile_of_inner.cols, p.cols - col);
     for (index_t i = 0; i < p.rows; ++i)
       write(weights.dst + i * weights.dst_stride + col / 2, ceil_div(width, 2));
@@ -163,7 +162,7 @@ void few_product(const Product& p, const kernels::UnpackedTerms& b) {
     const index_t width = std::min(step, p.cols - col);
     for (index_t q = 0; q < b.depth; q += by_lanes ? 2 : 2 * side) {
       const index_t terms = std::min(by_lanes ? 2 : 2 * side, b.depth - q);
-      for (index_t i = 0; i < p.rows; ++i) read(p.a + i * p.a_row + q / 2, ceil_div(terms, 2));
+      for (index_t i = 0; i < p.rows; ++i) read(p.a.at(i, 0) + q / 2, ceil_div(terms, 2));
       const index_t runs = by_lanes ? terms : width;
       for (index_t k = 0; k < runs; ++k)
         read(by_lanes ? b.src + (q + k) * b.depth_stride + col
@@ -171,8 +170,8 @@ void few_product(const Product& p, const kernels::UnpackedTerms& b) {
              by_lanes ? width : terms);
     }
     for (index_t i = 0; i < p.rows; ++i) {
-      if (p.accumulate) read(p.c + i * p.c_row + col, width);
-      write(p.c + i * p.c_row + col, width);
+      if (p.accumulate) read(p.c.row_of(0, i) + col, width);
+      write(p.c.row_of(0, i) + col, width);
     }
   }
   if (p.row_scale != nullptr) read(p.row_scale, p.rows);
@@ -197,9 +196,8 @@ void gradients(const Product& scores, const Product& q, const kernels::PairGradi
     read(g.delta + row, height);
     for (index_t col = 0; col < scores.cols; col += nr) {
       for (const Product* p : {&scores, &q}) {
-        for (index_t i = row; i < row + height; ++i) read(p->a + i * p->a_row, p->depth);
-        for (index_t k = 0; k < p->depth; ++k)
-          read(p->b + col / nr * p->b_panel + k * p->b_row, nr);
+        for (index_t i = row; i < row + height; ++i) read(p->a.at(i, 0), p->depth);
+        for (index_t k = 0; k < p->depth; ++k) read(p->b.row_of(col / nr, k), nr);
       }
       const index_t width = std::min(nr, scores.cols - col);
       for (index_t i = row; i < row + height; ++i) {

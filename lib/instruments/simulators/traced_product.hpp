@@ -18,7 +18,7 @@ class TracedProduct {
       : p_(product),
         tile_(tile),
         nr_(tile.cols),
-        most_terms_(product.a_row == 1 ? kernels::terms_at_once<W, T, true>
+        most_terms_(product.a.row == 1 ? kernels::terms_at_once<W, T, true>
                                        : kernels::terms_at_once<W, T, false>),
         recorder_(*recorder),
         sums_(sums) {}
@@ -49,7 +49,7 @@ class TracedProduct {
   void panels(index_t first, index_t last, bool accumulate) {
     const bool finishes = last - first <= most_terms_ &&
                           (p_.epilogue == kernels::Epilogue::none ||
-                           (p_.epilogue == kernels::Epilogue::gradient && p_.a_row != 1));
+                           (p_.epilogue == kernels::Epilogue::gradient && p_.a.row != 1));
     for (index_t col = 0; col < p_.cols; col += nr_) {
       const index_t left = std::min(nr_, p_.cols - col);
       lanes_ = tile_.computed(left);
@@ -113,7 +113,7 @@ class TracedProduct {
     }
   }
 
-  T* c_at(index_t row, index_t col) const { return p_.c + col / nr_ * p_.c_panel + row * p_.c_row; }
+  T* c_at(index_t row, index_t col) const { return p_.c.row_of(col / nr_, row); }
   void shifts_of(index_t row, bool shifted) {
     if (shifted && p_.row != nullptr) read(p_.row + row, 1);
     if (p_.row_scale != nullptr) read(p_.row_scale + row, 1);
@@ -121,22 +121,22 @@ class TracedProduct {
 
   // One register tile: a row of B's panel and the elements of A beside it, term by term.
   void terms(index_t col, index_t row, index_t rows, index_t first, index_t last) {
-    const W* b = p_.b + col / nr_ * p_.b_panel;
+    const W* b = p_.b.row_of(col / nr_, 0);
     const auto mask = static_cast<std::uintptr_t>(recorder_.line_bytes() - 1);
     for (index_t q = first; q < last; ++q) {
-      read(b + q * p_.b_row, lanes_);
-      if (p_.a_row == 1) {
-        read(p_.a + row + q * p_.a_depth, rows);
+      read(b + q * p_.b.row, lanes_);
+      if (p_.a.row == 1) {
+        read(p_.a.data + row + q * p_.a.depth, rows);
         continue;
       }
       for (index_t i = row; i < row + rows; ++i) {
-        const W* element = p_.a + i * p_.a_row + q * p_.a_depth;
+        const W* element = p_.a.at(i, q);
         // Adjacent terms lie in one line, which is read as it begins and, as it is not older than
         // the rows of B that came since, as it ends.
         const auto place = reinterpret_cast<std::uintptr_t>(element) & mask;
         const bool begins = place < sizeof(W);
         const bool ends = mask - place < 2 * sizeof(W) - 1;
-        if (p_.a_depth != 1 || q == first || q + 1 == last || begins || ends) read(element, 1);
+        if (p_.a.depth != 1 || q == first || q + 1 == last || begins || ends) read(element, 1);
       }
     }
   }

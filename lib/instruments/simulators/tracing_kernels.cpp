@@ -174,7 +174,7 @@ struct Traced {
     Product<T> scores = p;
     scores.padded = false;
     if (recorder != nullptr) TracedProduct<T>(scores, inner<T>->tile, recorder, sums<T>()).trace();
-    trace_softmax_update({p.c, p.c_row, p.rows, p.cols}, true, row_max, row_sum, rescale);
+    trace_softmax_update({p.c.data, p.c.row, p.rows, p.cols}, true, row_max, row_sum, rescale);
     inner<T>->few_weights(p, row_max, row_sum, rescale);
   }
 

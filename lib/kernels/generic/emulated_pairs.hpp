@@ -188,12 +188,12 @@ struct EmulatedPairs {
         for (index_t j = 0; j < p.cols; ++j) {
           Terms::V sum = {0};
           for (index_t q = 0; q < p.depth; ++q) {
-            const index_t term = 2 * (p.a - all.a + q);
+            const index_t term = 2 * (p.a.data - all.a.data + q);
             const bf16* const x = b.src + j * b.lane_stride + term * b.depth_stride;
             const bf16 second = term + 1 < b.depth ? x[b.depth_stride] : bf16{0};
-            sum = Terms::multiply_add(p.a[i * p.a_row + q], pair_of(*x, second), sum);
+            sum = Terms::multiply_add(p.a.data[i * p.a.row + q], pair_of(*x, second), sum);
           }
-          float* const c = p.c + i * p.c_row + j;
+          float* const c = p.c.row_of(0, i) + j;
           const float product = p.scale != 1 ? sum.value * p.scale : sum.value;
           const float factor = p.row_scale != nullptr ? p.row_scale[i] : 1;
           *c = p.accumulate ? *c * factor + product : product;

@@ -75,14 +75,14 @@ struct FewWeights {
   template <bool whole, int queries>
   static IOATTN_INLINE void scores(const Product& p, index_t first, V (&total)[queries]) {
     const T* const beside = p.beside == nullptr ? nullptr : p.beside + first * p.beside_row;
-    const Keys keys = {p.a + first * p.a_row, beside, p.a_row, p.beside_row,
+    const Keys keys = {p.a.at(first, 0), beside, p.a.row, p.beside_row,
                        std::min(p.rows - first, lanes)};
     by_terms(p, terms_at_once<T, T, false>, [&](const Product& some) {
       V sum[queries];
 #pragma GCC unroll 4
       for (V& each : sum) each = V::splat(T(0));
-      const index_t term = some.a - p.a;
-      add_terms<whole>(keys, term, term + some.depth, some.b, some.b_row, sum);
+      const index_t term = some.a.data - p.a.data;
+      add_terms<whole>(keys, term, term + some.depth, some.b.data, some.b.row, sum);
 #pragma GCC unroll 4
       for (int i = 0; i < queries; ++i) total[i] = term > 0 ? total[i] + sum[i] : sum[i];
     });
@@ -153,7 +153,7 @@ struct FewWeights {
   static IOATTN_INLINE void weights_of(const Product& p, T* row_max, T* row_sum, T* rescale) {
     const auto store_scores = [&](index_t first, const V(&sum)[queries]) {
       const index_t count = std::min(p.rows - first, lanes);
-      for (index_t i = 0; i < p.cols; ++i) store(sum[i], p.c + first * p.c_row + i, p.c_row, count);
+      for (index_t i = 0; i < p.cols; ++i) store(sum[i], p.c.row_of(0, first) + i, p.c.row, count);
     };
     V sum[queries] = {};
     index_t first = 0;
@@ -166,7 +166,7 @@ struct FewWeights {
       store_scores(first, sum);
     }
     for (index_t i = 0; i < p.cols; ++i)
-      weigh(p.c + i, p.c_row, p.rows, row_max + i, row_sum + i, rescale + i);
+      weigh(p.c.data + i, p.c.row, p.rows, row_max + i, row_sum + i, rescale + i);
   }
 
   // Of more, the lanes of a panel are no longer as empty as that.

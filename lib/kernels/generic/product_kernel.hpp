@@ -18,8 +18,8 @@ IOATTN_INLINE void by_terms(const Product& p, index_t most, const Part& part) {
   Product some = p;
   for (index_t q = 0; q < p.depth; q += most) {
     const index_t left = p.depth - q;
-    some.a = p.a + q * p.a_depth;
-    some.b = p.b + q * p.b_row;
+    some.a.data = p.a.at(0, q);
+    some.b.data = p.b.row_of(0, q);
     if (p.beside != nullptr) some.beside = p.beside + q;
     some.depth = left < most ? left : most;
     some.epilogue = left > most ? Epilogue::none : p.epilogue;
@@ -61,7 +61,7 @@ struct ProductKernel {
   template <Epilogue epilogue, int count, bool shift_by_row, bool accumulate>
   static IOATTN_KERNEL void whole_sums(const Product& p, const Panel& panel, index_t first,
                                        index_t rows, const T* sums) {
-    const index_t c_row = p.c_row;
+    const index_t c_row = p.c.row;
     const T* row = p.row;
     const V scale = V::splat(shift_by_row ? Tiles::scale_of_sums(p.scale) : T(1));
     T* c = panel.c;
@@ -93,7 +93,7 @@ struct ProductKernel {
     const bool reads_c = p.accumulate || p.epilogue == Epilogue::gradient;
     const V scale = V::splat(p.row != nullptr ? Tiles::scale_of_sums(p.scale) : T(1));
     for (index_t i = first; i < first + rows; ++i, sums += nr) {
-      T* target = panel.c + i * p.c_row;
+      T* target = panel.c + i * p.c.row;
       T edge[nr] = {};
       T* out = partial ? edge : target;
       for (index_t j = 0; partial && reads_c && j < panel.columns; ++j) edge[j] = target[j];
@@ -167,12 +167,12 @@ struct ProductKernel {
       for (index_t q = 0; q == 0 || q < p.depth; q += most) {
         const index_t left = p.depth - q;
         Strip strip = {};
-        strip.a = p.a + row * p.a_row + q * p.a_depth;
-        strip.a_row = p.a_row;
-        strip.a_depth = p.a_depth;
-        strip.b = panel[0].b + q * p.b_row;
-        strip.b_panel = p.b_panel;
-        strip.b_row = p.b_row;
+        strip.a = p.a.at(row, q);
+        strip.a_row = p.a.row;
+        strip.a_depth = p.a.depth;
+        strip.b = panel[0].b + q * p.b.row;
+        strip.b_panel = p.b.panel;
+        strip.b_row = p.b.row;
         strip.depth = left < most ? left : most;
         strip.c = sums;
         strip.c_panel = panel_of_sums;
@@ -194,7 +194,7 @@ struct ProductKernel {
 
   // Once, beside the first columns.
   static const Word* beside_of(const Product& p, const Panel& panel) {
-    return panel.b == p.b ? p.beside : nullptr;
+    return panel.b == p.b.data ? p.beside : nullptr;
   }
 
   using Rows = void (*)(const Strip&, index_t);
@@ -226,7 +226,7 @@ struct ProductKernel {
 
   static Panel panel_at(const Product& p, index_t col) {
     const index_t left = p.cols - col;
-    return {p.b + col / nr * p.b_panel, p.c + col / nr * p.c_panel,
+    return {p.b.row_of(col / nr, 0), p.c.row_of(col / nr, 0),
             p.lane + (p.lane != nullptr ? col : 0), left >= nr || p.padded ? nr : left};
   }
 
@@ -234,8 +234,8 @@ struct ProductKernel {
   static void some_panels(const Product& p, const Panel* panel, Rows rows, RowsFetcher* fetcher) {
     const Panel& first = panel[0];
     if (rows != nullptr && first.columns == nr) {
-      rows({p.a, p.a_row, p.a_depth, first.b, p.b_panel, p.b_row, p.depth, first.c, p.c_panel,
-            p.c_row, first.lane, p.row, p.row_scale, p.scale, beside_of(p, first), p.beside_row,
+      rows({p.a.data, p.a.row, p.a.depth, first.b, p.b.panel, p.b.row, p.depth, first.c, p.c.panel,
+            p.c.row, first.lane, p.row, p.row_scale, p.scale, beside_of(p, first), p.beside_row,
             fetcher},
            p.rows);
     } else {
@@ -270,7 +270,7 @@ struct ProductKernel {
   }
 
   static void product(const Product& p) {
-    if (p.a_row == 1) {
+    if (p.a.row == 1) {
       product_of<true>(p);
     } else {
       product_of<false>(p);

@@ -121,15 +121,14 @@ struct RegisterWeights {
     Product last = p;
     last.rows = p.rows - first;
     last.cols = nr;
-    last.a = p.a + first * p.a_row;
-    last.b = p.b + col / nr * p.b_panel;
-    last.c = panel->scores;
-    last.c_row = nr;
+    last.a.data = p.a.at(first, 0);
+    last.b.data = p.b.row_of(col / nr, 0);
+    last.c = {panel->scores, p.c.panel, nr};
     last.padded = true;
     last.beside = nullptr;  // those of the first keys
     Products::product(last);
-    T* const to = p.c + col / nr * p.c_panel + first * p.c_row;
-    run_alone(Waiting{panel, to, p.c_row}, last.rows);
+    T* const to = p.c.row_of(col / nr, first);
+    run_alone(Waiting{panel, to, p.c.row}, last.rows);
   }
 
   static IOATTN_KERNEL bool weights(const Product& p, const T* row_max, T* row_sum) {
@@ -149,15 +148,15 @@ struct RegisterWeights {
       }
       if (in_tiles > 0) {
         Strip strip = {};
-        strip.a = p.a;
-        strip.a_row = p.a_row;
-        strip.a_depth = p.a_depth;
-        strip.b = p.b + col / nr * p.b_panel;
-        strip.b_panel = p.b_panel;
-        strip.b_row = p.b_row;
+        strip.a = p.a.data;
+        strip.a_row = p.a.row;
+        strip.a_depth = p.a.depth;
+        strip.b = p.b.row_of(col / nr, 0);
+        strip.b_panel = p.b.panel;
+        strip.b_row = p.b.row;
         strip.depth = p.depth;
-        strip.c = p.c + col / nr * p.c_panel;
-        strip.c_row = p.c_row;
+        strip.c = p.c.row_of(col / nr, 0);
+        strip.c_row = p.c.row;
         strip.beside = col == 0 ? p.beside : nullptr;
         strip.beside_row = p.beside_row;
         weigh_tiles(strip, in_tiles / max_rows, &panel);

@@ -38,7 +38,7 @@ struct TileGradients : TileWeights<Tiles, V, Terms, Pairs> {
                                      Scratch* scratch) {
     typename Base::Pending nothing;
     Base::template begin<row_tiles>(nullptr, 0);
-    Base::template add_terms<row_tiles>(strip, p.b + col / nr * p.b_panel, p.b_row, scratch->last_b,
+    Base::template add_terms<row_tiles>(strip, p.b.row_of(col / nr, 0), p.b.row, scratch->last_b,
                                         &nothing);
   }
 

@@ -109,12 +109,12 @@ struct TileProduct {
   static IOATTN_INLINE void copy_tiles(const Product& p, const Word* from, index_t rows,
                                        index_t terms, Word* to) {
     if (terms < side || rows % side != 0) std::memset(to, 0, sizeof(Word) * nr * side);
-    if (p.a_depth == 1) {
+    if (p.a.depth == 1) {
       for (index_t i = 0; i < rows; ++i)
-        std::memcpy(to + i * side, from + i * p.a_row,
+        std::memcpy(to + i * side, from + i * p.a.row,
                     static_cast<std::size_t>(terms) * sizeof(Word));
     } else {
-      TransposeKernel<V>::transpose(reinterpret_cast<const float*>(from), p.a_depth, terms, rows,
+      TransposeKernel<V>::transpose(reinterpret_cast<const float*>(from), p.a.depth, terms, rows,
                                     false, reinterpret_cast<float*>(to), side);
     }
   }
@@ -123,15 +123,15 @@ struct TileProduct {
     Strip strip = {};
     strip.rows = at_most(nr, p.rows - row);
     strip.depth = at_most(most_terms, p.depth - q);
-    const Word* from = p.a + row * p.a_row + q * p.a_depth;
+    const Word* from = p.a.at(row, q);
     const index_t whole = strip.depth / side;
-    const bool in_place = p.a_depth == 1 && strip.rows % side == 0;
+    const bool in_place = p.a.depth == 1 && strip.rows % side == 0;
     strip.whole = in_place ? from : copies;
     strip.step = in_place ? side : nr * side;
-    strip.row = in_place ? p.a_row : side;
+    strip.row = in_place ? p.a.row : side;
     strip.last = copies + whole * nr * side;
     for (index_t s = in_place ? whole : 0; s * side < strip.depth; ++s)
-      copy_tiles(p, from + s * side * p.a_depth, strip.rows, at_most(side, strip.depth - s * side),
+      copy_tiles(p, from + s * side * p.a.depth, strip.rows, at_most(side, strip.depth - s * side),
                  copies + s * nr * side);
     return strip;
   }
@@ -206,10 +206,10 @@ struct TileProduct {
   template <int row_tiles, class Waiting>
   static IOATTN_INLINE void add_all_terms(const Product& p, index_t row, const Word* b,
                                           Strip* strip, Scratch* scratch, Waiting* pending) {
-    add_terms<row_tiles>(*strip, b, p.b_row, scratch->b, pending);
+    add_terms<row_tiles>(*strip, b, p.b.row, scratch->b, pending);
     for (index_t q = most_terms; q < p.depth; q += most_terms) {
       *strip = strip_of(p, row, q, scratch->a);
-      add_terms<row_tiles>(*strip, b + q * p.b_row, p.b_row, scratch->b, pending);
+      add_terms<row_tiles>(*strip, b + q * p.b.row, p.b.row, scratch->b, pending);
     }
   }
 
@@ -244,26 +244,26 @@ struct TileProduct {
 
     template <int row_tiles>
     IOATTN_INLINE void add_to_c(Strip* strip) const {
-      float* const whole = panel.c + row * p.c_row;
+      float* const whole = panel.c + row * p.c.row;
       const index_t rows = strip->rows;
       if (rows % side == 0 && panel.columns == nr) {
-        if (p.accumulate && p.row_scale != nullptr) scale_rows(whole, p.c_row, rows);
-        begin<row_tiles>(p.accumulate ? whole : nullptr, p.c_row);
+        if (p.accumulate && p.row_scale != nullptr) scale_rows(whole, p.c.row, rows);
+        begin<row_tiles>(p.accumulate ? whole : nullptr, p.c.row);
         add_all<row_tiles>(strip);
-        end<row_tiles>(whole, p.c_row);
+        end<row_tiles>(whole, p.c.row);
         return;
       }
       float* const edge = scratch->edge;
       if (p.accumulate) {
         for (index_t i = 0; i < rows; ++i)
-          std::memcpy(edge + i * nr, whole + i * p.c_row, row_bytes());
+          std::memcpy(edge + i * nr, whole + i * p.c.row, row_bytes());
         if (p.row_scale != nullptr) scale_rows(edge, nr, rows);
       }
       begin<row_tiles>(p.accumulate ? edge : nullptr, nr);
       add_all<row_tiles>(strip);
       end<row_tiles>(edge, nr);
       for (index_t i = 0; i < rows; ++i)
-        std::memcpy(whole + i * p.c_row, edge + i * nr, row_bytes());
+        std::memcpy(whole + i * p.c.row, edge + i * nr, row_bytes());
     }
 
     IOATTN_INLINE std::size_t row_bytes() const {
@@ -289,7 +289,7 @@ struct TileProduct {
       Strip strip = strip_of(p, row, 0, scratch.a);
       for (index_t col = 0; col < p.cols; col += nr) {
         const index_t left = p.cols - col;
-        const Panel panel = {p.b + col / nr * p.b_panel, p.c + col / nr * p.c_panel,
+        const Panel panel = {p.b.row_of(col / nr, 0), p.c.row_of(col / nr, 0),
                              p.lane + (p.lane != nullptr ? col : 0),
                              left >= nr || p.padded ? nr : left};
         if (col > 0 && p.depth > most_terms) strip = strip_of(p, row, 0, scratch.a);

@@ -64,7 +64,7 @@ struct TileWeights : TileProduct<Tiles, V, Terms> {
     for (index_t col = 0; col < p.cols; col += nr) {
       if (col > 0 && p.depth > Base::most_terms) *strip = Base::strip_of(p, 0, 0, scratch->a);
       Base::template begin<row_tiles>(nullptr, 0);
-      Base::template add_all_terms<row_tiles>(p, 0, p.b + col / nr * p.b_panel, strip, scratch,
+      Base::template add_all_terms<row_tiles>(p, 0, p.b.row_of(col / nr, 0), strip, scratch,
                                               &waiting);
       waiting.finish();
       waiting = stored;

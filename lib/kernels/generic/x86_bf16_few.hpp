@@ -36,7 +36,7 @@ struct X86Bf16Few : X86Bf16Pairs<max_rows> {
   // Sums of row i of a product, columns [col, col + 16).
   static IOATTN_INLINE void finish(const Product& p, index_t i, index_t col, __m512 sum) {
     const __mmask16 exist = Base::first_of_16(p.cols - col);
-    float* const c = p.c + i * p.c_row + col;
+    float* const c = p.c.row_of(0, i) + col;
     if (p.scale != 1) sum = _mm512_mul_ps(sum, _mm512_set1_ps(p.scale));
     if (p.accumulate) {
       const __m512 before = _mm512_maskz_loadu_ps(exist, c);
@@ -51,7 +51,7 @@ struct X86Bf16Few : X86Bf16Pairs<max_rows> {
   struct RowsOfA {
     const bf16x2* row[rows];
     IOATTN_INLINE RowsOfA(const Product& p) {
-      for (int i = 0; i < rows; ++i) row[i] = p.a + std::min<index_t>(i, p.rows - 1) * p.a_row;
+      for (int i = 0; i < rows; ++i) row[i] = p.a.data + std::min<index_t>(i, p.rows - 1) * p.a.row;
     }
   };
 
@@ -155,7 +155,7 @@ struct X86Bf16Few : X86Bf16Pairs<max_rows> {
   template <int rows>
   static IOATTN_INLINE void product_of(const Product& all, const UnpackedTerms& b) {
     by_terms(all, terms_per_accumulator, [&](const Product& p) {
-      const index_t first = p.a - all.a;
+      const index_t first = p.a.data - all.a.data;
       if (b.lane_stride == 1) {
         by_rows_of_columns<rows>(p, b, first);
       } else {

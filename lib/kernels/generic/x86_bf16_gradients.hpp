@@ -94,14 +94,9 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
     p.rows = rows;
     p.cols = nr;
     p.depth = all.depth;
-    p.a = all.a + row * all.a_row;
-    p.a_row = all.a_row;
-    p.a_depth = all.a_depth;
-    p.b = all.b + col / nr * all.b_panel;
-    p.b_panel = all.b_panel;
-    p.b_row = all.b_row;
-    p.c = c;
-    p.c_panel = p.c_row = nr;
+    p.a = {all.a.at(row, 0), all.a.row, all.a.depth};
+    p.b = {all.b.row_of(col / nr, 0), all.b.panel, all.b.row};
+    p.c = {c, nr, nr};
     p.padded = true;
     Pairs::table.product(p);
   }
@@ -122,12 +117,12 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
   static IOATTN_KERNEL void overlapped_tile(const Product& p, index_t row, index_t col, float* made,
                                             const Waiting& waiting) {
     typename Tiles::Strip s = {};
-    s.b = p.b + col / nr * p.b_panel;
-    s.b_panel = p.b_panel;
-    s.b_row = p.b_row;
-    s.a_row = p.a_row;
+    s.b = p.b.row_of(col / nr, 0);
+    s.b_panel = p.b.panel;
+    s.b_row = p.b.row;
+    s.a_row = p.a.row;
     s.depth = p.depth;
-    const bf16x2* a = p.a + row * p.a_row;
+    const bf16x2* a = p.a.at(row, 0);
     const auto store = [made](int i, const V(&sums)[2]) {
       sums[0].store(made + i * nr);
       sums[1].store(made + i * nr + lanes);
@@ -172,7 +167,7 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
 
   // Of more terms, a panel of keys and one of values leave L1 while groups take turns.
   static bool hides_work(const Product& p) {
-    return p.a_depth == 1 &&
+    return p.a.depth == 1 &&
            p.depth >= Tiles::template least_terms_with_work<max_rows, 2, Waiting> && p.depth <= 96;
   }
 

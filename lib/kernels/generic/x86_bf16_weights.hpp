@@ -162,17 +162,17 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
     }
     for (index_t i = 0; i < (p.rows + lanes - 1) / lanes * lanes * lanes; ++i) all.part[i] = 0;
     Strip strip = {};
-    strip.a = p.a;
-    strip.a_row = p.a_row;
-    strip.a_depth = p.a_depth;
-    strip.b_panel = p.b_panel;
-    strip.b_row = p.b_row;
+    strip.a = p.a.data;
+    strip.a_row = p.a.row;
+    strip.a_depth = p.a.depth;
+    strip.b_panel = p.b.panel;
+    strip.b_row = p.b.row;
     strip.depth = p.depth;
     Waiting waiting = {};
     const bool overlaps = p.depth >= Tiles::template least_terms_with_work<max_rows, 2, Waiting>;
     const index_t in_tiles = !overlaps ? 0 : p.rows / max_rows * max_rows;
     for (index_t key = 0; key < p.cols; key += nr) {
-      strip.b = p.b + key / nr * p.b_panel;
+      strip.b = p.b.row_of(key / nr, 0);
       const Panel panel = {p.cols - key, Base::binary(weights.scale), weights.dst + key / 2,
                            weights.dst_stride};
       if (panel.keys < nr) {

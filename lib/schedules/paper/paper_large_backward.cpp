@@ -94,15 +94,9 @@ Status paper_large_backward(const BackwardTask<T>& task) {
       product.rows = j.size();
       product.cols = d;
       product.depth = i.size();
-      product.a = p.data;
-      product.a_row = tile_stride;
-      product.a_depth = 1;
-      product.b = a1_panels;
-      product.b_panel = i.size() * nr;
-      product.b_row = nr;
-      product.c = t;
-      product.c_panel = nr;
-      product.c_row = t_stride;
+      product.a = {p.data, tile_stride, 1};
+      product.b = {a1_panels, i.size() * nr, nr};
+      product.c = {t, nr, t_stride};
       product.padded = true;
       kernels.product(product);
 

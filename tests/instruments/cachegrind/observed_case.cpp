@@ -92,15 +92,9 @@ class KernelCase {
     // Sums of more terms than are added at once wait for gradients on the stack, which is elsewhere
     // in every run.
     p.depth = kind_ == Kind::gradient ? kernels::terms_at_once<float, float, false> : depth;
-    p.a = a_;
-    p.a_row = kind_ == Kind::sum ? 1 : depth;
-    p.a_depth = kind_ == Kind::sum ? rows_ : 1;
-    p.b = b_;
-    p.b_row = nr;
-    p.b_panel = nr * depth;
-    p.c = c_;
-    p.c_row = cols;
-    p.c_panel = nr;
+    p.a = {a_, kind_ == Kind::sum ? 1 : depth, kind_ == Kind::sum ? rows_ : 1};
+    p.b = {b_, nr * depth, nr};
+    p.c = {c_, nr, cols};
     p.accumulate = kind_ == Kind::product || kind_ == Kind::sum;
     p.epilogue = kind_ == Kind::gradient ? kernels::Epilogue::gradient : kernels::Epilogue::none;
     if (p.epilogue != kernels::Epilogue::none) p.row = shifts_;
