@@ -8,24 +8,28 @@
 namespace ioattn::theory {
 namespace {
 
-// What the passes over the keys stream and make: without a mask, m keys per row block, every pair
-// of a query and a key, and ceil(m / c) tiles per query.
-struct Streamed {
+// Words of a key and its value; tied operands are the same memory.
+index_t pair_of(const LayerShape& shape, Form form, const Weights& w = {}) {
+  if (form == Form::h) return w.operand * shape.d + w.sum * shape.dv;
+  return w.operand * (shape.tie == Tie::none ? 2 * shape.d : shape.d);
+}
+
+// The passes over the keys, what they stream and make: without a mask, m keys per row block, every
+// pair of a query and a key, and ceil(m / c) tiles per query.
+struct Passes {
+  RowCut cut;
+  bool h_form;
+  index_t pair;  // words of a key and its value
   index_t keys, pairs, tiles;
 
-  Streamed(const LayerShape& shape, const RowCut& cut) {
+  Passes(const LayerShape& shape, const Blocks& blocks)
+      : cut(shape, blocks), h_form(blocks.form == Form::h), pair(pair_of(shape, blocks.form)) {
     const BlockSums strips = strip_sums(shape.mask, shape.n, shape.m, cut.r, cut.rho, cut.c);
     keys = block_sums(shape.mask, shape.n, shape.m, cut.r, cut.c).columns;
     pairs = strips.pairs;
     tiles = strips.row_tiles;
   }
 };
-
-// Words of a key and its value; tied operands are the same memory.
-index_t pair_of(const LayerShape& shape, Form form, const Weights& w = {}) {
-  if (form == Form::h) return w.operand * shape.d + w.sum * shape.dv;
-  return w.operand * (shape.tie == Tie::none ? 2 * shape.d : shape.d);
-}
 
 ScheduleCost stored_backward(const LayerShape& shape, const Blocks& blocks, const Weights& w) {
   ScheduleCost cost;
@@ -57,67 +61,61 @@ ScheduleCost stored_forward(const LayerShape& shape, const Blocks& blocks, const
 }  // namespace
 
 index_t row_tile_words(const LayerShape& shape, const Blocks& blocks) {
-  return Streamed(shape, RowCut(shape, blocks)).pairs;
+  return Passes(shape, blocks).pairs;
 }
 
 index_t row_streamed_keys(const LayerShape& shape, const Blocks& blocks) {
-  return Streamed(shape, RowCut(shape, blocks)).keys;
+  return Passes(shape, blocks).keys;
 }
 
 // S, G (or dO), delta and LSE are read; U is written.
 IoCost row_stream_backward_pass(const LayerShape& shape, const Blocks& blocks, const Weights& w) {
   const auto [n, m, d, e, tie, mask] = shape;
-  const RowCut cut(shape, blocks);
-  const Streamed streamed(shape, cut);
-  const index_t pair = pair_of(shape, blocks.form);
-  const bool h_form = blocks.form == Form::h;
-  const index_t kept = h_form ? d + e : 2 * d;  // per row: S and G or dO
-  const index_t kept_words = w.sum * d + (h_form ? w.operand * e : w.sum * d);
-  return {n * (kept_words + 2 * w.sum) + streamed.keys * pair_of(shape, blocks.form, w),
-          w.sum * n * d, w.sum * (n * d + streamed.pairs),
-          w.sum * (cut.r * (kept + d + 2) + pair * cut.c + cut.rho * cut.c)};
+  const Passes passes(shape, blocks);
+  const RowCut& cut = passes.cut;
+  const index_t kept = passes.h_form ? d + e : 2 * d;  // per row: S and G or dO
+  const index_t kept_words = w.sum * d + (passes.h_form ? w.operand * e : w.sum * d);
+  return {n * (kept_words + 2 * w.sum) + passes.keys * pair_of(shape, blocks.form, w),
+          w.sum * n * d, w.sum * (n * d + passes.pairs),
+          w.sum * (cut.r * (kept + d + 2) + passes.pair * cut.c + cut.rho * cut.c)};
 }
 
 // S is read; O (or Z) and LSE are written.
 IoCost row_stream_forward_pass(const LayerShape& shape, const Blocks& blocks, const Weights& w) {
   const auto [n, m, d, e, tie, mask] = shape;
-  const RowCut cut(shape, blocks);
-  const Streamed streamed(shape, cut);
-  const index_t pair = pair_of(shape, blocks.form);
-  const bool h_form = blocks.form == Form::h;
-  const index_t sum = h_form ? e : d;  // columns of the running sum: O or Z
-  return {w.sum * n * d + streamed.keys * pair_of(shape, blocks.form, w),
-          n * ((h_form ? w.operand : w.sum) * sum + w.sum),
-          w.sum * (n * sum + 2 * n + streamed.pairs + streamed.tiles),
-          w.sum * (cut.r * (d + sum + 2) + pair * cut.c + cut.rho * (cut.c + 1))};
+  const Passes passes(shape, blocks);
+  const RowCut& cut = passes.cut;
+  const index_t sum = passes.h_form ? e : d;  // columns of the running sum: O or Z
+  return {w.sum * n * d + passes.keys * pair_of(shape, blocks.form, w),
+          n * ((passes.h_form ? w.operand : w.sum) * sum + w.sum),
+          w.sum * (n * sum + 2 * n + passes.pairs + passes.tiles),
+          w.sum * (cut.r * (d + sum + 2) + passes.pair * cut.c + cut.rho * (cut.c + 1))};
 }
 
 ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks,
                                  const Weights& weights) {
   const auto [n, m, d, e, tie, mask] = shape;
   const auto [of_operand, of_sum, of_x] = weights;
-  const RowCut cut(shape, blocks);
-  const auto [r, c, rho, w, w_e, o, a, b] = cut;
-  const Streamed streamed(shape, cut);
-  const bool h_form = blocks.form == Form::h;
-  const index_t passes = ceil_div(n, r);
-  const index_t pair = pair_of(shape, blocks.form);
+  const Passes passes(shape, blocks);
+  const auto [r, c, rho, w, w_e, o, a, b] = passes.cut;
+  const index_t count = ceil_div(n, r);
   if (blocks.products == Products::stored) return stored_backward(shape, blocks, weights);
 
   ScheduleCost cost;
-  if (h_form) add_h_product(shape, blocks, weights, &cost);
+  if (passes.h_form) add_h_product(shape, blocks, weights, &cost);
   IoCost stream;
   stream.reads = of_operand * (2 * n * d + 2 * n * e) + of_sum * n +
-                 streamed.keys * pair_of(shape, blocks.form, weights) +
-                 passes * (of_x * d * d + (h_form ? 0 : of_operand * d * e)) +
-                 of_sum * (passes - 1) * d * d;
-  stream.writes = of_sum * passes * d * d;
-  stream.created = of_sum * ((h_form ? 2 : 3) * n * d + n + d * d +
-                             streamed.pairs);  // S, U(, G), v, first g, tiles
+                 passes.keys * pair_of(shape, blocks.form, weights) +
+                 count * (of_x * d * d + (passes.h_form ? 0 : of_operand * d * e)) +
+                 of_sum * (count - 1) * d * d;
+  stream.writes = of_sum * count * d * d;
+  stream.created = of_sum * ((passes.h_form ? 2 : 3) * n * d + n + d * d +
+                             passes.pairs);  // S, U(, G), v, first g, tiles
   const index_t projecting = std::max(
       2 * r * d + d * w,
-      std::max(r * (d + e + 1) + o * e, h_form ? index_t(0) : r * (2 * d + e + 1) + w * e));
-  const index_t streaming = r * (h_form ? 2 * d + e + 2 : 3 * d + 2) + pair * c + rho * c;
+      std::max(r * (d + e + 1) + o * e, passes.h_form ? index_t(0) : r * (2 * d + e + 1) + w * e));
+  const index_t streaming =
+      r * (passes.h_form ? 2 * d + e + 2 : 3 * d + 2) + passes.pair * c + rho * c;
   stream.footprint = of_sum * std::max({projecting, streaming, 2 * r * d + a * b});
   cost.add("row_stream", stream);
   return cost;
@@ -128,26 +126,23 @@ ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks,
   if (blocks.products == Products::stored) return stored_forward(shape, blocks, weights);
   const auto [n, m, d, e, tie, mask] = shape;
   const auto [of_operand, of_sum, of_x] = weights;
-  const RowCut cut(shape, blocks);
-  const auto [r, c, rho, w, w_e, o, a, b] = cut;
-  const Streamed streamed(shape, cut);
-  const bool h_form = blocks.form == Form::h;
-  const index_t passes = ceil_div(n, r);
-  const index_t pair = pair_of(shape, blocks.form);
-  const index_t sum = h_form ? e : d;  // columns of the running sum: O or Z
+  const Passes passes(shape, blocks);
+  const auto [r, c, rho, w, w_e, o, a, b] = passes.cut;
+  const index_t count = ceil_div(n, r);
+  const index_t sum = passes.h_form ? e : d;  // columns of the running sum: O or Z
 
   ScheduleCost cost;
-  if (h_form) add_h_product(shape, blocks, weights, &cost);
-  const index_t streaming = r * (d + sum + 2) + pair * c + rho * (c + 1);
+  if (passes.h_form) add_h_product(shape, blocks, weights, &cost);
+  const index_t streaming = r * (d + sum + 2) + passes.pair * c + rho * (c + 1);
   IoCost stream;
-  stream.reads = of_operand * n * d + streamed.keys * pair_of(shape, blocks.form, weights) +
-                 passes * (of_x * d * d + (h_form ? 0 : of_operand * d * e));
+  stream.reads = of_operand * n * d + passes.keys * pair_of(shape, blocks.form, weights) +
+                 count * (of_x * d * d + (passes.h_form ? 0 : of_operand * d * e));
   stream.writes = n * (of_operand * e + of_sum);
   // S, Z and O (or O), running max and sum, tiles and their rescale factors
-  stream.created =
-      of_sum * (n * d + n * sum + (h_form ? 0 : n * e) + 2 * n + streamed.pairs + streamed.tiles);
+  stream.created = of_sum * (n * d + n * sum + (passes.h_form ? 0 : n * e) + 2 * n + passes.pairs +
+                             passes.tiles);
   stream.footprint = of_sum * std::max({2 * r * d + d * w, streaming,
-                                        h_form ? index_t(0) : r * (d + e) + d * w_e});
+                                        passes.h_form ? index_t(0) : r * (d + e) + d * w_e});
   cost.add("row_stream", stream);
   return cost;
 }
