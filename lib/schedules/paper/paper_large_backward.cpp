@@ -7,117 +7,143 @@
 // Paper, Alg. 7-9: S and h once, then g = dX, a row block of S, dO, A1 and tiles of B_r x B_c. The
 // fitted form deletes h_J after q; the literal one keeps it, as printed, and overflows M.
 namespace ioattn::schedules {
+namespace {
+
+template <class T>
+class PaperLargeBackward {
+ public:
+  explicit PaperLargeBackward(const BackwardTask<T>& task)
+      : task_(task),
+        trace_(task.observer),
+        kernels_(*task.kernels),
+        n_(task.shape.n),
+        m_(task.shape.m),
+        d_(task.shape.d),
+        e_(task.shape.dv),
+        nr_(kernels_.tile.cols),
+        r_(std::min(task.blocks.r, n_)),
+        c_(std::min(task.blocks.c, m_)),
+        tile_stride_(round_up(r_, nr_)),
+        t_stride_(round_up(d_, nr_)),
+        all_d_(d_, d_),
+        all_e_(e_, e_),
+        memory_(task.shape, task.blocks, nr_) {
+    pack_ = memory_.add(std::max(pack_elements(r_, e_, c_, nr_), pack_elements(c_, c_, d_, nr_)));
+    a1_ = memory_.add(round_up(d_, nr_) * r_);
+    f_ = memory_.add(c_ * tile_stride_);
+    p_ = memory_.add(c_ * tile_stride_);
+    t_ = memory_.add(c_ * t_stride_);
+    delta_ = memory_.add(r_);
+  }
+
+  Status run() {
+    const Status projected = memory_.run(kernels_, trace_, task_.in, task_.memory);
+    if (!projected.is_ok()) return projected;
+    trace_.phase("P2");
+    const Block g = part_of(Operand::dX, all_d_, all_d_);
+    trace_.create(g);
+    for (index_t k = 0; k < d_; ++k) fill_words(kernels_, task_.dx.row(k), d_, T(0));
+    for (Range i(n_, r_); i; i.next()) add_rows(i);
+    trace_.write_and_remove(g);
+    return Status::ok();
+  }
+
+ private:
+  // g += A1_I^T p A2 for a row block.
+  void add_rows(const Range& i) const {
+    const Block s = memory_.s().block(i, all_d_), a1 = part_of(Operand::A1, i, all_d_);
+    const Block o = part_of(Operand::O, i, all_e_), d_o = part_of(Operand::dO, i, all_e_);
+    const Block lse = rows_of(Operand::LSE, i, 1), delta = rows_of(Operand::delta, i, 1);
+    for (const Block& read : {s, o, d_o, a1}) trace_.read(read);
+    kernels_.pack(task_.in.a1.row(i.begin), 1, task_.in.a1.stride, d_, i.size(), memory_.at(a1_));
+    trace_.read(lse);
+    trace_.create(delta);
+    kernels_.row_dot(i.size(), e_, task_.o.row(i.begin), task_.o.stride, task_.d_o.row(i.begin),
+                     task_.d_o.stride, memory_.at(delta_));
+    trace_.remove(o);
+    for (Range j(m_, c_); j; j.next()) add_keys(i, j);
+    for (const Block& read : {s, d_o, a1, lse}) trace_.remove(read);
+    trace_.remove(delta);
+  }
+
+  void add_keys(const Range& i, const Range& j) const {
+    const Block h = memory_.h().block(j, all_e_), a2 = part_of(Operand::A2, j, all_d_);
+    const Block q = part_of(Operand::q, i, j), p = part_of(Operand::p, i, j);
+    trace_.read(h);
+    trace_.create(q);
+    paper::scores(kernels_, factor(Operand::dO, task_.d_o), transposed(memory_.h()), i, j, e_,
+                  tile_of(p_, i, j), memory_.at(pack_));
+    if (!task_.blocks.literal) trace_.remove(h);
+    trace_.read(a2);
+    make_p(i, j);
+    trace_.remove(q);
+    add_to_g(i, j);
+    trace_.remove(a2);
+    trace_.remove(p);
+    if (task_.blocks.literal) trace_.remove(h);
+  }
+
+  // p = f o (q - delta), in the place of q
+  void make_p(const Range& i, const Range& j) const {
+    const kernels::ScoreTile<T> f = tile_of(f_, i, j), p = tile_of(p_, i, j);
+    const Block scores = part_of(Operand::scores, i, j), weights = part_of(Operand::f, i, j);
+    trace_.create(scores);
+    paper::scores(kernels_, memory_.s(), transposed(factor(Operand::A2, task_.in.a2)), i, j, d_, f,
+                  memory_.at(pack_));
+    trace_.create(weights);
+    kernels_.exp_tile(f, task_.lse + i.begin);
+    trace_.remove(scores);
+    trace_.create(part_of(Operand::p, i, j));
+    kernels_.gradient_tile(f, p, memory_.at(delta_), p);
+    trace_.remove(weights);
+  }
+
+  // g += T A2_J with T = A1_I^T p, kept as T^T [keys][d]
+  void add_to_g(const Range& i, const Range& j) const {
+    const kernels::ScoreTile<T> p = tile_of(p_, i, j);
+    T* t = memory_.at(t_);
+    trace_.create(part_of(Operand::T, all_d_, j));
+    kernels::Product<T> product;
+    product.rows = j.size();
+    product.cols = d_;
+    product.depth = i.size();
+    product.a = {p.data, tile_stride_, 1};
+    product.b = {memory_.at(a1_), i.size() * nr_, nr_};
+    product.c = {t, nr_, t_stride_};
+    product.padded = true;
+    kernels_.product(product);
+    const Factor<const T> left = {Operand::T, t, 1, t_stride_, false, false};
+    const Factor<const T> a2 = part_from(factor(Operand::A2, task_.in.a2), j.begin, 0);
+    const Factor<T> dx = {Operand::dX, task_.dx.data, task_.dx.stride, 1, false, false};
+    multiply_block(kernels_, left, a2, dx, all_d_, Range(j.size(), j.size()), all_d_, true,
+                   memory_.at(pack_));
+    trace_.remove(part_of(Operand::T, all_d_, j));
+  }
+
+  // Tiles are key-major and lie at the origin of their buffers.
+  kernels::ScoreTile<T> tile_of(const Slot<T>& slot, const Range& i, const Range& j) const {
+    return {memory_.at(slot), tile_stride_, j.size(), i.size()};
+  }
+
+  const BackwardTask<T>& task_;
+  Trace trace_;
+  const kernels::KernelTable<T>& kernels_;
+  index_t n_, m_, d_, e_, nr_;
+  index_t r_, c_, tile_stride_, t_stride_;
+  Range all_d_, all_e_;
+  paper::Projections<T> memory_;
+  Slot<T> pack_;
+  Slot<T> a1_;     // panels [d][r]
+  Slot<T> f_, p_;  // [c][r]; p_: q first
+  Slot<T> t_;      // [c][d]
+  Slot<T> delta_;
+};
+
+}  // namespace
 
 template <class T>
 Status paper_large_backward(const BackwardTask<T>& task) {
-  const auto [n, m, d, e, tie, mask] = task.shape;
-  const index_t r = std::min(task.blocks.r, n);
-  const index_t c = std::min(task.blocks.c, m);
-  const bool literal = task.blocks.literal;
-  const Trace trace(task.observer);
-  const kernels::KernelTable<T>& kernels = *task.kernels;
-  const index_t nr = kernels.tile.cols;
-
-  paper::Projections<T> memory(task.shape, task.blocks, nr);
-  const index_t tile_stride = round_up(r, nr);
-  const index_t t_stride = round_up(d, nr);
-  const Slot<T> pack_slot =
-      memory.add(std::max(pack_elements(r, e, c, nr), pack_elements(c, c, d, nr)));
-  const Slot<T> a1_slot = memory.add(round_up(d, nr) * r);
-  const Slot<T> weight_slot = memory.add(c * tile_stride);
-  const Slot<T> gradient_slot = memory.add(c * tile_stride);
-  const Slot<T> t_slot = memory.add(c * t_stride);
-  const Slot<T> delta_slot = memory.add(r);
-  const Status projected = memory.run(kernels, trace, task.in, task.memory);
-  if (!projected.is_ok()) return projected;
-
-  trace.phase("P2");
-  T* pack = memory.at(pack_slot);
-  T* a1_panels = memory.at(a1_slot);
-  T* t = memory.at(t_slot);
-  T* delta = memory.at(delta_slot);
-  const Factor<const T> s = memory.s();
-  const Factor<const T> h = memory.h();
-  const Factor<const T> keys = transposed(factor(Operand::A2, task.in.a2));
-  const Factor<const T> d_o = factor(Operand::dO, task.d_o);
-  const Range all_d(d, d), all_e(e, e);
-
-  const Block g = {Operand::dX, 0, 0, d, d};
-  trace.create(g);
-  for (index_t k = 0; k < d; ++k) fill_words(kernels, task.dx.row(k), d, T(0));
-  for (Range i(n, r); i; i.next()) {
-    const Block lse = {Operand::LSE, i.begin, 0, i.size(), 1};
-    const Block delta_block = {Operand::delta, i.begin, 0, i.size(), 1};
-    const Block o = {Operand::O, i.begin, 0, i.size(), e};
-    const Block a1 = {Operand::A1, i.begin, 0, i.size(), d};
-    trace.read(s.block(i, all_d));
-    trace.read(o);
-    trace.read(d_o.block(i, all_e));
-    trace.read(a1);
-    kernels.pack(task.in.a1.row(i.begin), 1, task.in.a1.stride, d, i.size(), a1_panels);
-    trace.read(lse);
-    trace.create(delta_block);
-    kernels.row_dot(i.size(), e, task.o.row(i.begin), task.o.stride, task.d_o.row(i.begin),
-                    task.d_o.stride, delta);
-    trace.remove(o);
-
-    for (Range j(m, c); j; j.next()) {
-      // Tiles are key-major and lie at the origin of their buffers.
-      const kernels::ScoreTile<T> f = {memory.at(weight_slot), tile_stride, j.size(), i.size()};
-      const kernels::ScoreTile<T> p = {memory.at(gradient_slot), tile_stride, j.size(), i.size()};
-      const Range local_j(j.size(), j.size());
-      const Block f_block = {Operand::f, i.begin, j.begin, i.size(), j.size()};
-      const Block q_block = {Operand::q, i.begin, j.begin, i.size(), j.size()};
-      const Block p_block = {Operand::p, i.begin, j.begin, i.size(), j.size()};
-      const Block score_block = {Operand::scores, i.begin, j.begin, i.size(), j.size()};
-      const Block h_block = h.block(j, all_e);
-      const Block a2_block = keys.block(all_d, j);
-      const Block t_block = {Operand::T, 0, j.begin, d, j.size()};
-
-      trace.read(h_block);
-      trace.create(q_block);
-      paper::scores(kernels, d_o, transposed(h), i, j, e, p, pack);
-      if (!literal) trace.remove(h_block);
-      trace.read(a2_block);
-      trace.create(score_block);
-      paper::scores(kernels, s, keys, i, j, d, f, pack);
-      trace.create(f_block);
-      kernels.exp_tile(f, task.lse + i.begin);
-      trace.remove(score_block);
-      trace.create(p_block);
-      kernels.gradient_tile(f, p, delta, p);
-      trace.remove(f_block);
-      trace.remove(q_block);
-
-      trace.create(t_block);  // T = A1_I^T p, kept as T^T [keys][d]
-      kernels::Product<T> product;
-      product.rows = j.size();
-      product.cols = d;
-      product.depth = i.size();
-      product.a = {p.data, tile_stride, 1};
-      product.b = {a1_panels, i.size() * nr, nr};
-      product.c = {t, nr, t_stride};
-      product.padded = true;
-      kernels.product(product);
-
-      const Factor<const T> t_factor = {Operand::T, t, 1, t_stride, false, false};
-      const Factor<const T> a2 = {Operand::A2, task.in.a2.row(j.begin), task.in.a2.stride, 1, false,
-                                  false};
-      const Factor<T> dx = {Operand::dX, task.dx.data, task.dx.stride, 1, false, false};
-      multiply_block(kernels, t_factor, a2, dx, all_d, local_j, all_d, true, pack);
-      trace.remove(t_block);
-      trace.remove(a2_block);
-      trace.remove(p_block);
-      if (literal) trace.remove(h_block);
-    }
-    trace.remove(s.block(i, all_d));
-    trace.remove(d_o.block(i, all_e));
-    trace.remove(a1);
-    trace.remove(lse);
-    trace.remove(delta_block);
-  }
-  trace.write_and_remove(g);
-  return Status::ok();
+  return PaperLargeBackward<T>(task).run();
 }
 
 template Status paper_large_backward(const BackwardTask<float>&);

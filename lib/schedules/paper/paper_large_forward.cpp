@@ -8,88 +8,121 @@
 // The large-cache forward pass in FlashAttention-2 order: after phase 1, a row block of S and of O
 // stays and blocks of keys and then of values stream past it.
 namespace ioattn::schedules {
+namespace {
+
+template <class T>
+class PaperLargeForward {
+ public:
+  explicit PaperLargeForward(const ForwardTask<T>& task)
+      : task_(task),
+        trace_(task.observer),
+        kernels_(*task.kernels),
+        n_(task.shape.n),
+        m_(task.shape.m),
+        d_(task.shape.d),
+        e_(task.shape.dv),
+        nr_(kernels_.tile.cols),
+        r_(std::min(task.blocks.r, n_)),
+        c_(std::min(task.blocks.c, m_)),
+        tile_stride_(round_up(r_, nr_)),
+        o_stride_(round_up(e_, nr_)),
+        all_d_(d_, d_),
+        all_e_(e_, e_),
+        memory_(task.shape, task.blocks, nr_) {
+    pack_ = memory_.add(pack_elements(r_, d_, c_, nr_));
+    tile_ = memory_.add(c_ * tile_stride_);
+    o_ = memory_.add(r_ * o_stride_);
+    row_max_ = memory_.add(r_);
+    row_sum_ = memory_.add(r_);
+    rescale_ = memory_.add(r_);
+  }
+
+  Status run() {
+    const Status projected = memory_.run(kernels_, trace_, task_.in, task_.memory);
+    if (!projected.is_ok()) return projected;
+    trace_.phase("FA2");
+    for (Range i(n_, r_); i; i.next()) {
+      start(i);
+      for (Range j(m_, c_); j; j.next()) add_keys(i, j);
+      finish(i);
+    }
+    return Status::ok();
+  }
+
+ private:
+  void start(const Range& i) const {
+    trace_.read(memory_.s().block(i, all_d_));
+    trace_.create(part_of(Operand::O, i, all_e_));
+    trace_.create(rows_of(Operand::row_max, i, 1));
+    trace_.create(rows_of(Operand::row_sum, i, 1));
+    begin_softmax(kernels_, memory_.at(row_max_), memory_.at(row_sum_), i.size());
+  }
+
+  // O_I = rescale O_I + f h_J
+  void add_keys(const Range& i, const Range& j) const {
+    const Factor<const T> keys = transposed(factor(Operand::A2, task_.in.a2)), h = memory_.h();
+    const kernels::ScoreTile<T> tile = {memory_.at(tile_), tile_stride_, j.size(), i.size()};
+    const Block scores = part_of(Operand::scores, i, j), rescale = rows_of(Operand::rescale, i, 1);
+    trace_.read(keys.block(all_d_, j));
+    trace_.create(scores);
+    paper::scores(kernels_, memory_.s(), keys, i, j, d_, tile, memory_.at(pack_));
+    trace_.remove(keys.block(all_d_, j));
+    trace_.read(h.block(j, all_e_));
+    trace_.create(rescale);
+    kernels_.softmax_update(tile, true, memory_.at(row_max_), memory_.at(row_sum_),
+                            memory_.at(rescale_));
+    kernels::Product<T> p;
+    p.rows = i.size();
+    p.cols = e_;
+    p.depth = j.size();
+    p.a = {tile.data, 1, tile_stride_};
+    p.b = {h.at(j.begin, 0), nr_, h.row_stride};
+    p.c = {memory_.at(o_), nr_, o_stride_};
+    p.accumulate = j.begin > 0;
+    p.row_scale = memory_.at(rescale_);
+    p.padded = true;
+    kernels_.product(p);
+    trace_.remove(rescale);
+    trace_.remove(h.block(j, all_e_));
+    trace_.remove(scores);
+  }
+
+  // Divides by the sums and writes O and LSE.
+  void finish(const Range& i) const {
+    for (index_t row = 0; row < i.size(); ++row) {
+      const T row_sum = memory_.at(row_sum_)[row], inverse = T(1) / row_sum;
+      const T* o = memory_.at(o_) + row * o_stride_;
+      T *target = task_.o.row(i.begin + row), *lse = task_.lse + i.begin + row;
+      tell_read(kernels_, o, e_);
+      tell_written(kernels_, target, e_);
+      tell_written(kernels_, lse, 1);
+      for (index_t k = 0; k < e_; ++k) target[k] = o[k] * inverse;
+      *lse = memory_.at(row_max_)[row] + std::log(row_sum);
+    }
+    trace_.write_and_remove(part_of(Operand::O, i, all_e_));
+    trace_.write_and_remove(rows_of(Operand::row_sum, i, 1));  // LSE takes its place
+    trace_.remove(rows_of(Operand::row_max, i, 1));
+    trace_.remove(memory_.s().block(i, all_d_));
+  }
+
+  const ForwardTask<T>& task_;
+  Trace trace_;
+  const kernels::KernelTable<T>& kernels_;
+  index_t n_, m_, d_, e_, nr_;
+  index_t r_, c_, tile_stride_, o_stride_;
+  Range all_d_, all_e_;
+  paper::Projections<T> memory_;
+  Slot<T> pack_;
+  Slot<T> tile_;  // [c][r]
+  Slot<T> o_;     // [r][dv]
+  Slot<T> row_max_, row_sum_, rescale_;
+};
+
+}  // namespace
 
 template <class T>
 Status paper_large_forward(const ForwardTask<T>& task) {
-  const auto [n, m, d, e, tie, mask] = task.shape;
-  const index_t r = std::min(task.blocks.r, n);
-  const index_t c = std::min(task.blocks.c, m);
-  const Trace trace(task.observer);
-  const kernels::KernelTable<T>& kernels = *task.kernels;
-  const index_t nr = kernels.tile.cols;
-
-  paper::Projections<T> memory(task.shape, task.blocks, nr);
-  const index_t tile_stride = round_up(r, nr);
-  const index_t o_stride = round_up(e, nr);
-  const Slot<T> pack_slot = memory.add(pack_elements(r, d, c, nr));
-  const Slot<T> tile_slot = memory.add(c * tile_stride);
-  const Slot<T> o_slot = memory.add(r * o_stride);
-  const Slot<T> max_slot = memory.add(r);
-  const Slot<T> sum_slot = memory.add(r);
-  const Slot<T> rescale_slot = memory.add(r);
-  const Status projected = memory.run(kernels, trace, task.in, task.memory);
-  if (!projected.is_ok()) return projected;
-
-  trace.phase("FA2");
-  T* row_max = memory.at(max_slot);
-  T* row_sum = memory.at(sum_slot);
-  T* rescale = memory.at(rescale_slot);
-  T* o = memory.at(o_slot);
-  const Factor<const T> s = memory.s();
-  const Factor<const T> h = memory.h();
-  const Factor<const T> keys = transposed(factor(Operand::A2, task.in.a2));
-  const Range all_d(d, d), all_e(e, e);
-
-  for (Range i(n, r); i; i.next()) {
-    const Block o_block = {Operand::O, i.begin, 0, i.size(), e};
-    const Block max_block = {Operand::row_max, i.begin, 0, i.size(), 1};
-    const Block sum_block = {Operand::row_sum, i.begin, 0, i.size(), 1};
-    const Block rescale_block = {Operand::rescale, i.begin, 0, i.size(), 1};
-    trace.read(s.block(i, all_d));
-    trace.create(o_block);
-    trace.create(max_block);
-    trace.create(sum_block);
-    begin_softmax(kernels, row_max, row_sum, i.size());
-    for (Range j(m, c); j; j.next()) {
-      const kernels::ScoreTile<T> tile = {memory.at(tile_slot), tile_stride, j.size(), i.size()};
-      const Block tile_block = {Operand::scores, i.begin, j.begin, i.size(), j.size()};
-      trace.read(keys.block(all_d, j));
-      trace.create(tile_block);
-      paper::scores(kernels, s, keys, i, j, d, tile, memory.at(pack_slot));
-      trace.remove(keys.block(all_d, j));
-      trace.read(h.block(j, all_e));
-      trace.create(rescale_block);
-      kernels.softmax_update(tile, true, row_max, row_sum, rescale);
-      kernels::Product<T> p;
-      p.rows = i.size();
-      p.cols = e;
-      p.depth = j.size();
-      p.a = {tile.data, 1, tile_stride};
-      p.b = {h.at(j.begin, 0), nr, h.row_stride};
-      p.c = {o, nr, o_stride};
-      p.accumulate = j.begin > 0;
-      p.row_scale = rescale;
-      p.padded = true;
-      kernels.product(p);
-      trace.remove(rescale_block);
-      trace.remove(h.block(j, all_e));
-      trace.remove(tile_block);
-    }
-    for (index_t row = 0; row < i.size(); ++row) {
-      const T inverse = T(1) / row_sum[row];
-      T* target = task.o.row(i.begin + row);
-      tell_read(kernels, o + row * o_stride, e);
-      tell_written(kernels, target, e);
-      tell_written(kernels, task.lse + i.begin + row, 1);
-      for (index_t k = 0; k < e; ++k) target[k] = o[row * o_stride + k] * inverse;
-      task.lse[i.begin + row] = row_max[row] + std::log(row_sum[row]);
-    }
-    trace.write_and_remove(o_block);
-    trace.write_and_remove(sum_block);  // LSE takes the place of the running sum
-    trace.remove(max_block);
-    trace.remove(s.block(i, all_d));
-  }
-  return Status::ok();
+  return PaperLargeForward<T>(task).run();
 }
 
 template Status paper_large_forward(const ForwardTask<float>&);

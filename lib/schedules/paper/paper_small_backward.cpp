@@ -6,6 +6,53 @@
 // unexponentiated and the row maximum is kept with the row sum, so that nothing overflows; the
 // words are the paper's.
 namespace ioattn::schedules {
+namespace {
+
+// Phase 1b for the rows i, of which there are raw scores and LSE.
+template <class T>
+void make_weights(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                  const paper::SquareBlocks<T>& blocks, const Factor<T>& f, const Range& i,
+                  const Range& keys) {
+  for (Range j = keys; j; j.next()) {
+    const Block raw = part_of(Operand::scores, i, j);
+    trace.read(raw);
+    trace.create(f.block(i, j));
+    kernels.exp_tile(blocks.tile(f, i, j), blocks.lse());
+    trace.write_and_remove(f.block(i, j));
+    trace.remove(raw);
+  }
+  trace.remove(rows_of(Operand::row_max, i, 1));
+  trace.remove(rows_of(Operand::row_sum, i, 1));
+}
+
+// Phase 3 for the rows i: delta = rowsum(f o q), then p = f o (q - delta) in the place of q.
+template <class T>
+void make_gradients(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                    const paper::SquareBlocks<T>& blocks, const Factor<T>& f, const Factor<T>& q,
+                    const Factor<T>& p, const Range& i, const Range& keys) {
+  T* delta = blocks.row_sum();
+  trace.create(rows_of(Operand::delta, i, 1));
+  fill_words(kernels, delta, i.size(), T(0));
+  for (Range j = keys; j; j.next()) {
+    trace.read(f.block(i, j));
+    trace.read(q.block(i, j));
+    kernels.dot_tile(blocks.tile(f, i, j), blocks.tile(q, i, j), delta);
+    trace.remove(f.block(i, j));
+    trace.remove(q.block(i, j));
+  }
+  for (Range j = keys; j; j.next()) {
+    trace.read(f.block(i, j));
+    trace.read(q.block(i, j));
+    trace.create(p.block(i, j));
+    kernels.gradient_tile(blocks.tile(f, i, j), blocks.tile(q, i, j), delta, blocks.tile(p, i, j));
+    trace.remove(f.block(i, j));
+    trace.remove(q.block(i, j));
+    trace.write_and_remove(p.block(i, j));
+  }
+  trace.remove(rows_of(Operand::delta, i, 1));
+}
+
+}  // namespace
 
 template <class T>
 Status paper_small_backward(const BackwardTask<T>& task) {
@@ -48,19 +95,7 @@ Status paper_small_backward(const BackwardTask<T>& task) {
   trace.phase("1b");
   for (Range i(n, b); i; i.next()) {
     blocks.softmax_rows(kernels, trace, as_const(s_factor), a2, f_factor, i, m, d);
-    const Block row_max = {Operand::row_max, i.begin, 0, i.size(), 1};
-    const Block row_sum = {Operand::row_sum, i.begin, 0, i.size(), 1};
-    for (Range j(m, b); j; j.next()) {
-      const Block raw = {Operand::scores, i.begin, j.begin, i.size(), j.size()};
-      const Block weights = f_factor.block(i, j);
-      trace.read(raw);
-      trace.create(weights);
-      kernels.exp_tile(blocks.tile(f_factor, i, j), blocks.lse());
-      trace.write_and_remove(weights);
-      trace.remove(raw);
-    }
-    trace.remove(row_max);
-    trace.remove(row_sum);
+    make_weights(kernels, trace, blocks, f_factor, i, Range(m, b));
   }
 
   trace.phase("2a");
@@ -69,30 +104,8 @@ Status paper_small_backward(const BackwardTask<T>& task) {
   product(factor(Operand::dO, task.d_o), transposed(as_const(h_factor)), q_factor, n, e, m);
 
   trace.phase("3");
-  T* delta = blocks.row_sum();
-  for (Range i(n, b); i; i.next()) {
-    const Block delta_block = {Operand::delta, i.begin, 0, i.size(), 1};
-    trace.create(delta_block);
-    fill_words(kernels, delta, i.size(), T(0));
-    for (Range j(m, b); j; j.next()) {
-      trace.read(f_factor.block(i, j));
-      trace.read(q_factor.block(i, j));
-      kernels.dot_tile(blocks.tile(f_factor, i, j), blocks.tile(q_factor, i, j), delta);
-      trace.remove(f_factor.block(i, j));
-      trace.remove(q_factor.block(i, j));
-    }
-    for (Range j(m, b); j; j.next()) {
-      trace.read(f_factor.block(i, j));
-      trace.read(q_factor.block(i, j));
-      trace.create(p_factor.block(i, j));
-      kernels.gradient_tile(blocks.tile(f_factor, i, j), blocks.tile(q_factor, i, j), delta,
-                            blocks.tile(p_factor, i, j));
-      trace.remove(f_factor.block(i, j));
-      trace.remove(q_factor.block(i, j));
-      trace.write_and_remove(p_factor.block(i, j));
-    }
-    trace.remove(delta_block);
-  }
+  for (Range i(n, b); i; i.next())
+    make_gradients(kernels, trace, blocks, f_factor, q_factor, p_factor, i, Range(m, b));
 
   trace.phase("4a");
   product(transposed(a1), as_const(p_factor), t_factor, d, n, m);
