@@ -28,12 +28,7 @@ Variant row_variant(Schedule schedule, Form form) {
 
 // Results in f32, of all entries, that are rounded at the end.
 index_t words_to_round(const LayerProblem& problem, const GradientSet& set) {
-  if (!set.rounds(problem.dtype)) return 0;
-  const index_t n = problem.shape.n, m = problem.shape.m, d = problem.shape.d;
-  const index_t of_keys = (set.dA2 ? 1 : 0) + (set.dA3 ? 1 : 0) + (set.dA ? 1 : 0);
-  const index_t dws = (set.dW_Q ? 1 : 0) + (set.dW_K ? 1 : 0);
-  return (set.dX ? d * d : 0) + (set.dY ? d * problem.shape.dv : 0) + dws * d * set.dk +
-         problem.batch * ((set.dA1 ? n * d : 0) + of_keys * m * d);
+  return set.rounds(problem.dtype) ? gradient_numbers(problem.shape, set, problem.batch) : 0;
 }
 
 // Schedules that the pass over the queries may take.
