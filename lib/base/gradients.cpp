@@ -17,7 +17,7 @@ GradientSteps steps_of(const GradientSet& set, Tie tie, Form form) {
   steps.dx = set.dX || set.dW_Q || set.dW_K;
   steps.dw_q = set.dW_Q;
   steps.dw_k = set.dW_K;
-  steps.alone = !(set.dY || set.dA1 || set.dA2 || set.dA3 || set.dA);
+  steps.alone = set.is_dx_alone();
   if (steps.alone) return steps;
 
   steps.parts = set.dA && (set.dA2 || set.dA3 || (all && set.dA1));

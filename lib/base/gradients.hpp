@@ -18,6 +18,8 @@ struct GradientSet {
   bool in_f32 = false;  // of a problem in 16 bits: not rounded
 
   bool rounds(DType dtype) const { return is_half(dtype) && !in_f32; }
+  // Whether a backward pass is enough: of dX, and of dW_Q and dW_K, which are made of it.
+  bool is_dx_alone() const { return !(dY || dA1 || dA2 || dA3 || dA); }
   bool operator==(const GradientSet&) const = default;
 };
 
@@ -106,7 +108,7 @@ struct GradientBlocks {
 
 // The phases that a set of gradients takes, in the order in which they run.
 struct GradientSteps {
-  bool alone = false;   // dX by a backward pass that needs nothing else; no phase before dW_Q runs
+  bool alone = false;   // is_dx_alone(): no phase before dW_Q runs
   bool delta = false;   // delta = rowsum(O o dO)
   bool s = false;       // S = A1 X
   bool values = false;  // h = A3 Y or G = dO Y^T

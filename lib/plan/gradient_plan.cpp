@@ -66,7 +66,7 @@ std::string to_text(const GradientPlan& plan, const GradientSet& set, Tie tie) {
 bool parse_gradient_plan(std::string_view text, const GradientSet& set, Tie tie, GradientPlan* plan,
                          std::string* error) {
   GradientPlan parsed;
-  const bool alone = steps_of(set, tie, Form::h).alone;
+  const bool alone = set.is_dx_alone();
   const bool understood = parse_items(
       text, "these gradients",
       [&](std::string_view item) { return parse_item(item, alone, &parsed); },

@@ -145,10 +145,6 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, GradientC
                        static_cast<long long>(request.M), static_cast<long long>(least_M));
 }
 
-bool is_alone(const PlanRequest& request, const GradientSet& set) {
-  return steps_of(set, request.problem.shape.tie, Form::h).alone;
-}
-
 }  // namespace
 
 Status make_gradient_plan(const PlanRequest& request, const GradientSet& set, GradientPlan* plan,
@@ -158,8 +154,8 @@ Status make_gradient_plan(const PlanRequest& request, const GradientSet& set, Gr
                          "dA is the sum over operands that share memory: none do");
   }
   GradientCandidate chosen;
-  const Status status = is_alone(request, set) ? plan_alone(request, set, &chosen)
-                                               : plan_passes(request, set, &chosen);
+  const Status status =
+      set.is_dx_alone() ? plan_alone(request, set, &chosen) : plan_passes(request, set, &chosen);
   if (!status.is_ok()) return status;
   *plan = std::move(chosen.plan);
   if (estimate != nullptr) *estimate = chosen.estimate;
@@ -169,7 +165,7 @@ Status make_gradient_plan(const PlanRequest& request, const GradientSet& set, Gr
 std::vector<GradientCandidate> gradient_candidates(const PlanRequest& request,
                                                    const GradientSet& set, bool outer) {
   std::vector<GradientCandidate> list;
-  if (is_alone(request, set)) {
+  if (set.is_dx_alone()) {
     const PlanRequest backward = request_alone(request, set);
     for (const Candidate& pass : offered(backward, outer))
       list.push_back(candidate_alone(backward, set, pass));

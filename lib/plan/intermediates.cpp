@@ -106,8 +106,7 @@ Intermediates intermediates(const LayerShape& shape, const std::optional<Gradien
   const Pass pass = set ? Pass::backward : Pass::forward;
   const Variant variant = variant_of(pass, blocks.schedule, blocks.rows);
   if (!set) return intermediates(variant, shape);
-  if (!steps_of(*set, shape.tie, Form::h).alone)
-    return intermediates(shape, *set, blocks.schedule, blocks.rows.form);
+  if (!set->is_dx_alone()) return intermediates(shape, *set, blocks.schedule, blocks.rows.form);
   // dX by a pass of its own, and what others take beside it.
   Intermediates all = intermediates(shape, *set, Schedule::row_stream, Form::h);
   const Intermediates of_pass = intermediates(variant, shape);

@@ -40,14 +40,11 @@ std::vector<GradientCandidate> all_of(const PlanRequest& request,
   return list;
 }
 
-bool is_alone(const GradientSet& set, Tie tie) { return steps_of(set, tie, Form::h).alone; }
-
 // "row_stream h stored", "one_pass g".
-std::string name_of_way(const PlanRequest& request, const std::optional<GradientSet>& set,
-                        const GradientBlocks& blocks) {
+std::string name_of_way(const std::optional<GradientSet>& set, const GradientBlocks& blocks) {
   if (blocks.by_keys == Schedule::tile_fused) return name_of(blocks.by_keys);
   if (blocks.keys.one_pass) return std::string("one_pass ") + name_of(blocks.rows.form);
-  if (set && !is_alone(*set, request.problem.shape.tie)) {
+  if (set && !set->is_dx_alone()) {
     return std::string(name_of(blocks.schedule)) + " " + name_of(blocks.rows.form);
   }
   return to_text(variant_of(set ? Pass::backward : Pass::forward, blocks.schedule, blocks.rows));
@@ -66,7 +63,7 @@ struct Place {
 std::vector<Place> places_of(const std::optional<GradientSet>& set, Tie tie,
                              GradientBlocks* blocks) {
   GradientSteps steps;
-  const bool alone = !set || is_alone(*set, tie);
+  const bool alone = !set || set->is_dx_alone();
   if (set) steps = steps_of(*set, tie, blocks->rows.form);
   std::vector<Place> places;
   const auto add_sizes = [&](const char* prefix, const Variant& variant, Blocks* of) {
@@ -152,7 +149,7 @@ void estimate_costs(const PlanRequest& request, const std::optional<GradientSet>
   }
   estimate->cost = cost_of(request, *set, blocks);
   estimate->fma = theory::gradients_fma(request.problem.shape, *set, blocks);
-  if (is_alone(*set, request.problem.shape.tie)) {
+  if (set->is_dx_alone()) {
     PlanRequest backward = request;
     backward.pass = Pass::backward;
     estimate->scratch_bytes =
@@ -182,7 +179,7 @@ Status list_candidates(const PlanRequest& request, const std::optional<GradientS
         // What it costs, and how long it takes, at the whole level.
         estimate_costs(request, set, one.plan, &one.estimate);
         one.estimate.time = made.estimate.time;
-        one.made_from = name_of_way(request, set, one.plan.blocks) + " in " + std::to_string(part) +
+        one.made_from = name_of_way(set, one.plan.blocks) + " in " + std::to_string(part) +
                         "/8 of " + one.plan.level;
         candidates->push_back(std::move(one));
       }

@@ -172,7 +172,7 @@ double layer_time(PlanRequest request, const std::optional<GradientSet>& set,
   request.M = words * (memory.is_outer() ? memory.inner_M : memory.M);
   request.outer_M = memory.is_outer() ? words * memory.M : 0;
   const LayerShape& shape = request.problem.shape;
-  const bool alone = !set || steps_of(*set, shape.tie, Form::h).alone;
+  const bool alone = !set || set->is_dx_alone();
   if (!alone) return gradients_time(request, *set, plan.blocks, memory);
   request.pass = set ? Pass::backward : Pass::forward;
   Candidate pass;
@@ -217,7 +217,7 @@ TimeParts time_parts(const PlanRequest& request, const std::optional<GradientSet
   Phase all = {[&](const FastMemory& in) { return layer_time(of_plan, set, plan, in); }};
   const LayerShape& shape = request.problem.shape;
   const Blocks& rows = plan.blocks.rows;
-  const bool alone = !set || steps_of(*set, shape.tie, Form::h).alone;
+  const bool alone = !set || set->is_dx_alone();
   // Of one pass over rows: the thin products around it are few.
   if (alone && plan.blocks.schedule == Schedule::row_stream && rows.products == Products::stored) {
     all.kernel_words = [&](index_t of_L1) {

@@ -235,7 +235,7 @@ TEST(GradientPlanner, TilesByName) {
     EXPECT_EQ(parsed.blocks.schedule, plan.blocks.schedule);
     EXPECT_EQ(parsed.blocks.rows, plan.blocks.rows);
     EXPECT_EQ(parsed.blocks.by_keys, plan.blocks.by_keys);
-    if (!steps_of(one.set, Tie::none, Form::h).alone) {
+    if (!one.set.is_dx_alone()) {
       EXPECT_EQ(parsed.blocks.keys, plan.blocks.keys);
     }
   }
