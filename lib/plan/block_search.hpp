@@ -109,9 +109,7 @@ template <class Choose, class Cost>
 Blocks choose_by_price(const FastMemory& memory, const TileShape& tile, const Blocks& smallest,
                        const Choose& choose, const Cost& cost) {
   if (!memory.price.of_words()) return choose(memory, LeastBlocks()).value_or(smallest);
-  FastMemory of_time = memory;
-  of_time.price = Price();
-  const std::optional<Blocks> fast = choose(of_time, LeastBlocks());
+  const std::optional<Blocks> fast = choose(memory.of_time(), LeastBlocks());
   const LeastBlocks whole = whole_tiles_of(tile);
   std::optional<Blocks> lean;
   const index_t half = whole.lanes / 2;

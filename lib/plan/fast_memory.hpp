@@ -17,6 +17,7 @@ struct FastMemory {
   FastMemory(index_t words, index_t inner_words = 0, const Price& of_words = {})  // NOLINT
       : M(words), inner_M(inner_words), price(of_words) {}
   bool is_outer() const { return inner_M > 0; }
+  FastMemory of_time() const { return {M, inner_M, price.of_time()}; }
 };
 
 // Of the time in the inner memory, to be held in the outer one.

@@ -75,14 +75,9 @@ bool may_be(const PlanRequest& request, const GradientSet& set, const Way& way, 
                     !request.price.of_words());
 }
 
-FastMemory memory_of(const PlanRequest& request, bool outer) {
-  return {outer ? request.outer_numbers() : request.numbers(), outer ? request.numbers() : 0,
-          request.price};
-}
-
 GradientCandidate candidate_of_way(const PlanRequest& request, const GradientSet& set,
                                    const Way& way, bool outer) {
-  const FastMemory memory = memory_of(request, outer);
+  const FastMemory memory = request.memory(outer);
   const GradientBlocks blocks =
       choose_gradient_blocks(request.problem.shape, set, way, memory, request.tile);
   GradientCandidate candidate = candidate_of(request, set, blocks, outer);
@@ -120,7 +115,7 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, GradientC
     for (const bool outer : {false, true}) {
       if (!may_be(request, set, way, outer)) continue;
       const GradientCandidate candidate = candidate_of_way(request, set, way, outer);
-      const FastMemory memory = memory_of(request, outer);
+      const FastMemory memory = request.memory(outer);
       double time = weighed(candidate.estimate.time, memory);
       if (way.by_keys == Schedule::tile_fused) {
         const GradientBlocks& blocks = candidate.plan.blocks;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "plan/objective.hpp"
+#include "plan/fast_memory.hpp"
 #include "plan/plan.hpp"
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
@@ -35,9 +35,12 @@ struct PlanRequest {
   Price price;             // what plans are compared by
 
   bool operator==(const PlanRequest&) const = default;
-  // Numbers that M, and the outer M, have room for: a resident one of 16 bits is in f32.
+  // Numbers that M has room for: a resident one of 16 bits is in f32.
   index_t numbers() const { return M / theory::resident_words(problem.dtype); }
-  index_t outer_numbers() const { return outer_M / theory::resident_words(problem.dtype); }
+  FastMemory memory(bool outer) const {
+    return {outer ? outer_M / theory::resident_words(problem.dtype) : numbers(),
+            outer ? numbers() : 0, price};
+  }
   theory::Weights weights() const { return theory::weights_of(problem.dtype, problem.scale != 1); }
   // Of moving a word: one of 16 bits takes half the time, where time decides.
   double per_word() const {

@@ -53,12 +53,6 @@ bool streams(const Candidate& c) {
   return c.schedule == Schedule::row_stream || c.schedule == Schedule::tile_fused;
 }
 
-FastMemory memory_of(const PlanRequest& request, bool outer) {
-  const index_t numbers = request.numbers();
-  return outer ? FastMemory(request.outer_numbers(), numbers, request.price)
-               : FastMemory(numbers, 0, request.price);
-}
-
 }  // namespace
 
 bool may_be_outer(Pass pass, const Candidate& c) {
@@ -67,7 +61,7 @@ bool may_be_outer(Pass pass, const Candidate& c) {
 
 Candidate held_in_outer(const PlanRequest& request, const Candidate& inner) {
   const LayerShape& shape = request.problem.shape;
-  const FastMemory memory = memory_of(request, true);
+  const FastMemory memory = request.memory(true);
   const Variant variant = variant_of(request.pass, inner.schedule, inner.blocks);
   Candidate outer = inner;
   if (inner.schedule == Schedule::tile_fused) {
@@ -87,9 +81,8 @@ Candidate held_in_outer(const PlanRequest& request, const Candidate& inner) {
 }
 
 double predicted_time(const PlanRequest& request, const Candidate& candidate) {
-  return streams(candidate)
-             ? streaming_time(request, candidate, memory_of(request, candidate.is_outer))
-             : estimated_time(request, candidate);
+  return streams(candidate) ? streaming_time(request, candidate, request.memory(candidate.is_outer))
+                            : estimated_time(request, candidate);
 }
 
 Candidate fastest(const PlanRequest& request, const Candidate& best,
@@ -99,13 +92,13 @@ Candidate fastest(const PlanRequest& request, const Candidate& best,
   const auto counted = [&](const Candidate& c, double time) {
     if (c.schedule != Schedule::tile_fused) return time;
     time += longer_in_short_blocks(request.problem.shape, c.blocks, tiles_of_u,
-                                   memory_of(request, c.is_outer), request.tile);
+                                   request.memory(c.is_outer), request.tile);
     return time_that_tiles_count(time, request.price);
   };
   double least = counted(best, predicted_time(request, best));
   const auto consider = [&](const Candidate& c) {
     const bool fused = c.blocks.products == Products::fused;
-    const FastMemory memory = memory_of(request, c.is_outer);
+    const FastMemory memory = request.memory(c.is_outer);
     double time = predicted_time(request, c);
     time = fused ? weighed_fused(time, memory) : weighed(time, memory);
     time = counted(c, time);

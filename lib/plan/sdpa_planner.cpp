@@ -51,16 +51,11 @@ double outer_time_of_rows(DType dtype, const Price& price) {
   return dtype == DType::f64 && price.is_known ? 0.96 : usual_outer_time;
 }
 
-FastMemory timed(FastMemory memory) {
-  memory.price = memory.price.of_time();
-  return memory;
-}
-
 // Adds what `cost` says of a phase in a memory.
 template <class Cost>
 void add_phase(const FastMemory& memory, const Cost& cost, Trial* trial) {
   trial->cost += cost(memory);
-  trial->time += cost(timed(memory));
+  trial->time += cost(memory.of_time());
 }
 
 // Where words decide, blocks that are mostly padding, which is not counted, come last.

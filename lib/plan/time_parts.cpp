@@ -210,8 +210,7 @@ TimeParts time_parts(const PlanRequest& request, const std::optional<GradientSet
                      const GradientPlan& plan, index_t L1) {
   const index_t words = theory::resident_words(request.problem.dtype);
   const bool outer = is_outer(plan.level, request.level);
-  const FastMemory memory = {outer ? request.outer_numbers() : request.numbers(),
-                             outer ? request.numbers() : 0, request.price.of_time()};
+  const FastMemory memory = request.memory(outer).of_time();
   PlanRequest of_plan = request;
   of_plan.tile = {plan.isa, plan.tile_rows, plan.tile_cols};
   Phase all = {[&](const FastMemory& in) { return layer_time(of_plan, set, plan, in); }};
