@@ -15,6 +15,8 @@ struct LayerShape {
   Tie tie = Tie::none;
   Mask mask = {};
   bool operator==(const LayerShape&) const = default;
+
+  LayerShape without_mask() const { return {n, m, d, dv, tie, {}}; }
 };
 
 // Queries that see a key, and keys that a query sees: the others take no part in sums over all.

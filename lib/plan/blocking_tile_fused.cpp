@@ -157,8 +157,7 @@ double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
 double longer_in_short_blocks(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                               const FastMemory& memory, const TileShape& tile) {
   if (blocks.share == 0) return 0;
-  LayerShape unmasked = shape;
-  unmasked.mask = {};
+  const LayerShape unmasked = shape.without_mask();
   Blocks shortest = blocks;
   shortest.c = blocks.share;
   const double longer = tile_fused_time(unmasked, shortest, kind, memory, tile) -
@@ -314,7 +313,7 @@ Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMe
 
 Blocks choose_tile_fused_backward(const LayerShape& shape, const FastMemory& memory,
                                   const TileShape& tile) {
-  const LayerShape unmasked = {shape.n, shape.m, shape.d, shape.dv, shape.tie, {}};
+  const LayerShape unmasked = shape.without_mask();
   const Blocks tiles = choose_tile_fused(unmasked, tiles_of_u, memory, tile);
   const index_t M = memory.is_outer() ? memory.inner_M : memory.M;
   Blocks blocks;

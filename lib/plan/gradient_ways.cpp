@@ -18,10 +18,6 @@ double time_of(index_t fma, const IoCost& cost, double per_word) {
   return static_cast<double>(fma) + per_word * static_cast<double>(cost.words());
 }
 
-LayerShape without_mask(const LayerShape& shape) {
-  return {shape.n, shape.m, shape.d, shape.dv, shape.tie, {}};
-}
-
 Variant row_variant(Schedule schedule, Form form) {
   return {Pass::backward, schedule, form, Products::stored};
 }
@@ -112,7 +108,7 @@ GradientBlocks choose_gradient_blocks(const LayerShape& shape, const GradientSet
   if (has_key_pass(steps, blocks)) {
     const KeyPassKind kind = key_pass(steps, blocks);
     blocks.keys = blocks.by_keys == Schedule::tile_fused
-                      ? choose_tile_fused(without_mask(shape), kind, memory, tile)
+                      ? choose_tile_fused(shape.without_mask(), kind, memory, tile)
                       : choose_col_stream(shape, form, kind, memory, tile);
   }
   if (steps.da3) blocks.da3 = product({m, e, d});
@@ -133,7 +129,7 @@ double gradients_time(const PlanRequest& request, const GradientSet& set,
   double time = time_of(theory::gradients_fma(shape, set, blocks),
                         cost_of(request, set, blocks).total(), per_word);
   if (blocks.schedule != Schedule::row_stream) return time;
-  const LayerShape unmasked = without_mask(shape);
+  const LayerShape unmasked = shape.without_mask();
   const index_t v = blocks.rows.form == Form::h ? shape.dv : shape.d;
   if (has_row_pass(steps, blocks)) {
     time += row_pass_time(row_variant(Schedule::row_stream, blocks.rows.form), unmasked,

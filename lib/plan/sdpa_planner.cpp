@@ -13,12 +13,6 @@
 namespace ioattn::plan {
 namespace {
 
-LayerShape unmasked_head(const SdpaShape& shape) {
-  LayerShape head = shape.head();
-  head.mask = {};
-  return head;
-}
-
 constexpr Variant row_variant(Pass pass) {
   return {pass, Schedule::row_stream, Form::h, Products::stored};
 }
@@ -75,8 +69,7 @@ double cost_that_tiles_count(double cost, const Price& price, const TileShape& t
 // By pairs of tiles: all of them, dQ on the way, or those of the keys.
 Trial trial_of_tiles(const LayerShape& head, const SdpaSet& set, bool one_pass,
                      const FastMemory& memory, const Blocks& rows, const TileShape& tile) {
-  LayerShape unmasked = head;
-  unmasked.mask = {};
+  const LayerShape unmasked = head.without_mask();
   const KeyPassKind kind = set.key_kind(one_pass);
   Trial trial;
   trial.blocks = {rows, choose_tile_fused(unmasked, kind, memory, tile), Schedule::tile_fused};
@@ -196,7 +189,7 @@ void estimate_costs(const SdpaRequest& request, const SdpaSet& set, const SdpaPl
 }
 
 Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* estimate) {
-  const LayerShape head = unmasked_head(request.shape);
+  const LayerShape head = request.shape.head().without_mask();
   const Variant variant = row_variant(Pass::forward);
   const index_t of_rows = least_fast_memory(variant, head);
   const Status fits =
@@ -246,7 +239,7 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* 
 
 Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* plan,
                       SdpaEstimate* estimate) {
-  const LayerShape head = unmasked_head(request.shape);
+  const LayerShape head = request.shape.head().without_mask();
   const index_t queries = request.shape.all_heads() * request.shape.n;
   const Status small = check_scratch(set, queries, request.dtype, request.memory_limit_bytes);
   if (!small.is_ok()) return small;

@@ -189,8 +189,7 @@ double layer_time(PlanRequest request, const std::optional<GradientSet>& set,
 TimeParts time_parts(const SdpaRequest& request, const std::optional<SdpaSet>& set,
                      const SdpaPlan& plan, index_t L1) {
   const index_t words = theory::resident_words(request.dtype);
-  LayerShape head = request.shape.head();
-  head.mask = {};
+  const LayerShape head = request.shape.head().without_mask();
   const bool outer = is_outer(plan.level, request.level);
   const FastMemory memory = {(outer ? request.outer_M : request.M) / words,
                              outer ? request.M / words : 0, request.price.of_time()};

@@ -83,8 +83,7 @@ TEST(Sdpa, CountsAreTheSumsOverThePhases) {
 // Blocks of pairs of tiles chosen for an M, in one pass and not, with the rest of `any`.
 SdpaBlocks blocks_of_tiles(const SdpaShape& shape, const SdpaSet& set, bool one_pass, index_t M,
                            const TileShape& tile, const SdpaBlocks& any) {
-  LayerShape head = shape.head();
-  head.mask = {};
+  const LayerShape head = shape.head().without_mask();
   SdpaBlocks blocks = any;
   blocks.by_keys = Schedule::tile_fused;
   blocks.keys = plan::choose_tile_fused(head, set.key_kind(one_pass), M, tile);
@@ -100,8 +99,7 @@ TEST(Sdpa, ForwardCountsOfTilesAreTheFormula) {
     const bool o = random.uniform(0, 3) > 0, lse = !o || random.uniform(0, 3) > 0;
     SdpaShape computed = shape;
     if (!o) computed.dv = 0;
-    LayerShape head = computed.head();
-    head.mask = {};
+    const LayerShape head = computed.head().without_mask();
     Blocks blocks;
     blocks.c = blocks.rho = blocks.w = 1;
     const index_t least_M = theory::tile_fused_forward(head, blocks).footprint;
