@@ -80,8 +80,6 @@ index_t words_in_use(const LayerShape& shape, const Blocks& blocks, const TileSh
   return rho * padded(c) + (rho + c) * w + rho * padded(w) + round_up(c, index_t(tile.cols)) * w;
 }
 
-double product(index_t x, index_t y) { return static_cast<double>(x) * static_cast<double>(y); }
-
 // Times of columns that come w at a time, in those of as many at full speed: the last ones may be
 // few.
 struct ColumnTimes {

@@ -3,11 +3,6 @@
 #include <algorithm>
 
 namespace ioattn::plan {
-namespace {
-
-double product(index_t x, index_t y) { return static_cast<double>(x) * static_cast<double>(y); }
-
-}  // namespace
 
 double inner_words_of_rows(const LayerShape& shape, const Variant& variant, const Blocks& blocks,
                            const FastMemory& memory) {

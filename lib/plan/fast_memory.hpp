@@ -35,6 +35,11 @@ inline double weighed_fused(double time, const FastMemory& memory) {
 }
 constexpr const char* outer_level = "L3";
 
+// Of sizes in a time.
+constexpr double product(index_t x, index_t y) {
+  return static_cast<double>(x) * static_cast<double>(y);
+}
+
 // About how many words pass between the two levels while the kernels run over all pairs of blocks:
 // what of a product's operands is too large for half of inner_M is read again for every panel of
 // lanes. 0 where M is the inner level's.
