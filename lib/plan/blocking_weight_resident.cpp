@@ -3,14 +3,12 @@
 #include <algorithm>
 
 #include "plan/block_search.hpp"
+#include "plan/pair_speed.hpp"
 #include "plan/product_blocks.hpp"
 #include "theory/io_cost.hpp"
 
 namespace ioattn::plan {
 namespace {
-
-// Multiply-adds that take as long as moving one element into another layout.
-constexpr double fma_per_packed_word = 8;
 
 // In multiply-adds. T sums over rho queries, dX over c keys, the rest over d or dv; the rows of A1
 // are packed once per key block.
@@ -24,7 +22,7 @@ double estimated_time(const Variant& variant, const LayerShape& shape, const Blo
   const double passes = static_cast<double>(ceil_div(shape.n, blocks.r));
   const double packed = n * d * static_cast<double>(ceil_div(shape.m, keys));
   const double value = variant.form == Form::h ? e : d;
-  return price.per_word * static_cast<double>(words) + fma_per_packed_word * packed +
+  return price.per_word * static_cast<double>(words) + fma_per_packed_word(tile.isa) * packed +
          n * m * ((d + value) * wasted_lanes(queries, tile) + d / efficiency(queries)) +
          passes * m * d * d * (1 + 1 / efficiency(keys));
 }
