@@ -41,7 +41,7 @@ void run_ioattn(benchmark::State& state, const LayerProblem& problem, Work work,
   plan::Plan forward;
   plan::Candidate chosen;
   plan::GradientPlan backward;
-  plan::GradientEstimate estimate;
+  plan::Estimate estimate;
   Status status = api::plan_pass(Pass::forward, problem, {}, &forward, nullptr, &chosen);
   if (status.is_ok()) status = api::plan_request(Pass::backward, problem, {}, &request);
   if (status.is_ok()) status = plan::make_gradient_plan(request, out.set(), &backward, &estimate);

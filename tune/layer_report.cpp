@@ -34,7 +34,7 @@ LayerOrigin origin_of(Pass pass, const LayerProblem& problem, const api::RunOpti
   if (pass == Pass::backward) of.set.emplace().dX = true;
   of.request = request_of(problem, of.set, options, level_alone);
   plan::GradientPlan plan;
-  plan::GradientEstimate estimate;
+  plan::Estimate estimate;
   // Asked even for a level of the caller's: it tells why wisdom has no say.
   require(api::plan_layer(problem, of.set, options, &plan, &estimate, &of.origin));
   if (level_alone) require(plan::make_plan_of(of.request, of.set, &plan, &estimate));

@@ -27,7 +27,7 @@ PlannedGradients plan_gradients(const LayerProblem& problem, const GradientSet& 
                                 const api::RunOptions& options) {
   PlannedGradients result;
   result.set = set;
-  plan::GradientEstimate estimate;
+  plan::Estimate estimate;
   require(api::plan_layer(problem, set, options, &result.plan, &estimate));
   const plan::GradientPlan& plan = result.plan;
   result.pass = {

@@ -55,7 +55,7 @@ PlannedPass plan_pass(Pass pass, const LayerProblem& problem, const api::RunOpti
   std::optional<GradientSet> set;
   if (pass == Pass::backward) set.emplace().dX = true;
   plan::GradientPlan plan;
-  plan::GradientEstimate estimate;
+  plan::Estimate estimate;
   require(api::plan_layer(problem, set, options, &plan, &estimate));
   return {pass, problem, estimate.M, plan::pass_of(plan)};
 }

@@ -17,7 +17,7 @@ std::size_t words(index_t heads, index_t rows, index_t cols) {
 // bounds for M words.
 template <class S, class G, class Bounds, class Run>
 SdpaReport measure(Pass pass, const SdpaProblem& problem, const plan::SdpaPlan& plan,
-                   const plan::SdpaEstimate& estimate, const Bounds& bounds,
+                   const plan::Estimate& estimate, const Bounds& bounds,
                    const std::vector<api::RoundedResult>& rounded, SdpaOutputs<S, G>* outputs,
                    const Run& run) {
   SdpaReport report;
@@ -94,7 +94,7 @@ SdpaReport run_sdpa_forward(const SdpaProblem& problem, const SdpaInputs<S>& inp
                             const api::RunOptions& options, SdpaOutputs<S, G>* outputs) {
   const SdpaShape& s = problem.shape;
   plan::SdpaPlan plan;
-  plan::SdpaEstimate estimate;
+  plan::Estimate estimate;
   require(api::plan_sdpa(problem, options, &plan, &estimate));
   outputs->o.resize(words(s.all_heads(), s.n, s.dv));
   outputs->lse.resize(words(s.all_heads(), s.n, 1));
@@ -118,7 +118,7 @@ SdpaReport run_sdpa_backward(const SdpaProblem& problem, const SdpaInputs<S>& in
                              SdpaOutputs<S, G>* outputs) {
   const SdpaShape& s = problem.shape;
   plan::SdpaPlan plan;
-  plan::SdpaEstimate estimate;
+  plan::Estimate estimate;
   const bool in_f32 = !std::is_same_v<S, G>;
   const SdpaSet all = {true, true, true, false, s.has_bias(), in_f32};
   require(api::plan_sdpa(problem, all, options, &plan, &estimate));

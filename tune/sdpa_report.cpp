@@ -71,7 +71,7 @@ std::string isas_text(const api::IsaChoice& choice) {
 void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
                      const api::RunOptions& options, bool explain, bool json) {
   plan::SdpaPlan plan;
-  plan::SdpaEstimate estimate;
+  plan::Estimate estimate;
   api::PlanOrigin origin;
   require(set ? api::plan_sdpa(problem, *set, options, &plan, &estimate, &origin)
               : api::plan_sdpa(problem, options, &plan, &estimate, &origin));

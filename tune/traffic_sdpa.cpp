@@ -36,7 +36,7 @@ class SdpaTraffic final : public TrafficCase {
   Pass pass() const override { return pass_; }
 
   TrafficPlan plan(const api::RunOptions& options) override {
-    plan::SdpaEstimate estimate;
+    plan::Estimate estimate;
     require(pass_ == Pass::forward
                 ? api::plan_sdpa(problem_, options, &plan_, &estimate)
                 : api::plan_sdpa(problem_, all_gradients, options, &plan_, &estimate));

@@ -4,6 +4,7 @@
 
 #include "api/other_kernels.hpp"
 #include "api/wisdom_state.hpp"
+#include "plan/candidate.hpp"
 #include "plan/fast_memory.hpp"
 
 // What may be wrong with the plan of a record, of either problem.
@@ -21,8 +22,9 @@ wisdom::Verdict check_place(const Request& request, const Plan& plan, DType dtyp
 }
 
 // Blocks that fit their level, and scratch memory within the limit.
-template <class Request, class Plan, class Estimate>
-wisdom::Verdict check_size(const Request& request, const Plan& plan, const Estimate& estimate) {
+template <class Request, class Plan>
+wisdom::Verdict check_size(const Request& request, const Plan& plan,
+                           const plan::Estimate& estimate) {
   const index_t footprint = estimate.cost.total().footprint;
   if (footprint > estimate.M) {
     return {wisdom::Reason::blocks, std::to_string(footprint) + " words do not fit the " +

@@ -17,7 +17,7 @@ Status LayerPlan::create(const Goal& goal, const RunOptions& options, LayerPlan*
   bool learned = false;
   Status status = search_if_needed<LayerKind>(goal.problem, set, options, &learned);
   if (!status.is_ok()) return status;
-  plan::GradientEstimate estimate;
+  plan::Estimate estimate;
   status = plan_layer(goal.problem, set, options, &result->plan_, &estimate, &result->origin_);
   if (!status.is_ok()) return status;
   if (learned && result->origin_.wisdom.is_ok()) result->origin_.name = name_of(options.rigor);

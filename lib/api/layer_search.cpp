@@ -10,8 +10,8 @@ bool takes_layer_wisdom(const RunOptions& options) {
 }
 
 Status plan_layer(const LayerProblem& problem, const std::optional<GradientSet>& set,
-                  const RunOptions& options, plan::GradientPlan* plan,
-                  plan::GradientEstimate* estimate, PlanOrigin* origin) {
+                  const RunOptions& options, plan::GradientPlan* plan, plan::Estimate* estimate,
+                  PlanOrigin* origin) {
   plan::PlanRequest request;
   const Status status = LayerKind::request_of(problem, set, options, &request);
   if (!status.is_ok()) return status;

@@ -12,7 +12,7 @@ bool takes_layer_wisdom(const RunOptions& options);
 // plan_sdpa's counterpart. No set: the forward pass (plan::layer_candidates.hpp).
 Status plan_layer(const LayerProblem& problem, const std::optional<GradientSet>& set,
                   const RunOptions& options, plan::GradientPlan* plan,
-                  plan::GradientEstimate* estimate = nullptr, PlanOrigin* origin = nullptr);
+                  plan::Estimate* estimate = nullptr, PlanOrigin* origin = nullptr);
 
 // One entry, with its mask: others take other schedules.
 LayerProblem timed_problem(const LayerProblem& problem);

@@ -73,7 +73,7 @@ Verdict read_plan(const plan::PlanRequest& request, const std::optional<Gradient
     return {Reason::blocks, std::string(name_of(parsed.blocks.schedule)) +
                                 " stores n x m scores, which takes a limit on memory"};
   }
-  plan::GradientEstimate estimate;
+  plan::Estimate estimate;
   plan::estimate_costs(request, set, parsed, &estimate);
   verdict = check_size(request, parsed, estimate);
   if (verdict.is_ok()) *plan = std::move(parsed);

@@ -24,7 +24,7 @@ Status check_blocks(const SdpaBlocks& blocks, bool complete) {
 }
 
 Status plan_any(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
-                const RunOptions& options, plan::SdpaPlan* plan, plan::SdpaEstimate* estimate,
+                const RunOptions& options, plan::SdpaPlan* plan, plan::Estimate* estimate,
                 PlanOrigin* origin) {
   plan::SdpaRequest request;
   const Status status = sdpa_request(problem, options, &request);
@@ -129,12 +129,12 @@ Status validate_plan(const plan::SdpaPlan& plan, const SdpaSet& set) {
 }
 
 Status plan_sdpa(const SdpaProblem& problem, const RunOptions& options, plan::SdpaPlan* plan,
-                 plan::SdpaEstimate* estimate, PlanOrigin* origin) {
+                 plan::Estimate* estimate, PlanOrigin* origin) {
   return plan_any(problem, std::nullopt, options, plan, estimate, origin);
 }
 
 Status plan_sdpa(const SdpaProblem& problem, const SdpaSet& set, const RunOptions& options,
-                 plan::SdpaPlan* plan, plan::SdpaEstimate* estimate, PlanOrigin* origin) {
+                 plan::SdpaPlan* plan, plan::Estimate* estimate, PlanOrigin* origin) {
   return plan_any(problem, set, options, plan, estimate, origin);
 }
 

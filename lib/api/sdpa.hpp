@@ -35,9 +35,9 @@ Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, cons
 // Plans the forward pass, or a set of gradients, for a valid problem: as wisdom says where there is
 // some, else, unless it alone was asked for, as is estimated. Nothing is timed (sdpa_search.hpp).
 Status plan_sdpa(const SdpaProblem& problem, const RunOptions& options, plan::SdpaPlan* plan,
-                 plan::SdpaEstimate* estimate = nullptr, PlanOrigin* origin = nullptr);
+                 plan::Estimate* estimate = nullptr, PlanOrigin* origin = nullptr);
 Status plan_sdpa(const SdpaProblem& problem, const SdpaSet& set, const RunOptions& options,
-                 plan::SdpaPlan* plan, plan::SdpaEstimate* estimate = nullptr,
+                 plan::SdpaPlan* plan, plan::Estimate* estimate = nullptr,
                  PlanOrigin* origin = nullptr);
 
 // What the planner is asked for a valid problem.

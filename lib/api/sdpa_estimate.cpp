@@ -80,7 +80,7 @@ TileShape choose_tile(const plan::SdpaRequest& request, const std::optional<Sdpa
 }  // namespace
 
 Status estimate_sdpa(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
-                     const RunOptions& options, plan::SdpaPlan* plan, plan::SdpaEstimate* estimate,
+                     const RunOptions& options, plan::SdpaPlan* plan, plan::Estimate* estimate,
                      plan::SdpaRequest* made, IsaChoice* choice) {
   if (made != nullptr) *made = request;
   if (choice != nullptr) *choice = {request.tile.isa, {{request.tile.isa}}};

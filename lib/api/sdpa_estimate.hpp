@@ -28,7 +28,7 @@ struct IsaChoice {
 // what was asked for then.
 Status estimate_sdpa(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
                      const RunOptions& options, plan::SdpaPlan* plan,
-                     plan::SdpaEstimate* estimate = nullptr, plan::SdpaRequest* made = nullptr,
+                     plan::Estimate* estimate = nullptr, plan::SdpaRequest* made = nullptr,
                      IsaChoice* choice = nullptr);
 
 }  // namespace ioattn::api

@@ -17,7 +17,7 @@ Status SdpaPlan::create_as_known(const Goal& goal, const RunOptions& options, bo
                                  SdpaPlan* result) {
   result->goal_ = goal;
   const std::optional<SdpaSet> set = goal.set();
-  plan::SdpaEstimate estimate;
+  plan::Estimate estimate;
   const Status status =
       set ? plan_sdpa(goal.problem, *set, options, &result->plan_, &estimate, &result->origin_)
           : plan_sdpa(goal.problem, options, &result->plan_, &estimate, &result->origin_);

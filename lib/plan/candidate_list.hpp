@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/types.hpp"
+#include "plan/candidate.hpp"
 
 // What searches compare, of either problem.
 namespace ioattn::plan {
@@ -17,25 +17,26 @@ inline constexpr double hopeless = 3;  // times the estimate's time
 inline constexpr index_t parts_of_memory[] = {8, 6, 4, 3, 2};
 
 // Whether a plan is there already.
-template <class Candidate, class Plan>
-bool is_listed(const std::vector<Candidate>& list, const Plan& plan) {
-  return std::any_of(list.begin(), list.end(), [&](const Candidate& listed) {
+template <class Plan>
+bool is_listed(const std::vector<PlanCandidate<Plan>>& list, const Plan& plan) {
+  return std::any_of(list.begin(), list.end(), [&](const PlanCandidate<Plan>& listed) {
     return listed.plan.blocks == plan.blocks && listed.plan.isa == plan.isa;
   });
 }
 
 // Whether what a search would time is worth it: new, and, where time decides, not hopeless beside
 // the first, which is the plan that needs no search.
-template <class Candidate>
-bool is_worth_timing(const std::vector<Candidate>& list, const Candidate& one, bool of_words) {
+template <class Plan>
+bool is_worth_timing(const std::vector<PlanCandidate<Plan>>& list, const PlanCandidate<Plan>& one,
+                     bool of_words) {
   return (of_words || one.estimate.time <= hopeless * list.front().estimate.time) &&
          !is_listed(list, one.plan);
 }
 
 // Most promising first, behind the estimate, and no more than most_candidates.
-template <class Candidate>
-void order_candidates(bool of_words, std::vector<Candidate>* list) {
-  std::stable_sort(list->begin() + 1, list->end(), [=](const Candidate& a, const Candidate& b) {
+template <class Plan>
+void order_candidates(bool of_words, std::vector<PlanCandidate<Plan>>* list) {
+  std::stable_sort(list->begin() + 1, list->end(), [=](const auto& a, const auto& b) {
     const index_t of_a = a.estimate.cost.total().words(), of_b = b.estimate.cost.total().words();
     if (of_words && of_a != of_b) return of_a < of_b;
     return a.estimate.time < b.estimate.time;
@@ -45,10 +46,10 @@ void order_candidates(bool of_words, std::vector<Candidate>* list) {
 
 // Adds the candidates of other kernels, which take `slower` times as long for a multiply-add:
 // estimates of time are in those of the first.
-template <class Candidate>
-void add_candidates(std::vector<Candidate> others, const std::string& kernels, double slower,
-                    std::vector<Candidate>* list) {
-  for (Candidate& one : others) {
+template <class Plan>
+void add_candidates(std::vector<PlanCandidate<Plan>> others, const std::string& kernels,
+                    double slower, std::vector<PlanCandidate<Plan>>* list) {
+  for (PlanCandidate<Plan>& one : others) {
     one.estimate.time *= slower;
     if (!is_worth_timing(*list, one, false)) continue;
     one.made_from += " on " + kernels;

@@ -9,9 +9,9 @@
 namespace ioattn::plan {
 namespace {
 
-GradientCandidate candidate_of(const PlanRequest& request, const GradientSet& set,
-                               const GradientBlocks& blocks, bool outer) {
-  GradientCandidate candidate;
+LayerCandidate candidate_of(const PlanRequest& request, const GradientSet& set,
+                            const GradientBlocks& blocks, bool outer) {
+  LayerCandidate candidate;
   candidate.plan = {outer ? outer_level : request.level, blocks, request.tile.isa,
                     request.tile.rows, request.tile.cols};
   candidate.estimate.M = outer ? request.outer_M : request.M;
@@ -32,8 +32,8 @@ PlanRequest request_alone(const PlanRequest& request, const GradientSet& set) {
   return backward;
 }
 
-GradientCandidate candidate_alone(const PlanRequest& request, const GradientSet& set,
-                                  const Candidate& pass) {
+LayerCandidate candidate_alone(const PlanRequest& request, const GradientSet& set,
+                               const Candidate& pass) {
   GradientBlocks blocks = least_blocks({Schedule::row_stream, pass.blocks.form});
   blocks.schedule = pass.schedule;
   blocks.rows = pass.blocks;
@@ -43,13 +43,13 @@ GradientCandidate candidate_alone(const PlanRequest& request, const GradientSet&
         choose_product({d, d, set.dk}, request.numbers(),
                        {.step = {request.tile.rows, request.tile.cols}, .price = request.price});
   }
-  GradientCandidate candidate = candidate_of(request, set, blocks, pass.is_outer);
+  LayerCandidate candidate = candidate_of(request, set, blocks, pass.is_outer);
   candidate.estimate.scratch_bytes = pass.scratch_bytes + scratch_bytes_beside(request, set);
   candidate.estimate.time = predicted_time(request, pass);
   return candidate;
 }
 
-Status plan_alone(const PlanRequest& request, const GradientSet& set, GradientCandidate* chosen) {
+Status plan_alone(const PlanRequest& request, const GradientSet& set, LayerCandidate* chosen) {
   Plan plan;
   Candidate pass;
   const PlanRequest backward = request_alone(request, set);
@@ -75,18 +75,18 @@ bool may_be(const PlanRequest& request, const GradientSet& set, const Way& way, 
                     !request.price.of_words());
 }
 
-GradientCandidate candidate_of_way(const PlanRequest& request, const GradientSet& set,
-                                   const Way& way, bool outer) {
+LayerCandidate candidate_of_way(const PlanRequest& request, const GradientSet& set, const Way& way,
+                                bool outer) {
   const FastMemory memory = request.memory(outer);
   const GradientBlocks blocks =
       choose_gradient_blocks(request.problem.shape, set, way, memory, request.tile);
-  GradientCandidate candidate = candidate_of(request, set, blocks, outer);
+  LayerCandidate candidate = candidate_of(request, set, blocks, outer);
   candidate.estimate.scratch_bytes = scratch_bytes(request, set, way.schedule, way.form);
   candidate.estimate.time = gradients_time(request, set, blocks, memory);
   return candidate;
 }
 
-Status plan_passes(const PlanRequest& request, const GradientSet& set, GradientCandidate* chosen) {
+Status plan_passes(const PlanRequest& request, const GradientSet& set, LayerCandidate* chosen) {
   const LayerShape& shape = request.problem.shape;
   const bool by_tiles = request.schedule == Schedule::tile_fused;
   if (request.schedule && !leaves_u(*request.schedule) && !by_tiles) {
@@ -114,7 +114,7 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, GradientC
     least_M = least_M == 0 ? least : std::min(least_M, least);
     for (const bool outer : {false, true}) {
       if (!may_be(request, set, way, outer)) continue;
-      const GradientCandidate candidate = candidate_of_way(request, set, way, outer);
+      const LayerCandidate candidate = candidate_of_way(request, set, way, outer);
       const FastMemory memory = request.memory(outer);
       double time = weighed(candidate.estimate.time, memory);
       if (way.by_keys == Schedule::tile_fused) {
@@ -143,12 +143,12 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, GradientC
 }  // namespace
 
 Status make_gradient_plan(const PlanRequest& request, const GradientSet& set, GradientPlan* plan,
-                          GradientEstimate* estimate) {
+                          Estimate* estimate) {
   if (set.dA && request.problem.shape.tie == Tie::none) {
     return Status::error(StatusCode::invalid_argument,
                          "dA is the sum over operands that share memory: none do");
   }
-  GradientCandidate chosen;
+  LayerCandidate chosen;
   const Status status =
       set.is_dx_alone() ? plan_alone(request, set, &chosen) : plan_passes(request, set, &chosen);
   if (!status.is_ok()) return status;
@@ -157,9 +157,9 @@ Status make_gradient_plan(const PlanRequest& request, const GradientSet& set, Gr
   return Status::ok();
 }
 
-std::vector<GradientCandidate> gradient_candidates(const PlanRequest& request,
-                                                   const GradientSet& set, bool outer) {
-  std::vector<GradientCandidate> list;
+std::vector<LayerCandidate> gradient_candidates(const PlanRequest& request, const GradientSet& set,
+                                                bool outer) {
+  std::vector<LayerCandidate> list;
   if (set.is_dx_alone()) {
     const PlanRequest backward = request_alone(request, set);
     for (const Candidate& pass : offered(backward, outer))

@@ -15,8 +15,8 @@ PlanRequest forward_request(const PlanRequest& request) {
   return forward;
 }
 
-GradientCandidate forward_candidate(const PlanRequest& request, const Candidate& pass) {
-  GradientCandidate candidate;
+LayerCandidate forward_candidate(const PlanRequest& request, const Candidate& pass) {
+  LayerCandidate candidate;
   candidate.plan = {pass.is_outer ? outer_level : request.level,
                     {},
                     request.tile.isa,
@@ -30,11 +30,11 @@ GradientCandidate forward_candidate(const PlanRequest& request, const Candidate&
 }
 
 // All that the planner chooses from, with blocks in M or in outer_M.
-std::vector<GradientCandidate> all_of(const PlanRequest& request,
-                                      const std::optional<GradientSet>& set, bool outer) {
+std::vector<LayerCandidate> all_of(const PlanRequest& request,
+                                   const std::optional<GradientSet>& set, bool outer) {
   if (set) return gradient_candidates(request, *set, outer);
   const PlanRequest forward = forward_request(request);
-  std::vector<GradientCandidate> list;
+  std::vector<LayerCandidate> list;
   for (const Candidate& pass : offered(forward, outer))
     list.push_back(forward_candidate(forward, pass));
   return list;
@@ -120,21 +120,21 @@ bool parse_plan_of(std::string_view text, const std::optional<GradientSet>& set,
 }
 
 Status make_plan_of(const PlanRequest& request, const std::optional<GradientSet>& set,
-                    GradientPlan* plan, GradientEstimate* estimate) {
+                    GradientPlan* plan, Estimate* estimate) {
   if (set) return make_gradient_plan(request, *set, plan, estimate);
   Plan made;
   Candidate pass;
   const PlanRequest forward = forward_request(request);
   const Status status = make_plan(forward, &made, &pass);
   if (!status.is_ok()) return status;
-  const GradientCandidate candidate = forward_candidate(forward, pass);
+  const LayerCandidate candidate = forward_candidate(forward, pass);
   *plan = candidate.plan;
   if (estimate != nullptr) *estimate = candidate.estimate;
   return status;
 }
 
 void estimate_costs(const PlanRequest& request, const std::optional<GradientSet>& set,
-                    const GradientPlan& plan, GradientEstimate* estimate) {
+                    const GradientPlan& plan, Estimate* estimate) {
   const GradientBlocks& blocks = plan.blocks;
   estimate->M = plan.level == request.level ? request.M : request.outer_M;
   if (!set) {
@@ -173,12 +173,10 @@ Status list_candidates(const PlanRequest& request, const std::optional<GradientS
       index_t& words = outer ? narrowed.outer_M : narrowed.M;
       words = words / 8 * part;
       if (!outer) narrowed.outer_M = 0;
-      for (GradientCandidate& made : all_of(narrowed, set, outer)) {
-        LayerCandidate one = {std::move(made.plan), made.estimate, ""};
+      for (LayerCandidate& one : all_of(narrowed, set, outer)) {
         if (!is_worth_timing(*candidates, one, false)) continue;
-        // What it costs, and how long it takes, at the whole level.
+        // What it costs at the whole level.
         estimate_costs(request, set, one.plan, &one.estimate);
-        one.estimate.time = made.estimate.time;
         one.made_from = name_of_way(set, one.plan.blocks) + " in " + std::to_string(part) +
                         "/8 of " + one.plan.level;
         candidates->push_back(std::move(one));

@@ -13,20 +13,14 @@ namespace ioattn::plan {
 
 // make_plan or make_gradient_plan, as text too; request.pass is not read.
 Status make_plan_of(const PlanRequest& request, const std::optional<GradientSet>& set,
-                    GradientPlan* plan, GradientEstimate* estimate);
+                    GradientPlan* plan, Estimate* estimate);
 Plan pass_of(const GradientPlan& plan);  // its schedule and rows
 std::string to_text(const GradientPlan& plan, const std::optional<GradientSet>& set, Tie tie);
 bool parse_plan_of(std::string_view text, const std::optional<GradientSet>& set, Tie tie,
                    GradientPlan* plan, std::string* error);
 // What any plan of the request's level, or of outer_M, costs; the time is not looked at.
 void estimate_costs(const PlanRequest& request, const std::optional<GradientSet>& set,
-                    const GradientPlan& plan, GradientEstimate* estimate);
-
-struct LayerCandidate {
-  GradientPlan plan;
-  GradientEstimate estimate;
-  std::string made_from;  // "estimate", "row_stream h stored in 4/8 of L2", "half of c"
-};
+                    const GradientPlan& plan, Estimate* estimate);
 
 // As those of SDPA (sdpa_candidates.hpp): first the plan that needs no search, then every schedule
 // in its forms for parts of the memory of both levels, most promising first, without those that are

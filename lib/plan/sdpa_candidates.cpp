@@ -20,13 +20,13 @@ constexpr Neighbour sizes[] = {
 }  // namespace
 
 Status make_plan_of(const SdpaRequest& request, const std::optional<SdpaSet>& set, SdpaPlan* plan,
-                    SdpaEstimate* estimate) {
+                    Estimate* estimate) {
   return set ? make_sdpa_plan(request, *set, plan, estimate)
              : make_sdpa_plan(request, plan, estimate);
 }
 
 void estimate_costs(const SdpaRequest& request, const std::optional<SdpaSet>& set,
-                    const SdpaPlan& plan, SdpaEstimate* estimate) {
+                    const SdpaPlan& plan, Estimate* estimate) {
   if (set) {
     estimate_costs(request, *set, plan, estimate);
   } else {
@@ -53,10 +53,8 @@ Status list_candidates(const SdpaRequest& request, const std::optional<SdpaSet>&
         !is_worth_timing(*candidates, candidate, request.price.of_words())) {
       return;
     }
-    // What it costs, and how long it takes, at the whole level.
-    const double time = candidate.estimate.time;
+    // What it costs at the whole level.
     estimate_costs(request, set, candidate.plan, &candidate.estimate);
-    candidate.estimate.time = time;
     candidate.made_from = std::string(name_of(form)) + " in " + std::to_string(part) + "/8 of " +
                           candidate.plan.level;
     candidates->push_back(std::move(candidate));

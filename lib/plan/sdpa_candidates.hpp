@@ -9,11 +9,7 @@
 // Plans that a search compares. No set: the forward pass.
 namespace ioattn::plan {
 
-struct SdpaCandidate {
-  SdpaPlan plan;
-  SdpaEstimate estimate;
-  std::string made_from;  // "estimate", "rows in 50% of L2", "half of c"
-};
+using SdpaCandidate = PlanCandidate<SdpaPlan>;
 
 // First the plan that needs no search, then those of every form that exists, for parts of the
 // memory of both levels, most promising first, without those that are hopeless; where words decide,
@@ -28,8 +24,8 @@ std::vector<SdpaCandidate> neighbours(const SdpaRequest& request, const std::opt
 
 // make_sdpa_plan, of either.
 Status make_plan_of(const SdpaRequest& request, const std::optional<SdpaSet>& set, SdpaPlan* plan,
-                    SdpaEstimate* estimate);
+                    Estimate* estimate);
 void estimate_costs(const SdpaRequest& request, const std::optional<SdpaSet>& set,
-                    const SdpaPlan& plan, SdpaEstimate* estimate);
+                    const SdpaPlan& plan, Estimate* estimate);
 
 }  // namespace ioattn::plan

@@ -88,7 +88,7 @@ Trial trial_of_tiles(const LayerShape& head, const SdpaSet& set, bool one_pass,
 // The better of two levels; false if there is no plan at either.
 template <class Choose>
 bool choose_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* plan,
-                  SdpaEstimate* estimate) {
+                  Estimate* estimate) {
   const index_t words = resident_words(request.dtype);
   Trial best;
   if (!request.outer_only) best = choose(FastMemory(request.M / words, 0, request.price));
@@ -169,7 +169,7 @@ void add_rows_of_group(const SdpaRequest& request, SdpaPlan* plan) {
   rows.r = std::min(longest, round_up(ceil_div(group.n, count), step));
 }
 
-void estimate_costs(const SdpaRequest& request, const SdpaPlan& plan, SdpaEstimate* estimate) {
+void estimate_costs(const SdpaRequest& request, const SdpaPlan& plan, Estimate* estimate) {
   const SdpaShape shape = request.shape.with_grouped_rows();
   estimate->M = words_of_level(request, plan);
   estimate->cost = theory::sdpa_forward_cost(shape, plan.blocks.rows, true, request.dtype,
@@ -178,7 +178,7 @@ void estimate_costs(const SdpaRequest& request, const SdpaPlan& plan, SdpaEstima
 }
 
 void estimate_costs(const SdpaRequest& request, const SdpaSet& set, const SdpaPlan& plan,
-                    SdpaEstimate* estimate) {
+                    Estimate* estimate) {
   const index_t queries = request.shape.all_heads() * request.shape.n;
   estimate->M = words_of_level(request, plan);
   estimate->cost = theory::sdpa_backward_cost(request.shape, set, plan.blocks, request.dtype,
@@ -188,7 +188,7 @@ void estimate_costs(const SdpaRequest& request, const SdpaSet& set, const SdpaPl
   estimate->scratch_bytes = scratch_bytes(set, queries, sums, request.dtype);
 }
 
-Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* estimate) {
+Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, Estimate* estimate) {
   const LayerShape head = request.shape.head().without_mask();
   const Variant variant = row_variant(Pass::forward);
   const index_t of_rows = least_fast_memory(variant, head);
@@ -238,7 +238,7 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, SdpaEstimate* 
 }
 
 Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* plan,
-                      SdpaEstimate* estimate) {
+                      Estimate* estimate) {
   const LayerShape head = request.shape.head().without_mask();
   const index_t queries = request.shape.all_heads() * request.shape.n;
   const Status small = check_scratch(set, queries, request.dtype, request.memory_limit_bytes);

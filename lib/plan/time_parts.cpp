@@ -199,7 +199,7 @@ TimeParts time_parts(const SdpaRequest& request, const std::optional<SdpaSet>& s
   one.shape.batch = one.shape.heads = one.shape.kv_heads = 1;
   one.shape.bias_batch = one.shape.bias_heads = request.shape.has_bias() ? 1 : 0;
   one.shape.mask = {};
-  SdpaEstimate estimate;
+  Estimate estimate;
   estimate_costs(one, set, plan, &estimate);
   parts.outer_words = estimate.cost.total().words();
   return parts;
@@ -224,7 +224,7 @@ TimeParts time_parts(const PlanRequest& request, const std::optional<GradientSet
     };
   }
   TimeParts parts = parts_of({all}, memory, L1 / words);
-  GradientEstimate estimate;
+  Estimate estimate;
   estimate_costs(request, set, plan, &estimate);
   parts.outer_words = estimate.cost.total().words();
   return parts;

@@ -17,24 +17,23 @@ namespace {
 using namespace ioattn;
 
 Status make_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
-                 const api::RunOptions& options, plan::SdpaPlan* made,
-                 plan::SdpaEstimate* estimate) {
+                 const api::RunOptions& options, plan::SdpaPlan* made, plan::Estimate* estimate) {
   return set ? api::plan_sdpa(problem, *set, options, made, estimate)
              : api::plan_sdpa(problem, options, made, estimate);
 }
 Status make_plan(const LayerProblem& problem, const std::optional<GradientSet>& set,
                  const api::RunOptions& options, plan::GradientPlan* made,
-                 plan::GradientEstimate* estimate) {
+                 plan::Estimate* estimate) {
   return api::plan_layer(problem, set, options, made, estimate);
 }
 
-template <class Problem, class Set, class Plan, class Estimate>
+template <class Problem, class Set, class Plan>
 struct CallOf {
   Problem problem;
   api::RunOptions options;
   std::optional<Set> set;
 
-  Plan plan(Estimate* estimate) const {
+  Plan plan(plan::Estimate* estimate) const {
     Plan made;
     const Status status = make_plan(problem, set, options, &made, estimate);
     EXPECT_TRUE(status.is_ok()) << status.message();
@@ -42,12 +41,12 @@ struct CallOf {
   }
   Plan kept_or_made() const { return plan(nullptr); }
   Plan made() const {
-    Estimate estimate;  // with one the plan is made
+    plan::Estimate estimate;  // with one the plan is made
     return plan(&estimate);
   }
 };
-using Call = CallOf<SdpaProblem, SdpaSet, plan::SdpaPlan, plan::SdpaEstimate>;
-using LayerCall = CallOf<LayerProblem, GradientSet, plan::GradientPlan, plan::GradientEstimate>;
+using Call = CallOf<SdpaProblem, SdpaSet, plan::SdpaPlan>;
+using LayerCall = CallOf<LayerProblem, GradientSet, plan::GradientPlan>;
 
 // Each call has the plan that is made for it, in any order.
 template <class AnyCall>

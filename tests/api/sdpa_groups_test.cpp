@@ -243,7 +243,7 @@ TEST(SdpaGroupsTraffic, IsCountedAsTold) {
         dense_tensor(ones.data(), shape.batch, shape.kv_heads, shape.m, shape.d),
         dense_tensor(ones.data(), shape.batch, shape.kv_heads, shape.m, shape.dv)};
     ioattn::plan::SdpaPlan plan;
-    ioattn::plan::SdpaEstimate estimate;
+    ioattn::plan::Estimate estimate;
     ASSERT_TRUE(api::plan_sdpa(problem, {}, &plan, &estimate).is_ok());
     ioattn::instruments::IoCounter counter;
     ASSERT_TRUE(api::sdpa_forward<float>(

@@ -30,7 +30,7 @@ TEST(GradientPlanner, PhasesAreThoseThatASetNeeds) {
   const LayerShape shape = {50, 40, 12, 12, Tie::kv};
   const auto phases = [&](const GradientSet& set) {
     GradientPlan plan;
-    GradientEstimate estimate;
+    Estimate estimate;
     EXPECT_TRUE(make_gradient_plan(request_for(shape, 5000), set, &plan, &estimate).is_ok());
     std::string names;
     for (int i = 0; i < estimate.cost.phase_count; ++i) {
@@ -62,7 +62,7 @@ TEST(GradientPlanner, TakesStoredScoresWhereThereIsRoom) {
   set.dX = set.dA1 = true;
   PlanRequest request = request_for(shape, 256 * 256 / 2);
   GradientPlan plan;
-  GradientEstimate without, with;
+  Estimate without, with;
   ASSERT_TRUE(make_gradient_plan(request, set, &plan, &without).is_ok());
   EXPECT_EQ(plan.blocks.schedule, Schedule::row_stream);
   request.memory_limit_bytes = 4 * (2000 * 2000 + 4 * 2000 * 256 + 2000);
@@ -103,7 +103,7 @@ TEST(GradientPlanner, TakesTheFormWithTheLeastTime) {
     const LayerShape shape = random.shape(800, 120);
     const PlanRequest request = request_for(shape, random.logarithmic(2000, 1 << 18));
     GradientPlan plan;
-    GradientEstimate estimate;
+    Estimate estimate;
     ASSERT_TRUE(make_gradient_plan(request, keys_and_values(), &plan, &estimate).is_ok());
     ASSERT_LE(estimate.cost.total().footprint, request.M);
     ++(plan.blocks.rows.form == Form::g ? g : h);
@@ -123,7 +123,7 @@ TEST(GradientPlanner, ScratchIsWhatPassesThroughMemory) {
   set.dk = 4;
   PlanRequest request = request_for(shape, 1 << 14);
   GradientPlan plan;
-  GradientEstimate estimate;
+  Estimate estimate;
   ASSERT_TRUE(make_gradient_plan(request, set, &plan, &estimate).is_ok());
   const index_t words = n + n * d + m * e + n * d + m * e + d * d;  // delta, S, h, U, W, dX
   EXPECT_EQ(estimate.scratch_bytes, 4 * words);
@@ -164,13 +164,13 @@ TEST(GradientPlanner, LongRowsAreTakenByTiles) {
     PlanRequest request = request_for(shape, M);
     request.tile = {Isa::avx512, 8, 32};
     GradientPlan plan, columns;
-    GradientEstimate estimate, of_columns;
+    Estimate estimate, of_columns;
     ASSERT_TRUE(make_gradient_plan(request, all, &plan, &estimate).is_ok());
     EXPECT_EQ(plan.blocks.by_keys == Schedule::tile_fused, d >= 1024) << d;
     EXPECT_LE(estimate.cost.total().footprint, M);
     if (d < 1024) continue;
     EXPECT_TRUE(plan.blocks.keys.one_pass);
-    for (const GradientCandidate& other : gradient_candidates(request, all, false)) {
+    for (const LayerCandidate& other : gradient_candidates(request, all, false)) {
       if (other.plan.blocks.by_keys == Schedule::tile_fused) continue;
       EXPECT_LT(estimate.cost.total().words(), other.estimate.cost.total().words()) << d;
       EXPECT_LT(estimate.time / 0.95, other.estimate.time) << d;
@@ -219,7 +219,7 @@ TEST(GradientPlanner, TilesByName) {
   cases[3].phases = "delta S h tile_fused dX dY";
   for (const Case& one : cases) {
     GradientPlan plan, parsed;
-    GradientEstimate estimate;
+    Estimate estimate;
     ASSERT_TRUE(make_gradient_plan(request, one.set, &plan, &estimate).is_ok());
     std::string names;
     for (int i = 0; i < estimate.cost.phase_count; ++i) {

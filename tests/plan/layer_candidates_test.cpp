@@ -65,7 +65,7 @@ void expect_good(const Case& one, const LayerCandidate& candidate) {
   EXPECT_TRUE(!shape.mask.hides() || takes_masks(schedule));
   EXPECT_TRUE(!is_half(request.problem.dtype) || takes_halves(schedule));
   EXPECT_TRUE(request.memory_limit_bytes >= 0 || !stores_scores(schedule));
-  GradientEstimate estimate;
+  Estimate estimate;
   estimate_costs(request, *one.set, parsed, &estimate);
   EXPECT_LE(estimate.cost.total().footprint, estimate.M);
   EXPECT_EQ(estimate.M, candidate.plan.level == outer_level ? request.outer_M : request.M);

@@ -101,7 +101,7 @@ TEST(Objective, SdpaHasAPlanOfAnyDepth) {
             request.dtype = dtype;
             SCOPED_TRACE("d=" + std::to_string(d) + " M=" + std::to_string(M));
             SdpaPlan plan;
-            SdpaEstimate estimate;
+            Estimate estimate;
             const Status status = make_plan_of(request, set, &plan, &estimate);
             ASSERT_TRUE(status.is_ok()) << status.message();
             EXPECT_LE(estimate.cost.total().footprint, M) << to_text(plan);
@@ -127,11 +127,11 @@ TEST(Objective, NoWholeTilesOfSdpaMoveFewerWords) {
     for (const index_t M : {index_t(20000), index_t(60000)}) {
       SdpaRequest request = sdpa_request(size, M, tiles[0], Objective::words);
       SdpaPlan plan;
-      SdpaEstimate estimate;
+      Estimate estimate;
       ASSERT_TRUE(make_sdpa_plan(request, set, &plan, &estimate).is_ok());
       request.form = SdpaForm::one_pass;
       SdpaPlan trial;
-      SdpaEstimate cost;
+      Estimate cost;
       ASSERT_TRUE(make_sdpa_plan(request, set, &trial, &cost).is_ok());
       index_t least = cost.cost.total().words();
       for (index_t c = tiles[0].cols; c <= size.m; ++c)
@@ -257,7 +257,7 @@ TEST(Objective, GradientsHaveNoMoreWordsThanForTime) {
       for (const GradientSet& set : {all, some}) {
         const LayerShape shape = {size.n, size.m, size.d, size.dv, Tie::none, {}};
         GradientPlan plan;
-        GradientEstimate words, time;
+        Estimate words, time;
         PlanRequest request = layer_request(Pass::backward, shape, M, Objective::words);
         ASSERT_TRUE(make_gradient_plan(request, set, &plan, &words).is_ok());
         request.price = price_of(Objective::time);

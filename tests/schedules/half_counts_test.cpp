@@ -107,7 +107,7 @@ TEST(HalfCounts, ScratchKeepsToTheLimit) {
   request.tile = odd_tile<float>().tile;
   const SdpaSet all = {true, true, true};
   plan::SdpaPlan plan;
-  plan::SdpaEstimate estimate;
+  plan::Estimate estimate;
   ASSERT_TRUE(plan::make_sdpa_plan(request, all, &plan, &estimate).is_ok());
   EXPECT_TRUE(plan.blocks.keys.one_pass);
   EXPECT_EQ(estimate.scratch_bytes, 4 * 2 * 512 * (1 + 64));

@@ -76,7 +76,7 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
       SCOPED_TRACE(to_text(LayerProblem{shape, DType::f32, 0}) + " " + describe(set) +
                    " M=" + std::to_string(request.M));
       plan::GradientPlan plan;
-      plan::GradientEstimate estimate;
+      plan::Estimate estimate;
       ASSERT_TRUE(plan::make_gradient_plan(request, set, &plan, &estimate).is_ok());
       const bool is_outer = plan.level == "L3";
       ASSERT_EQ(estimate.M, is_outer ? request.outer_M : request.M);

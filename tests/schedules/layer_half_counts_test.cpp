@@ -118,7 +118,7 @@ TEST(LayerHalfCounts, GradientsAreTheSumsOverThePhases) {
     request.M = random.uniform(0, 3) == 0 ? least : random.logarithmic(least, 60 * least);
     request.outer_M = random.uniform(0, 1) * random.logarithmic(1, 20) * request.M;
     plan::GradientPlan plan;
-    plan::GradientEstimate estimate;
+    plan::Estimate estimate;
     ASSERT_TRUE(plan::make_gradient_plan(request, set, &plan, &estimate).is_ok());
     check(plan.blocks, estimate.M);
     request.M = least - 1;

@@ -37,7 +37,7 @@ struct PlannedSdpa {
   ioattn::SdpaSet set;
   ioattn::plan::SdpaRequest request;
   ioattn::plan::SdpaPlan plan;
-  ioattn::plan::SdpaEstimate estimate;
+  ioattn::plan::Estimate estimate;
 
   PlannedSdpa(const ioattn::SdpaShape& shape, const ioattn::SdpaSet& wanted, ioattn::DType dtype,
               const ioattn::TileShape& tile)
