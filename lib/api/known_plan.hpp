@@ -5,14 +5,14 @@
 #include "api/other_kernels.hpp"
 #include "api/wisdom_state.hpp"
 #include "plan/candidate.hpp"
-#include "plan/fast_memory.hpp"
+#include "plan/resources.hpp"
 
 // What may be wrong with the plan of a record, of either problem.
 namespace ioattn::api {
 
 // Kernels that are here, and blocks of a level that is there.
-template <class Request, class Plan>
-wisdom::Verdict check_place(const Request& request, const Plan& plan, DType dtype) {
+template <class Plan>
+wisdom::Verdict check_place(const plan::Resources& request, const Plan& plan, DType dtype) {
   wisdom::Verdict verdict = check_kernels(request.tile, request.tile_only,
                                           {plan.isa, plan.tile_rows, plan.tile_cols}, dtype);
   if (!verdict.is_ok()) return verdict;
@@ -22,8 +22,8 @@ wisdom::Verdict check_place(const Request& request, const Plan& plan, DType dtyp
 }
 
 // Blocks that fit their level, and scratch memory within the limit.
-template <class Request, class Plan>
-wisdom::Verdict check_size(const Request& request, const Plan& plan,
+template <class Plan>
+wisdom::Verdict check_size(const plan::Resources& request, const Plan& plan,
                            const plan::Estimate& estimate) {
   const index_t footprint = estimate.cost.total().footprint;
   if (footprint > estimate.M) {

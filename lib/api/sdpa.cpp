@@ -52,7 +52,7 @@ Status plan_any(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
 
 Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
                     plan::SdpaRequest* request) {
-  Status status = validate_problem(problem);
+  const Status status = validate_problem(problem);
   if (!status.is_ok()) return status;
   if (options.schedule && *options.schedule != Schedule::row_stream) {
     return Status::error(StatusCode::unsupported,
@@ -61,18 +61,7 @@ Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
   }
   request->shape = shape_to_plan(problem.shape);
   request->dtype = problem.dtype;
-  request->memory_limit_bytes = options.memory_limit_bytes;
-  // The level, M and the register tile are those of a layer problem.
-  plan::PlanRequest layer;
-  status = plan_request(Pass::forward, {{1, 1, 1, 1, Tie::none, {}}, problem.dtype, 0, 1, 1},
-                        options, &layer);
-  request->level = layer.level;
-  request->M = layer.M;
-  request->outer_M = layer.outer_M;
-  request->tile = layer.tile;
-  request->tile_only = layer.tile_only;
-  request->price = layer.price;
-  return status;
+  return find_resources(problem.dtype, options, request);
 }
 
 SdpaShape shape_to_plan(SdpaShape shape) {

@@ -78,25 +78,17 @@ index_t outer_fast_memory(DType dtype) {
   return std::min(words, untrusted_outer_bytes / size_of(dtype));
 }
 
-Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
-                    plan::PlanRequest* request) {
-  const Status valid = validate_problem(problem);
-  if (!valid.is_ok()) return valid;
-  problem.shape = shape_to_plan(problem.shape);
+Status find_resources(DType dtype, const RunOptions& options, plan::Resources* resources) {
   const kernels::Kernels* kernels = nullptr;
   const Status selected = selected_kernels(&kernels);
   if (!selected.is_ok()) return selected;
-  request->pass = pass;
-  request->problem = problem;
-  request->schedule = options.schedule;
-  request->literal = options.literal;
-  request->memory_limit_bytes = options.memory_limit_bytes;
-  request->tile = kernels->tile(problem.dtype);
-  request->tile_only = names_an_isa();
-  request->price = price_of(options, request->tile.isa, problem.dtype);
+  resources->memory_limit_bytes = options.memory_limit_bytes;
+  resources->tile = kernels->tile(dtype);
+  resources->tile_only = names_an_isa();
+  resources->price = price_of(options, resources->tile.isa, dtype);
   if (options.M > 0) {
-    request->level = "M";
-    request->M = options.M;
+    resources->level = "M";
+    resources->M = options.M;
     return Status::ok();
   }
   const int level = level_of(options.objective, options.cache_level);
@@ -104,10 +96,22 @@ Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
   if (cache == nullptr) {
     return Status::error(StatusCode::unsupported, "no L%d cache was found", level);
   }
-  request->level = {'L', static_cast<char>('0' + level)};
-  request->M = machine::fast_memory(*cache, problem.dtype).words;
-  if (level == 2) request->outer_M = outer_fast_memory(problem.dtype);
+  resources->level = {'L', static_cast<char>('0' + level)};
+  resources->M = machine::fast_memory(*cache, dtype).words;
+  if (level == 2) resources->outer_M = outer_fast_memory(dtype);
   return Status::ok();
+}
+
+Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
+                    plan::PlanRequest* request) {
+  const Status valid = validate_problem(problem);
+  if (!valid.is_ok()) return valid;
+  problem.shape = shape_to_plan(problem.shape);
+  request->pass = pass;
+  request->problem = problem;
+  request->schedule = options.schedule;
+  request->literal = options.literal;
+  return find_resources(problem.dtype, options, request);
 }
 
 Status plan_pass(Pass pass, const LayerProblem& problem, const RunOptions& options,

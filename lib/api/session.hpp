@@ -67,7 +67,10 @@ LayerShape shape_to_plan(LayerShape shape);
 inline constexpr index_t untrusted_outer_bytes = index_t(4) << 20;
 index_t outer_fast_memory(DType dtype);
 
-// What the planner is asked, for shape_to_plan: M and the register tile are filled in.
+// What a plan for a dtype may take.
+Status find_resources(DType dtype, const RunOptions& options, plan::Resources* resources);
+
+// What the planner is asked, for shape_to_plan.
 Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
                     plan::PlanRequest* request);
 

@@ -40,7 +40,7 @@ LayerCandidate candidate_alone(const PlanRequest& request, const GradientSet& se
   if (set.dW_Q || set.dW_K) {
     const index_t d = request.problem.shape.d;
     blocks.dw =
-        choose_product({d, d, set.dk}, request.numbers(),
+        choose_product({d, d, set.dk}, request.memory(false).M,
                        {.step = {request.tile.rows, request.tile.cols}, .price = request.price});
   }
   LayerCandidate candidate = candidate_of(request, set, blocks, pass.is_outer);
@@ -71,8 +71,7 @@ index_t least_M_of(const PlanRequest& request, const GradientSet& set, const Way
 
 bool may_be(const PlanRequest& request, const GradientSet& set, const Way& way, bool outer) {
   if (is_limited(request, set, way) || request.M < least_M_of(request, set, way)) return false;
-  return !outer || (request.outer_M > request.M && way.schedule == Schedule::row_stream &&
-                    !request.price.of_words());
+  return !outer || (request.has_outer() && way.schedule == Schedule::row_stream);
 }
 
 LayerCandidate candidate_of_way(const PlanRequest& request, const GradientSet& set, const Way& way,

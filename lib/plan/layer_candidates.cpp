@@ -136,7 +136,7 @@ Status make_plan_of(const PlanRequest& request, const std::optional<GradientSet>
 void estimate_costs(const PlanRequest& request, const std::optional<GradientSet>& set,
                     const GradientPlan& plan, Estimate* estimate) {
   const GradientBlocks& blocks = plan.blocks;
-  estimate->M = plan.level == request.level ? request.M : request.outer_M;
+  estimate->M = request.words_at(plan.level);
   if (!set) {
     const PlanRequest forward = forward_request(request);
     const LayerShape& shape = request.problem.shape;

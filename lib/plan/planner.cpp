@@ -53,7 +53,7 @@ Candidate outline(const PlanRequest& request, const Variant& variant) {
 void complete(const PlanRequest& request, Candidate* c) {
   const LayerShape& shape = request.problem.shape;
   const Variant variant = variant_of(request.pass, c->schedule, c->blocks);
-  c->fits = choose_blocks(variant, request.literal, shape, request.numbers(), request.tile,
+  c->fits = choose_blocks(variant, request.literal, shape, request.memory(false).M, request.tile,
                           &c->blocks, request.price);
   if (!c->fits) return;
   c->cost = theory::io_cost(request.pass, c->schedule, shape, c->blocks, request.weights());
@@ -104,7 +104,7 @@ index_t scratch_bytes(const PlanRequest& request, const Variant& variant) {
 
 std::vector<Candidate> offered(const PlanRequest& request, bool outer) {
   std::vector<Candidate> list;
-  if (outer && (request.outer_M <= request.M || request.price.of_words())) return list;
+  if (outer && !request.has_outer()) return list;
   for (Candidate c : outlines(request)) {
     if (!c.fits || !is_allowed(request, c)) continue;
     if (outer && !may_be_outer(request.pass, c)) continue;

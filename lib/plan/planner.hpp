@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "plan/fast_memory.hpp"
 #include "plan/plan.hpp"
+#include "plan/resources.hpp"
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
 
@@ -21,26 +21,14 @@ index_t batch_scratch_words(const LayerProblem& problem, bool dx, bool dy);
 // Bytes of a number that is made on the way: of a problem in 16 bits in f32.
 inline index_t bytes_of_sum(DType dtype) { return size_of(dtype) * theory::resident_words(dtype); }
 
-struct PlanRequest {
+struct PlanRequest : Resources {
   Pass pass = Pass::backward;
   LayerProblem problem;
-  std::string level = "L2";  // deciding level; "M" when M was given by the user
-  index_t M = 0;             // words of fast memory
-  index_t outer_M = 0;       // of L3, for blocks of passes that L2 is too small for; 0: none
   std::optional<Schedule> schedule;  // nullopt = auto
   bool literal = false;              // paper_large as printed, although it does not fit
-  index_t memory_limit_bytes = -1;   // scratch that the plan may allocate; -1 = O(n d), never n x m
-  TileShape tile;
-  bool tile_only = false;  // the caller asks for it: wisdom may not name other kernels
-  Price price;             // what plans are compared by
 
   bool operator==(const PlanRequest&) const = default;
-  // Numbers that M has room for: a resident one of 16 bits is in f32.
-  index_t numbers() const { return M / theory::resident_words(problem.dtype); }
-  FastMemory memory(bool outer) const {
-    return {outer ? outer_M / theory::resident_words(problem.dtype) : numbers(),
-            outer ? numbers() : 0, price};
-  }
+  FastMemory memory(bool outer) const { return memory_for(problem.dtype, outer); }
   theory::Weights weights() const { return theory::weights_of(problem.dtype, problem.scale != 1); }
   // Of moving a word: one of 16 bits takes half the time, where time decides.
   double per_word() const {

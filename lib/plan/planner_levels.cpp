@@ -106,12 +106,11 @@ Candidate fastest(const PlanRequest& request, const Candidate& best,
     least = time;
     taken = c;
   };
-  const bool has_outer = request.outer_M > request.M;
   for (const Candidate& c : all) {
     if (!c.fits || !c.within_memory_limit) continue;
     const bool by_tiles = c.schedule == Schedule::tile_fused;
     if (by_tiles) consider(c);
-    if (!has_outer || !may_be_outer(request.pass, c)) continue;
+    if (!request.has_outer() || !may_be_outer(request.pass, c)) continue;
     if (by_tiles || best.schedule == Schedule::row_stream) consider(held_in_outer(request, c));
   }
   return taken;

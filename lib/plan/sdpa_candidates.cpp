@@ -59,13 +59,12 @@ Status list_candidates(const SdpaRequest& request, const std::optional<SdpaSet>&
                           candidate.plan.level;
     candidates->push_back(std::move(candidate));
   };
-  const bool may_be_outer = request.outer_M > request.M && !request.price.of_words();
   for (const SdpaForm form : {SdpaForm::rows, SdpaForm::one_pass, SdpaForm::tiles}) {
     for (const bool outer : {false, true})
       for (const index_t part : parts_of_memory) {
         // With less memory no plan has fewer words.
         if (request.price.of_words() && part < 8) break;
-        if (!outer || may_be_outer) consider(form, outer, part);
+        if (!outer || request.has_outer()) consider(form, outer, part);
       }
   }
   order_candidates(request.price.of_words(), candidates);

@@ -89,13 +89,11 @@ Trial trial_of_tiles(const LayerShape& head, const SdpaSet& set, bool one_pass,
 template <class Choose>
 bool choose_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* plan,
                   Estimate* estimate) {
-  const index_t words = resident_words(request.dtype);
   Trial best;
-  if (!request.outer_only) best = choose(FastMemory(request.M / words, 0, request.price));
+  if (!request.outer_only) best = choose(request.memory(false));
   plan->level = request.level;
-  if (request.outer_M > request.M && !request.price.of_words()) {
-    const FastMemory memory = {request.outer_M / words, request.M / words, request.price};
-    const Trial outer = choose(memory);
+  if (request.has_outer()) {
+    const Trial outer = choose(request.memory(true));
     const bool is_less = best.cost == 0 || outer.cost < outer.outer_time * best.cost;
     if (outer.cost > 0 && is_less) {
       best = outer;
@@ -108,10 +106,6 @@ bool choose_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* pl
   plan->tile_cols = request.tile.cols;
   if (estimate != nullptr) estimate->time = best.time;
   return best.cost > 0;
-}
-
-index_t words_of_level(const SdpaRequest& request, const SdpaPlan& plan) {
-  return plan.level == request.level ? request.M : request.outer_M;
 }
 
 Status no_such_form() {
@@ -154,7 +148,7 @@ void add_rows_of_group(const SdpaRequest& request, SdpaPlan* plan) {
   if (!shape.has_grouped_rows() || rows.r < shape.n) return;
   SdpaShape group = shape.with_grouped_rows();
   group.batch = group.heads = group.kv_heads = 1;
-  const index_t M = words_of_level(request, *plan);
+  const index_t M = request.words_at(plan->level);
   const bool pairs = multiplies_pairs(plan->isa);
   const index_t most = largest(group.n, [&](index_t r) {
     Blocks trial = rows;
@@ -171,7 +165,7 @@ void add_rows_of_group(const SdpaRequest& request, SdpaPlan* plan) {
 
 void estimate_costs(const SdpaRequest& request, const SdpaPlan& plan, Estimate* estimate) {
   const SdpaShape shape = request.shape.with_grouped_rows();
-  estimate->M = words_of_level(request, plan);
+  estimate->M = request.words_at(plan.level);
   estimate->cost = theory::sdpa_forward_cost(shape, plan.blocks.rows, true, request.dtype,
                                              multiplies_pairs(plan.isa));
   estimate->fma = theory::sdpa_forward_fma(shape);
@@ -180,7 +174,7 @@ void estimate_costs(const SdpaRequest& request, const SdpaPlan& plan, Estimate* 
 void estimate_costs(const SdpaRequest& request, const SdpaSet& set, const SdpaPlan& plan,
                     Estimate* estimate) {
   const index_t queries = request.shape.all_heads() * request.shape.n;
-  estimate->M = words_of_level(request, plan);
+  estimate->M = request.words_at(plan.level);
   estimate->cost = theory::sdpa_backward_cost(request.shape, set, plan.blocks, request.dtype,
                                               multiplies_pairs(plan.isa));
   estimate->fma = theory::sdpa_backward_fma(request.shape, set, plan.blocks);

@@ -1,13 +1,11 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
-#include "base/isa.hpp"
 #include "base/sdpa.hpp"
 #include "base/status.hpp"
 #include "plan/candidate.hpp"
-#include "plan/objective.hpp"
+#include "plan/resources.hpp"
 #include "plan/sdpa_plan.hpp"
 
 namespace ioattn::plan {
@@ -19,21 +17,15 @@ constexpr const char* name_of(SdpaForm form) {
   return form == SdpaForm::rows ? "rows" : form == SdpaForm::one_pass ? "one_pass" : "tiles";
 }
 
-struct SdpaRequest {
+struct SdpaRequest : Resources {
   SdpaShape shape;  // sizes at least 1
   DType dtype = DType::f32;
-  std::string level = "L2";  // deciding level; "M" when M was given by the user
-  index_t M = 0;             // words of fast memory
-  index_t outer_M = 0;       // of L3, which may hold blocks that are too short in L2; 0: it may not
-  index_t memory_limit_bytes = -1;
-  TileShape tile;
-  bool tile_only = false;  // the caller asks for it: wisdom may not name other kernels
-  Price price;             // what plans are compared by
   // What a search looks at apart.
   std::optional<SdpaForm> form = {};  // no other
   bool outer_only = false;            // blocks in outer_M
 
   bool operator==(const SdpaRequest&) const = default;
+  FastMemory memory(bool outer) const { return memory_for(dtype, outer); }
   bool takes(SdpaForm one) const { return !form || *form == one; }
 };
 

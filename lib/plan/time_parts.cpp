@@ -191,8 +191,7 @@ TimeParts time_parts(const SdpaRequest& request, const std::optional<SdpaSet>& s
   const index_t words = theory::resident_words(request.dtype);
   const LayerShape head = request.shape.head().without_mask();
   const bool outer = is_outer(plan.level, request.level);
-  const FastMemory memory = {(outer ? request.outer_M : request.M) / words,
-                             outer ? request.M / words : 0, request.price.of_time()};
+  const FastMemory memory = request.memory(outer).of_time();
   const TileShape tile = {plan.isa, plan.tile_rows, plan.tile_cols};
   TimeParts parts = parts_of(phases_of(head, set, plan.blocks, tile), memory, L1 / words);
   SdpaRequest one = request;

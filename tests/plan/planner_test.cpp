@@ -65,7 +65,7 @@ void expect_fastest(const PlanRequest& request, const Candidate& chosen) {
     }
   }
   const auto time_of_tiles = [&] {
-    const FastMemory memory = {request.numbers(), 0, request.price};
+    const FastMemory memory = request.memory(false);
     const double longer = longer_in_short_blocks(request.problem.shape, tiles->blocks, tiles_of_u,
                                                  memory, request.tile);
     return (predicted_time(request, *tiles) + longer) / 0.95;
