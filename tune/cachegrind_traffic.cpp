@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "api/session.hpp"
+#include "machine/machine.hpp"
 #include "tune/child_process.hpp"
 #include "tune/command_error.hpp"
 #include "tune/measure_options.hpp"

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "api/layer.hpp"
+#include "machine/machine.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 #include "tune/layer_files.hpp"

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "api/session.hpp"
+#include "machine/machine.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 #include "tune/options.hpp"

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "machine/machine.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 #include "tune/counter_report.hpp"

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/half.hpp"
+#include "machine/machine.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 #include "tune/measure.hpp"

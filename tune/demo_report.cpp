@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "machine/machine.hpp"
 #include "tune/command_error.hpp"
 #include "tune/options.hpp"
 #include "tune/report_text.hpp"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "machine/machine.hpp"
 #include "tune/command_error.hpp"
 #include "tune/measured_pass.hpp"
 #include "tune/traffic_case.hpp"

@@ -50,7 +50,7 @@ void check(const std::string& name, const std::string& path, const Extent& found
 template <class T>
 void note_not_finite(const char* name, const Matrix<T>& matrix, std::vector<std::string>* names) {
   for (const T value : matrix.data) {
-    if (!std::isfinite(as_number(value))) {
+    if (!std::isfinite(to_compute(value))) {
       names->push_back(name);
       return;
     }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "api/session.hpp"
+#include "machine/machine.hpp"
 #include "tune/cli_fwd.hpp"
 #include "tune/counter_setup.hpp"
 #include "tune/layer_files.hpp"

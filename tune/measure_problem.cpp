@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "instruments/created_memory.hpp"
+#include "machine/machine.hpp"
 #include "tune/cachegrind_traffic.hpp"
 #include "tune/command_error.hpp"
 #include "tune/hardware_traffic.hpp"

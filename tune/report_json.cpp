@@ -1,4 +1,5 @@
 #include "tune/report_json.hpp"
+#include "machine/machine.hpp"
 
 #include <fmt/format.h>
 

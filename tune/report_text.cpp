@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "machine/machine.hpp"
 #include "tune/report_json.hpp"
 #include "tune/table.hpp"
 

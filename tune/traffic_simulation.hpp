@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "instruments/simulators/set_associative.hpp"
+#include "machine/machine.hpp"
 #include "tune/traffic_report.hpp"
 
 namespace ioattn::tune {
