@@ -102,8 +102,8 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, LayerCand
     return Status::error(StatusCode::unsupported, "%s takes no mask", name_of(*request.schedule));
   }
   index_t least_M = 0;
-  double least_time = 0;  // weighed; 0: nothing is chosen yet
-  bool limited = false;
+  double least_time = 0;  // weighed
+  bool is_chosen = false, limited = false;
   for (const Way& way : ways_of(request, set)) {
     if (is_limited(request, set, way)) {
       limited = true;
@@ -123,12 +123,13 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, LayerCand
                                        request.tile);
         time = time_that_tiles_count(time, request.price);
       }
-      if (least_time > 0 && time >= least_time) continue;
+      if (is_chosen && time >= least_time) continue;
+      is_chosen = true;
       least_time = time;
       *chosen = candidate;
     }
   }
-  if (least_time > 0) return Status::ok();
+  if (is_chosen) return Status::ok();
   if (limited) {
     return Status::error(StatusCode::memory_limit,
                          "the gradients need more than %lld bytes of scratch memory",

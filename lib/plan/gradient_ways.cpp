@@ -123,11 +123,12 @@ double gradients_time(const PlanRequest& request, const GradientSet& set,
                       const GradientBlocks& blocks, const FastMemory& memory) {
   const LayerShape& shape = request.problem.shape;
   const TileShape& tile = request.tile;
-  const theory::Weights weights = request.weights();
-  const double per_word = request.per_word();
   const GradientSteps steps = steps_of(set, shape.tie, blocks.rows.form);
   double time = time_of(theory::gradients_fma(shape, set, blocks),
-                        cost_of(request, set, blocks).total(), per_word);
+                        cost_of(request, set, blocks).total(), request.per_word());
+  // What kernels take besides. The estimates of passes count a number, of whatever bytes, as a
+  // word.
+  const double per_word = memory.price.per_word;
   if (blocks.schedule != Schedule::row_stream) return time;
   const LayerShape unmasked = shape.without_mask();
   const index_t v = blocks.rows.form == Form::h ? shape.dv : shape.d;
@@ -135,7 +136,7 @@ double gradients_time(const PlanRequest& request, const GradientSet& set,
     time += row_pass_time(row_variant(Schedule::row_stream, blocks.rows.form), unmasked,
                           blocks.rows, memory, tile) -
             time_of(shape.n * shape.m * (2 * shape.d + v),
-                    theory::row_stream_backward_pass(unmasked, blocks.rows, weights), per_word);
+                    theory::row_stream_backward_pass(unmasked, blocks.rows), per_word);
   }
   if (has_key_pass(steps, blocks)) {
     const KeyPassKind kind = key_pass(steps, blocks);
@@ -144,7 +145,7 @@ double gradients_time(const PlanRequest& request, const GradientSet& set,
                      : col_stream_time(unmasked, blocks.keys, kind, memory, tile);
     time -= time_of(theory::col_stream_fma(unmasked, blocks.rows.form, kind),
                     by_tiles ? theory::tile_fused(unmasked, blocks.keys, kind)
-                             : theory::col_stream(unmasked, blocks.keys, kind, 1, false, weights),
+                             : theory::col_stream(unmasked, blocks.keys, kind),
                     per_word);
   }
   return time;

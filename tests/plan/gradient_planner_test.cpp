@@ -55,6 +55,20 @@ TEST(GradientPlanner, PhasesAreThoseThatASetNeeds) {
   EXPECT_EQ(phases({}), "");
 }
 
+// In 16 bits words are weighed where they are counted, and are numbers where kernels are timed.
+TEST(GradientPlanner, PlansForWordsOfHalfUnderAWindow) {
+  LayerShape shape = {2048, 2048, 32, 32, Tie::all};
+  shape.mask = window(0, 16, 0);
+  PlanRequest request = request_for(shape, 8192);
+  request.problem.dtype = DType::bf16;
+  request.price = price_of(Objective::words);
+  GradientSet set;
+  set.dX = set.dA1 = set.dA2 = set.dA3 = true;
+  GradientPlan plan;
+  const Status status = make_gradient_plan(request, set, &plan);
+  EXPECT_TRUE(status.is_ok()) << status.message();
+}
+
 // Below d^2 q_stored moves less than row_stream, if n x m words may pass through memory.
 TEST(GradientPlanner, TakesStoredScoresWhereThereIsRoom) {
   const LayerShape shape = {2000, 2000, 256, 256, Tie::none};
