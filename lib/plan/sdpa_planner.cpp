@@ -59,6 +59,13 @@ void take_better(const Trial& trial, const Price& price, Trial* best) {
   if (best->cost == 0 || preferred || (allowed && trial.cost < best->cost)) *best = trial;
 }
 
+// Where words decide, what passes are estimated to take in numbers gives way to the exact count.
+template <class Words>
+void count_words(const Price& price, const Words& words, Trial* trial) {
+  if (!price.of_words() || trial->cost == 0) return;
+  trial->cost = trial->time + price.per_word * static_cast<double>(words(trial->blocks));
+}
+
 // Rows or columns in L3 take 0.91 to 0.98 of the time of tiles that were estimated to be as fast
 // (MEASURED.md), where L3 is fast. Nobody measured it with AMX.
 double cost_that_tiles_count(double cost, const Price& price, const TileShape& tile) {
@@ -145,16 +152,24 @@ Status check_scratch(const SdpaSet& set, index_t queries, DType dtype, index_t l
 void add_rows_of_group(const SdpaRequest& request, SdpaPlan* plan) {
   const SdpaShape& shape = request.shape;
   Blocks& rows = plan->blocks.rows;
-  if (!shape.has_grouped_rows() || rows.r < shape.n) return;
+  if (!shape.has_grouped_rows()) return;
   SdpaShape group = shape.with_grouped_rows();
   group.batch = group.heads = group.kv_heads = 1;
   const index_t M = request.words_at(plan->level);
   const bool pairs = multiplies_pairs(plan->isa);
+  const auto fits = [&](const Blocks& blocks) {
+    return theory::sdpa_forward_cost(group, blocks, true, request.dtype, pairs).total().footprint <=
+           M;
+  };
+  if (forward_schedule(rows) == Schedule::tile_fused) {
+    if (!fits(rows)) rows.rho = std::min(rows.rho, shape.n);  // tiles longer than a head
+    return;
+  }
+  if (rows.r < shape.n) return;
   const index_t most = largest(group.n, [&](index_t r) {
     Blocks trial = rows;
     trial.r = r;
-    return theory::sdpa_forward_cost(group, trial, true, request.dtype, pairs).total().footprint <=
-           M;
+    return fits(trial);
   });
   // All blocks about as long.
   const index_t step = most < std::min(rows.rho, group.n) ? 1 : rows.rho;
@@ -191,6 +206,11 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, Estimate* esti
                    std::min(of_rows * resident_words(request.dtype), least_of_tiles(request)));
   if (!fits.is_ok()) return fits;
   const bool by_pairs = multiplies_pairs(request.tile.isa);
+  const auto words = [&](const SdpaBlocks& blocks) {
+    return theory::sdpa_forward_cost(request.shape, blocks.rows, true, request.dtype, by_pairs)
+        .total()
+        .words();
+  };
   const auto choose = [&](const FastMemory& memory) {
     Trial best;
     if (request.takes(SdpaForm::rows) && memory.M >= of_rows) {
@@ -203,6 +223,7 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, Estimate* esti
       const Blocks& rows = best.blocks.rows;
       best.fills_lanes = fill_lanes(rows.rho, head.n, request.tile);
       if (rows.r > 0) add_phase(memory, time, &best);
+      count_words(memory.price, words, &best);
       best.outer_time = outer_time_of_rows(request.dtype, memory.price);
     }
     if (!request.takes(SdpaForm::tiles)) return best;
@@ -222,6 +243,7 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, Estimate* esti
       trial.outer_time = outer_time_of_keys(memory.price);
     }
     trial.cost = cost_that_tiles_count(trial.cost, memory.price, request.tile);
+    count_words(memory.price, words, &trial);
     take_better(trial, memory.price, &best);
     return best;
   };
@@ -259,6 +281,11 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
   if (!fits.is_ok()) return fits;
 
   const bool by_pairs = multiplies_pairs(request.tile.isa);
+  const auto words = [&](const SdpaBlocks& blocks) {
+    return theory::sdpa_backward_cost(request.shape, set, blocks, request.dtype, by_pairs)
+        .total()
+        .words();
+  };
   const auto choose_rows = [&](const FastMemory& memory) {
     const Blocks delta = choose_delta_blocks(head, memory.M);
     if (memory.M < least_for(false)) return delta;
@@ -314,6 +341,7 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
             },
             &trial);
       }
+      count_words(memory.price, words, &trial);
       take_better(trial, memory.price, &best);
     }
     if (may_be_tiles && (rows_fit || !rows_beside_tiles) && request.takes(SdpaForm::tiles)) {
@@ -324,6 +352,7 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
       } else if (!by_pairs || multiplies_tiles(request.tile.isa)) {
         trial.outer_time = outer_time_of_keys(memory.price);
       }
+      count_words(memory.price, words, &trial);
       take_better(trial, memory.price, &best);
     }
     return best;

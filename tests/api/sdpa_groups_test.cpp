@@ -225,6 +225,17 @@ TEST(SdpaGroupsTraffic, TakesAsManyRowsAsFit) {
   EXPECT_EQ(most, queries + once);
 }
 
+// Tiles of the rows of a group may be longer than a head, if they fit.
+TEST(SdpaGroupsTraffic, TilesOfAGroupKeepToM) {
+  for (const std::int64_t n : {3, 17, 33, 100}) {
+    for (const std::int64_t words : {300, 4096}) {
+      SdpaCall<float> call({1, 64, 4, n, 512, 256, 256});
+      const Json json = Json::parse(text_of(ioattn_plan_describe, planned(call.problem, words)));
+      EXPECT_LE(json["footprint"], words) << n;
+    }
+  }
+}
+
 // What runs is what plans tell.
 TEST(SdpaGroupsTraffic, IsCountedAsTold) {
   namespace api = ioattn::api;

@@ -46,17 +46,28 @@ bool fills_panels(const SdpaRequest& request, const SdpaBlocks& blocks) {
          (keys == 0 || fill_lanes(keys, request.shape.m, request.tile));
 }
 
+struct Kernels {
+  TileShape tile;
+  DType dtype;
+};
+constexpr Kernels kernels[] = {{tiles[0], DType::f32},
+                               {tiles[1], DType::f32},
+                               {tiles[0], DType::f16},
+                               {{Isa::avx512_bf16, 8, 32}, DType::bf16}};
+
 TEST(Objective, SdpaHasTheFewestWordsOfAllCandidates) {
   int plans = 0, fewer = 0, filled = 0;
   for (const Size& size : sizes)
     for (const index_t M : memories)
-      for (const TileShape& tile : tiles)
+      for (const auto& [tile, dtype] : kernels)
         for (const std::optional<SdpaSet>& set : sets) {
-          const SdpaRequest request = sdpa_request(size, M, tile, Objective::words);
+          SdpaRequest request = sdpa_request(size, M, tile, Objective::words);
+          request.dtype = dtype;
           std::vector<SdpaCandidate> for_words, for_time;
           ASSERT_TRUE(list_candidates(request, set, &for_words).is_ok());
-          ASSERT_TRUE(list_candidates(sdpa_request(size, M, tile, Objective::time), set, &for_time)
-                          .is_ok());
+          SdpaRequest in_time = request;
+          in_time.price = price_of(Objective::time);
+          ASSERT_TRUE(list_candidates(in_time, set, &for_time).is_ok());
           const SdpaCandidate& chosen = for_words.front();
           SCOPED_TRACE(to_text(chosen.plan) + " M=" + std::to_string(M));
           EXPECT_LE(chosen.estimate.cost.total().footprint, M);
