@@ -27,6 +27,7 @@ constexpr Row table[] = {
     {{Pass::forward, Schedule::score_stored, Form::h}, "s h f u"},
     {{Pass::forward, Schedule::row_stream, Form::g, Products::stored}, "r c rho s x"},
     {{Pass::forward, Schedule::row_stream, Form::h, Products::stored}, "r c rho s h"},
+    {{Pass::forward, Schedule::tile_fused, Form::h, Products::stored}, "c rho w s h"},
     // r = c = 0: everything is resident
     {{Pass::backward, Schedule::naive}, ""},
     {{Pass::backward, Schedule::paper_small}, "r c"},

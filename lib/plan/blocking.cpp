@@ -115,11 +115,10 @@ bool choose_blocks(const Variant& variant, bool literal, const LayerShape& shape
       *blocks = choose_col_stream(shape, form, all_key_gradients(form, shape.tie), memory, tile);
       return true;
     case Schedule::tile_fused:
-      if (pass == Pass::backward) {
-        *blocks = choose_tile_fused_backward(shape, memory, tile);
-        return true;
-      }
-      *blocks = choose_tile_fused(shape, all_key_gradients(form, shape.tie), memory, tile);
+      *blocks = pass == Pass::forward ? choose_layer_forward_tiles(shape, memory, tile)
+                : pass == Pass::backward
+                    ? choose_tile_fused_backward(shape, memory, tile)
+                    : choose_tile_fused(shape, all_key_gradients(form, shape.tie), memory, tile);
       return true;
   }
   return false;

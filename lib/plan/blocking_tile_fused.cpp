@@ -166,7 +166,7 @@ double longer_in_short_blocks(const LayerShape& shape, const Blocks& blocks, Key
 double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
                                const FastMemory& memory, const TileShape& tile) {
   const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
-  const IoCost cost = theory::tile_fused_forward(shape, blocks);
+  const IoCost cost = theory::tile_fused_forward_pass(shape, blocks);
   const ColumnTimes of = {blocks.w, tile};
   const double words =
       memory.price.per_word * static_cast<double>(cost.words()) +
@@ -339,12 +339,27 @@ Blocks choose_tile_fused_forward(const LayerShape& shape, const FastMemory& memo
       [&](const Blocks& blocks) {
         return multiplies_pairs(tile.isa)
                    ? ceil_div(theory::pair_tiles_forward_footprint(shape, blocks), 2)
-                   : theory::tile_fused_forward(shape, blocks).footprint;
+                   : theory::tile_fused_forward_pass(shape, blocks).footprint;
       },
       [&](const Blocks& blocks, const FastMemory& within) {
         return tile_fused_forward_time(shape, blocks, within, tile);
       },
       [](const Blocks&) { return false; });
+}
+
+Blocks choose_layer_forward_tiles(const LayerShape& shape, const FastMemory& memory,
+                                  const TileShape& tile) {
+  const Blocks tiles = choose_tile_fused_forward(shape.without_mask(), memory, tile);
+  const index_t M = memory.is_outer() ? memory.inner_M : memory.M;
+  Blocks blocks;
+  blocks.form = Form::h;
+  blocks.products = Products::stored;
+  choose_thin_products(shape, {.dx = false}, M, memory.price, tile, &blocks);
+  blocks.c = tiles.c;
+  blocks.rho = tiles.rho;
+  blocks.w = tiles.w;
+  blocks.o = 0;
+  return blocks;
 }
 
 }  // namespace ioattn::plan

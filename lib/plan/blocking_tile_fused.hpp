@@ -40,5 +40,8 @@ Blocks choose_tile_fused_forward(const LayerShape& shape, const FastMemory& memo
                                  const TileShape& tile);
 double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
                                const FastMemory& memory, const TileShape& tile);
+// With the thin products of the layer problem, in the inner memory.
+Blocks choose_layer_forward_tiles(const LayerShape& shape, const FastMemory& memory,
+                                  const TileShape& tile);
 
 }  // namespace ioattn::plan

@@ -71,7 +71,14 @@ Intermediates intermediates(const Variant& variant, const LayerShape& shape) {
     case Schedule::weight_resident:
       if (h_form) all.add("h", m, e);
       break;
-    case Schedule::tile_fused: add_thin(); break;
+    case Schedule::tile_fused:
+      if (forward) {
+        all.add("h", m, e);
+        all.add("S", n, d);
+      } else {
+        add_thin();
+      }
+      break;
     case Schedule::resident:
     case Schedule::col_stream: break;
   }

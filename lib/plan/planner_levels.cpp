@@ -36,6 +36,11 @@ Share row_pass_of(const PlanRequest& request, const Candidate& c, const FastMemo
 
 Share tiles_of(const PlanRequest& request, const Candidate& c, const FastMemory& memory) {
   const LayerShape& shape = request.problem.shape;
+  if (request.pass == Pass::forward) {
+    return {visible_pairs(shape.mask, shape.n, shape.m) * (shape.d + shape.dv),
+            theory::tile_fused_forward_pass(shape, c.blocks).words(),
+            tile_fused_forward_time(shape, c.blocks, memory, request.tile)};
+  }
   return {theory::col_stream_fma(shape, Form::h, tiles_of_u),
           theory::tile_fused(shape, c.blocks, tiles_of_u).words(),
           tile_fused_time(shape, c.blocks, tiles_of_u, memory, request.tile)};
@@ -65,7 +70,9 @@ Candidate held_in_outer(const PlanRequest& request, const Candidate& inner) {
   const Variant variant = variant_of(request.pass, inner.schedule, inner.blocks);
   Candidate outer = inner;
   if (inner.schedule == Schedule::tile_fused) {
-    outer.blocks = choose_tile_fused_backward(shape, memory, request.tile);
+    outer.blocks = request.pass == Pass::forward
+                       ? choose_layer_forward_tiles(shape, memory, request.tile)
+                       : choose_tile_fused_backward(shape, memory, request.tile);
   } else if (variant.products == Products::fused) {
     outer.blocks = choose_row_blocks(variant, shape, memory, request.tile);
   } else {
@@ -91,8 +98,10 @@ Candidate fastest(const PlanRequest& request, const Candidate& best,
   if (request.literal || request.price.of_words()) return taken;
   const auto counted = [&](const Candidate& c, double time) {
     if (c.schedule != Schedule::tile_fused) return time;
-    time += longer_in_short_blocks(request.problem.shape, c.blocks, tiles_of_u,
-                                   request.memory(c.is_outer), request.tile);
+    if (request.pass == Pass::backward) {
+      time += longer_in_short_blocks(request.problem.shape, c.blocks, tiles_of_u,
+                                     request.memory(c.is_outer), request.tile);
+    }
     return time_that_tiles_count(time, request.price);
   };
   double least = counted(best, predicted_time(request, best));

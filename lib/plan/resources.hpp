@@ -10,9 +10,9 @@ namespace ioattn::plan {
 
 // What a plan may take of the machine, whatever the problem.
 struct Resources {
-  std::string level = "L2";  // deciding level; "M" when M was given by the user
-  index_t M = 0;             // words of fast memory
-  index_t outer_M = 0;       // of L3, for blocks of passes that L2 is too small for; 0: none
+  std::string level = "L2";         // deciding level; "M" when M was given by the user
+  index_t M = 0;                    // words of fast memory
+  index_t outer_M = 0;              // of L3, for blocks of passes that L2 is too small for; 0: none
   index_t memory_limit_bytes = -1;  // scratch that the plan may allocate; -1 = O(n d), never n x m
   TileShape tile;
   bool tile_only = false;  // the caller asks for it: wisdom may not name other kernels

@@ -17,13 +17,13 @@ Status forward_in_native(Schedule schedule, const ForwardTask<T>& task) {
     case Schedule::paper_large: return paper_large_forward(task);
     case Schedule::stationary:
     case Schedule::score_stored: return stationary_forward(task);
+    case Schedule::tile_fused: return tile_fused_forward(task);
     case Schedule::row_stream:
     case Schedule::q_stored:
     case Schedule::half_dim:
     case Schedule::weight_resident:
     case Schedule::resident:
-    case Schedule::col_stream:
-    case Schedule::tile_fused: break;
+    case Schedule::col_stream: break;
   }
   return no_such_pass(schedule, "forward");
 }

@@ -29,6 +29,8 @@ Status stationary_backward(const BackwardTask<T>& task);
 template <class T>
 Status weight_resident_backward(const BackwardTask<T>& task);
 template <class T>
+Status tile_fused_forward(const ForwardTask<T>& task);
+template <class T>
 Status tile_fused_backward(const BackwardTask<T>& task);
 template <class T>
 Status resident_backward(const BackwardTask<T>& task);

@@ -10,7 +10,7 @@ namespace ioattn::schedules {
 // c keys, and the maxima and sums of its queries stay while w columns at a time of everything else
 // stream past; O is read and written once per tile: in 16 bits its sums, in memory of the worker,
 // until the last one. Threads own blocks of queries. Of pairs of terms the weights are rounded for
-// the sum of values, not for their own. Cost: theory::tile_fused_forward.
+// the sum of values, not for their own. Cost: theory::tile_fused_forward_pass.
 template <class S, class W = Compute<S>>
 class TileFusedForward {
  public:

@@ -1,11 +1,52 @@
+#include "parallel/parallel.hpp"
 #include "schedules/key_pass.hpp"
 #include "schedules/schedules.hpp"
+#include "schedules/shared_blocks.hpp"
 #include "schedules/stored_products.hpp"
 #include "schedules/tile_fused.hpp"
+#include "schedules/tile_fused_forward.hpp"
 
-// dX where rows of d words are too long for many to stay: U is made by pairs of score tiles, and
-// S, h, delta and U pass through memory.
+// The layer problem where rows of d words are too long for many to stay: O is made by score tiles,
+// U by pairs of them, and S, h and, backward, delta and U pass through memory.
 namespace ioattn::schedules {
+
+template <class T>
+Status tile_fused_forward(const ForwardTask<T>& task) {
+  const auto [n, m, d, e, tie, mask] = task.shape;
+  const kernels::KernelTable<T>& kernels = *task.kernels;
+  const index_t nr = kernels.tile.cols, stride = padded_stride(d, nr);
+  const int threads = task.workers();
+  const Trace trace = Trace::of_layer(task.observer, false);
+  WorkspaceLayout layout;
+  const Slot<T> s = layout.add<T>(n * stride);
+  const ProductPass<T> s_product(n, d, d, task.blocks.s, nr, threads, &layout, factors_of<T>);
+  const row_stream::ValueProjection<T> values(task.shape, task.blocks, nr, threads, &layout);
+  const TileFusedForward<T> tiles(task.shape, task.blocks, kernels, threads, &layout);
+  WorkspaceMemory buffer;
+  const Status allocated = layout.allocate(task.memory, &buffer);
+  if (!allocated.is_ok()) return allocated;
+  void* memory = buffer.data();
+
+  trace.phase("S");
+  s_product.run(kernels, trace, factor(Operand::A1, task.in.a1), factor(Operand::X, task.in.x),
+                {Operand::S, s.in(memory), stride, 1, false, false}, memory);
+  values.run(kernels, trace, task.in, memory);
+  row_stream::ForwardOperands<T> operands;
+  operands.queries = {s.in(memory), n, d, stride};
+  operands.keys = task.in.a2;
+  operands.values = values.h(memory);
+  operands.result = task.o;
+  operands.lse = task.lse;
+  trace.phase("tile_fused");
+  const BlockOrder order(threads, mask, n, m);
+  const index_t count = tiles.block_count();
+  parallel::for_each(
+      threads, count, [&](int worker) { tiles.begin(worker, memory); },
+      [&](index_t i, int worker) {
+        tiles.run_block(trace, operands, order.block(i, count), worker, memory);
+      });
+  return Status::ok();
+}
 
 template <class T>
 Status tile_fused_backward(const BackwardTask<T>& task) {
@@ -35,6 +76,8 @@ Status tile_fused_backward(const BackwardTask<T>& task) {
   return Status::ok();
 }
 
+template Status tile_fused_forward(const ForwardTask<float>&);
+template Status tile_fused_forward(const ForwardTask<double>&);
 template Status tile_fused_backward(const BackwardTask<float>&);
 template Status tile_fused_backward(const BackwardTask<double>&);
 

@@ -116,8 +116,9 @@ IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kin
                   index_t heads = 1, bool accumulate = false);
 // dX: U by tiles between thin products that are stored.
 ScheduleCost tile_fused_backward(const LayerShape& shape, const Blocks& blocks);
-// The forward pass of SDPA by tiles: Q is read, O and LSE are written.
-IoCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks);
+// O by tiles of scores: S, keys and h are read, O and LSE are written.
+IoCost tile_fused_forward_pass(const LayerShape& shape, const Blocks& blocks);
+ScheduleCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks);  // and S and h
 // Of all pairs of tiles of a pass over the keys: their queries, their keys, and their pairs of one
 // and the other; and the keys of all blocks that have such.
 struct TileSums {

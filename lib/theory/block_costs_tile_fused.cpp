@@ -63,7 +63,7 @@ TileSums forward_tile_sums(const LayerShape& shape, const Blocks& blocks) {
   return {sums.row_tiles, sums.columns, sums.pairs};
 }
 
-IoCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks) {
+IoCost tile_fused_forward_pass(const LayerShape& shape, const Blocks& blocks) {
   const auto [n, m, d, e, tie, mask] = shape;
   const index_t c = std::min(blocks.c, m), rho = std::min(blocks.rho, n);
   const index_t w_d = std::min(blocks.w, d), w_e = std::min(blocks.w, e);
@@ -78,6 +78,15 @@ IoCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks) {
   } else {
     cost.reads -= n * e;
   }
+  return cost;
+}
+
+ScheduleCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks) {
+  const auto [n, m, d, e, tie, mask] = shape;
+  ScheduleCost cost;
+  cost.add("S", product_cost(n, d, d, blocks.s));
+  cost.add("h", product_cost(m, d, e, blocks.h));
+  cost.add("tile_fused", tile_fused_forward_pass(shape, blocks));
   return cost;
 }
 

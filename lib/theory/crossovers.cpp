@@ -54,6 +54,7 @@ std::optional<double> forward(Schedule schedule, bool tied, double mu) {
     case Schedule::row_stream: return (tied ? 2 : 4) * x * x;
     case Schedule::stationary: return 2 * x + narrow_product(x) + 1;
     case Schedule::score_stored: return 2 * x * x + 2;
+    case Schedule::tile_fused: return std::sqrt(24.0) * x;
     default: return std::nullopt;
   }
 }

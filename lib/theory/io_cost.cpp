@@ -46,6 +46,7 @@ ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, cons
     }
     case Schedule::tile_fused: {
       if (pass == Pass::backward) return tile_fused_backward(shape, blocks);
+      if (forward) return tile_fused_forward(shape, blocks);
       ScheduleCost cost;
       cost.add("tile_fused", tile_fused(shape, blocks, all_key_gradients(Form::h, shape.tie)));
       return cost;
@@ -110,6 +111,7 @@ index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const B
     case Schedule::resident: return s + h + scores + n * m * e + n * m * d + n * d * d;
     case Schedule::tile_fused:
       if (pass == Pass::backward) return s + h + scores + pairs * e + pairs * d + n * d * d;
+      if (forward) return s + h + scores + pairs * e;
       [[fallthrough]];
     case Schedule::col_stream:
       return col_stream_fma(shape, blocks.form, all_key_gradients(blocks.form, shape.tie));

@@ -54,7 +54,7 @@ ScheduleCost sdpa_forward_cost(const SdpaShape& shape, const Blocks& blocks, boo
   if (is_half(dtype)) {
     head = half_forward_cost(shape.head(), blocks, lse, pairs);
   } else {
-    head = by_tiles ? tile_fused_forward(shape.head(), blocks)
+    head = by_tiles ? tile_fused_forward_pass(shape.head(), blocks)
                     : row_stream_forward_pass(shape.head(), blocks);
     if (!lse) head.writes -= shape.n;
   }

@@ -121,7 +121,8 @@ index_t pair_rows_backward_footprint(const LayerShape& head, const Blocks& block
 IoCost half_forward_cost(const LayerShape& head, const Blocks& blocks, bool lse, bool pairs) {
   const bool by_tiles = forward_schedule(blocks) == Schedule::tile_fused;
   const index_t o = head.n * head.dv;
-  IoCost cost = by_tiles ? tile_fused_forward(head, blocks) : row_stream_forward_pass(head, blocks);
+  IoCost cost =
+      by_tiles ? tile_fused_forward_pass(head, blocks) : row_stream_forward_pass(head, blocks);
   // Of O and, by tiles, its sums, of which the last ones are rounded.
   const index_t sums = cost.writes - head.n;
   if (by_tiles) cost.reads += sums - o;

@@ -216,4 +216,24 @@ Cost tile_fused_backward(const LayerShape& shape, index_t M, ScoreTile score_til
   return best;
 }
 
+Cost tile_fused_forward(const LayerShape& shape, index_t M) {
+  const auto [n, m, d, e, tie, mask] = shape;
+  const std::optional<index_t> s = least_product_reads(n, d, d, M);
+  const std::optional<index_t> h = least_product_reads(m, d, e, M);
+  if (!s || !h) return std::nullopt;
+  Cost best;
+  for_each_tile_width(m, [&, n = n, m = m, d = d, e = e](index_t cols) {
+    // rows cols + 3 rows + cols + 1 <= M: maximum and sum, a word of S or O; one of h or A2
+    const index_t rows = std::min((M - 1 - cols) / (cols + 3), n);
+    if (rows < 1) return;
+    const index_t down = ceil_div(n, rows), across = ceil_div(m, cols);
+    keep_least(&best, {(n * across + m * down) * d + m * e * down + n * e * (across - 1),
+                       n * e * across + n});
+  });
+  if (!best) return std::nullopt;
+  best->reads += *s + *h;
+  best->writes += n * d + m * e;
+  return best;
+}
+
 }  // namespace ioattn::theory::word_level

@@ -72,6 +72,9 @@ Cost score_stored_forward(const LayerShape& shape, index_t M, Form form = Form::
 enum class ScoreTile : std::uint8_t { resident, parked };
 Cost tile_fused_backward(const LayerShape& shape, index_t M, ScoreTile score_tile);
 
+// A score tile resident, S, A2, h and O stream past.
+Cost tile_fused_forward(const LayerShape& shape, index_t M);
+
 // The schedule at its best, in any form; paper_large with blocks that fit. No value where the pass
 // does not exist or M is too small.
 Cost least_cost(Pass pass, Schedule schedule, const LayerShape& shape, index_t M);

@@ -35,8 +35,9 @@ Cost least_cost(Pass pass, Schedule schedule, const LayerShape& shape, index_t M
       return least(score_stored_forward(shape, M, Form::g),
                    score_stored_forward(shape, M, Form::h));
     case Schedule::resident: return resident_backward(shape, M);
-    case Schedule::col_stream:
-    case Schedule::tile_fused: return std::nullopt;  // of the keys; for dX, exact_cost
+    case Schedule::tile_fused:
+      return forward ? tile_fused_forward(shape, M) : std::nullopt;  // for dX, exact_cost
+    case Schedule::col_stream: return std::nullopt;
   }
   return std::nullopt;
 }

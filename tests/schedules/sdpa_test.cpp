@@ -102,7 +102,7 @@ TEST(Sdpa, ForwardCountsOfTilesAreTheFormula) {
     const LayerShape head = computed.head().without_mask();
     Blocks blocks;
     blocks.c = blocks.rho = blocks.w = 1;
-    const index_t least_M = theory::tile_fused_forward(head, blocks).footprint;
+    const index_t least_M = theory::tile_fused_forward_pass(head, blocks).footprint;
     const index_t M = trial % 5 == 0 ? least_M : random.logarithmic(least_M, 300 * least_M);
     blocks = plan::choose_tile_fused_forward(head, M, table.tile);
     SCOPED_TRACE(to_text(SdpaProblem{shape}) + " M=" + std::to_string(M) +

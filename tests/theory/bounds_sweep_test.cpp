@@ -117,6 +117,7 @@ class Uppers {
       add("stationary h", AlgorithmClass::F, stationary_forward(shape, M, Form::h));
       add("score_stored g", AlgorithmClass::F, score_stored_forward(shape, M));
       add("score_stored h", AlgorithmClass::F, score_stored_forward(shape, M, Form::h));
+      add("tile_fused", AlgorithmClass::F, tile_fused_forward(shape, M));
       add("paper_large", AlgorithmClass::F, paper_large_forward(shape, M));
     }
     for (const Form form : {Form::g, Form::h}) {

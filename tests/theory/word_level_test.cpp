@@ -373,6 +373,22 @@ TEST(WordLevel, SaysWhenMIsTooSmall) {
   EXPECT_FALSE(naive_backward(shape, naive - 1));
 }
 
+// All tiles that fit, by an independent Python program whose formula equals its walk; n, m, d, M.
+TEST(WordLevel, ForwardTiles) {
+  const auto words = [](index_t n, index_t m, index_t d, index_t M) {
+    const Cost cost = tile_fused_forward({n, m, d, d, Tie::none}, M);
+    return cost ? cost->total() : -1;
+  };
+  EXPECT_EQ(words(1, 1, 1, 5), -1);
+  EXPECT_EQ(words(1, 1, 1, 6), 11);
+  EXPECT_EQ(words(7, 3, 2, 12), 175);
+  EXPECT_EQ(words(3, 11, 5, 24), 543);
+  EXPECT_EQ(words(40, 9, 6, 64), 2404);
+  EXPECT_EQ(words(97, 83, 20, 500), 49657);
+  EXPECT_EQ(words(300, 200, 48, 1000), 574572);
+  EXPECT_EQ(words(200, 300, 48, 4000), 285128);
+}
+
 // The h-form multiplies by dv columns where the g-form takes d.
 TEST(WordLevel, TheHFormPaysWhereDvIsSmall) {
   const LayerShape narrow = {4096, 4096, 512, 16, Tie::none};
