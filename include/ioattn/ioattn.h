@@ -54,7 +54,8 @@ typedef enum ioattn_status {
   IOATTN_OK = 0,               /**< done */
   IOATTN_INVALID_ARGUMENT = 1, /**< a pointer, size, stride or option is wrong, or arrays overlap */
   IOATTN_SIZE_OVERFLOW = 2,    /**< the largest product of sizes in any figure of any schedule (of a
-                                  layer 64 batch (n + m)^2 (d + dv)^2) does not fit in 64 bits */
+                                  layer 64 batch (r^2 w + r w^2 + w^3) with r = n + m + 1 and
+                                  w = d + dv + 1) does not fit in 64 bits */
   IOATTN_FAST_MEMORY_TOO_SMALL = 3, /**< the message names the least number of words that works */
   IOATTN_MEMORY_LIMIT = 4,          /**< every schedule needs more scratch memory than allowed */
   IOATTN_OUT_OF_MEMORY = 5,         /**< an allocation failed */
@@ -131,8 +132,9 @@ typedef struct ioattn_layer_problem {
   double scale;       /**< of the scores, finite and not 0 as a number of LSE's type; 0: 1 */
   ioattn_mask mask; /**< taken by the schedules "row_stream" and, backward, "tile_fused" alone; the
                        planner knows */
-  int64_t window_left, /**< of the masks WINDOW alone: keys before a query's own; -1: all */
-      window_right;    /**< keys after it; -1: all */
+  int64_t window_left, /**< of the masks WINDOW alone: keys before a query's own, at most 2^60; -1:
+                          all */
+      window_right;    /**< keys after it, likewise */
   int64_t batch; /**< entries; 0: 1. Those of A1, A2, A3, of O, LSE, dO and the gradients of the A's
                     follow each other row by row: entry 1 of A1 begins at row n. */
 } ioattn_layer_problem;
@@ -270,14 +272,16 @@ typedef struct ioattn_sdpa_problem {
   const void* q;       /**< [batch, heads, n, d] */
   const void* k;       /**< [batch, kv_heads, m, d] */
   const void* v;       /**< [batch, kv_heads, m, dv] */
-  int64_t q_stride[3], /**< of q: batch, head, row. Any alignment will do; what begins with 64-byte
-                          lines, row by row, is mostly read where it lies, other rows are copied */
+  int64_t q_stride[3], /**< of q: batch, head, row. Addresses are multiples of an element's size;
+                          what begins with 64-byte lines, row by row, is mostly read where it lies,
+                          other rows are copied */
       k_stride[3],     /**< of k */
       v_stride[3];     /**< of v */
   double scale;        /**< finite and not 0 as a number of LSE's type; 0: 1 / sqrt(d) */
   ioattn_mask mask;    /**< bottom-right masks are aligned with the n and m of this call */
-  int64_t window_left, /**< of the masks WINDOW alone: keys before a query's own; -1: all */
-      window_right;    /**< keys after it; -1: all */
+  int64_t window_left, /**< of the masks WINDOW alone: keys before a query's own, at most 2^60; -1:
+                          all */
+      window_right;    /**< keys after it, likewise */
   int64_t q_offset,    /**< the mask takes query i for query i + q_offset ... */
       k_offset;        /**< ... and key j for key j + k_offset: where a call has a slice of a longer
                           sequence. From -2^59 to 2^59. */
@@ -294,7 +298,8 @@ typedef struct ioattn_sdpa_problem {
 
 /** O [batch, heads, n, dv] and LSE [batch, heads, n]. A null output is not wanted. Strides: of
  * batch, head and row, those of LSE of batch and head; a null pointer or 0 means C order. An output
- * may interleave with other arrays, as heads of one packed array do, but share no element. Memory
+ * may interleave with other arrays, as heads of one packed array do, but share no element; its own
+ * strides nest, each at least as long as what the shorter ones reach. Memory
  * beside the outputs: O(1) in batch, n and m. Options: of the schedules there is "row_stream".
  *
  * Errors: IOATTN_INVALID_ARGUMENT, IOATTN_SIZE_OVERFLOW, IOATTN_OUT_OF_MEMORY,
@@ -409,8 +414,8 @@ typedef struct ioattn_layer_shape {
 typedef struct ioattn_plan ioattn_plan;
 
 /** Plans a pass as the one-call functions do, after a search where options.rigor asks for one. Of
- * the gradients only matters which are not null, and dk; forward they are ignored, backward null
- * means dX alone. *plan is to be destroyed. */
+ * the gradients only matters which are not null, dk and in_f32; forward they are ignored, backward
+ * null means dX alone. *plan is to be destroyed. */
 IOATTN_API ioattn_status ioattn_layer_plan_create(ioattn_pass pass, const ioattn_layer_shape* shape,
                                                   const ioattn_layer_gradients* gradients,
                                                   const ioattn_options* options,
@@ -480,10 +485,11 @@ IOATTN_API ioattn_status ioattn_layer_execute_backward(
     const ioattn_layer_gradients* gradients, void* workspace, size_t workspace_size);
 
 /** Plans a pass of SDPA as the one-call functions do, for the sizes, dtype, scale, mask, window,
- * offsets and starts of the problem; its other pointers and strides are not looked at. Of the
- * gradients only matters which are not null, accumulate and in_f32; forward they are ignored,
- * backward null means dQ, dK and dV, of the dtype, not accumulated. *plan is to be destroyed.
- * Errors as for ioattn_sdpa_forward() and ioattn_sdpa_backward(); *plan is then untouched.
+ * offsets, starts and sizes of the bias of the problem; of other pointers it is only looked at
+ * whether there is a bias. Of the gradients only matters which are not null, accumulate and in_f32;
+ * forward they are ignored, backward null means dQ, dK and dV, of the dtype, not accumulated. *plan
+ * is to be destroyed. Errors as for ioattn_sdpa_forward() and ioattn_sdpa_backward(); *plan is then
+ * untouched.
  *
  * A plan of packed sequences is for their starts, which it keeps a copy of. Sequences of one n and
  * m are planned once, as the one-call functions do; where options.rigor asks for a search there is

@@ -1,6 +1,7 @@
 /** @file
  * ioattn for C++17: header-only, over the C functions of ioattn.h. Failures are exceptions of type
- * ioattn::Error; nothing else is added, and nothing is copied. */
+ * ioattn::Error, outputs of a wrong shape std::invalid_argument; nothing else is added, and nothing
+ * is copied. */
 #ifndef IOATTN_IOATTN_HPP
 #define IOATTN_IOATTN_HPP
 
@@ -250,10 +251,14 @@ template <class Function, class... Arguments>
 std::string text_of(Function function, const Arguments&... arguments) {
   std::size_t needed = 0;
   check(function(arguments..., nullptr, 0, &needed));
-  std::string text(needed, '\0');
-  check(function(arguments..., &text[0], text.size(), nullptr));
-  text.pop_back();  // the final 0
-  return text;
+  for (;;) {
+    std::string text(needed, '\0');
+    const ioattn_status status = function(arguments..., &text[0], text.size(), &needed);
+    if (needed > text.size()) continue;  // it has grown since: counts of executions do
+    check(status);
+    text.resize(needed - 1);  // without the final 0
+    return text;
+  }
 }
 
 /** What plans have in common. */
@@ -668,7 +673,7 @@ inline void import_text(const std::string& text) { check(ioattn_wisdom_import_te
 inline void import_file(const std::string& path = {}) {
   check(ioattn_wisdom_import_file(path.empty() ? nullptr : path.c_str()));
 }
-/** As JSON. Other threads must not add to it meanwhile. */
+/** As JSON. */
 inline std::string export_text() { return text_of(ioattn_wisdom_export_text); }
 /** Merges it into a file; empty: the user's. */
 inline void export_file(const std::string& path = {}) {

@@ -1,5 +1,6 @@
 #include "api/c_boundary.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace ioattn::api {
@@ -89,7 +90,9 @@ Status run_options(const ioattn_options* options, RunOptions* run) {
   run->reproducible = options->reproducible != 0;
   run->threads = options->threads;
   if (options->cache_level > 0) run->cache_level = options->cache_level;
-  run->M = options->fast_memory_words;
+  // More than any problem takes that is valid, so multiples of it do not overflow.
+  constexpr index_t most_words = index_t{1} << 60;
+  run->M = std::min<index_t>(options->fast_memory_words, most_words);
   if (options->memory_limit > 0) run->memory_limit_bytes = options->memory_limit;
   if (options->schedule != nullptr && std::strcmp(options->schedule, "auto") != 0) {
     Schedule schedule{};

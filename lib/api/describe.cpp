@@ -1,13 +1,14 @@
 #include "api/describe.hpp"
 
-#include <cstdio>
+#include <charconv>
 
 namespace ioattn::api {
 
 void JsonObject::add_number(const char* key, double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  member(key, text);
+  char text[40];  // in no locale
+  const std::to_chars_result end =
+      std::to_chars(text, text + sizeof text, value, std::chars_format::general, 17);
+  member(key, std::string(text, end.ptr));
 }
 
 std::string json_list(const std::vector<std::string>& items) {

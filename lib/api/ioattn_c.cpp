@@ -29,7 +29,7 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
   const LayerInputs<S> inputs = inputs_of<S>(problem);
   const LayerGradients<G, S> out = gradients_of<G, S>(problem, gradients);
   const GradientSet set = api::set_of(out);
-  if (out.set() == GradientSet{}) return Status::ok();
+  if (out.set() == GradientSet{}) return api::validate_problem(problem_of(inputs));
   plan::GradientPlan plan;
   Status status = plan_layer(problem_of(inputs), set, options, &plan);
   if (!status.is_ok()) return status;

@@ -85,7 +85,7 @@ ioattn_status ioattn_layer_execute_forward(const ioattn_plan* plan,
       return planned->forward<S>(inputs_of<S>(*problem),
                                  output<S>(o, problem->n, problem->dv, o_stride),
                                  static_cast<Compute<S>*>(lse), workspace,
-                                 static_cast<index_t>(workspace_size), plan->overflows.counts());
+                                 lent_bytes(workspace_size), plan->overflows.counts());
     };
     return executed(with_dtype(dtype_of_number(problem->dtype), run), plan);
   });
@@ -111,7 +111,7 @@ ioattn_status ioattn_layer_execute_backward(const ioattn_plan* plan,
       return planned->backward<S, G>(
           inputs_of<S>(*problem), input<S>(d_o, problem->n, problem->dv, d_o_stride),
           input<S>(o, problem->n, problem->dv, o_stride), static_cast<const Compute<S>*>(lse),
-          gradients_of<G, S>(*problem, *gradients), workspace, static_cast<index_t>(workspace_size),
+          gradients_of<G, S>(*problem, *gradients), workspace, lent_bytes(workspace_size),
           plan->overflows.counts());
     };
     return executed(

@@ -113,9 +113,14 @@ Status PackedPlan::parse(const Goal& goal, const RunOptions& options, std::strin
   std::vector<std::string_view> texts;
   const Status status = split(text, result->work_.shapes(), &texts);
   if (!status.is_ok()) return status;
-  return result->plan_shapes([&](std::size_t i, const PackedShape& shape, SdpaPlan* made) {
-    return SdpaPlan::parse(result->goal_of(shape), shape.options, texts[i], made);
-  });
+  const Status parsed =
+      result->plan_shapes([&](std::size_t i, const PackedShape& shape, SdpaPlan* made) {
+        return SdpaPlan::parse(result->goal_of(shape), shape.options, texts[i], made);
+      });
+  if (!parsed.is_ok() || result->text() == text) return parsed;
+  return Status::error(StatusCode::invalid_argument,
+                       "the text is none of a plan, which reads \"%.200s\"",
+                       result->text().c_str());
 }
 
 index_t PackedPlan::workspace_bytes() const { return with_slack(work_.workspace_bytes()); }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 #include <variant>
 
@@ -69,6 +71,11 @@ Status find_plan(const ioattn_plan* plan, Pass pass, const Planned** found) {
 inline Status executed(const Status& status, const ioattn_plan* plan) {
   if (status.is_ok()) plan->overflows.add_execution();
   return status;
+}
+
+// Of a lent workspace; no plan needs more.
+inline index_t lent_bytes(size_t size) {
+  return static_cast<index_t>(std::min<size_t>(size, std::numeric_limits<index_t>::max()));
 }
 
 template <class Planned>

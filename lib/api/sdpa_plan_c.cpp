@@ -80,9 +80,9 @@ Status execute_forward(const ioattn_plan* plan, const ioattn_sdpa_problem* probl
   const ioattn_sdpa_problem arrays = arrays_of(*problem);
   const auto run = [&](auto zero) {
     using T = decltype(zero);
-    return planned->template forward<T>(
-        inputs_of<T>(arrays), o_of<T>(arrays, o), lse_of<T>(arrays, lse), workspace.data,
-        static_cast<index_t>(workspace.size), plan->overflows.counts());
+    return planned->template forward<T>(inputs_of<T>(arrays), o_of<T>(arrays, o),
+                                        lse_of<T>(arrays, lse), workspace.data,
+                                        lent_bytes(workspace.size), plan->overflows.counts());
   };
   return executed(with_dtype(given.dtype, run), plan);
 }
@@ -101,7 +101,7 @@ Status execute_backward(const ioattn_plan* plan, const ioattn_sdpa_problem* prob
     using S = decltype(element);
     return planned->template backward<S>(inputs_of<S>(arrays), results_of<S>(arrays, in),
                                          gradients_of<decltype(gradient)>(arrays, *gradients),
-                                         workspace.data, static_cast<index_t>(workspace.size),
+                                         workspace.data, lent_bytes(workspace.size),
                                          plan->overflows.counts());
   };
   return executed(with_gradient_types(given.dtype, gradients->in_f32 != 0, run), plan);

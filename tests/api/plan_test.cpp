@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -402,6 +403,53 @@ TEST(Plans, OneByteLessIsTooSmall) {
   EXPECT_NE(std::string(ioattn_last_error()).find(std::to_string(workspace.size())),
             std::string::npos);
   EXPECT_TRUE(call.untouched());
+}
+
+TEST(Plans, AWorkspaceMayBeOfAnySize) {
+  LayerCall<float> call({40, 33, 12, 9, Ties::none}, 0);
+  const Plan plan = create(IOATTN_FORWARD, call.problem, nullptr);
+  Workspace workspace(plan, 1);
+  constexpr std::size_t half = std::size_t{1} << 63;
+  for (const std::size_t told : {half - 1, half, half + 1, 2 * half - 1}) {
+    EXPECT_EQ(
+        ioattn_layer_execute_forward(plan.get(), &call.problem, call.o.data(), call.o.stride(),
+                                     call.lse.data(), workspace.data(), told),
+        IOATTN_OK)
+        << ioattn_last_error();
+  }
+}
+
+// 2^60 words are more than any problem takes, and more say no more.
+TEST(Plans, FastMemoryMayBeOfAnySize) {
+  ioattn_options options = default_options();
+  options.memory_limit = std::numeric_limits<std::int64_t>::max();
+  ioattn_sdpa_problem sdpa = {};
+  sdpa.struct_size = sizeof sdpa;
+  sdpa.batch = sdpa.heads = sdpa.kv_heads = 1;
+  sdpa.n = sdpa.m = 100;
+  sdpa.d = sdpa.dv = 300;
+  ioattn_layer_shape layer = {};
+  layer.struct_size = sizeof layer;
+  layer.n = layer.m = 100;
+  layer.d = layer.dv = 300;
+  const auto texts = [&](ioattn_pass pass, std::int64_t words, const char* schedule) {
+    options.fast_memory_words = words;
+    options.schedule = schedule;
+    ioattn_plan *of_layer = nullptr, *of_sdpa = nullptr;
+    EXPECT_EQ(ioattn_layer_plan_create(pass, &layer, nullptr, &options, &of_layer), IOATTN_OK)
+        << ioattn_last_error();
+    options.schedule = nullptr;
+    EXPECT_EQ(ioattn_sdpa_plan_create(pass, &sdpa, nullptr, &options, &of_sdpa), IOATTN_OK)
+        << ioattn_last_error();
+    return text_of(ioattn_plan_text, Plan(of_layer)) + text_of(ioattn_plan_text, Plan(of_sdpa));
+  };
+  for (const ioattn_pass pass : {IOATTN_FORWARD, IOATTN_BACKWARD})
+    for (const auto objective : {IOATTN_TIME, IOATTN_WORDS_L2})
+      for (const char* schedule : {"row_stream", "paper_small", "tile_fused"}) {
+        options.objective = objective;
+        EXPECT_EQ(texts(pass, std::numeric_limits<std::int64_t>::max(), schedule),
+                  texts(pass, std::int64_t{1} << 60, schedule));
+      }
 }
 
 TEST(Plans, TextIsThePlan) {

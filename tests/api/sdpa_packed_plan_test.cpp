@@ -258,6 +258,9 @@ TEST(PackedPlan, TextIsOfTheseLengths) {
   const std::string item = text.substr(text.find(": "));
   expect_refused(parse("", &plan), invalid, "no plan for 13x50");
   expect_refused(parse("nonsense", &plan), invalid, "a plan for nonsense");
+  const std::string twice = text.substr(0, text.find(": ")) + "," + item;
+  for (const std::string& odd : {text + " | ", " | " + text, twice})
+    expect_refused(parse(odd, &plan), invalid, "none of a plan");
   expect_refused(parse("13x50" + item.substr(0, item.find(" | ")), &plan), invalid,
                  "no plan for 20x31");
   expect_refused(parse("13x51" + item, &plan), invalid, "a plan for 13x51");

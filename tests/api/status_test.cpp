@@ -274,6 +274,10 @@ TEST(Status, SizesThatOverflow) {
       expect_refused(backward_dx(&fake, nullptr, nowhere, 0, nullptr, 0, nullptr, elsewhere, 0),
                      IOATTN_SIZE_OVERFLOW, {"64 bits"});
     }
+    ioattn_layer_gradients none = {};
+    none.struct_size = sizeof none;
+    expect_refused(ioattn_layer_backward(&fake, nullptr, nowhere, 0, nullptr, 0, nullptr, &none),
+                   IOATTN_SIZE_OVERFLOW, {"64 bits"});
     double words = -1;
     expect_refused(ioattn_layer_bound(IOATTN_BACKWARD, IOATTN_CLASS_FMA, IOATTN_TIE_NONE, size[0],
                                       size[1], size[2], size[3], 1000, &words, nullptr),
