@@ -53,7 +53,9 @@ inline std::vector<plan::SdpaPlan> wide_list(const plan::SdpaRequest& request,
   }
   const auto add = [&](const plan::SdpaPlan& plan) {
     for (const plan::SdpaPlan& known : plans)
-      if (known.blocks == plan.blocks && known.level == plan.level && known.isa == plan.isa) return;
+      if (known.blocks == plan.blocks && known.level == plan.level &&
+          known.tile.isa == plan.tile.isa)
+        return;
     plans.push_back(plan);
   };
   std::vector<std::vector<plan::SdpaCandidate>> candidates(requests.size());

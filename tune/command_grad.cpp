@@ -170,7 +170,7 @@ void print_outcome_json(const Outcome& outcome) {
   json["machine"] = machine_json(machine::this_machine());
   json["plan"] = main.plan_text;
   json["schedule"] = name_of(main.planned.plan.schedule);
-  json["isa"] = name_of(main.planned.plan.isa);
+  json["isa"] = name_of(main.planned.plan.tile.isa);
   json["dtype"] = name_of(outcome.problem.dtype);
   json["batch"] = outcome.problem.batch;
   json["scale"] = outcome.problem.scale;
@@ -189,7 +189,7 @@ void print_outcome(const GradOptions& options, const Outcome& outcome) {
   const PassReport& main = outcome.passes.front();
   fmt::print("{}\n", to_text(outcome.problem));
   fmt::print("machine: {}; {} of {} threads, {}\n", machine.model, outcome.threads,
-             machine.usable_threads, name_of(main.planned.plan.isa));
+             machine.usable_threads, name_of(main.planned.plan.tile.isa));
   for (const PassReport& report : outcome.passes) {
     fmt::print("{}: {}\n", name_of(report.planned.pass), report.plan_text);
     fmt::print("  {}, {:.2f} Gflop/s nominal = {:.0f}% of the FMA peak\n",

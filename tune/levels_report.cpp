@@ -27,7 +27,7 @@ LevelsReport report_of(const Request& request, const LayerShape& shape, DType dt
   report.of = of;
   report.total = parts.total();
   report.multiply_adds_per_second =
-      api::multiply_adds_per_second(api::WisdomReading()->wisdom, plan.isa, dtype);
+      api::multiply_adds_per_second(api::WisdomReading()->wisdom, plan.tile.isa, dtype);
   report.levels.push_back({"kernels", 0, "", -1, parts.products, "multiply-adds, operands in L2"});
   const auto add = [&](const std::string& name, index_t M, double words, double time,
                        const std::string& says) {

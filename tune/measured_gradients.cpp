@@ -35,7 +35,7 @@ PlannedGradients plan_gradients(const LayerProblem& problem, const GradientSet& 
       problem,
       estimate.M,
       {plan.level, plan.blocks.keys.one_pass ? plan.blocks.by_keys : plan.blocks.schedule,
-       plan.blocks.rows, plan.isa, plan.tile_rows, plan.tile_cols}};
+       plan.blocks.rows, plan.tile}};
   return result;
 }
 

@@ -25,7 +25,7 @@ SdpaReport measure(Pass pass, const SdpaProblem& problem, const plan::SdpaPlan& 
   report.level = plan.level;
   report.M = estimate.M;
   report.plan_text = to_text(plan);
-  report.isa = plan.isa;
+  report.isa = plan.tile.isa;
   report.seconds = median_seconds([&] {
     ++report.runs;
     require(run(nullptr, nullptr, outputs));

@@ -86,7 +86,7 @@ void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& s
     plan::SdpaPlan estimated;
     require(api::estimate_sdpa(request, set, options, &estimated, nullptr, nullptr, &choice));
     report = candidates_of<api::SdpaKind>(problem, set, options);
-    price = api::known_price(options, plan.isa, problem.dtype);
+    price = api::known_price(options, plan.tile.isa, problem.dtype);
   }
   const IoCost total = estimate.cost.total();
   if (json) {

@@ -119,7 +119,7 @@ class LayerTraffic final : public TrafficCase {
                                    {dx_.data(), d, d, d}, {.kernels = kernels}));
   }
 
-  Isa isa() const override { return planned_.plan.isa; }
+  Isa isa() const override { return planned_.plan.tile.isa; }
   std::uint64_t result_bits() const override {
     return pass_ == Pass::forward ? o_.hash() ^ lse_.hash() : dx_.hash();
   }

@@ -82,7 +82,7 @@ class SdpaTraffic final : public TrafficCase {
                                   nullptr, kernels));
   }
 
-  Isa isa() const override { return plan_.isa; }
+  Isa isa() const override { return plan_.tile.isa; }
   std::uint64_t result_bits() const override {
     return pass_ == Pass::forward ? o_.hash() ^ lse_.hash()
                                   : dq_.hash() ^ (3 * dk_.hash()) ^ (5 * dv_.hash());

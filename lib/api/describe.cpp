@@ -24,6 +24,12 @@ void add_cost(const IoCost& cost, JsonObject* json) {
   json->add("footprint", cost.footprint);
 }
 
+void add_kernel(const TileShape& tile, JsonObject* json) {
+  json->add("isa", name_of(tile.isa));
+  json->add("tile_rows", index_t(tile.rows));
+  json->add("tile_cols", index_t(tile.cols));
+}
+
 void add_objective(const char* objective, JsonObject* json) {
   if (objective == nullptr) {
     json->add_json("objective", "null");

@@ -46,12 +46,7 @@ std::string stored_json(const char* name, const std::vector<index_t>& sizes, DTy
 
 // What is described of every plan: kernel, words and footprint, work.
 void add_cost(const IoCost& cost, JsonObject* json);
-template <class PlanOfPasses>
-void add_kernel(const PlanOfPasses& plan, JsonObject* json) {
-  json->add("isa", name_of(plan.isa));
-  json->add("tile_rows", index_t(plan.tile_rows));
-  json->add("tile_cols", index_t(plan.tile_cols));
-}
+void add_kernel(const TileShape& tile, JsonObject* json);
 void add_objective(const char* objective, JsonObject* json);  // null: unknown
 void add_totals(const IoCost& total, JsonObject* json);
 void add_bound(const theory::BoundSet& bounds, theory::AlgorithmClass algorithms, JsonObject* json);

@@ -71,7 +71,7 @@ std::string LayerPlan::describe(const OverflowStatistics& overflows) const {
   json.add("schedule", name_of(schedule));
   json.add("variant", to_text(variant));
   json.add_json("blocks", blocks_json(variant, blocks));
-  add_kernel(plan_, &json);
+  add_kernel(plan_.tile, &json);
   json.add("threads", index_t(threads_));
   json.add("level", plan_.level);
   json.add("M", M);

@@ -58,7 +58,7 @@ SdpaShape SdpaPlan::counted_shape() const {
 
 theory::ScheduleCost SdpaPlan::cost() const {
   const DType dtype = goal_.problem.dtype;
-  const bool pairs = multiplies_pairs(plan_.isa);
+  const bool pairs = multiplies_pairs(plan_.tile.isa);
   return is_forward()
              ? theory::sdpa_forward_cost(counted_shape(), plan_.blocks.rows, true, dtype, pairs)
              : theory::sdpa_backward_cost(counted_shape(), goal_.gradients, plan_.blocks, dtype,
@@ -92,7 +92,7 @@ std::string SdpaPlan::describe(const OverflowStatistics& overflows) const {
   json.add("plan", text());
   json.add("origin", origin_.name);
   add_objective(objective_, &json);
-  add_kernel(plan_, &json);
+  add_kernel(plan_.tile, &json);
   json.add("threads", index_t(threads_));
   json.add("level", plan_.level);
   json.add("M", M_ > 0 ? M_ : total.footprint);

@@ -13,8 +13,7 @@ namespace ioattn::api {
 // Kernels that are here, and blocks of a level that is there.
 template <class Plan>
 wisdom::Verdict check_place(const plan::Resources& request, const Plan& plan, DType dtype) {
-  wisdom::Verdict verdict = check_kernels(request.tile, request.tile_only,
-                                          {plan.isa, plan.tile_rows, plan.tile_cols}, dtype);
+  wisdom::Verdict verdict = check_kernels(request.tile, request.tile_only, plan.tile, dtype);
   if (!verdict.is_ok()) return verdict;
   const bool is_outer = plan.level == plan::outer_level && request.outer_M > request.M;
   if (plan.level == request.level || is_outer) return {};

@@ -41,7 +41,7 @@ Status layer_forward(const LayerInputs<S>& inputs, const plan::Plan& plan, int t
   if (status = validate_plan(Pass::forward, plan, shape.mask, dtype_of<S>::value); !status.is_ok())
     return status;
   const kernels::Kernels* kernels = nullptr;
-  if (status = kernels_of(plan.isa, &kernels); !status.is_ok()) return status;
+  if (status = kernels_of(plan.tile.isa, &kernels); !status.is_ok()) return status;
 
   if (shape.n == 0 || (o.data == nullptr && lse == nullptr)) return Status::ok();
   if (shape.d == 0 || seen_keys(shape).is_empty()) {
@@ -85,7 +85,7 @@ template <class S, class G>
 Status layer_backward(const LayerInputs<S>& inputs, MatrixView<const S> d_o, MatrixView<const S> o,
                       const Compute<S>* lse, const plan::Plan& plan, int threads,
                       Observer* observer, MatrixView<G> dx, const Prepared& prepared) {
-  plan::GradientPlan gradients = {plan.level, {}, plan.isa, plan.tile_rows, plan.tile_cols};
+  plan::GradientPlan gradients = {plan.level, {}, plan.tile};
   gradients.blocks.schedule = plan.schedule;
   gradients.blocks.rows = plan.blocks;
   LayerGradients<G, S> out;

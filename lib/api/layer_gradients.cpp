@@ -52,7 +52,7 @@ Status layer_gradients(const LayerInputs<S>& inputs, MatrixView<const S> d_o, Ma
   if (status = validate_plan(plan, out.set(), shape.tie, shape.mask, dtype); !status.is_ok())
     return status;
   const kernels::Kernels* kernels = nullptr;
-  if (status = kernels_of(plan.isa, &kernels); !status.is_ok()) return status;
+  if (status = kernels_of(plan.tile.isa, &kernels); !status.is_ok()) return status;
 
   if (shape.n == 0 || shape.d == 0 || shape.dv == 0 || seen_keys(shape).is_empty()) {
     for (std::size_t k = 0; k < gradient_count; ++k) {

@@ -44,8 +44,7 @@ Status LayerPlan::parse(const Goal& goal, const RunOptions& options, std::string
             : validate_plan(parsed, goal.gradients, shape.tie, shape.mask, goal.problem.dtype);
   }
   if (!status.is_ok()) return status;
-  status = adopt_parsed(parsed.level, {parsed.isa, parsed.tile_rows, parsed.tile_cols},
-                        goal.problem.dtype, options, &result->M_);
+  status = adopt_parsed(parsed.level, parsed.tile, goal.problem.dtype, options, &result->M_);
   if (!status.is_ok()) return status;
   return result->finish(options);
 }

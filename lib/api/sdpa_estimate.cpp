@@ -28,9 +28,7 @@ class Comparison {
   // In multiply-adds of the request's kernels; 0: not known.
   double time(const TileShape& tile, double slower) const {
     plan::SdpaPlan trial = plan_;
-    trial.isa = tile.isa;
-    trial.tile_rows = tile.rows;
-    trial.tile_cols = tile.cols;
+    trial.tile = tile;
     const double of_kernels = plan::kernel_time(request_.shape, set_, request_.dtype, trial);
     return of_kernels > 0 ? slower * of_kernels + words_ : 0;
   }

@@ -43,8 +43,7 @@ Status SdpaPlan::parse(const Goal& goal, const RunOptions& options, std::string_
     status = result->is_forward() ? validate_plan(parsed) : validate_plan(parsed, goal.gradients);
   }
   if (!status.is_ok()) return status;
-  status = adopt_parsed(parsed.level, {parsed.isa, parsed.tile_rows, parsed.tile_cols},
-                        goal.problem.dtype, options, &result->M_);
+  status = adopt_parsed(parsed.level, parsed.tile, goal.problem.dtype, options, &result->M_);
   return status.is_ok() ? result->finish(options) : status;
 }
 

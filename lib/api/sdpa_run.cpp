@@ -27,7 +27,7 @@ void fill_heads(const TensorView<T>& view, T value) {
 template <class S, class Task>
 Status prepare(const SdpaRun& run, const SdpaInputs<S>& inputs, Task* task) {
   const kernels::Kernels* kernels = nullptr;
-  const Status found = kernels_of(run.plan.isa, &kernels);
+  const Status found = kernels_of(run.plan.tile.isa, &kernels);
   if (!found.is_ok()) return found;
   if (run.kernels != nullptr) kernels = run.kernels;
   task->shape = run.problem.shape;

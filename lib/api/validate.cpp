@@ -190,8 +190,7 @@ Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie
     return invalid("dA is the sum over operands that share memory: none do");
   }
   const GradientSteps steps = steps_of(set, tie, blocks.rows.form);
-  plan::Plan pass = {plan.level, blocks.schedule, blocks.rows,
-                     plan.isa,   plan.tile_rows,  plan.tile_cols};
+  plan::Plan pass = {plan.level, blocks.schedule, blocks.rows, plan.tile};
   Status status = validate_plan(Pass::backward, pass, mask, dtype);
   if (!status.is_ok()) return status;
   for (const ProductBlocks* tile : {&blocks.da1, &blocks.da3, &blocks.dy, &blocks.dw})

@@ -66,7 +66,7 @@ Status workspace_of(const LayerProblem& problem, const plan::Plan& forward, int 
   *bytes = 0;
   if (is_empty(problem.shape, true)) return Status::ok();
   const kernels::Kernels* kernels = nullptr;
-  const Status found = kernels_of(forward.isa, &kernels);
+  const Status found = kernels_of(forward.tile.isa, &kernels);
   if (!found.is_ok()) return found;
   return with_dtype(problem.dtype, [&](auto zero) {
     return of_forward<decltype(zero)>(problem, forward, *kernels, threads, bytes);
@@ -78,7 +78,7 @@ Status workspace_of(const LayerProblem& problem, const plan::GradientPlan& plan,
   *bytes = 0;
   if (is_empty(problem.shape, false)) return Status::ok();
   const kernels::Kernels* kernels = nullptr;
-  const Status found = kernels_of(plan.isa, &kernels);
+  const Status found = kernels_of(plan.tile.isa, &kernels);
   if (!found.is_ok()) return found;
   return with_gradient_types(problem.dtype, set.in_f32, [&](auto zero, auto gradient) {
     return of_gradients<decltype(zero), decltype(gradient)>(problem, plan, set, *kernels, threads,

@@ -20,7 +20,7 @@ inline constexpr index_t parts_of_memory[] = {8, 6, 4, 3, 2};
 template <class Plan>
 bool is_listed(const std::vector<PlanCandidate<Plan>>& list, const Plan& plan) {
   return std::any_of(list.begin(), list.end(), [&](const PlanCandidate<Plan>& listed) {
-    return listed.plan.blocks == plan.blocks && listed.plan.isa == plan.isa;
+    return listed.plan.blocks == plan.blocks && listed.plan.tile.isa == plan.tile.isa;
   });
 }
 

@@ -10,8 +10,7 @@ namespace ioattn::plan {
 struct GradientPlan {
   std::string level = "L2";
   GradientBlocks blocks;
-  Isa isa = Isa::scalar;
-  int tile_rows = 0, tile_cols = 0;
+  TileShape tile;
 
   bool operator==(const GradientPlan&) const = default;
 };

@@ -12,8 +12,7 @@ namespace {
 LayerCandidate candidate_of(const PlanRequest& request, const GradientSet& set,
                             const GradientBlocks& blocks, bool outer) {
   LayerCandidate candidate;
-  candidate.plan = {outer ? outer_level : request.level, blocks, request.tile.isa,
-                    request.tile.rows, request.tile.cols};
+  candidate.plan = {outer ? outer_level : request.level, blocks, request.tile};
   candidate.estimate.M = outer ? request.outer_M : request.M;
   candidate.estimate.cost = cost_of(request, set, blocks);
   candidate.estimate.fma = theory::gradients_fma(request.problem.shape, set, blocks);

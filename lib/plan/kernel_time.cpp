@@ -82,10 +82,10 @@ class Kernels {
 double kernel_time(const SdpaShape& shape, const std::optional<SdpaSet>& set, DType dtype,
                    const SdpaPlan& plan) {
   const LayerShape head = shape.head();
-  const TileShape tile = {plan.isa, plan.tile_rows, plan.tile_cols};
+  const TileShape& tile = plan.tile;
   const Kernels kernels(head, dtype, tile);
   const SdpaBlocks& blocks = plan.blocks;
-  const bool pairs = multiplies_pairs(plan.isa);
+  const bool pairs = multiplies_pairs(plan.tile.isa);
   if (!set) return pairs ? 0 : kernels.rows(Pass::forward, blocks.rows);
   double time = 0;
   if (set->query_pass(blocks)) {

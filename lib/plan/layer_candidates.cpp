@@ -17,11 +17,7 @@ PlanRequest forward_request(const PlanRequest& request) {
 
 LayerCandidate forward_candidate(const PlanRequest& request, const Candidate& pass) {
   LayerCandidate candidate;
-  candidate.plan = {pass.is_outer ? outer_level : request.level,
-                    {},
-                    request.tile.isa,
-                    request.tile.rows,
-                    request.tile.cols};
+  candidate.plan = {pass.is_outer ? outer_level : request.level, {}, request.tile};
   candidate.plan.blocks.schedule = pass.schedule;
   candidate.plan.blocks.rows = pass.blocks;
   candidate.estimate = {words_of_M(request, pass), pass.cost, pass.fma, pass.scratch_bytes,
@@ -100,8 +96,7 @@ std::vector<Place> places_of(const std::optional<GradientSet>& set, Tie tie,
 }  // namespace
 
 Plan pass_of(const GradientPlan& plan) {
-  return {plan.level, plan.blocks.schedule, plan.blocks.rows,
-          plan.isa,   plan.tile_rows,       plan.tile_cols};
+  return {plan.level, plan.blocks.schedule, plan.blocks.rows, plan.tile};
 }
 
 std::string to_text(const GradientPlan& plan, const std::optional<GradientSet>& set, Tie tie) {
@@ -113,7 +108,7 @@ bool parse_plan_of(std::string_view text, const std::optional<GradientSet>& set,
   if (set) return parse_gradient_plan(text, *set, tie, plan, error);
   Plan pass;
   if (!parse_plan(text, &pass, error)) return false;
-  *plan = {pass.level, {}, pass.isa, pass.tile_rows, pass.tile_cols};
+  *plan = {pass.level, {}, pass.tile};
   plan->blocks.schedule = pass.schedule;
   plan->blocks.rows = pass.blocks;
   return true;

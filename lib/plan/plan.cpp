@@ -64,8 +64,8 @@ bool parse(std::string_view text, Plan* plan) {
     if (!parse_block(blocks.substr(0, comma), &plan->blocks)) return false;
     blocks = comma == std::string_view::npos ? std::string_view() : blocks.substr(comma + 1);
   }
-  return parse_isa(isa, &plan->isa) && parse_positive(rows, &plan->tile_rows) &&
-         parse_positive(text, &plan->tile_cols);
+  return parse_isa(isa, &plan->tile.isa) && parse_positive(rows, &plan->tile.rows) &&
+         parse_positive(text, &plan->tile.cols);
 }
 
 }  // namespace
@@ -104,8 +104,9 @@ std::string to_text(const Plan& plan) {
   if (plan.blocks.literal) add("literal");
   if (plan.blocks.one_pass) add("one_pass");
   if (plan.blocks.packed) add("packed");
-  return plan.level + ":" + name_of(plan.schedule) + "(" + items + ") > reg:" + name_of(plan.isa) +
-         "(" + std::to_string(plan.tile_rows) + "x" + std::to_string(plan.tile_cols) + ")";
+  return plan.level + ":" + name_of(plan.schedule) + "(" + items +
+         ") > reg:" + name_of(plan.tile.isa) + "(" + std::to_string(plan.tile.rows) + "x" +
+         std::to_string(plan.tile.cols) + ")";
 }
 
 bool parse_plan(std::string_view text, Plan* plan, std::string* error) {

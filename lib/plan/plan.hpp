@@ -15,8 +15,7 @@ struct Plan {
   std::string level = "L2";  // the level whose M the blocks fit in: "L1", "L2", "L3" or "M"
   Schedule schedule = Schedule::row_stream;
   Blocks blocks;
-  Isa isa = Isa::scalar;
-  int tile_rows = 0, tile_cols = 0;  // register tile
+  TileShape tile;
 
   bool operator==(const Plan&) const = default;
 };

@@ -24,14 +24,12 @@ bool parse_pass(std::string_view item, Plan* pass, PlanOfPasses* plan) {
   std::string error;
   if (!parse_plan(item, pass, &error)) return false;
   plan->level = pass->level;
-  plan->isa = pass->isa;
-  plan->tile_rows = pass->tile_rows;
-  plan->tile_cols = pass->tile_cols;
+  plan->tile = pass->tile;
   return true;
 }
 template <class PlanOfPasses>
 std::string pass_text(const PlanOfPasses& plan, Schedule schedule, const Blocks& blocks) {
-  return to_text(Plan{plan.level, schedule, blocks, plan.isa, plan.tile_rows, plan.tile_cols});
+  return to_text(Plan{plan.level, schedule, blocks, plan.tile});
 }
 
 }  // namespace ioattn::plan

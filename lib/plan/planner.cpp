@@ -167,12 +167,8 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
                      smallest->least_M, storing);
   }
   const Candidate taken = fastest(request, *best, list);
-  *plan = {taken.is_outer ? outer_level : request.level,
-           taken.schedule,
-           taken.blocks,
-           request.tile.isa,
-           request.tile.rows,
-           request.tile.cols};
+  *plan = {taken.is_outer ? outer_level : request.level, taken.schedule, taken.blocks,
+           request.tile};
   if (chosen != nullptr) *chosen = taken;
   return Status::ok();
 }

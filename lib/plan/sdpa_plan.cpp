@@ -105,7 +105,7 @@ bool parse(std::string_view text, const char* what, SdpaPlan* plan, std::string*
   SdpaPlan parsed;
   const auto canonical = [&] {
     parsed.blocks = blocks_taken(parsed.blocks, set...);
-    parsed.blocks.keys.packed &= multiplies_pairs(parsed.isa);
+    parsed.blocks.keys.packed &= multiplies_pairs(parsed.tile.isa);
     return to_text(parsed);
   };
   const auto item = [&](std::string_view of) {

@@ -12,8 +12,7 @@ namespace ioattn::plan {
 struct SdpaPlan {
   std::string level = "L2";
   SdpaBlocks blocks;  // of phases that do not run: 0
-  Isa isa = Isa::scalar;
-  int tile_rows = 0, tile_cols = 0;  // register tile
+  TileShape tile;
 
   bool operator==(const SdpaPlan&) const = default;
 };

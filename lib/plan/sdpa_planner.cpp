@@ -108,9 +108,7 @@ bool choose_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* pl
     }
   }
   plan->blocks = best.blocks;
-  plan->isa = request.tile.isa;
-  plan->tile_rows = request.tile.rows;
-  plan->tile_cols = request.tile.cols;
+  plan->tile = request.tile;
   if (estimate != nullptr) estimate->time = best.time;
   return best.cost > 0;
 }
@@ -156,7 +154,7 @@ void add_rows_of_group(const SdpaRequest& request, SdpaPlan* plan) {
   SdpaShape group = shape.with_grouped_rows();
   group.batch = group.heads = group.kv_heads = 1;
   const index_t M = request.words_at(plan->level);
-  const bool pairs = multiplies_pairs(plan->isa);
+  const bool pairs = multiplies_pairs(plan->tile.isa);
   const auto fits = [&](const Blocks& blocks) {
     return theory::sdpa_forward_cost(group, blocks, true, request.dtype, pairs).total().footprint <=
            M;
@@ -182,7 +180,7 @@ void estimate_costs(const SdpaRequest& request, const SdpaPlan& plan, Estimate* 
   const SdpaShape shape = request.shape.with_grouped_rows();
   estimate->M = request.words_at(plan.level);
   estimate->cost = theory::sdpa_forward_cost(shape, plan.blocks.rows, true, request.dtype,
-                                             multiplies_pairs(plan.isa));
+                                             multiplies_pairs(plan.tile.isa));
   estimate->fma = theory::sdpa_forward_fma(shape);
 }
 
@@ -191,7 +189,7 @@ void estimate_costs(const SdpaRequest& request, const SdpaSet& set, const SdpaPl
   const index_t queries = request.shape.all_heads() * request.shape.n;
   estimate->M = request.words_at(plan.level);
   estimate->cost = theory::sdpa_backward_cost(request.shape, set, plan.blocks, request.dtype,
-                                              multiplies_pairs(plan.isa));
+                                              multiplies_pairs(plan.tile.isa));
   estimate->fma = theory::sdpa_backward_fma(request.shape, set, plan.blocks);
   const index_t sums = sums_of_dq(request, set, set.in_one_pass(plan.blocks));
   estimate->scratch_bytes = scratch_bytes(set, queries, sums, request.dtype);

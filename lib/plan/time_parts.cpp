@@ -192,8 +192,7 @@ TimeParts time_parts(const SdpaRequest& request, const std::optional<SdpaSet>& s
   const LayerShape head = request.shape.head().without_mask();
   const bool outer = is_outer(plan.level, request.level);
   const FastMemory memory = request.memory(outer).of_time();
-  const TileShape tile = {plan.isa, plan.tile_rows, plan.tile_cols};
-  TimeParts parts = parts_of(phases_of(head, set, plan.blocks, tile), memory, L1 / words);
+  TimeParts parts = parts_of(phases_of(head, set, plan.blocks, plan.tile), memory, L1 / words);
   SdpaRequest one = request;
   one.shape.batch = one.shape.heads = one.shape.kv_heads = 1;
   one.shape.bias_batch = one.shape.bias_heads = request.shape.has_bias() ? 1 : 0;
@@ -210,7 +209,7 @@ TimeParts time_parts(const PlanRequest& request, const std::optional<GradientSet
   const bool outer = is_outer(plan.level, request.level);
   const FastMemory memory = request.memory(outer).of_time();
   PlanRequest of_plan = request;
-  of_plan.tile = {plan.isa, plan.tile_rows, plan.tile_cols};
+  of_plan.tile = plan.tile;
   Phase all = {[&](const FastMemory& in) { return layer_time(of_plan, set, plan, in); }};
   const LayerShape& shape = request.problem.shape;
   const Blocks& rows = plan.blocks.rows;

@@ -111,15 +111,15 @@ TEST_F(OtherKernels, AreSearchedWhereNobodyNamesOne) {
           api::list_ways<api::SdpaKind>(one, all_gradients, options, &made, &report).is_ok());
       std::set<Isa> set;
       for (const plan::SdpaCandidate& candidate : report.candidates) {
-        set.insert(candidate.plan.isa);
-        EXPECT_EQ(candidate.plan.isa != report.candidates[0].plan.isa,
+        set.insert(candidate.plan.tile.isa);
+        EXPECT_EQ(candidate.plan.tile.isa != report.candidates[0].plan.tile.isa,
                   candidate.made_from.find(" on ") != std::string::npos);
       }
       EXPECT_LE(report.candidates.size(), plan::most_candidates);
       EXPECT_EQ(report.candidates[0].made_from, "estimate");
       plan::SdpaPlan estimate;
       EXPECT_TRUE(api::plan_sdpa(one, *all_gradients, options, &estimate).is_ok());
-      EXPECT_EQ(report.candidates[0].plan.isa, estimate.isa);
+      EXPECT_EQ(report.candidates[0].plan.tile.isa, estimate.tile.isa);
       return set;
     };
     // Those of half the lanes are not hopeless; beside tiles all others may be.
@@ -143,7 +143,8 @@ TEST_F(OtherKernels, AreSearchedWhereNobodyNamesOne) {
   dx.dX = true;
   ASSERT_TRUE(api::list_ways<api::LayerKind>(layer, dx, options, &made, &report).is_ok());
   std::set<Isa> isas;
-  for (const plan::LayerCandidate& candidate : report.candidates) isas.insert(candidate.plan.isa);
+  for (const plan::LayerCandidate& candidate : report.candidates)
+    isas.insert(candidate.plan.tile.isa);
   EXPECT_EQ(isas.size() > 1, !api::other_kernels(DType::f32, false).empty());
 }
 

@@ -60,7 +60,7 @@ TEST_F(SdpaEstimates, TakeShorterVectorsThatWasteLess) {
   for (const auto& set : {forward_set, all_gradients}) {
     api::IsaChoice choice;
     learn(50e9, 50e9);
-    EXPECT_EQ(estimate(set, {}, &choice).isa, shorter_.isa);
+    EXPECT_EQ(estimate(set, {}, &choice).tile.isa, shorter_.isa);
     EXPECT_EQ(choice.chosen, shorter_.isa);
     ASSERT_GE(choice.trials.size(), 2u);
     EXPECT_EQ(choice.trials[0].isa, request.tile.isa);
@@ -80,14 +80,14 @@ TEST_F(SdpaEstimates, TakeShorterVectorsThatWasteLess) {
     EXPECT_EQ(estimate(set), plan);
     // At half the rate they gain nothing.
     learn(100e9, 50e9);
-    EXPECT_EQ(estimate(set, {}, &choice).isa, request.tile.isa);
+    EXPECT_EQ(estimate(set, {}, &choice).tile.isa, request.tile.isa);
     EXPECT_EQ(choice.chosen, request.tile.isa);
     EXPECT_EQ(quick_plan(set), to_text(estimate(set))) << "not from the cache";
     // Nor where no lane is wasted, however wrong a rate may be.
     learn(50e9, 80e9);
     problem.shape.n = problem.shape.m = 256;
     problem.shape.d = problem.shape.dv = 256;
-    EXPECT_EQ(estimate(set).isa, request.tile.isa);
+    EXPECT_EQ(estimate(set).tile.isa, request.tile.isa);
     problem.shape = {2, 4, 4, 8, 200, 8, 8, {}};
   }
 }
@@ -95,21 +95,21 @@ TEST_F(SdpaEstimates, TakeShorterVectorsThatWasteLess) {
 TEST_F(SdpaEstimates, AreOfTheIsaThatTheCallerAsksFor) {
   if (!has_two()) GTEST_SKIP() << "one vector length alone";
   learn(50e9, 50e9);
-  ASSERT_EQ(estimate(all_gradients).isa, shorter_.isa);
+  ASSERT_EQ(estimate(all_gradients).tile.isa, shorter_.isa);
   api::RunOptions given;
   given.M = 20000;
-  EXPECT_EQ(estimate(all_gradients, given).isa, request.tile.isa);
+  EXPECT_EQ(estimate(all_gradients, given).tile.isa, request.tile.isa);
   api::RunOptions words;
   words.objective = api::Objective::words_l2;
-  EXPECT_EQ(estimate(all_gradients, words).isa, request.tile.isa);
+  EXPECT_EQ(estimate(all_gradients, words).tile.isa, request.tile.isa);
   setenv("IOATTN_ISA", name_of(request.tile.isa), 1);
-  EXPECT_EQ(estimate(all_gradients).isa, request.tile.isa);
+  EXPECT_EQ(estimate(all_gradients).tile.isa, request.tile.isa);
   unsetenv("IOATTN_ISA");
   // Nor may it depend on the CPU where results are to be those of others.
   api::RunOptions reproducible;
   reproducible.reproducible = true;
   api::IsaChoice choice;
-  EXPECT_EQ(estimate(all_gradients, reproducible, &choice).isa, request.tile.isa);
+  EXPECT_EQ(estimate(all_gradients, reproducible, &choice).tile.isa, request.tile.isa);
   EXPECT_EQ(choice.trials.size(), 1u);
 }
 
@@ -153,11 +153,11 @@ TEST_F(SdpaEstimates, AreOfOneIsaWhateverIsWanted) {
   bias.dBias = true;
   for (const index_t d : {8, 32}) {
     problem.shape.d = problem.shape.dv = d;
-    const Isa isa = estimate(all_gradients).isa;
+    const Isa isa = estimate(all_gradients).tile.isa;
     EXPECT_EQ(isa == shorter_.isa, d == 8);
     for (const SdpaSet& set :
          {SdpaSet{true}, SdpaSet{false, true}, SdpaSet{false, false, true}, bias})
-      EXPECT_EQ(estimate(set).isa, isa) << d;
+      EXPECT_EQ(estimate(set).tile.isa, isa) << d;
   }
 }
 
@@ -172,7 +172,7 @@ TEST_F(SdpaEstimates, AreWhereSearchesBegin) {
   ASSERT_TRUE(api::list_ways<api::SdpaKind>(problem, all_gradients, {}, &made, &report).is_ok());
   EXPECT_EQ(to_text(report.candidates[0].plan), estimated);
   std::set<Isa> isas;
-  for (const plan::SdpaCandidate& one : report.candidates) isas.insert(one.plan.isa);
+  for (const plan::SdpaCandidate& one : report.candidates) isas.insert(one.plan.tile.isa);
   EXPECT_TRUE(isas.count(request.tile.isa) == 1 && isas.count(shorter_.isa) == 1);
   EXPECT_EQ(made.tile, request.tile) << "wisdom is kept where calls look for it";
   import(document(estimated, all_gradients));

@@ -188,9 +188,9 @@ TEST(SdpaPlanDescription, TellsTheClosedFormulas) {
       EXPECT_EQ(json["pass"], is_forward ? "forward" : "backward");
       EXPECT_EQ(json["plan"], to_text(planned));
       EXPECT_EQ(json["level"], planned.level);
-      EXPECT_EQ(json["isa"], name_of(planned.isa));
-      EXPECT_EQ(json["tile_rows"], planned.tile_rows);
-      EXPECT_EQ(json["tile_cols"], planned.tile_cols);
+      EXPECT_EQ(json["isa"], name_of(planned.tile.isa));
+      EXPECT_EQ(json["tile_rows"], planned.tile.rows);
+      EXPECT_EQ(json["tile_cols"], planned.tile.cols);
       EXPECT_EQ(json["fma"], fma);
       EXPECT_EQ(json["flops"], 2 * fma);
       if (run.M > 0) {

@@ -53,7 +53,7 @@ TEST_F(WisdomSearch, SearchesEndInTime) {
   for (std::size_t i = 0; i < report.candidates.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       EXPECT_FALSE(report.candidates[i].plan.blocks == report.candidates[j].plan.blocks &&
-                   report.candidates[i].plan.isa == report.candidates[j].plan.isa);
+                   report.candidates[i].plan.tile.isa == report.candidates[j].plan.tile.isa);
   // Stopped by the caller; with time on a machine that is busy, too.
   options.rigor = wisdom::Rigor::patient;
   options.time_limit_seconds = 0;

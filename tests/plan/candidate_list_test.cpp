@@ -11,7 +11,7 @@ namespace {
 SdpaCandidate candidate(index_t r, double time, Isa isa = Isa::avx512) {
   SdpaCandidate one;
   one.plan.blocks.rows.r = r;
-  one.plan.isa = isa;
+  one.plan.tile.isa = isa;
   one.estimate.time = time;
   one.made_from = std::to_string(r);
   return one;

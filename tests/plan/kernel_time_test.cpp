@@ -29,10 +29,7 @@ double ratio(index_t n, index_t d, const std::optional<SdpaSet>& set, DType dtyp
   EXPECT_TRUE(make_plan_of(request, set, &plan, nullptr).is_ok());
   const double own = kernel_time(request.shape, set, dtype, plan);
   EXPECT_GT(own, 0) << to_text(plan);
-  const TileShape& other = f64 ? avx2_f64 : avx2;
-  plan.isa = other.isa;
-  plan.tile_rows = other.rows;
-  plan.tile_cols = other.cols;
+  plan.tile = f64 ? avx2_f64 : avx2;
   return kernel_time(request.shape, set, dtype, plan) / own;
 }
 

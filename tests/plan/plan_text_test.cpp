@@ -27,9 +27,8 @@ Plan random_plan(ioattn_test::RandomProblem* random) {
     plan.blocks.*field.product = {size(), size(), size(), random->uniform(0, 1) == 0};
   }
   plan.blocks.literal = random->uniform(0, 3) == 0;
-  plan.isa = static_cast<Isa>(random->uniform(0, isa_count - 1));
-  plan.tile_rows = static_cast<int>(random->uniform(1, 40));
-  plan.tile_cols = static_cast<int>(random->uniform(1, 200));
+  plan.tile = {static_cast<Isa>(random->uniform(0, isa_count - 1)),
+               static_cast<int>(random->uniform(1, 40)), static_cast<int>(random->uniform(1, 200))};
   return plan;
 }
 
@@ -37,9 +36,7 @@ TEST(PlanText, PrintsLevelScheduleBlocksAndTile) {
   Plan plan;
   plan.blocks.r = 448;
   plan.blocks.c = 64;
-  plan.isa = Isa::avx2;
-  plan.tile_rows = 6;
-  plan.tile_cols = 16;
+  plan.tile = {Isa::avx2, 6, 16};
   EXPECT_EQ(to_text(plan), "L2:row_stream(form=g,r=448,c=64) > reg:avx2(6x16)");
   plan.level = "M";
   plan.blocks.form = Form::h;

@@ -199,9 +199,7 @@ TEST(Planner, AutoTakesTheLeastCostAndNeverStoresScores) {
       ASSERT_EQ(chosen.blocks, plan.blocks);
       ASSERT_LE(chosen.cost.total().footprint, M);
       ASSERT_EQ(plan.level, "L2");
-      ASSERT_EQ(plan.isa, Isa::avx2);
-      ASSERT_EQ(plan.tile_rows, 6);
-      ASSERT_EQ(plan.tile_cols, 16);
+      ASSERT_EQ(plan.tile, (TileShape{Isa::avx2, 6, 16}));
       Plan parsed;
       std::string error;
       ASSERT_TRUE(parse_plan(to_text(plan), &parsed, &error)) << error;
@@ -336,7 +334,7 @@ TEST(Planner, TooLittleMemoryNamesTheLeast) {
           if (i < any) request.schedule = static_cast<Schedule>(i);
           if (request.schedule && !exists(*request.schedule, pass)) continue;
           Plan plan;
-          plan.tile_rows = 77;
+          plan.tile.rows = 77;
           const Plan before = plan;
           const Status status = make_plan(request, &plan);
           ASSERT_EQ(status.code(), StatusCode::fast_memory_too_small) << status.message();

@@ -66,9 +66,7 @@ SdpaPlan example() {
   plan.blocks.rows.w = 48;
   plan.blocks.keys.c = 96;
   plan.blocks.keys.rho = 128;
-  plan.isa = Isa::avx2;
-  plan.tile_rows = 6;
-  plan.tile_cols = 16;
+  plan.tile = {Isa::avx2, 6, 16};
   return plan;
 }
 
