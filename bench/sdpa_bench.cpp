@@ -55,7 +55,7 @@ void run_ioattn(benchmark::State& state, const SdpaBenchmark& what) {
                                  {data.d_o_view(), data.o_view(), data.lse_view()}, backward,
                                  what.threads, nullptr, gradients);
   };
-  Status status = api::plan_sdpa(problem, {}, &forward);
+  Status status = api::plan_sdpa(problem, std::nullopt, {}, &forward);
   if (status.is_ok()) status = api::plan_sdpa(problem, gradients.set(), {}, &backward);
   if (status.is_ok()) status = run_forward();
   if (!status.is_ok()) {

@@ -46,7 +46,7 @@ class PassBench {
     Status status = estimate(&request_, &with_rates);
     if (status.is_ok()) status = estimate_without_rates(&without);
     plan::SdpaPlan forward;
-    if (status.is_ok()) status = plan::make_sdpa_plan(request_, &forward);
+    if (status.is_ok()) status = plan::make_plan_of(request_, std::nullopt, &forward);
     if (status.is_ok()) {
       status = api::TimedSdpa::make(problem_, set_, options_.threads, forward, &timed_);
     }

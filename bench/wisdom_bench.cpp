@@ -26,7 +26,7 @@ std::string text_of_wisdom() {
   plan::SdpaPlan plan;
   wisdom::Wisdom wisdom;
   Status status = api::sdpa_request(problem_of(1024, last_depth), {}, &request);
-  if (status.is_ok()) status = plan::make_sdpa_plan(request, &plan);
+  if (status.is_ok()) status = plan::make_plan_of(request, std::nullopt, &plan);
   if (!status.is_ok()) return "";
   wisdom::Record record;
   record.plan = to_text(plan);
@@ -71,7 +71,7 @@ void look_up(benchmark::State& state, bool is_cached) {
   if (!status.is_ok()) state.SkipWithError(status.message());
   for ([[maybe_unused]] auto _ : state) {
     if (is_cached) {
-      const Status planned = api::plan_sdpa(problem, {}, &plan);
+      const Status planned = api::plan_sdpa(problem, std::nullopt, {}, &plan);
       if (!planned.is_ok()) state.SkipWithError(planned.message());
     } else {
       const api::WisdomReading known;

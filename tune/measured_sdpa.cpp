@@ -95,7 +95,7 @@ SdpaReport run_sdpa_forward(const SdpaProblem& problem, const SdpaInputs<S>& inp
   const SdpaShape& s = problem.shape;
   plan::SdpaPlan plan;
   plan::Estimate estimate;
-  require(api::plan_sdpa(problem, options, &plan, &estimate));
+  require(api::plan_sdpa(problem, std::nullopt, options, &plan, &estimate));
   outputs->o.resize(words(s.all_heads(), s.n, s.dv));
   outputs->lse.resize(words(s.all_heads(), s.n, 1));
   const int threads = api::granted_threads(options.threads);

@@ -73,8 +73,7 @@ void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& s
   plan::SdpaPlan plan;
   plan::Estimate estimate;
   api::PlanOrigin origin;
-  require(set ? api::plan_sdpa(problem, *set, options, &plan, &estimate, &origin)
-              : api::plan_sdpa(problem, options, &plan, &estimate, &origin));
+  require(api::plan_sdpa(problem, set, options, &plan, &estimate, &origin));
   api::SearchReport report;
   api::KnownPrice price;
   api::IsaChoice choice;

@@ -27,7 +27,7 @@ class SdpaTraffic final : public TrafficCase {
     dq_ = AlignedWords<T>(queries * s.d);
     dk_ = AlignedWords<T>(keys * s.d);
     dv_ = AlignedWords<T>(keys * s.dv);
-    require(api::plan_sdpa(problem_, {}, &plan_));
+    require(api::plan_sdpa(problem_, std::nullopt, {}, &plan_));
     run_forward(1, nullptr, nullptr);
   }
 
@@ -37,9 +37,7 @@ class SdpaTraffic final : public TrafficCase {
 
   TrafficPlan plan(const api::RunOptions& options) override {
     plan::Estimate estimate;
-    require(pass_ == Pass::forward
-                ? api::plan_sdpa(problem_, options, &plan_, &estimate)
-                : api::plan_sdpa(problem_, all_gradients, options, &plan_, &estimate));
+    require(api::plan_sdpa(problem_, set(), options, &plan_, &estimate));
     TrafficPlan result;
     result.level = plan_.level;
     result.M = estimate.M;
@@ -61,10 +59,7 @@ class SdpaTraffic final : public TrafficCase {
 
   void take_plan(const std::string& text) override {
     std::string error;
-    const bool is_plan = pass_ == Pass::forward
-                             ? plan::parse_sdpa_plan(text, &plan_, &error)
-                             : plan::parse_sdpa_plan(text, all_gradients, &plan_, &error);
-    if (!is_plan) throw UsageError(error);
+    if (!plan::parse_sdpa_plan(text, set(), &plan_, &error)) throw UsageError(error);
   }
 
   void run_on(int threads, Observer* observer, const kernels::Kernels* kernels) override {
@@ -89,6 +84,9 @@ class SdpaTraffic final : public TrafficCase {
   }
 
  private:
+  std::optional<SdpaSet> set() const {
+    return pass_ == Pass::forward ? std::nullopt : std::optional(all_gradients);
+  }
   template <class U>
   TensorView<U> of_queries(const AlignedWords<T>& words, index_t cols) const {
     const SdpaShape& s = problem_.shape;

@@ -12,44 +12,6 @@
 #include "plan/sdpa_candidates.hpp"
 
 namespace ioattn::api {
-namespace {
-
-Status check_blocks(const SdpaBlocks& blocks, bool complete) {
-  index_t largest = 0;
-  for (const Blocks* of : {&blocks.rows, &blocks.keys})
-    for (const SizeField& field : size_fields()) largest = std::max(largest, of->*field.size);
-  if (complete && largest <= largest_block) return Status::ok();
-  return invalid(complete ? "a block size of the plan exceeds 2^40"
-                          : "the plan is none of this SDPA pass");
-}
-
-Status plan_any(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
-                const RunOptions& options, plan::SdpaPlan* plan, plan::Estimate* estimate,
-                PlanOrigin* origin) {
-  plan::SdpaRequest request;
-  const Status status = sdpa_request(problem, options, &request);
-  if (!status.is_ok()) return status;
-  const auto complete = [&](bool is_known) {
-    Status made = Status::ok();
-    if (!is_known) {
-      made = estimate_sdpa(request, set, options, plan, estimate);
-    } else {
-      const index_t queries = request.shape.all_heads() * request.shape.n;
-      if (set) made = plan::check_scratch(*set, queries, request.dtype, request.memory_limit_bytes);
-      if (estimate != nullptr) plan::estimate_costs(request, set, *plan, estimate);
-    }
-    if (made.is_ok() && !set && request.shape.has_grouped_rows()) {
-      plan::add_rows_of_group(request, plan);
-      if (estimate != nullptr) plan::estimate_costs(request, *plan, estimate);
-    }
-    return made;
-  };
-  return plan_without_search(request, set, options, takes_wisdom(options), estimate != nullptr,
-                             &sdpa_plans(), plan, origin, complete);
-}
-
-}  // namespace
-
 Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
                     plan::SdpaRequest* request) {
   const Status status = validate_problem(problem);
@@ -109,22 +71,37 @@ int threads_for(index_t work, const RunOptions& options) {
       std::min<index_t>(granted_threads(options.threads), 1 + work / worth_a_thread));
 }
 
-Status validate_plan(const plan::SdpaPlan& plan) {
-  return check_blocks(plan.blocks, plan::has_blocks(plan.blocks));
+Status validate_plan(const plan::SdpaPlan& plan, const std::optional<SdpaSet>& set) {
+  if (!plan::has_blocks(plan.blocks, set)) return invalid("the plan is none of this SDPA pass");
+  index_t largest = 0;
+  for (const Blocks* of : {&plan.blocks.rows, &plan.blocks.keys})
+    for (const SizeField& field : size_fields()) largest = std::max(largest, of->*field.size);
+  return largest <= largest_block ? Status::ok() : invalid("a block size of the plan exceeds 2^40");
 }
 
-Status validate_plan(const plan::SdpaPlan& plan, const SdpaSet& set) {
-  return check_blocks(plan.blocks, plan::has_blocks(plan.blocks, set));
-}
-
-Status plan_sdpa(const SdpaProblem& problem, const RunOptions& options, plan::SdpaPlan* plan,
-                 plan::Estimate* estimate, PlanOrigin* origin) {
-  return plan_any(problem, std::nullopt, options, plan, estimate, origin);
-}
-
-Status plan_sdpa(const SdpaProblem& problem, const SdpaSet& set, const RunOptions& options,
-                 plan::SdpaPlan* plan, plan::Estimate* estimate, PlanOrigin* origin) {
-  return plan_any(problem, set, options, plan, estimate, origin);
+Status plan_sdpa(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
+                 const RunOptions& options, plan::SdpaPlan* plan, plan::Estimate* estimate,
+                 PlanOrigin* origin) {
+  plan::SdpaRequest request;
+  const Status status = sdpa_request(problem, options, &request);
+  if (!status.is_ok()) return status;
+  const auto complete = [&](bool is_known) {
+    Status made = Status::ok();
+    if (!is_known) {
+      made = estimate_sdpa(request, set, options, plan, estimate);
+    } else {
+      const index_t queries = request.shape.all_heads() * request.shape.n;
+      if (set) made = plan::check_scratch(*set, queries, request.dtype, request.memory_limit_bytes);
+      if (estimate != nullptr) plan::estimate_costs(request, set, *plan, estimate);
+    }
+    if (made.is_ok() && !set && request.shape.has_grouped_rows()) {
+      plan::add_rows_of_group(request, plan);
+      if (estimate != nullptr) plan::estimate_costs(request, set, *plan, estimate);
+    }
+    return made;
+  };
+  return plan_without_search(request, set, options, takes_wisdom(options), estimate != nullptr,
+                             &sdpa_plans(), plan, origin, complete);
 }
 
 }  // namespace ioattn::api

@@ -21,24 +21,19 @@ int threads_for(index_t work, const RunOptions& options);
 // Sizes of 0 cost nothing: blocks are chosen, and costs told, for at least 1.
 SdpaShape shape_to_plan(SdpaShape shape);
 
-// The blocks are positive where the forward pass, or a set of gradients, takes them.
-Status validate_plan(const plan::SdpaPlan& plan);
-Status validate_plan(const plan::SdpaPlan& plan, const SdpaSet& set);
+// The blocks are positive where a set of gradients takes them. No set, here and below: the forward
+// pass.
+Status validate_plan(const plan::SdpaPlan& plan, const std::optional<SdpaSet>& set);
 
-// Bytes of workspace that the forward pass, or a set of gradients, takes, exactly; 0 for empty
-// problems.
-Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, int threads,
-                    index_t* bytes);
-Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, const SdpaSet& set,
-                    int threads, index_t* bytes);
+// Bytes of workspace that a set of gradients takes, exactly; 0 for empty problems.
+Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan,
+                    const std::optional<SdpaSet>& set, int threads, index_t* bytes);
 
-// Plans the forward pass, or a set of gradients, for a valid problem: as wisdom says where there is
-// some, else, unless it alone was asked for, as is estimated. Nothing is timed (sdpa_search.hpp).
-Status plan_sdpa(const SdpaProblem& problem, const RunOptions& options, plan::SdpaPlan* plan,
+// Plans a set of gradients of a valid problem: as wisdom says where there is some, else, unless it
+// alone was asked for, as is estimated. Nothing is timed (sdpa_search.hpp).
+Status plan_sdpa(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
+                 const RunOptions& options, plan::SdpaPlan* plan,
                  plan::Estimate* estimate = nullptr, PlanOrigin* origin = nullptr);
-Status plan_sdpa(const SdpaProblem& problem, const SdpaSet& set, const RunOptions& options,
-                 plan::SdpaPlan* plan, plan::Estimate* estimate = nullptr,
-                 PlanOrigin* origin = nullptr);
 
 // What the planner is asked for a valid problem.
 Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,

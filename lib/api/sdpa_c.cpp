@@ -107,7 +107,7 @@ ioattn_status ioattn_sdpa_forward(const ioattn_sdpa_problem* problem, const ioat
     plan::SdpaPlan plan;
     Status status = problem_of(problem, &planned);
     if (status.is_ok()) status = run_options(options, &run);
-    if (status.is_ok()) status = plan_sdpa(planned, run, &plan);
+    if (status.is_ok()) status = plan_sdpa(planned, std::nullopt, run, &plan);
     if (!status.is_ok()) return status;
     const auto forward = [&](auto zero) {
       using T = decltype(zero);

@@ -16,11 +16,9 @@ Status SdpaPlan::create(const Goal& goal, const RunOptions& options, SdpaPlan* r
 Status SdpaPlan::create_as_known(const Goal& goal, const RunOptions& options, bool learned,
                                  SdpaPlan* result) {
   result->goal_ = goal;
-  const std::optional<SdpaSet> set = goal.set();
   plan::Estimate estimate;
   const Status status =
-      set ? plan_sdpa(goal.problem, *set, options, &result->plan_, &estimate, &result->origin_)
-          : plan_sdpa(goal.problem, options, &result->plan_, &estimate, &result->origin_);
+      plan_sdpa(goal.problem, goal.set(), options, &result->plan_, &estimate, &result->origin_);
   if (!status.is_ok()) return status;
   if (learned && result->origin_.wisdom.is_ok()) result->origin_.name = name_of(options.rigor);
   result->M_ = estimate.M;
@@ -34,14 +32,11 @@ Status SdpaPlan::parse(const Goal& goal, const RunOptions& options, std::string_
   result->origin_.name = "text";
   plan::SdpaPlan& parsed = result->plan_;
   std::string error;
-  if (!(result->is_forward() ? plan::parse_sdpa_plan(text, &parsed, &error)
-                             : plan::parse_sdpa_plan(text, goal.gradients, &parsed, &error))) {
+  if (!plan::parse_sdpa_plan(text, goal.set(), &parsed, &error)) {
     return Status::error(StatusCode::invalid_argument, "%.200s", error.c_str());
   }
   Status status = validate_problem(goal.problem);
-  if (status.is_ok()) {
-    status = result->is_forward() ? validate_plan(parsed) : validate_plan(parsed, goal.gradients);
-  }
+  if (status.is_ok()) status = validate_plan(parsed, goal.set());
   if (!status.is_ok()) return status;
   status = adopt_parsed(parsed.level, parsed.tile, goal.problem.dtype, options, &result->M_);
   return status.is_ok() ? result->finish(options) : status;
@@ -49,9 +44,7 @@ Status SdpaPlan::parse(const Goal& goal, const RunOptions& options, std::string_
 
 Status SdpaPlan::finish(const RunOptions& options) {
   threads_ = threads_for(work_of(goal_.problem.shape), options);
-  return is_forward()
-             ? workspace_of(goal_.problem, plan_, threads_, &aligned_bytes_)
-             : workspace_of(goal_.problem, plan_, goal_.gradients, threads_, &aligned_bytes_);
+  return workspace_of(goal_.problem, plan_, goal_.set(), threads_, &aligned_bytes_);
 }
 
 index_t SdpaPlan::workspace_bytes() const { return with_slack(aligned_bytes_); }

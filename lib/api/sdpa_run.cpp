@@ -106,14 +106,14 @@ TensorView<T> wanted(bool is_wanted, index_t batch, index_t heads, index_t rows,
 }
 
 template <class S, class G>
-Status tell(const SdpaRun& run, const SdpaSet* set) {
+Status tell(const SdpaRun& run, const std::optional<SdpaSet>& set) {
   using T = Compute<S>;
   const SdpaShape& s = run.problem.shape;
   const SdpaInputs<S> inputs = {wanted<const S>(true, s.batch, s.heads, s.n, s.d),
                                 wanted<const S>(true, s.batch, s.kv_heads, s.m, s.d),
                                 wanted<const S>(true, s.batch, s.kv_heads, s.m, s.dv),
                                 wanted<const S>(true, s.bias_batch, s.bias_heads, s.n, s.m)};
-  if (set == nullptr) {
+  if (!set) {
     TensorView<T> lse = wanted<T>(true, s.batch, s.heads, 1, s.n);
     lse.head_stride = s.n;
     return run_forward<S>(run, inputs, wanted<S>(true, s.batch, s.heads, s.n, s.dv), lse);
@@ -127,12 +127,12 @@ Status tell(const SdpaRun& run, const SdpaSet* set) {
                              wanted<G>(set->dBias, s.bias_batch, s.bias_heads, s.n, s.m)});
 }
 
-Status told(const SdpaProblem& problem, const plan::SdpaPlan& plan, const SdpaSet* set, int threads,
-            bool groups_heads, index_t* bytes) {
+Status told(const SdpaProblem& problem, const plan::SdpaPlan& plan,
+            const std::optional<SdpaSet>& set, int threads, bool groups_heads, index_t* bytes) {
   schedules::CallerMemory memory;
   SdpaRun run = {problem, plan, threads, nullptr, &memory};
   run.groups_heads = groups_heads;
-  const bool in_f32 = set != nullptr && set->in_f32;
+  const bool in_f32 = set && set->in_f32;
   const Status status =
       with_gradient_types(problem.dtype, in_f32, [&](auto element, auto gradient) {
         return tell<decltype(element), decltype(gradient)>(run, set);
@@ -142,19 +142,14 @@ Status told(const SdpaProblem& problem, const plan::SdpaPlan& plan, const SdpaSe
 
 }  // namespace
 
-Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, int threads,
-                    index_t* bytes) {
-  Status status = told(problem, plan, nullptr, threads, true, bytes);
-  if (!status.is_ok() || !problem.shape.has_grouped_rows()) return status;
+Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan,
+                    const std::optional<SdpaSet>& set, int threads, index_t* bytes) {
+  Status status = told(problem, plan, set, threads, !set, bytes);
+  if (!status.is_ok() || set || !problem.shape.has_grouped_rows()) return status;
   index_t of_heads = 0;  // where rows of a group do not follow each other
-  status = told(problem, plan, nullptr, threads, false, &of_heads);
+  status = told(problem, plan, set, threads, false, &of_heads);
   *bytes = std::max(*bytes, of_heads);
   return status;
-}
-
-Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan, const SdpaSet& set,
-                    int threads, index_t* bytes) {
-  return told(problem, plan, &set, threads, false, bytes);
 }
 
 template <class S>
@@ -165,7 +160,7 @@ Status sdpa_forward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
   Status status = validate_problem(problem);
   if (!status.is_ok()) return status;
   if (status = check_forward(inputs, o, lse); !status.is_ok()) return status;
-  if (status = validate_plan(plan); !status.is_ok()) return status;
+  if (status = validate_plan(plan, std::nullopt); !status.is_ok()) return status;
   return run_forward<S>({problem, plan, threads, observer, memory, kernels, overflows}, inputs, o,
                         lse);
 }

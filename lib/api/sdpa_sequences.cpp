@@ -84,11 +84,9 @@ index_t share_of(index_t limit, index_t queries, index_t all) {
 Status plan_work(const std::optional<SdpaSet>& set, PackedWork* work) {
   return work->plan([&](std::size_t, PackedShape* shape) {
     const SdpaProblem& problem = shape->problem;
-    const Status status = set ? plan_sdpa(problem, *set, shape->options, &shape->plan)
-                              : plan_sdpa(problem, shape->options, &shape->plan);
-    if (!status.is_ok()) return status;
-    return set ? workspace_of(problem, shape->plan, *set, shape->threads, &shape->bytes)
-               : workspace_of(problem, shape->plan, shape->threads, &shape->bytes);
+    const Status status = plan_sdpa(problem, set, shape->options, &shape->plan);
+    return status.is_ok() ? workspace_of(problem, shape->plan, set, shape->threads, &shape->bytes)
+                          : status;
   });
 }
 

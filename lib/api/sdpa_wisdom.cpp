@@ -28,11 +28,8 @@ Verdict read_plan(const plan::SdpaRequest& request, const std::optional<SdpaSet>
                   const wisdom::Record& record, plan::SdpaPlan* plan) {
   plan::SdpaPlan parsed;
   std::string error;
-  if (!(set ? plan::parse_sdpa_plan(record.plan, *set, &parsed, &error)
-            : plan::parse_sdpa_plan(record.plan, &parsed, &error))) {
-    return {Reason::plan, error};
-  }
-  const Status valid = set ? validate_plan(parsed, *set) : validate_plan(parsed);
+  if (!plan::parse_sdpa_plan(record.plan, set, &parsed, &error)) return {Reason::plan, error};
+  const Status valid = validate_plan(parsed, set);
   Verdict verdict = check_place(request, parsed, request.dtype);
   if (verdict.reason == Reason::kernel) return verdict;
   if (!valid.is_ok()) return {Reason::blocks, valid.message()};

@@ -19,21 +19,6 @@ constexpr Neighbour sizes[] = {
 
 }  // namespace
 
-Status make_plan_of(const SdpaRequest& request, const std::optional<SdpaSet>& set, SdpaPlan* plan,
-                    Estimate* estimate) {
-  return set ? make_sdpa_plan(request, *set, plan, estimate)
-             : make_sdpa_plan(request, plan, estimate);
-}
-
-void estimate_costs(const SdpaRequest& request, const std::optional<SdpaSet>& set,
-                    const SdpaPlan& plan, Estimate* estimate) {
-  if (set) {
-    estimate_costs(request, *set, plan, estimate);
-  } else {
-    estimate_costs(request, plan, estimate);
-  }
-}
-
 Status list_candidates(const SdpaRequest& request, const std::optional<SdpaSet>& set,
                        std::vector<SdpaCandidate>* candidates) {
   SdpaCandidate first;

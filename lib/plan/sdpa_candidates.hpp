@@ -13,7 +13,7 @@ using SdpaCandidate = PlanCandidate<SdpaPlan>;
 
 // First the plan that needs no search, then those of every form that exists, for parts of the
 // memory of both levels, most promising first, without those that are hopeless; where words decide,
-// those for all of the level alone, by words. No two have the same blocks. Fails as make_sdpa_plan
+// those for all of the level alone, by words. No two have the same blocks. Fails as make_plan_of
 // does.
 Status list_candidates(const SdpaRequest& request, const std::optional<SdpaSet>& set,
                        std::vector<SdpaCandidate>* candidates);
@@ -21,11 +21,5 @@ Status list_candidates(const SdpaRequest& request, const std::optional<SdpaSet>&
 // The same plan with half and twice its blocks, where these fit its level.
 std::vector<SdpaCandidate> neighbours(const SdpaRequest& request, const std::optional<SdpaSet>& set,
                                       const SdpaPlan& plan);
-
-// make_sdpa_plan, of either.
-Status make_plan_of(const SdpaRequest& request, const std::optional<SdpaSet>& set, SdpaPlan* plan,
-                    Estimate* estimate);
-void estimate_costs(const SdpaRequest& request, const std::optional<SdpaSet>& set,
-                    const SdpaPlan& plan, Estimate* estimate);
 
 }  // namespace ioattn::plan

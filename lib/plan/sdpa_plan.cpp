@@ -12,10 +12,10 @@ struct Phases {
   bool forward = false;  // rows may be of tile_fused
 };
 
-Phases phases_of(const SdpaBlocks& blocks, const SdpaSet& set) {
-  return {set.delta(), set.query_pass(blocks), set.key_pass(blocks)};
+Phases phases_of(const SdpaBlocks& blocks, const std::optional<SdpaSet>& set) {
+  if (!set) return {false, true, false, true};
+  return {set->delta(), set->query_pass(blocks), set->key_pass(blocks)};
 }
-constexpr Phases forward_phases = {false, true, false, true};
 
 bool is_tiles(const Blocks& rows, const Phases& runs) {
   return runs.forward && forward_schedule(rows) == Schedule::tile_fused;
@@ -98,43 +98,18 @@ bool parse_item(std::string_view item, bool forward, SdpaPlan* plan) {
   return true;
 }
 
-// The set, or none: the forward pass.
-template <class... Set>
-bool parse(std::string_view text, const char* what, SdpaPlan* plan, std::string* error,
-           const Set&... set) {
-  SdpaPlan parsed;
-  const auto canonical = [&] {
-    parsed.blocks = blocks_taken(parsed.blocks, set...);
-    parsed.blocks.keys.packed &= multiplies_pairs(parsed.tile.isa);
-    return to_text(parsed);
-  };
-  const auto item = [&](std::string_view of) {
-    return parse_item(of, sizeof...(set) == 0, &parsed);
-  };
-  if (!parse_items(text, what, item, canonical, error)) return false;
-  if (!has_blocks(parsed.blocks, set...)) {
-    *error = std::string("not a plan of ") + what + ": " + std::string(text) + " (it lacks blocks)";
-    return false;
-  }
-  *plan = parsed;
-  return true;
-}
-
 }  // namespace
 
-SdpaBlocks blocks_taken(const SdpaBlocks& blocks) { return cut(blocks, forward_phases); }
-
-SdpaBlocks blocks_taken(const SdpaBlocks& blocks, const SdpaSet& set) {
+SdpaBlocks blocks_taken(const SdpaBlocks& blocks, const std::optional<SdpaSet>& set) {
   SdpaBlocks taken = cut(blocks, phases_of(blocks, set));
-  taken.keys.one_pass = set.in_one_pass(taken);
+  if (!set) return taken;
+  taken.keys.one_pass = set->in_one_pass(taken);
   if (taken.by_keys != Schedule::tile_fused || !taken.keys.one_pass) taken.keys.share = 0;
   return taken;
 }
 
-bool has_blocks(const SdpaBlocks& blocks) { return has(blocks, forward_phases); }
-
-bool has_blocks(const SdpaBlocks& blocks, const SdpaSet& set) {
-  return has(blocks, phases_of(blocks, set)) && !(blocks.keys.one_pass && set.dBias);
+bool has_blocks(const SdpaBlocks& blocks, const std::optional<SdpaSet>& set) {
+  return has(blocks, phases_of(blocks, set)) && !(set && set->dBias && blocks.keys.one_pass);
 }
 
 std::string to_text(const SdpaPlan& plan) {
@@ -155,13 +130,23 @@ std::string to_text(const SdpaPlan& plan) {
   return text;
 }
 
-bool parse_sdpa_plan(std::string_view text, SdpaPlan* plan, std::string* error) {
-  return parse(text, "the forward pass of SDPA", plan, error);
-}
-
-bool parse_sdpa_plan(std::string_view text, const SdpaSet& set, SdpaPlan* plan,
+bool parse_sdpa_plan(std::string_view text, const std::optional<SdpaSet>& set, SdpaPlan* plan,
                      std::string* error) {
-  return parse(text, "these gradients of SDPA", plan, error, set);
+  const char* const what = set ? "these gradients of SDPA" : "the forward pass of SDPA";
+  SdpaPlan parsed;
+  const auto canonical = [&] {
+    parsed.blocks = blocks_taken(parsed.blocks, set);
+    parsed.blocks.keys.packed &= multiplies_pairs(parsed.tile.isa);
+    return to_text(parsed);
+  };
+  const auto item = [&](std::string_view of) { return parse_item(of, !set, &parsed); };
+  if (!parse_items(text, what, item, canonical, error)) return false;
+  if (!has_blocks(parsed.blocks, set)) {
+    *error = std::string("not a plan of ") + what + ": " + std::string(text) + " (it lacks blocks)";
+    return false;
+  }
+  *plan = parsed;
+  return true;
 }
 
 }  // namespace ioattn::plan

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,23 +18,21 @@ struct SdpaPlan {
   bool operator==(const SdpaPlan&) const = default;
 };
 
-// Of the blocks those that the forward pass, or a set of gradients, takes. rows.o and rows.w are
-// of the phase "delta", which runs without "row_stream" where dQ is made on the way of
+// Of the blocks those that a set of gradients takes; no set: the forward pass. rows.o and rows.w
+// are of the phase "delta", which runs without "row_stream" where dQ is made on the way of
 // "col_stream" or "tile_fused".
-SdpaBlocks blocks_taken(const SdpaBlocks& blocks);
-SdpaBlocks blocks_taken(const SdpaBlocks& blocks, const SdpaSet& set);
+SdpaBlocks blocks_taken(const SdpaBlocks& blocks, const std::optional<SdpaSet>& set);
 
 // Whether these are all there: positive, in the form that SDPA takes.
-bool has_blocks(const SdpaBlocks& blocks);
-bool has_blocks(const SdpaBlocks& blocks, const SdpaSet& set);
+bool has_blocks(const SdpaBlocks& blocks, const std::optional<SdpaSet>& set);
 
 // The passes as plans (plan.hpp), and rows x columns of O and dO that phase "delta" reads at once:
 // "L2:row_stream(...) > reg:avx2(6x16) ; L2:col_stream(...) > ... ; delta=512x64".
 std::string to_text(const SdpaPlan& plan);
 
-// Reads exactly what to_text prints of a plan of the forward pass, or of the same set. On failure
-// returns false and says why.
-bool parse_sdpa_plan(std::string_view text, SdpaPlan* plan, std::string* error);
-bool parse_sdpa_plan(std::string_view text, const SdpaSet& set, SdpaPlan* plan, std::string* error);
+// Reads exactly what to_text prints of a plan of the same set. On failure returns false and says
+// why.
+bool parse_sdpa_plan(std::string_view text, const std::optional<SdpaSet>& set, SdpaPlan* plan,
+                     std::string* error);
 
 }  // namespace ioattn::plan

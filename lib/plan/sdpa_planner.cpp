@@ -176,26 +176,27 @@ void add_rows_of_group(const SdpaRequest& request, SdpaPlan* plan) {
   rows.r = std::min(longest, round_up(ceil_div(group.n, count), step));
 }
 
-void estimate_costs(const SdpaRequest& request, const SdpaPlan& plan, Estimate* estimate) {
-  const SdpaShape shape = request.shape.with_grouped_rows();
+void estimate_costs(const SdpaRequest& request, const std::optional<SdpaSet>& set,
+                    const SdpaPlan& plan, Estimate* estimate) {
+  const bool pairs = multiplies_pairs(plan.tile.isa);
   estimate->M = request.words_at(plan.level);
-  estimate->cost = theory::sdpa_forward_cost(shape, plan.blocks.rows, true, request.dtype,
-                                             multiplies_pairs(plan.tile.isa));
-  estimate->fma = theory::sdpa_forward_fma(shape);
-}
-
-void estimate_costs(const SdpaRequest& request, const SdpaSet& set, const SdpaPlan& plan,
-                    Estimate* estimate) {
+  if (!set) {
+    const SdpaShape shape = request.shape.with_grouped_rows();
+    estimate->cost = theory::sdpa_forward_cost(shape, plan.blocks.rows, true, request.dtype, pairs);
+    estimate->fma = theory::sdpa_forward_fma(shape);
+    return;
+  }
   const index_t queries = request.shape.all_heads() * request.shape.n;
-  estimate->M = request.words_at(plan.level);
-  estimate->cost = theory::sdpa_backward_cost(request.shape, set, plan.blocks, request.dtype,
-                                              multiplies_pairs(plan.tile.isa));
-  estimate->fma = theory::sdpa_backward_fma(request.shape, set, plan.blocks);
-  const index_t sums = sums_of_dq(request, set, set.in_one_pass(plan.blocks));
-  estimate->scratch_bytes = scratch_bytes(set, queries, sums, request.dtype);
+  estimate->cost =
+      theory::sdpa_backward_cost(request.shape, *set, plan.blocks, request.dtype, pairs);
+  estimate->fma = theory::sdpa_backward_fma(request.shape, *set, plan.blocks);
+  const index_t sums = sums_of_dq(request, *set, set->in_one_pass(plan.blocks));
+  estimate->scratch_bytes = scratch_bytes(*set, queries, sums, request.dtype);
 }
 
-Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, Estimate* estimate) {
+namespace {
+
+Status plan_forward(const SdpaRequest& request, SdpaPlan* plan, Estimate* estimate) {
   const LayerShape head = request.shape.head().without_mask();
   const Variant variant = row_variant(Pass::forward);
   const index_t of_rows = least_fast_memory(variant, head);
@@ -245,13 +246,10 @@ Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, Estimate* esti
     take_better(trial, memory.price, &best);
     return best;
   };
-  if (!choose_level(request, choose, plan, estimate)) return no_such_form();
-  plan->blocks = blocks_taken(plan->blocks);
-  if (estimate != nullptr) estimate_costs(request, *plan, estimate);
-  return Status::ok();
+  return choose_level(request, choose, plan, estimate) ? Status::ok() : no_such_form();
 }
 
-Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* plan,
+Status plan_gradients(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* plan,
                       Estimate* estimate) {
   const LayerShape head = request.shape.head().without_mask();
   const index_t queries = request.shape.all_heads() * request.shape.n;
@@ -356,10 +354,19 @@ Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* 
     return best;
   };
   const bool found = choose_level(request, choose, plan, estimate);
-  if (!found && !set.is_empty()) return no_such_form();
+  return found || set.is_empty() ? Status::ok() : no_such_form();
+}
+
+}  // namespace
+
+Status make_plan_of(const SdpaRequest& request, const std::optional<SdpaSet>& set, SdpaPlan* plan,
+                    Estimate* estimate) {
+  const Status status =
+      set ? plan_gradients(request, *set, plan, estimate) : plan_forward(request, plan, estimate);
+  if (!status.is_ok()) return status;
   plan->blocks = blocks_taken(plan->blocks, set);
   if (estimate != nullptr) estimate_costs(request, set, *plan, estimate);
-  return Status::ok();
+  return status;
 }
 
 }  // namespace ioattn::plan

@@ -32,19 +32,18 @@ struct SdpaRequest : Resources {
 // Blocks of one head, held in M words or, where time decides and that is a twentieth faster (a pass
 // over the keys in f32 or f64: a hundredth), in outer_M, which all heads share. They do not depend
 // on the mask, so that slices of a sequence have the same. Fail with fast_memory_too_small (naming
-// the least M that works), memory_limit or, where the request takes one form alone, unsupported.
-Status make_sdpa_plan(const SdpaRequest& request, SdpaPlan* plan, Estimate* estimate = nullptr);
-Status make_sdpa_plan(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* plan,
-                      Estimate* estimate = nullptr);
+// the least M that works), memory_limit or, where the request takes one form alone, unsupported. No
+// set: the forward pass.
+Status make_plan_of(const SdpaRequest& request, const std::optional<SdpaSet>& set, SdpaPlan* plan,
+                    Estimate* estimate = nullptr);
 
 // Rows of a forward plan, of a whole head, as many more of the heads that share keys with it as the
 // memory of the plan's level has room for: keys then pass by once for all. No result depends on it.
 void add_rows_of_group(const SdpaRequest& request, SdpaPlan* plan);
 
 // What any plan of the request's level, or of outer_M, costs; the time is not looked at.
-void estimate_costs(const SdpaRequest& request, const SdpaPlan& plan, Estimate* estimate);
-void estimate_costs(const SdpaRequest& request, const SdpaSet& set, const SdpaPlan& plan,
-                    Estimate* estimate);
+void estimate_costs(const SdpaRequest& request, const std::optional<SdpaSet>& set,
+                    const SdpaPlan& plan, Estimate* estimate);
 
 // Whether the scratch memory of gradients, delta of so many queries, is within a limit in bytes;
 // below 0 there is none. dQ in 16 bits is made on the way only where there is room for its sums

@@ -60,7 +60,7 @@ struct Call {
     o.assign(d_o.size(), {});
     lse.assign(std::size_t(s.all_heads() * s.n), 0);
     plan::SdpaPlan plan;
-    ASSERT_TRUE(api::plan_sdpa(problem, {}, &plan).is_ok());
+    ASSERT_TRUE(api::plan_sdpa(problem, std::nullopt, {}, &plan).is_ok());
     const TensorView<float> of_lse = {lse.data(), s.batch,       s.heads, 1,
                                       s.n,        s.heads * s.n, s.n,     s.n};
     const Status status = api::sdpa_forward<S>(problem, inputs(), plan, threads, nullptr,

@@ -18,8 +18,7 @@ using namespace ioattn;
 
 Status make_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
                  const api::RunOptions& options, plan::SdpaPlan* made, plan::Estimate* estimate) {
-  return set ? api::plan_sdpa(problem, *set, options, made, estimate)
-             : api::plan_sdpa(problem, options, made, estimate);
+  return api::plan_sdpa(problem, set, options, made, estimate);
 }
 Status make_plan(const LayerProblem& problem, const std::optional<GradientSet>& set,
                  const api::RunOptions& options, plan::GradientPlan* made,

@@ -255,7 +255,7 @@ TEST(SdpaGroupsTraffic, IsCountedAsTold) {
         dense_tensor(ones.data(), shape.batch, shape.kv_heads, shape.m, shape.dv)};
     ioattn::plan::SdpaPlan plan;
     ioattn::plan::Estimate estimate;
-    ASSERT_TRUE(api::plan_sdpa(problem, {}, &plan, &estimate).is_ok());
+    ASSERT_TRUE(api::plan_sdpa(problem, std::nullopt, {}, &plan, &estimate).is_ok());
     ioattn::instruments::IoCounter counter;
     ASSERT_TRUE(api::sdpa_forward<float>(
                     problem, inputs, plan, 2, &counter,

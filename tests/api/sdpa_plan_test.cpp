@@ -171,9 +171,8 @@ TEST(SdpaPlanDescription, TellsTheClosedFormulas) {
     const ioattn::SdpaShape of_rows = problem.shape.with_grouped_rows();
     for (const bool is_forward : {true, false}) {
       ioattn::plan::SdpaPlan planned;
-      ASSERT_TRUE((is_forward ? api::plan_sdpa(problem, run, &planned)
-                              : api::plan_sdpa(problem, drawn.set, run, &planned))
-                      .is_ok());
+      const auto set = is_forward ? std::nullopt : std::optional(drawn.set);
+      ASSERT_TRUE(api::plan_sdpa(problem, set, run, &planned).is_ok());
       const ioattn::theory::ScheduleCost cost =
           is_forward ? ioattn::theory::sdpa_forward_cost(of_rows, planned.blocks.rows)
                      : ioattn::theory::sdpa_backward_cost(problem.shape, drawn.set, planned.blocks);

@@ -98,8 +98,7 @@ class WisdomTest : public testing::Test {
   std::string quick_plan(const std::optional<SdpaSet>& set = {},
                          const api::RunOptions& options = {}) const {
     plan::SdpaPlan plan;
-    const Status status = set ? api::plan_sdpa(problem, *set, options, &plan)
-                              : api::plan_sdpa(problem, options, &plan);
+    const Status status = api::plan_sdpa(problem, set, options, &plan);
     EXPECT_TRUE(status.is_ok()) << status.message();
     return to_text(plan);
   }

@@ -37,7 +37,7 @@ TEST_F(WisdomTest, GivesTheSameBitsForAnyThreadsAndBatch) {
   SdpaProblem alone = problem;
   alone.shape.batch = alone.shape.heads = alone.shape.kv_heads = 1;
   plan::SdpaPlan plan;
-  ASSERT_TRUE(api::plan_sdpa(alone, {}, &plan).is_ok());
+  ASSERT_TRUE(api::plan_sdpa(alone, std::nullopt, {}, &plan).is_ok());
   EXPECT_EQ(to_text(plan), quick_plan());
 }
 

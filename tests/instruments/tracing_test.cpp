@@ -309,8 +309,8 @@ TEST(TracingKernels, RecordEveryLineOfSdpa) {
       api::RunOptions options;
       options.M = M;
       plan::SdpaPlan forward, backward;
-      ASSERT_TRUE(api::plan_sdpa(problem, options, &forward).is_ok());
-      ASSERT_TRUE(api::plan_sdpa(problem, {true, true, true}, options, &backward).is_ok());
+      ASSERT_TRUE(api::plan_sdpa(problem, std::nullopt, options, &forward).is_ok());
+      ASSERT_TRUE(api::plan_sdpa(problem, SdpaSet{true, true, true}, options, &backward).is_ok());
       LineSets lines;
       TraceRecorder recorder(line_bytes, 1 << 30, {&lines});
       {

@@ -139,11 +139,11 @@ TEST(Objective, NoWholeTilesOfSdpaMoveFewerWords) {
       SdpaRequest request = sdpa_request(size, M, tiles[0], Objective::words);
       SdpaPlan plan;
       Estimate estimate;
-      ASSERT_TRUE(make_sdpa_plan(request, set, &plan, &estimate).is_ok());
+      ASSERT_TRUE(make_plan_of(request, set, &plan, &estimate).is_ok());
       request.form = SdpaForm::one_pass;
       SdpaPlan trial;
       Estimate cost;
-      ASSERT_TRUE(make_sdpa_plan(request, set, &trial, &cost).is_ok());
+      ASSERT_TRUE(make_plan_of(request, set, &trial, &cost).is_ok());
       index_t least = cost.cost.total().words();
       for (index_t c = tiles[0].cols; c <= size.m; ++c)
         for (index_t rho = tiles[0].rows; rho <= 256; ++rho) {
@@ -167,7 +167,7 @@ TEST(Objective, TilesOfAsManyWordsComeBySteps) {
     const auto keys_for = [&](Objective objective) {
       SdpaPlan plan;
       EXPECT_TRUE(
-          make_sdpa_plan(sdpa_request({1024, 1024, 512, 512}, 196608, tile, objective), set, &plan)
+          make_plan_of(sdpa_request({1024, 1024, 512, 512}, 196608, tile, objective), set, &plan)
               .is_ok());
       EXPECT_EQ(plan.blocks.by_keys, Schedule::tile_fused) << to_text(plan);
       return plan.blocks.keys;
@@ -189,7 +189,7 @@ TEST(Objective, TilesTakeAnySetWhereRowsAreLong) {
         SdpaRequest request = sdpa_request({1024, 1024, d, d}, 98304, tile, objective);
         request.shape.bias_batch = request.shape.bias_heads = set.dBias ? 1 : 0;
         SdpaPlan made;
-        EXPECT_TRUE(make_sdpa_plan(request, set, &made).is_ok());
+        EXPECT_TRUE(make_plan_of(request, set, &made).is_ok());
         return made;
       };
       const SdpaSet dq = {true, false, false, false}, keys = {false, true, true, false};

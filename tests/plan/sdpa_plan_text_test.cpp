@@ -21,8 +21,8 @@ struct RandomPlan {
                     static_cast<int>(random->uniform(1, 48))};
     request.M = random->logarithmic(2000, most_words);
     request.outer_M = random->uniform(0, 1) * 4 * request.M;
-    EXPECT_TRUE(make_sdpa_plan(request, &forward).is_ok());
-    EXPECT_TRUE(make_sdpa_plan(request, set, &backward).is_ok());
+    EXPECT_TRUE(make_plan_of(request, std::nullopt, &forward).is_ok());
+    EXPECT_TRUE(make_plan_of(request, set, &backward).is_ok());
   }
   SdpaSet set;
   SdpaPlan forward, backward;
@@ -35,7 +35,7 @@ TEST(SdpaPlanText, IsReadBack) {
     const RandomPlan plans(&random);
     std::string error;
     SdpaPlan forward = plans.backward, backward = plans.forward;
-    ASSERT_TRUE(parse_sdpa_plan(to_text(plans.forward), &forward, &error)) << error;
+    ASSERT_TRUE(parse_sdpa_plan(to_text(plans.forward), std::nullopt, &forward, &error)) << error;
     ASSERT_EQ(forward, plans.forward);
     ASSERT_TRUE(parse_sdpa_plan(to_text(plans.backward), plans.set, &backward, &error)) << error;
     ASSERT_EQ(backward, plans.backward) << to_text(plans.backward);
@@ -114,9 +114,9 @@ TEST(SdpaPlanText, ListsWhatRuns) {
   plan.blocks.keys.share = 48;
   EXPECT_EQ(text({true, true, true, false}), shares + " ; " + delta);
   EXPECT_EQ(text({false, false, true, false}), tiles);
-  plan.blocks = blocks_taken(plan.blocks);
+  plan.blocks = blocks_taken(plan.blocks, std::nullopt);
   EXPECT_EQ(to_text(plan), rows);
-  plan.blocks = blocks_taken(forward_tiles());
+  plan.blocks = blocks_taken(forward_tiles(), std::nullopt);
   EXPECT_EQ(to_text(plan), tiles);
 }
 
@@ -131,13 +131,11 @@ TEST(SdpaPlanText, PairsMayBePackedOnce) {
 }
 
 // Fails, says why, and leaves the plan as it was.
-void expect_refused(const std::string& text, const SdpaSet* set) {
+void expect_refused(const std::string& text, const std::optional<SdpaSet>& set) {
   const SdpaPlan before = example();
   SdpaPlan plan = before;
   std::string error;
-  const bool parsed = set == nullptr ? parse_sdpa_plan(text, &plan, &error)
-                                     : parse_sdpa_plan(text, *set, &plan, &error);
-  EXPECT_FALSE(parsed) << text;
+  EXPECT_FALSE(parse_sdpa_plan(text, set, &plan, &error)) << text;
   EXPECT_EQ(error.find("not a plan of "), 0u) << error;
   EXPECT_NE(error.find(text), std::string::npos) << error;
   EXPECT_EQ(plan, before);
@@ -147,18 +145,18 @@ TEST(SdpaPlanText, RefusesWhatIsOfAnotherSet) {
   const SdpaSet all = {true, true, true, false}, dq = {true, false, false, false},
                 dv = {false, false, true, false}, none = {};
   for (const std::string& text : {rows, keys, delta, rows + " ; " + keys, keys + " ; " + delta})
-    for (const SdpaSet* set : {&none, &dq, &all})
-      if (set != &all || text != keys + " ; " + delta) expect_refused(text, set);
-  expect_refused(rows + " ; " + keys + " ; " + delta, &dq);
-  expect_refused(rows + " ; " + keys_in_one_pass + " ; " + delta, &all);
-  expect_refused(keys_in_one_pass, &dv);
-  expect_refused(tiles_in_one_pass, &dv);
-  expect_refused(tiles_in_one_pass, &dq);  // without delta
-  expect_refused(tiles + " ; " + delta, &dq);
-  expect_refused(keys_in_one_pass + " ; " + delta, &dq);
-  expect_refused(keys + " ; " + delta, &dv);
-  expect_refused(rows + " ; " + delta, nullptr);
-  expect_refused(keys, nullptr);
+    for (const SdpaSet& set : {none, dq, all})
+      if (set != all || text != keys + " ; " + delta) expect_refused(text, set);
+  expect_refused(rows + " ; " + keys + " ; " + delta, dq);
+  expect_refused(rows + " ; " + keys_in_one_pass + " ; " + delta, all);
+  expect_refused(keys_in_one_pass, dv);
+  expect_refused(tiles_in_one_pass, dv);
+  expect_refused(tiles_in_one_pass, dq);  // without delta
+  expect_refused(tiles + " ; " + delta, dq);
+  expect_refused(keys_in_one_pass + " ; " + delta, dq);
+  expect_refused(keys + " ; " + delta, dv);
+  expect_refused(rows + " ; " + delta, std::nullopt);
+  expect_refused(keys, std::nullopt);
   for (const std::string& text :
        {tiles_in_one_pass, tiles + " ; " + tiles, rows + " ; " + tiles, tiles + " ; " + delta,
         "L2:tile_fused(form=h,c=96,rho=128)" + tile,
@@ -167,7 +165,7 @@ TEST(SdpaPlanText, RefusesWhatIsOfAnotherSet) {
         "L2:tile_fused(form=h,c=96,rho=128,w=64,stored)" + tile,
         "L2:row_stream(form=h,c=96,rho=128,w=64)" + tile,
         "L2:tile_fused(form=h,c=96,rho=128,w=64,packed)" + of_pairs})
-    expect_refused(text, nullptr);
+    expect_refused(text, std::nullopt);
 }
 
 TEST(SdpaPlanText, RefusesOtherSpellings) {
@@ -203,7 +201,7 @@ TEST(SdpaPlanText, RefusesOtherSpellings) {
         "L2:col_stream(form=h,c=96,rho=128,one_pass,packed)" + of_pairs + " ; " + delta,
         "L2:tile_fused(form=h,c=96,rho=128,w=64,packed,one_pass)" + of_pairs + " ; " + delta,
         rows + " ; L2:row_stream(form=h,c=96,rho=128)" + tile + " ; " + delta})
-    expect_refused(text, &all);
+    expect_refused(text, all);
   SdpaPlan plan;
   std::string error;
   EXPECT_FALSE(parse_sdpa_plan(rows + " ; " + delta + " ; " + keys, all, &plan, &error));

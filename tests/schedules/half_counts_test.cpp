@@ -108,15 +108,15 @@ TEST(HalfCounts, ScratchKeepsToTheLimit) {
   const SdpaSet all = {true, true, true};
   plan::SdpaPlan plan;
   plan::Estimate estimate;
-  ASSERT_TRUE(plan::make_sdpa_plan(request, all, &plan, &estimate).is_ok());
+  ASSERT_TRUE(plan::make_plan_of(request, all, &plan, &estimate).is_ok());
   EXPECT_TRUE(plan.blocks.keys.one_pass);
   EXPECT_EQ(estimate.scratch_bytes, 4 * 2 * 512 * (1 + 64));
   request.memory_limit_bytes = estimate.scratch_bytes - 1;
-  ASSERT_TRUE(plan::make_sdpa_plan(request, all, &plan, &estimate).is_ok());
+  ASSERT_TRUE(plan::make_plan_of(request, all, &plan, &estimate).is_ok());
   EXPECT_FALSE(plan.blocks.keys.one_pass);
   EXPECT_EQ(estimate.scratch_bytes, 4 * 2 * 512);
   request.memory_limit_bytes = estimate.scratch_bytes - 1;
-  EXPECT_EQ(plan::make_sdpa_plan(request, all, &plan, &estimate).code(), StatusCode::memory_limit);
+  EXPECT_EQ(plan::make_plan_of(request, all, &plan, &estimate).code(), StatusCode::memory_limit);
 }
 
 }  // namespace

@@ -154,8 +154,8 @@ void check_problem(unsigned number, Errors* worst) {
   request.tile = table.tile;
   const SdpaSet all = {true, true, true, false};
   plan::SdpaPlan forward, backward;
-  ASSERT_TRUE(make_sdpa_plan(request, &forward).is_ok());
-  ASSERT_TRUE(make_sdpa_plan(request, all, &backward).is_ok());
+  ASSERT_TRUE(make_plan_of(request, std::nullopt, &forward).is_ok());
+  ASSERT_TRUE(make_plan_of(request, all, &backward).is_ok());
   const typename HalfCase<S>::Run run = {&table, int(random.uniform(1, 4))};
   ASSERT_TRUE(half.forward(forward.blocks.rows, run).is_ok());
   ASSERT_TRUE(half.backward(all, backward.blocks, run).is_ok());

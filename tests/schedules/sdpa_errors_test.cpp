@@ -59,13 +59,13 @@ class Trial {
     request.tile = table.tile;
     const SdpaSet all = {true, true, true, false};
     plan::SdpaPlan forward, backward;
-    ASSERT_TRUE(make_sdpa_plan(request, &forward).is_ok());
-    ASSERT_TRUE(make_sdpa_plan(request, all, &backward).is_ok());
+    ASSERT_TRUE(make_plan_of(request, std::nullopt, &forward).is_ok());
+    ASSERT_TRUE(make_plan_of(request, all, &backward).is_ok());
     if (random_.uniform(0, 1) == 1) {  // in two passes, each as planned alone
       request.form = plan::SdpaForm::rows;
       plan::SdpaPlan rows, keys;
-      ASSERT_TRUE(make_sdpa_plan(request, {true, false, false, false}, &rows).is_ok());
-      ASSERT_TRUE(make_sdpa_plan(request, {false, true, true, false}, &keys).is_ok());
+      ASSERT_TRUE(make_plan_of(request, SdpaSet{true, false, false, false}, &rows).is_ok());
+      ASSERT_TRUE(make_plan_of(request, SdpaSet{false, true, true, false}, &keys).is_ok());
       backward.blocks = {rows.blocks.rows, keys.blocks.keys};
     }
 

@@ -47,8 +47,8 @@ struct PlannedSdpa {
     request.level = "M";
     request.tile = tile;
   }
-  ioattn::Status forward() { return make_sdpa_plan(request, &plan, &estimate); }
-  ioattn::Status backward() { return make_sdpa_plan(request, set, &plan, &estimate); }
+  ioattn::Status forward() { return make_plan_of(request, std::nullopt, &plan, &estimate); }
+  ioattn::Status backward() { return make_plan_of(request, set, &plan, &estimate); }
   // From the refusal of one word.
   ioattn::index_t least_M(ioattn::Status (PlannedSdpa::*pass)()) {
     request.M = 1;

@@ -59,12 +59,12 @@ std::vector<Plans> plans_for(const ioattn::SdpaShape& shape, const ioattn::TileS
     request.tile = tile;
     const auto planned = [&](const ioattn::SdpaSet& set) {
       ioattn::plan::SdpaPlan plan;
-      const ioattn::Status status = make_sdpa_plan(request, set, &plan);
+      const ioattn::Status status = make_plan_of(request, set, &plan);
       EXPECT_TRUE(status.is_ok()) << status.message();
       return plan.blocks;
     };
     ioattn::plan::SdpaPlan forward;
-    EXPECT_TRUE(make_sdpa_plan(request, &forward).is_ok());
+    EXPECT_TRUE(make_plan_of(request, std::nullopt, &forward).is_ok());
     ioattn::SdpaBlocks two;
     two.keys = planned({false, true, true, false}).keys;
     request.form = ioattn::plan::SdpaForm::rows;

@@ -121,9 +121,9 @@ void check_all(Model<T> model, double allowed) {
       request.tile = table->tile;
       const SdpaSet all = {true, true, true, false};
       plan::SdpaPlan forward, backward, rows;
-      ASSERT_TRUE(make_sdpa_plan(request, &forward).is_ok());
-      ASSERT_TRUE(make_sdpa_plan(request, all, &backward).is_ok());
-      ASSERT_TRUE(make_sdpa_plan(request, {true, false, false, false}, &rows).is_ok());
+      ASSERT_TRUE(make_plan_of(request, std::nullopt, &forward).is_ok());
+      ASSERT_TRUE(make_plan_of(request, all, &backward).is_ok());
+      ASSERT_TRUE(make_plan_of(request, SdpaSet{true, false, false, false}, &rows).is_ok());
       backward.blocks.rows = rows.blocks.rows;
 
       std::vector<T> o(model.q.size()), lse(golden[1].size());
