@@ -12,6 +12,7 @@
 #include "plan/sdpa_candidates.hpp"
 
 namespace ioattn::api {
+
 Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
                     plan::SdpaRequest* request) {
   const Status status = validate_problem(problem);
