@@ -235,7 +235,10 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
  *
  * where Q and K, V are those of head h and of head h / (heads / kv_heads). Results of a head have
  * the same bits alone, in any batch and for any number of threads; only forward, heads that share
- * keys may be planned for another instruction set than a head alone. Strides are elements from
+ * keys may be planned for another instruction set than a head alone, and a memory_limit, which is
+ * of all heads, may plan them in another way. Sums are of weights up to 256, divided at the end:
+ * where a value of V is above 1/256 of the largest number over m they may be infinite, as O and the
+ * gradients are where finite inputs make a score that is not. Strides are elements from
  * batch entry to batch entry, from head to head and from row to row; within a row they are 1. A
  * stride of 0 stands for that of [batch, heads, rows, columns] in C order, given the strides to the
  * right of it. So Q as [batch, n, heads, d] has q_stride = {n * heads * d, d, heads * d}. Sizes may
@@ -268,7 +271,7 @@ typedef struct ioattn_sdpa_problem {
                           float as they are read, results are rounded once, to nearest even. Where
                           the CPU multiplies pairs of bfloat16 (ioattn_isa()), plans by tiles do, and
                           softmax weights and their gradients are rounded as factors, once; in
-                          inputs denormals then count as 0. */
+                          inputs and sums denormals then count as 0. */
   const void* q;       /**< [batch, heads, n, d] */
   const void* k;       /**< [batch, kv_heads, m, d] */
   const void* v;       /**< [batch, kv_heads, m, dv] */

@@ -15,12 +15,13 @@
 namespace ioattn::schedules {
 namespace {
 
-// Products with it are exact, of all but numbers next to the least and the largest.
+// A power of 2 by which products are exact, but for numbers next to the least: none above 1, by
+// which q - delta might overflow where its products with f do not.
 template <class T>
-bool is_plain_power_of_2(T x) {
-  constexpr int farthest = 32;
+bool scales_exactly(T x) {
+  constexpr int least = -31;
   int exponent = 0;
-  return std::abs(std::frexp(x, &exponent)) == T(0.5) && std::abs(exponent) <= farthest;
+  return std::abs(std::frexp(x, &exponent)) == T(0.5) && least <= exponent && exponent <= 1;
 }
 
 }  // namespace
@@ -80,8 +81,8 @@ struct ColStream<S, P>::Run {
   // Products are scaled where they have the bits of those with scaled rows, which other passes
   // have: rows of queries then are read where they lie, if they can be. It does not depend on where
   // that is, because next to the least number bits differ.
-  const bool scales_products = !pass.copies_queries_ || (operands.bias.data == nullptr &&
-                                                         is_plain_power_of_2(operands.scale));
+  const bool scales_products =
+      !pass.copies_queries_ || (operands.bias.data == nullptr && scales_exactly(operands.scale));
   const bool in_place = !pass.copies_queries_ || (are_queries_lanes() && scales_products);
   const T scale_of_rows = scales_products ? T(1) : operands.scale;
   const T scale_of_products = scales_products ? operands.scale : T(1);

@@ -97,7 +97,7 @@ void MaskedStrips::make_by_steps(const Range& strip, const Interval& some) const
   p.f = f;
   p.q = q;
   p.stride = p.by_rows_stride = p.by_cols_stride = stride;
-  p.delta = refined_deltas(kernels_, mask_, m_, {strip, keys_of(some), f, q, stride},
+  p.delta = refined_deltas(kernels_, mask_, m_, {strip, keys_of(some), f, q, stride, part.made.lse},
                            part.made.delta, scratch_.delta);
   p.scale = part.made.scale;
   p.by_rows = part.made.p_by_rows;

@@ -176,7 +176,9 @@ void PairBackward::make_p(const Work& work, const Meeting& meeting) const {
   p.f = f;
   p.q = q;
   p.stride = p.by_cols_stride = tile_stride_;
-  p.delta = refined_deltas(kernels_, mask_, m_, {meeting.queries, meeting.computed, f, q, p.stride},
+  p.delta = refined_deltas(kernels_, mask_, m_,
+                           {meeting.queries, meeting.computed, f, q, p.stride,
+                            work.operands.lse + meeting.queries.begin},
                            work.memory.delta + meeting.queries.begin, worker_.delta.in(work.local));
   p.scale = work.memory.scale;
   if (makes_dq_) p.by_cols = reinterpret_cast<Word*>(f);

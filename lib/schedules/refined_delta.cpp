@@ -8,9 +8,9 @@
 namespace ioattn::schedules {
 namespace {
 
-// Weights of other keys, in another call, are less than this in all, which is no more than the
-// rounding of O to f16.
-constexpr float most_missing = 0x1p-12f;
+// By so much the weights of all keys miss 1, as weights and LSE are rounded. If they miss more
+// there are other keys, in another call: however small their weights, their values may be large.
+float rounding_of_weights(float lse) { return 0x1p-19f + 0x1p-22f * std::abs(lse); }
 
 struct Sums {
   float f = 0, fq = 0;
@@ -56,8 +56,10 @@ const float* refined_deltas(const kernels::KernelTable<float>& kernels, const Ma
     tell_read(kernels, tile.q + first, seen.size());
     const Sums sums = sums_of(tile.f + first, tile.q + first, seen.size());
     const float exact = sums.fq / sums.f;
+    tell_read(kernels, tile.lse + i, 1);
+    const float rounding = rounding_of_weights(tile.lse[i]);
     // Neither is true of NaN.
-    if (!(std::abs(sums.f - 1) <= most_missing) || !(std::abs(exact) < INFINITY)) continue;
+    if (!(std::abs(sums.f - 1) <= rounding) || !(std::abs(exact) < INFINITY)) continue;
     if (deltas == delta) {
       copy_words(kernels, delta, queries.size(), refined);
       deltas = refined;

@@ -8,11 +8,12 @@ namespace ioattn::schedules {
 // Queries that see no more keys than this are few, or their weights are small.
 constexpr index_t few_keys = 64;
 
-// A tile of f and q, rows of queries by keys.
+// A tile of f and q, rows of queries by keys, and LSE of the queries.
 struct ScoreRows {
   const Range &queries, &keys;
   const float *f, *q;
   index_t stride;
+  const float* lse;
 };
 
 // The deltas of a tile's queries, where O is stored in 16 bits. rowsum(O o dO) has the rounding of

@@ -165,8 +165,10 @@ template <class S, class W>
 const Compute<S>* TileFused<S, W>::Tile::deltas() const {
   const T* delta = run.operands.delta + head * run.operands.delta_step + rows.begin;
   if constexpr (are_pairs<W>) {
-    return refined_deltas(run.kernels, pass.mask_, pass.m_, {rows, keys, f, q, pass.tile_stride_},
-                          delta, pass.worker_.delta.in(run.memory));
+    const T* lse = run.operands.lse + head * run.operands.lse_step + rows.begin;
+    return refined_deltas(run.kernels, pass.mask_, pass.m_,
+                          {rows, keys, f, q, pass.tile_stride_, lse}, delta,
+                          pass.worker_.delta.in(run.memory));
   } else {
     return delta;
   }

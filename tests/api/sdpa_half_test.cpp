@@ -484,6 +484,32 @@ TEST(SdpaF16, OverflowIsInfinite) {
   for (const float x : wide.dv) EXPECT_EQ(x, -sum);
 }
 
+// Given the whole O and LSE, the gradients over half of the keys are their parts, where the other
+// half has weights of 1e-4 and values 10^4 times as large.
+TYPED_TEST(SdpaHalf, KeysOfAnotherCallCountHoweverSmallTheirWeights) {
+  using S = typename TypeParam::S;
+  constexpr std::size_t half = 32, d = 32;
+  HalfCall<S, float> call({1, 1, 1, 4, 2 * half, d, d});
+  for (std::size_t i = 0; i < 4; ++i) call.q[i * d] = element<S>(8);
+  for (std::size_t j = 0; j < 2 * half; ++j) {
+    call.k[j * d] = element<S>(j < half ? 0 : -9);
+    for (std::size_t c = 0; c < d && j >= half; ++c)
+      call.v[j * d + c] = element<S>(1e4F * number(call.v[j * d + c]));
+  }
+  call.problem.scale = 0.125;
+  ASSERT_EQ(call.forward(), IOATTN_OK);
+  ASSERT_EQ(call.backward(), IOATTN_OK);
+  const std::vector<float> whole(call.dk.begin(), call.dk.begin() + half * d);
+  call.problem.m = half;
+  ASSERT_EQ(call.backward(), IOATTN_OK);
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    difference += std::pow(call.dk[i] - whole[i], 2);
+    norm += std::pow(whole[i], 2);
+  }
+  EXPECT_LT(std::sqrt(difference / norm), 4e-3);
+}
+
 TYPED_TEST(SdpaHalf, RefusesWhatIsWrong) {
   using S = typename TypeParam::S;
   HalfCall<S> call({1, 1, 1, 8, 8, 4, 4});
