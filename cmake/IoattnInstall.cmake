@@ -3,6 +3,9 @@
 # prefix: the installed tree can be moved. Components: lib (to run programs), dev (to build them), tools.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
+if(NOT PROJECT_IS_TOP_LEVEL)  # it may be that of the project that takes this one in
+  set(CMAKE_INSTALL_DOCDIR ${CMAKE_INSTALL_DATAROOTDIR}/doc/ioattn)
+endif()
 
 install(TARGETS ioattn EXPORT ioattn-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT lib NAMELINK_COMPONENT dev
@@ -20,7 +23,18 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/ioattn-config-version.cma
 install(FILES ${PROJECT_BINARY_DIR}/ioattn-config.cmake ${PROJECT_BINARY_DIR}/ioattn-config-version.cmake
   DESTINATION ${package_dir} COMPONENT dev)
 
-file(RELATIVE_PATH IOATTN_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+# Absolute folders stay where they are.
+set(IOATTN_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
+if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  file(RELATIVE_PATH to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  set(IOATTN_PC_PREFIX "\${pcfiledir}/${to_prefix}")
+endif()
+foreach(folder IN ITEMS LIBDIR INCLUDEDIR)
+  set(IOATTN_PC_${folder} "\${prefix}/${CMAKE_INSTALL_${folder}}")
+  if(IS_ABSOLUTE "${CMAKE_INSTALL_${folder}}")
+    set(IOATTN_PC_${folder} ${CMAKE_INSTALL_${folder}})
+  endif()
+endforeach()
 configure_file(cmake/ioattn.pc.in ioattn.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/ioattn.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
   COMPONENT dev)

@@ -3,6 +3,7 @@ add_library(ioattn_flags INTERFACE)
 target_compile_features(ioattn_flags INTERFACE cxx_std_20 c_std_99)
 target_compile_options(ioattn_flags INTERFACE
   -Wall -Wextra -Wconversion -Wshadow $<$<BOOL:${IOATTN_WERROR}>:-Werror>
+  -fno-fast-math  # whatever a project that takes this one in has set: results have NaN and infinities
   # GCC 12 warns about std::string's own code: https://gcc.gnu.org/bugzilla/show_bug.cgi?id=105651
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>)
 set(CMAKE_CXX_EXTENSIONS OFF)

@@ -6,7 +6,7 @@
 # the command tells. Where nothing can be counted it says why, and that is no failure.
 set -eu
 
-ioattn=${1:-build/release/bin/ioattn}
+ioattn=${1:-$(dirname -- "$0")/../../build/release/bin/ioattn}
 n=${2:-4096}
 d=${3:-64}
 folder=$(mktemp -d)

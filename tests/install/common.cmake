@@ -1,7 +1,12 @@
 # What the tests of this folder share. Variables: BUILD and SOURCE (trees), WORK (scratch folder), CC, CXX,
-# GENERATOR, CONFIG (build type), TOOLS (is the command built?), BINDIR, LIBDIR, INCLUDEDIR, DOCDIR, MANDIR
+# GENERATOR, CONFIG (build type, or empty), TOOLS (is the command built?), BINDIR, LIBDIR, INCLUDEDIR, DOCDIR, MANDIR
 # (below the prefix), VERSION, SOVERSION, PKG_CONFIG (program, or empty), OBJDUMP.
 cmake_minimum_required(VERSION 3.25)
+
+set(of_config "")  # a build without a type has no name for it
+if(CONFIG)
+  set(of_config --config ${CONFIG})
+endif()
 
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE text ERROR_VARIABLE text)
@@ -19,7 +24,10 @@ function(files_of component result)
   elseif(component STREQUAL "dev")
     file(GLOB files RELATIVE ${SOURCE}/include ${SOURCE}/include/ioattn/*)
     list(TRANSFORM files PREPEND ${INCLUDEDIR}/)
-    string(TOLOWER ${CONFIG} config)
+    string(TOLOWER "${CONFIG}" config)
+    if(config STREQUAL "")
+      set(config noconfig)
+    endif()
     foreach(name IN ITEMS config config-version targets targets-${config})
       list(APPEND files ${LIBDIR}/cmake/ioattn/ioattn-${name}.cmake)
     endforeach()

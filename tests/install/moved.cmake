@@ -4,7 +4,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 file(REMOVE_RECURSE ${WORK})
 set(staging ${WORK}/staging)
 set(prefix "${WORK}/moved")
-run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${staging})
+run(${CMAKE_COMMAND} --install ${BUILD} ${of_config} --prefix ${staging})
 file(RENAME ${staging} ${prefix})
 
 set(files ${DOCDIR}/LICENSE)

@@ -3,7 +3,11 @@
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 
 file(REMOVE_RECURSE ${WORK})
-run(${CPACK} -G DEB -C ${CONFIG} --config ${BUILD}/CPackConfig.cmake -B ${WORK}/packages)
+set(of_configuration "")
+if(CONFIG)
+  set(of_configuration -C ${CONFIG})
+endif()
+run(${CPACK} -G DEB ${of_configuration} --config ${BUILD}/CPackConfig.cmake -B ${WORK}/packages)
 
 # field(<package> <field> <regular expression>...): what the control file says matches all of them.
 function(field package name)
