@@ -227,7 +227,7 @@ TEST(SdpaGroupsTraffic, TakesAsManyRowsAsFit) {
 
 // Tiles of the rows of a group may be longer than a head, if they fit.
 TEST(SdpaGroupsTraffic, TilesOfAGroupKeepToM) {
-  for (const std::size_t n : {3, 17, 33, 100}) {
+  for (const std::size_t n : {3u, 17u, 33u, 100u}) {
     for (const std::int64_t words : {300, 4096}) {
       SdpaCall<float> call({1, 64, 4, n, 512, 256, 256});
       const Json json = Json::parse(text_of(ioattn_plan_describe, planned(call.problem, words)));
