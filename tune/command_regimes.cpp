@@ -183,8 +183,8 @@ void print_markdown(index_t n) {
       "backward `weight_resident` and `paper_large` are compared with the latter only. The last "
       "table of a pass is\nof every two schedules: where their leading terms cross, in closed "
       "form, "
-      "and where exact costs do. There\nalso is `tile_fused` for dX, by words and in the g-form; "
-      "`naive` and `resident` need M > md, whatever M / d².\n");
+      "and where exact costs do. For\ndX `tile_fused` is that of words, in the g-form; `naive` and "
+      "`resident` need M > md, whatever M / d².\n");
   for (const Pass pass : {Pass::backward, Pass::forward}) {
     print_ratios(pass);
     print_cells(pass, n);
