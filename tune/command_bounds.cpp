@@ -219,6 +219,7 @@ void add_bounds_command(CLI::App* app) {
                        "files: the paper's formula for sparse attention; with --d A1 is also taken "
                        "as a mask")
           ->expected(1, 3)
+          ->allow_extra_args(false)  // which would split [a,b]
           ->type_name("FILES");
   for (CLI::Option* option :
        {text, linear, options->shape.n, options->shape.m, options->shape.dv, options->shape.tie}) {

@@ -29,7 +29,17 @@ std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
          "\"" + (command == &app ? "" : " of " + command->get_name());
 }
 
+// What `measure` runs. CLI11 would split a word like [a,b] at its commas.
+std::vector<std::string> cut_off_command(std::vector<std::string>* words) {
+  const auto mark = std::find(words->begin(), words->end(), "--");
+  if (mark == words->end() || words->front() != "measure") return {};
+  std::vector<std::string> command(mark + 1, words->end());
+  words->erase(mark, words->end());
+  return command;
+}
+
 int parse_and_run(int argc, const char* const* argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   CLI::App app{
       "Exact softmax attention on CPUs, I/O-optimal for their caches. Words are elements of the\n"
       "problem's dtype; M is the number of words of fast memory that one thread may use.\n"
@@ -47,10 +57,11 @@ int parse_and_run(int argc, const char* const* argv) {
   add_tune_command(&app);
   add_wisdom_command(&app);
   add_demo_command(&app);
-  add_measure_command(&app);
+  add_measure_command(&app, cut_off_command(&words));
   add_watched_command(&app);
   try {
-    app.parse(argc, argv);
+    std::reverse(words.begin(), words.end());  // the order that CLI11 takes
+    app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     return report(exit_usage, what_is_wrong(app, error) + " (see ioattn --help)");

@@ -97,12 +97,13 @@ void run_measure(const MeasureOptions& options) {
 
 }  // namespace
 
-void add_measure_command(CLI::App* app) {
+void add_measure_command(CLI::App* app, std::vector<std::string> words) {
   CLI::App* command = app->add_subcommand("measure",
                                           "words that a pass moves: bound, formula, counted and "
                                           "simulated, by cache level; or the cache "
                                           "traffic of a command");
   const auto options = std::make_shared<MeasureOptions>();
+  options->command = std::move(words);
   options->add(command);
   command->footer(
       "After -- the exit status is that of the command. A count that is missing is "

@@ -246,6 +246,7 @@ void add_tune_command(CLI::App* app) {
       ->add_option("--problem", options->problems,
                    "e.g. sdpa:b2,h8,kv2,n1024,d64,causal or layer:n512,d385,v32,tied; may be given "
                    "several times")
+      ->allow_extra_args(false)  // which would split [a,b]
       ->type_name("PROBLEM");
   command->add_option("--shapes", options->shapes, "a file with a problem a line")
       ->type_name("FILE");

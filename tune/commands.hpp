@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "tune/cli_fwd.hpp"
 
 // The subcommands. Each adds itself to the command line and runs when it was parsed; errors are
@@ -16,7 +19,8 @@ void add_sdpa_command(CLI::App* app);
 void add_tune_command(CLI::App* app);
 void add_wisdom_command(CLI::App* app);
 void add_demo_command(CLI::App* app);
-void add_measure_command(CLI::App* app);
+// `command`: what stands behind --.
+void add_measure_command(CLI::App* app, std::vector<std::string> command);
 void add_watched_command(CLI::App* app);  // not in the help: `measure` runs it under Valgrind
 
 // Parses, runs, and returns the exit code: 0 done, 1 failed while doing, 2 wrong command line or

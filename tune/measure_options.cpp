@@ -129,7 +129,13 @@ void MeasureOptions::add(CLI::App* app) {
   counters.add(app);
   app->add_option("-o,--output", output, "file for the report (default: stdout)")
       ->type_name("FILE");
-  app->add_option("COMMAND", command, "after --: count this command and all that it starts")
+  // Is there for the help: what stands behind -- was cut off.
+  app->add_option_function<std::string>(
+         "COMMAND",
+         [](const std::string& word) {
+           throw UsageError("a command stands behind --: ioattn measure -- " + word);
+         },
+         "after --: count this command and all that it starts")
       ->type_name("");
   add_json(app, &json);
 }

@@ -108,6 +108,8 @@ TEST(ExitCode, WrongCommandLinesAreTwo) {
       {plan + Arguments{"--M", "3"}, "the least is"},
       {plan + Arguments{"--M", "100000", "--schedule", "paper_small", "--memory-limit", "1000"},
        "1000 bytes"},
+      {{"bounds", "--M", "64", "--sparse", "[s,e]"}, "[s,e]"},
+      {{"tune", "--dry-run", "--problem", "[sdpa:n8]"}, "begins with"},
       {{"demo"}, "DIR"},
       {{"demo", "/nonexistent"}, "no such file"},
   };

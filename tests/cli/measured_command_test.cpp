@@ -62,6 +62,12 @@ TEST(MeasuredCommand, LeavesArgumentsAndOutputAlone) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out, "--json|-x|--|plan|");
   EXPECT_EQ(json::parse(read_file(report)).at("command").size(), 6u);
+  EXPECT_EQ(
+      run_ioattn({"measure", "-o", report, "--", "printf", "%s|", "[a,b]", "[]", "", "--"}).out,
+      "[a,b]|[]||--|");
+  const RunResult bare = run_ioattn({"measure", "touch", report});
+  EXPECT_EQ(bare.exit_code, 2);
+  EXPECT_NE(bare.err.find("behind --: ioattn measure -- touch"), std::string::npos) << bare.err;
 }
 
 // Nothing runs for a report that has no place; what was there stays until there is another.
