@@ -8,6 +8,7 @@
 
 #include "base/problem_text.hpp"
 #include "tune/command_error.hpp"
+#include "tune/output_files.hpp"
 
 namespace ioattn::tune {
 namespace {
@@ -159,6 +160,14 @@ void MeasureOptions::check() const {
   if (!counters.file.empty() && !counts && !proof && !show_events) {
     throw UsageError("--events is for --perf, --proof, --show-events or a -- COMMAND");
   }
+  check_distinct({{"--output", output}, {"--html", html}, {"--record", counters.record}},
+                 {{"--events", counters.file},
+                  {"--A1", paths.a1},
+                  {"--A2", paths.a2},
+                  {"--A3", paths.a3},
+                  {"--X", paths.x},
+                  {"--Y", paths.y},
+                  {"--dO", paths.d_o}});
 }
 
 }  // namespace ioattn::tune

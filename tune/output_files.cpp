@@ -12,6 +12,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A directory, a device, a pipe.
+bool is_special(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error) && !fs::is_regular_file(path, error);
+}
+
 [[noreturn]] void cannot_write(const std::string& path) { throw RunError("cannot write " + path); }
 
 }  // namespace
@@ -25,7 +31,24 @@ void make_directory(const std::string& path) {
 
 bool same_file(const std::string& p, const std::string& q) {
   std::error_code error;
-  return p == q || fs::equivalent(p, q, error);
+  if (p == q || fs::equivalent(p, q, error)) return true;
+  const auto place = [&](const std::string& path) {
+    return fs::weakly_canonical(fs::absolute(path, error), error);
+  };
+  return !fs::exists(p, error) && !p.empty() && !q.empty() && place(p) == place(q);
+}
+
+void check_distinct(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs) {
+  std::vector<NamedFile> others = inputs;
+  for (const NamedFile& output : outputs) {
+    if (output.path.empty() || is_special(output.path)) continue;
+    for (const NamedFile& other : others) {
+      if (!same_file(output.path, other.path)) continue;
+      throw UsageError(std::string(output.option) + " and " + other.option + " are one file, " +
+                       output.path);
+    }
+    others.push_back(output);
+  }
 }
 
 OutputFiles::~OutputFiles() {

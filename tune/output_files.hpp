@@ -13,7 +13,16 @@ namespace ioattn::tune {
 // no name.
 void make_directory(const std::string& path);
 
+// Whether two names are those of one file, which need not be there yet.
 bool same_file(const std::string& p, const std::string& q);
+
+// A file and the option that names it; "": none.
+struct NamedFile {
+  const char* option;
+  std::string path;
+};
+// Throws UsageError if an output is also an input, or another output; devices may be.
+void check_distinct(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs);
 
 // Files that appear together, whole, or not at all: each is written to a temporary beside its
 // place, and all are renamed at the end.

@@ -11,6 +11,7 @@ namespace {
 
 using namespace ioattn_cli_test;
 using nlohmann::json;
+namespace fs = std::filesystem;
 
 // A number if it was counted, else null and why.
 void expect_honest(const json& item, const char* member) {
@@ -79,7 +80,7 @@ TEST(MeasuredCommand, OpensItsFilesFirst) {
         run_ioattn({"measure", option, directory / "no/where", "--", "touch", ran});
     EXPECT_EQ(result.exit_code, 1) << option;
     EXPECT_TRUE(is_one_error_line(result.err)) << result.err;
-    EXPECT_FALSE(std::filesystem::exists(ran)) << option;
+    EXPECT_FALSE(fs::exists(ran)) << option;
   }
   write_file(report, std::string(100000, '-'));
   EXPECT_EQ(run_ioattn({"measure", "-o", report, "--", "/no/such/program"}).exit_code, 2);
@@ -88,6 +89,31 @@ TEST(MeasuredCommand, OpensItsFilesFirst) {
             3);
   EXPECT_EQ(json::parse(read_file(report)).at("exit_status"), 3);
   EXPECT_EQ(run_ioattn({"measure", "-o", "/dev/null", "--", "true"}).exit_code, 0);
+}
+
+// An output that is an input, or another output.
+TEST(MeasuredCommand, KeepsItsFilesApart) {
+  const TemporaryDirectory directory;
+  const std::string events = directory / "events", fresh = directory / "fresh",
+                    again = directory / "../" + fs::path(directory.path()).filename().string() +
+                            "/fresh";
+  write_file(events, "cpu: made up\nevent: A\nkernel: page-faults\n  Pages.\n");
+  const std::string before = read_file(events);
+  for (const Arguments& arguments :
+       {Arguments{"-o", events, "--events", events, "--", "true"},
+        {"--record", events, "--events", events, "--", "true"},
+        {"-o", fresh, "--record", again, "--", "true"},
+        {"-o", fresh, "--html", fresh, "--problem", "sdpa:n8,d8"},
+        {"--html", events, "--A1", events, "--X", events, "--Y", events}}) {
+    const RunResult result = run_ioattn(Arguments{"measure"} + arguments);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_NE(result.err.find(" are one file, "), std::string::npos) << result.err;
+    EXPECT_EQ(read_file(events), before);
+    EXPECT_FALSE(fs::exists(fresh));
+  }
+  EXPECT_EQ(
+      run_ioattn({"measure", "-o", "/dev/null", "--record", "/dev/null", "--", "true"}).exit_code,
+      0);
 }
 
 TEST(MeasuredCommand, SaysInTextWhatIsMissing) {
