@@ -57,10 +57,12 @@ OutputFiles::~OutputFiles() {
 }
 
 std::string OutputFiles::add(const std::string& path) {
+  if (is_special(path)) cannot_write(path + ": it is no regular file");
   std::error_code error;
-  if (fs::is_directory(path, error)) cannot_write(path);
-  const std::string temporary = path + ".tmp" + std::to_string(::getpid());
-  files_.emplace_back(temporary, path);
+  const fs::path target = fs::canonical(path, error);
+  const std::string place = target.empty() ? path : target.string();  // not the link to it
+  const std::string temporary = place + ".tmp" + std::to_string(::getpid());
+  files_.emplace_back(temporary, place);
   if (!std::ofstream(temporary, std::ios::binary | std::ios::trunc)) cannot_write(path);
   return temporary;
 }

@@ -33,7 +33,8 @@ class OutputFiles {
   OutputFiles(const OutputFiles&) = delete;
   OutputFiles& operator=(const OutputFiles&) = delete;
 
-  // The temporary of a file, made empty. Throws RunError, also where a directory has the name.
+  // The temporary of a file, made empty. Throws RunError, also where a directory or a device has
+  // the name. Links are followed.
   std::string add(const std::string& path);
   void keep();  // throws RunError
 

@@ -1,5 +1,6 @@
 // What `grad` and `sdpa` leave behind: all of their files or none, and never their inputs changed.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -66,6 +67,30 @@ TEST(Outputs, AreNoInputs) {
   EXPECT_EQ(run_ioattn(grad + Arguments{"--outputs", "dX"}).exit_code, 0);  // writes no O
   expect_refused({"sdpa", "--Q", layer.directory / "A1.npy", "--K", layer.directory / "A2.npy",
                   "--V", out + "/O.npy", "--out", out});
+}
+
+// A rename would put a file in the place of both.
+TEST(Outputs, FollowLinksAndLeaveDevicesAlone) {
+  LayerCase layer;
+  make_layer_case({6, 7, 5, 4}, ioattn_reference::Ties::none, "f32", 1, &layer);
+  fs::create_directories(layer.out());
+  const std::string elsewhere = layer.directory / "elsewhere.npy", o = layer.out() + "/O.npy";
+  write_file(elsewhere, "old");
+  fs::create_symlink(elsewhere, o);
+  ASSERT_EQ(run_ioattn(layer.grad()).exit_code, 0);
+  EXPECT_TRUE(fs::is_symlink(o));
+  EXPECT_EQ(read_file(elsewhere), layer.output("O"));
+  EXPECT_GT(read_file(elsewhere).size(), 100u);
+
+  fs::remove(o);
+  fs::create_symlink("/dev/null", o);
+  const RunResult device = run_ioattn(layer.grad());
+  EXPECT_EQ(device.exit_code, 1);
+  EXPECT_NE(device.err.find("O.npy: it is no regular file"), std::string::npos) << device.err;
+  fs::remove(o);
+  ASSERT_EQ(mkfifo(o.c_str(), 0600), 0);
+  EXPECT_EQ(run_ioattn(layer.grad()).exit_code, 1);
+  EXPECT_TRUE(fs::is_fifo(o));
 }
 
 TEST(Outputs, NeedADirectoryWithAName) {
