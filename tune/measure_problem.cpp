@@ -63,11 +63,9 @@ Traffic measure_at(const machine::CacheLevel& cache, index_t M, index_t capacity
 }  // namespace
 
 ProblemMeasured measure_problem(const MeasureOptions& options, CounterSetup* setup) {
-  OutputFiles pages;
-  std::string page;
   if (!options.html.empty()) {
     require_gnuplot();
-    page = pages.add(options.html);
+    require_writable(options.html);
   }
   if (options.cachegrind) {
     if (!options.sweep.empty()) {
@@ -134,8 +132,7 @@ ProblemMeasured measure_problem(const MeasureOptions& options, CounterSetup* set
     text += cachegrind_text(watched[i], report.levels[i].plan);
     json["levels"][i]["cachegrind"] = cachegrind_json(watched[i]);
   }
-  if (!page.empty()) write_html(report, markers, text, page);
-  pages.keep();
+  if (!options.html.empty()) write_html(report, markers, text, options.html);
   return {text, json};
 }
 

@@ -15,6 +15,7 @@ NpyOutputs::NpyOutputs(const std::string& directory, const std::vector<std::stri
     }
   }
   make_directory(directory);
+  for (const std::string& name : names) require_writable(path_of(name));
 }
 
 }  // namespace ioattn::tune

@@ -10,7 +10,8 @@ namespace ioattn::tune {
 // Arrays NAME.npy of a directory, which appear together or not at all.
 class NpyOutputs {
  public:
-  // Makes the directory. Throws UsageError if one of these names is that of an input.
+  // Makes the directory. Throws UsageError if one of these names is that of an input, RunError if
+  // one cannot be written.
   NpyOutputs(const std::string& directory, const std::vector<std::string>& names,
              const std::vector<std::string>& inputs);
 

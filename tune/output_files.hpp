@@ -42,11 +42,17 @@ class OutputFiles {
   std::vector<std::pair<std::string, std::string>> files_;  // temporary and place
 };
 
+// Throws RunError as OutputFiles::add does, and leaves nothing: for before the work.
+void require_writable(const std::string& path);
+
 // A file that is open before what it is to tell of begins, which might take long for nothing
 // otherwise. What was there stays until there is something to tell.
 class OpenedFile {
  public:
   explicit OpenedFile(const std::string& path);  // "": none; throws RunError
+  ~OpenedFile();                                 // removes what it made, if nothing was written
+  OpenedFile(const OpenedFile&) = delete;
+  OpenedFile& operator=(const OpenedFile&) = delete;
 
   bool is_open() const { return file_ != nullptr; }
   void write(const std::string& text);  // throws RunError
@@ -57,6 +63,7 @@ class OpenedFile {
   };
   std::string path_;
   std::unique_ptr<std::FILE, Close> file_;
+  bool is_of_no_use_ = false;
 };
 
 }  // namespace ioattn::tune

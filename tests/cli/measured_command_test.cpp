@@ -84,6 +84,11 @@ TEST(MeasuredCommand, OpensItsFilesFirst) {
   }
   write_file(report, std::string(100000, '-'));
   EXPECT_EQ(run_ioattn({"measure", "-o", report, "--", "/no/such/program"}).exit_code, 2);
+  for (const char* option : {"--output", "--record"}) {
+    const std::string fresh = directory / "fresh";
+    EXPECT_EQ(run_ioattn({"measure", option, fresh, "--", "/no/such/program"}).exit_code, 2);
+    EXPECT_FALSE(fs::exists(fresh)) << option;
+  }
   EXPECT_EQ(read_file(report).size(), 100000u);
   EXPECT_EQ(run_ioattn({"measure", "-o", report, "--json", "--", "sh", "-c", "exit 3"}).exit_code,
             3);

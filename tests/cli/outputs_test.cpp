@@ -6,6 +6,8 @@
 
 #include "cli/support/layer_case.hpp"
 #include "data_path.hpp"
+#include "tune/command_error.hpp"
+#include "tune/npy_outputs.hpp"
 
 namespace {
 
@@ -67,6 +69,17 @@ TEST(Outputs, AreNoInputs) {
   EXPECT_EQ(run_ioattn(grad + Arguments{"--outputs", "dX"}).exit_code, 0);  // writes no O
   expect_refused({"sdpa", "--Q", layer.directory / "A1.npy", "--K", layer.directory / "A2.npy",
                   "--V", out + "/O.npy", "--out", out});
+}
+
+// Before the passes run, which may take long: this one says nothing of its results.
+TEST(Outputs, HaveAPlaceBeforeAnythingRuns) {
+  LayerCase layer;
+  make_layer_case({6, 7, 5, 4}, ioattn_reference::Ties::none, "f32", 1, &layer);
+  fs::create_directories(layer.out() + "/dX.npy");
+  EXPECT_THROW(ioattn::tune::NpyOutputs(layer.out(), {"O", "dX"}, {}), ioattn::tune::RunError);
+  EXPECT_EQ(names_in(layer.out()), std::vector<std::string>{"dX.npy"});
+  EXPECT_NO_THROW(ioattn::tune::NpyOutputs(layer.out(), {"O", "LSE"}, {}));
+  EXPECT_EQ(names_in(layer.out()), std::vector<std::string>{"dX.npy"});
 }
 
 // A rename would put a file in the place of both.
