@@ -38,7 +38,8 @@ void add_demo_command(CLI::App* app) {
   command
       ->add_option("DIR", options->directory,
                    "directory with A, X, Y, dO and golden_dX (float64), all .npy")
-      ->required();
+      ->required()
+      ->type_name("DIR");
   add_json(command, &options->json);
   command->footer(
       "Exit code 1 if an error exceeds 5e-6 (f32) or 1e-13 (f64) of the largest value.");

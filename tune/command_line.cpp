@@ -38,6 +38,20 @@ std::vector<std::string> cut_off_command(std::vector<std::string>* words) {
   return command;
 }
 
+// An empty name would count as an option that was not given.
+void refuse_empty_names(CLI::App* app) {
+  for (CLI::Option* option : app->get_options()) {
+    const std::string type = option->get_type_name();
+    const bool is_directory = type == "DIR";
+    if (!is_directory && type != "FILE" && type != "FILES") continue;
+    option->check([is_directory](const std::string& name) {
+      if (!name.empty()) return std::string();
+      return std::string("\"\" is no ") + (is_directory ? "directory" : "file");
+    });
+  }
+  for (CLI::App* command : app->get_subcommands({})) refuse_empty_names(command);
+}
+
 int parse_and_run(int argc, const char* const* argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   CLI::App app{
@@ -59,6 +73,7 @@ int parse_and_run(int argc, const char* const* argv) {
   add_demo_command(&app);
   add_measure_command(&app, cut_off_command(&words));
   add_watched_command(&app);
+  refuse_empty_names(&app);
   try {
     std::reverse(words.begin(), words.end());  // the order that CLI11 takes
     app.parse(std::move(words));

@@ -130,9 +130,11 @@ void add_wisdom_command(CLI::App* app) {
   of_forget->add_option("--file", options->path, "another file")->type_name("FILE");
   add("import", "merge a file into the user's", import_file)
       ->add_option("file", options->path, "to read")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   add("export", "merge what is known into a file", export_file)
-      ->add_option("file", options->path, "to write (default: print it)");
+      ->add_option("file", options->path, "to write (default: print it)")
+      ->type_name("FILE");
 }
 
 }  // namespace ioattn::tune

@@ -23,7 +23,6 @@ bool is_special(const std::string& path) {
 }  // namespace
 
 void make_directory(const std::string& path) {
-  if (path.empty()) throw UsageError("\"\" is no directory");
   std::error_code error;
   fs::create_directories(path, error);
   if (!fs::is_directory(path, error)) throw RunError("cannot create " + path);

@@ -9,8 +9,7 @@
 // Files that a command leaves behind.
 namespace ioattn::tune {
 
-// Makes a directory for output files unless it is there. Throws RunError, or UsageError if it has
-// no name.
+// Makes a directory for output files unless it is there. Throws RunError.
 void make_directory(const std::string& path);
 
 // Whether two names are those of one file, which need not be there yet.

@@ -106,6 +106,7 @@ TEST(Outputs, FollowLinksAndLeaveDevicesAlone) {
   EXPECT_TRUE(fs::is_fifo(o));
 }
 
+// An empty name is no option that was left out.
 TEST(Outputs, NeedADirectoryWithAName) {
   LayerCase layer;
   make_layer_case({6, 7, 5, 4}, ioattn_reference::Ties::none, "f32", 1, &layer);
@@ -117,6 +118,19 @@ TEST(Outputs, NeedADirectoryWithAName) {
     const RunResult result = run_ioattn(arguments);
     EXPECT_EQ(result.exit_code, 2) << result.err;
     EXPECT_NE(result.err.find("\"\" is no directory"), std::string::npos) << result.err;
+  }
+  const Arguments taken = sdpa(ioattn_test::data_path("sdpa"), layer.out());
+  for (const Arguments& arguments : {taken + Arguments{"--bias", ""},
+                                     layer.grad() + Arguments{"--W_Q", ""},
+                                     {"wisdom", "forget", "--all", "--file", ""},
+                                     {"wisdom", "export", ""},
+                                     {"tune", "--shapes", ""},
+                                     {"measure", "--output", "", "--", "true"},
+                                     {"bounds", "--M", "64", "--sparse", ""}}) {
+    const RunResult result =
+        run_ioattn(arguments, {{"IOATTN_WISDOM", layer.directory / "wisdom.json"}});
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_NE(result.err.find("\"\" is no file"), std::string::npos) << result.err;
   }
 }
 
