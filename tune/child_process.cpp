@@ -68,7 +68,8 @@ TemporaryDirectory::~TemporaryDirectory() {
 
 ChildEnd run_child(std::vector<std::string> arguments, const std::string& directory,
                    const std::vector<std::pair<std::string, std::string>>& variables) {
-  const std::string name = arguments.front(), messages = name + ".log";
+  const TemporaryDirectory own;  // `directory` may have a file of any name
+  const std::string name = arguments.front(), messages = own.path() + "/messages";
   SpawnActions actions;
   ::posix_spawn_file_actions_addchdir_np(actions.get(), directory.c_str());
   ::posix_spawn_file_actions_addopen(actions.get(), 0, "/dev/null", O_RDONLY, 0);
@@ -80,17 +81,14 @@ ChildEnd run_child(std::vector<std::string> arguments, const std::string& direct
   ChildEnd end;
   end.error = ::posix_spawnp(&child, name.c_str(), actions.get(), nullptr,
                              pointers_to(&arguments).data(), pointers_to(&environment).data());
-  const std::string log = directory + "/" + messages;
-  std::error_code ignored;
   if (end.error == 0) {
     int status = 0;
     while (::waitpid(child, &status, 0) < 0) {
       if (errno != EINTR) throw RunError(name + " was lost");
     }
     end.is_done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    end.printed = read_text(log);
+    end.printed = read_text(messages);
   }
-  std::filesystem::remove(log, ignored);
   return end;
 }
 
