@@ -73,6 +73,7 @@ class Watching {
                                      std::to_string(evicted), "--passes"});
   }
 
+  // Throws RunError if there is no place for temporary files.
   std::optional<DataMisses> operator()(int passes, std::string* reason) const {
     std::vector<std::string> arguments = command_;
     arguments.push_back(std::to_string(passes));
@@ -118,9 +119,13 @@ CachegrindTraffic watch(const TrafficCase& problem, const std::string& plan) {
   ProgressLine line;
   line.show("running under Valgrind");
   const Watching run(self, problem, plan, watched);
-  const std::optional<DataMisses> one = run(1, &watched.reason);
-  if (!one) return watched;
-  const std::optional<DataMisses> two = run(2, &watched.reason);
+  std::optional<DataMisses> one, two;
+  try {
+    one = run(1, &watched.reason);
+    if (one) two = run(2, &watched.reason);
+  } catch (const RunError& error_of_run) {
+    watched.reason = error_of_run.what();
+  }
   if (!two) return watched;
   watched.levels[0].lines = static_cast<double>(two->first - one->first);
   watched.levels[1].lines = static_cast<double>(two->last - one->last);

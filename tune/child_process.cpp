@@ -57,8 +57,11 @@ std::vector<std::string> environment_with(
 }  // namespace
 
 TemporaryDirectory::TemporaryDirectory() {
-  path_ = (std::filesystem::temp_directory_path() / "ioattn-XXXXXX").string();
-  if (::mkdtemp(path_.data()) == nullptr) throw RunError("cannot make a directory: " + path_);
+  std::error_code error;
+  path_ = (std::filesystem::temp_directory_path(error) / "ioattn-XXXXXX").string();
+  if (error || ::mkdtemp(path_.data()) == nullptr) {
+    throw RunError("no directory for temporary files can be made: TMPDIR names where");
+  }
 }
 
 TemporaryDirectory::~TemporaryDirectory() {

@@ -260,6 +260,11 @@ TEST(Figure, FailuresAreOneLine) {
   EXPECT_NE(none.err.find("apt-get install gnuplot-nox"), std::string::npos) << none.err;
   EXPECT_FALSE(std::filesystem::exists(directory / "out")) << "files without a figure";
 
+  const RunResult no_place =
+      run_ioattn(arguments + Arguments{directory / "out"}, {{"TMPDIR", "/nowhere"}});
+  EXPECT_EQ(no_place.exit_code, 1);
+  EXPECT_NE(no_place.err.find("TMPDIR"), std::string::npos) << no_place.err;
+
   // A gnuplot that fails.
   const std::string broken = directory / "gnuplot";
   write_file(broken, "#!/bin/sh\nprintf 'plot x\\ncannot draw\\n\\n' >&2\nexit 3\n");

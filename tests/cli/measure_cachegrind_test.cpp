@@ -91,7 +91,10 @@ TEST(MeasureCachegrind, KnowsNoThirdLevel) {
 TEST(MeasureCachegrind, SaysWhyThereIsNoCachegrind) {
   Environment nowhere = caches;
   nowhere.emplace_back("PATH", "/nowhere");
+  Environment nowhere_to_write = caches;
+  nowhere_to_write.emplace_back("TMPDIR", "/nowhere");
   const std::pair<RunResult, const char*> cases[] = {
+      {run_ioattn(watched + Arguments{"--json"}, nowhere_to_write), "TMPDIR"},
       {run_ioattn(watched + Arguments{"--json"}, nowhere), "not installed"},
       {FakeValgrind("echo '--7-- a warning'; echo 'it broke' >&2; exit 1")
            .run(watched + Arguments{"--json"}),
