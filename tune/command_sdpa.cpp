@@ -166,16 +166,23 @@ Outcome run(const SdpaOptions& options) {
     shape.bias_heads = files.bias.heads;
   }
   require(api::validate_problem(problem));
+  std::optional<PlannedSdpa> backward;
+  if (!options.d_o.empty()) {
+    const bool in_f32 = !std::is_same_v<T, G>;
+    backward =
+        plan_sdpa(problem, SdpaSet{true, true, true, false, shape.has_bias(), in_f32}, options.run);
+  }
+  const PlannedSdpa forward = plan_sdpa(problem, std::nullopt, options.run);
   NpyOutputs outputs(options.out, names_of(options),
                      {options.q, options.k, options.v, options.bias, options.d_o});
   outcome.threads = api::granted_threads(options.run.threads);
   outcome.peak_flops = peak_flops(problem.dtype, outcome.threads);
 
   SdpaOutputs<T, G> results;
-  outcome.passes.push_back(run_sdpa_forward(problem, files.inputs(), options.run, &results));
-  if (!options.d_o.empty()) {
+  outcome.passes.push_back(run_sdpa_forward(forward, files.inputs(), outcome.threads, &results));
+  if (backward) {
     outcome.passes.push_back(
-        run_sdpa_backward(problem, files.inputs(), files.d_o.view(), options.run, &results));
+        run_sdpa_backward(*backward, files.inputs(), files.d_o.view(), outcome.threads, &results));
   }
   write_results(options, files, results, &outputs);
   return outcome;

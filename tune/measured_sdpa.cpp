@@ -16,10 +16,13 @@ std::size_t words(index_t heads, index_t rows, index_t cols) {
 // counted one, which looks for overflows in the results that are rounded. bounds(M) are the lower
 // bounds for M words.
 template <class S, class G, class Bounds, class Run>
-SdpaReport measure(Pass pass, const SdpaProblem& problem, const plan::SdpaPlan& plan,
-                   const plan::Estimate& estimate, const Bounds& bounds,
+SdpaReport measure(const PlannedSdpa& planned, const Bounds& bounds,
                    const std::vector<api::RoundedResult>& rounded, SdpaOutputs<S, G>* outputs,
                    const Run& run) {
+  const SdpaProblem& problem = planned.problem;
+  const plan::SdpaPlan& plan = planned.plan;
+  const plan::Estimate& estimate = planned.estimate;
+  const Pass pass = planned.set ? Pass::backward : Pass::forward;
   SdpaReport report;
   report.pass = pass;
   report.level = plan.level;
@@ -89,72 +92,70 @@ Json io_json(const SdpaReport& report) {
   return json;
 }
 
-template <class S, class G>
-SdpaReport run_sdpa_forward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
-                            const api::RunOptions& options, SdpaOutputs<S, G>* outputs) {
-  const SdpaShape& s = problem.shape;
-  plan::SdpaPlan plan;
-  plan::Estimate estimate;
-  require(api::plan_sdpa(problem, std::nullopt, options, &plan, &estimate));
-  outputs->o.resize(words(s.all_heads(), s.n, s.dv));
-  outputs->lse.resize(words(s.all_heads(), s.n, 1));
-  const int threads = api::granted_threads(options.threads);
-  const auto bounds = [&](index_t M, theory::AlgorithmClass* algorithms) {
-    return theory::sdpa_forward_bounds(s, M).best(*algorithms);
-  };
-  return measure(
-      Pass::forward, problem, plan, estimate, bounds, api::rounded_results(problem.dtype), outputs,
-      [&](Observer* observer, OverflowCounts* overflows, SdpaOutputs<S, G>* out) {
-        return api::sdpa_forward<S>(problem, inputs, plan, threads, observer,
-                                    dense_tensor(out->o.data(), s.batch, s.heads, s.n, s.dv),
-                                    dense_tensor(out->lse.data(), s.batch, s.heads, 1, s.n),
-                                    nullptr, nullptr, overflows);
-      });
+PlannedSdpa plan_sdpa(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
+                      const api::RunOptions& options) {
+  PlannedSdpa planned = {problem, set, {}, {}};
+  require(api::plan_sdpa(problem, set, options, &planned.plan, &planned.estimate));
+  return planned;
 }
 
 template <class S, class G>
-SdpaReport run_sdpa_backward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
-                             TensorView<const S> d_o, const api::RunOptions& options,
-                             SdpaOutputs<S, G>* outputs) {
+SdpaReport run_sdpa_forward(const PlannedSdpa& planned, const SdpaInputs<S>& inputs, int threads,
+                            SdpaOutputs<S, G>* outputs) {
+  const SdpaProblem& problem = planned.problem;
   const SdpaShape& s = problem.shape;
-  plan::SdpaPlan plan;
-  plan::Estimate estimate;
-  const bool in_f32 = !std::is_same_v<S, G>;
-  const SdpaSet all = {true, true, true, false, s.has_bias(), in_f32};
-  require(api::plan_sdpa(problem, all, options, &plan, &estimate));
+  outputs->o.resize(words(s.all_heads(), s.n, s.dv));
+  outputs->lse.resize(words(s.all_heads(), s.n, 1));
+  const auto bounds = [&](index_t M, theory::AlgorithmClass* algorithms) {
+    return theory::sdpa_forward_bounds(s, M).best(*algorithms);
+  };
+  return measure(planned, bounds, api::rounded_results(problem.dtype), outputs,
+                 [&](Observer* observer, OverflowCounts* overflows, SdpaOutputs<S, G>* out) {
+                   return api::sdpa_forward<S>(
+                       problem, inputs, planned.plan, threads, observer,
+                       dense_tensor(out->o.data(), s.batch, s.heads, s.n, s.dv),
+                       dense_tensor(out->lse.data(), s.batch, s.heads, 1, s.n), nullptr, nullptr,
+                       overflows);
+                 });
+}
+
+template <class S, class G>
+SdpaReport run_sdpa_backward(const PlannedSdpa& planned, const SdpaInputs<S>& inputs,
+                             TensorView<const S> d_o, int threads, SdpaOutputs<S, G>* outputs) {
+  const SdpaProblem& problem = planned.problem;
+  const SdpaShape& s = problem.shape;
+  const SdpaSet& all = *planned.set;
   outputs->dq.resize(words(s.all_heads(), s.n, s.d));
   outputs->dk.resize(words(s.all_kv_heads(), s.m, s.d));
   outputs->dv.resize(words(s.all_kv_heads(), s.m, s.dv));
   outputs->d_bias.resize(words(s.all_biases(), s.n, s.m));
-  const int threads = api::granted_threads(options.threads);
   const api::SdpaForwardResults<S> forward = {
       d_o, dense_tensor<const S>(outputs->o.data(), s.batch, s.heads, s.n, s.dv),
       dense_tensor<const Compute<S>>(outputs->lse.data(), s.batch, s.heads, 1, s.n)};
   const auto bounds = [&](index_t M, theory::AlgorithmClass* algorithms) {
-    *algorithms = theory::class_of(all, plan.blocks);
+    *algorithms = theory::class_of(all, planned.plan.blocks);
     return theory::sdpa_backward_bounds(s, all, M).best(*algorithms);
   };
-  return measure(
-      Pass::backward, problem, plan, estimate, bounds, api::rounded_results(problem.dtype, all),
-      outputs, [&](Observer* observer, OverflowCounts* overflows, SdpaOutputs<S, G>* out) {
-        SdpaGradients<G> gradients;
-        gradients.dq = dense_tensor(out->dq.data(), s.batch, s.heads, s.n, s.d);
-        gradients.dk = dense_tensor(out->dk.data(), s.batch, s.kv_heads, s.m, s.d);
-        gradients.dv = dense_tensor(out->dv.data(), s.batch, s.kv_heads, s.m, s.dv);
-        if (s.has_bias()) {
-          gradients.d_bias = dense_tensor(out->d_bias.data(), s.bias_batch, s.bias_heads, s.n, s.m);
-        }
-        return api::sdpa_backward<S>(problem, inputs, forward, plan, threads, observer, gradients,
-                                     nullptr, nullptr, overflows);
-      });
+  return measure(planned, bounds, api::rounded_results(problem.dtype, all), outputs,
+                 [&](Observer* observer, OverflowCounts* overflows, SdpaOutputs<S, G>* out) {
+                   SdpaGradients<G> gradients;
+                   gradients.dq = dense_tensor(out->dq.data(), s.batch, s.heads, s.n, s.d);
+                   gradients.dk = dense_tensor(out->dk.data(), s.batch, s.kv_heads, s.m, s.d);
+                   gradients.dv = dense_tensor(out->dv.data(), s.batch, s.kv_heads, s.m, s.dv);
+                   if (s.has_bias()) {
+                     gradients.d_bias =
+                         dense_tensor(out->d_bias.data(), s.bias_batch, s.bias_heads, s.n, s.m);
+                   }
+                   return api::sdpa_backward<S>(problem, inputs, forward, planned.plan, threads,
+                                                observer, gradients, nullptr, nullptr, overflows);
+                 });
 }
 
-#define IOATTN_INSTANTIATE(S, G)                                                     \
-  template SdpaReport run_sdpa_forward(const SdpaProblem&, const SdpaInputs<S>&,     \
-                                       const api::RunOptions&, SdpaOutputs<S, G>*);  \
-  template SdpaReport run_sdpa_backward(const SdpaProblem&, const SdpaInputs<S>&,    \
-                                        TensorView<const S>, const api::RunOptions&, \
-                                        SdpaOutputs<S, G>*)
+#define IOATTN_INSTANTIATE(S, G)                                                      \
+  template SdpaReport run_sdpa_forward(const PlannedSdpa&, const SdpaInputs<S>&, int, \
+                                       SdpaOutputs<S, G>*);                           \
+  template SdpaReport run_sdpa_backward(const PlannedSdpa&, const SdpaInputs<S>&,     \
+                                        TensorView<const S>, int, SdpaOutputs<S, G>*)
 IOATTN_INSTANTIATE(float, float);
 IOATTN_INSTANTIATE(double, double);
 IOATTN_INSTANTIATE(bf16, bf16);

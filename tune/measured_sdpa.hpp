@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,14 +44,23 @@ struct SdpaOutputs {
   std::vector<G> dq, dk, dv, d_bias;
 };
 
+// Plans come before anything runs: the second pass may not fit.
+struct PlannedSdpa {
+  SdpaProblem problem;
+  std::optional<SdpaSet> set;  // none: the forward pass
+  plan::SdpaPlan plan;
+  plan::Estimate estimate;
+};
+PlannedSdpa plan_sdpa(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
+                      const api::RunOptions& options);
+
 // Each throws RunError if the results of the timed and the counted run differ in a bit, or the
 // count differs from the formula. The backward pass takes O and LSE of the outputs.
 template <class S, class G>
-SdpaReport run_sdpa_forward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
-                            const api::RunOptions& options, SdpaOutputs<S, G>* outputs);
+SdpaReport run_sdpa_forward(const PlannedSdpa& planned, const SdpaInputs<S>& inputs, int threads,
+                            SdpaOutputs<S, G>* outputs);
 template <class S, class G>
-SdpaReport run_sdpa_backward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
-                             TensorView<const S> d_o, const api::RunOptions& options,
-                             SdpaOutputs<S, G>* outputs);
+SdpaReport run_sdpa_backward(const PlannedSdpa& planned, const SdpaInputs<S>& inputs,
+                             TensorView<const S> d_o, int threads, SdpaOutputs<S, G>* outputs);
 
 }  // namespace ioattn::tune

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "cli/support/command.hpp"
 #include "cli/support/npy_bytes.hpp"
@@ -103,6 +104,21 @@ TEST_F(SdpaCommand, RealDataIsPyTorchs) {
       EXPECT_LE(relative_error(output(name).values, golden.values), limit) << name << " " << dtype;
     }
   }
+}
+
+// Both passes have a plan before the first one runs, and before anything is written.
+TEST_F(SdpaCommand, PlansBothPassesFirst) {
+  const Arguments both = with_files(ioattn_test::data_path("sdpa"));
+  Arguments forward = both;
+  forward.erase(forward.begin() + 7, forward.begin() + 9);  // --dO
+  const RunResult tiny = run_ioattn(forward + Arguments{"--M", "1"});
+  std::smatch least;
+  ASSERT_TRUE(std::regex_search(tiny.err, least, std::regex("the least is ([0-9]+)"))) << tiny.err;
+  EXPECT_FALSE(std::filesystem::exists(out()));
+  const RunResult refused = run_ioattn(both + Arguments{"--M", least[1]});
+  EXPECT_EQ(refused.exit_code, 2) << refused.out;
+  EXPECT_FALSE(std::filesystem::exists(out()));
+  EXPECT_EQ(run_ioattn(forward + Arguments{"--M", least[1]}).exit_code, 0);
 }
 
 // Of inputs that were rounded, too.
