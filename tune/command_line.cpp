@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <iostream>
 #include <new>
 #include <string>
 #include <vector>
@@ -99,7 +100,8 @@ int run_command(int argc, const char* const* argv) {
   } catch (const std::exception& error) {
     exit_code = report(exit_failed, error.what());
   }
-  if (std::fflush(stdout) != 0 && exit_code == 0) {
+  // --help and --version are printed by CLI11, to std::cout.
+  if ((std::fflush(stdout) != 0 || !std::cout) && exit_code == 0) {
     exit_code = report(exit_failed, "cannot write to stdout");
   }
   return exit_code;

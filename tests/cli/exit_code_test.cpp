@@ -297,6 +297,8 @@ TEST_F(GradExitCode, FullStdoutIsOne) {
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_TRUE(is_one_error_line(result.err)) << result.err;
   }
+  for (const char* option : {"--version", "--help"})
+    EXPECT_EQ(run_ioattn_to("/dev/full", {option}).exit_code, 1) << option;
 }
 
 #if !IOATTN_SANITIZER_OWNS_MALLOC
