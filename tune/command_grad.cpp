@@ -131,7 +131,11 @@ Outcome run(const GradOptions& options) {
     gradients = plan_gradients(problem, wanted.gradients, options.run);
     needs_forward = needs_forward || api::takes_forward_results(gradients.plan, wanted.gradients);
   }
-  if (needs_forward) forward = plan_pass_or_auto(Pass::forward, problem, options.run);
+  if (needs_forward) {
+    // A schedule that was asked for is that of the backward pass, if there is one.
+    forward = wanted.backward() ? plan_pass_or_auto(Pass::forward, problem, options.run)
+                                : plan_pass(Pass::forward, problem, options.run);
+  }
   const LayerPaths& paths = options.paths;
   NpyOutputs outputs(
       options.out, names_of(wanted),
