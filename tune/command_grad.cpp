@@ -213,6 +213,9 @@ void run_grad(GradOptions options) {
   if (options.wanted.backward() && options.paths.d_o.empty()) {
     throw UsageError("--dO is required for dX and other gradients");
   }
+  if (options.gradients_in_f32 && !options.wanted.backward()) {
+    throw UsageError("--f32-gradients is for gradients, of which --outputs has none");
+  }
   if (gradients.dW_Q && options.paths.w_k.empty()) throw UsageError("--W_K is required for dW_Q");
   if (gradients.dW_K && options.paths.w_q.empty()) throw UsageError("--W_Q is required for dW_K");
   options.run.threads = static_cast<int>(options.threads);

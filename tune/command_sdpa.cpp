@@ -277,7 +277,7 @@ void add_sdpa_command(CLI::App* app) {
       command, "--M", &options->run.M, 1, largest_words,
       "words of fast memory, exact (default: L2's, or L3's where the planner holds blocks there)");
   add_dtype(command, &options->dtype)->description("f32, f64, bf16 or f16 (default: that of Q)");
-  add_f32_gradients(command, &options->gradients_in_f32);
+  add_f32_gradients(command, &options->gradients_in_f32)->needs(command->get_option("--dO"));
   add_integer(command, "--threads", &options->threads, 1, 1 << 16,
               "at most so many (default: all that this process may use)");
   add_json(command, &options->json);

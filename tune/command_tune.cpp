@@ -269,7 +269,10 @@ void add_tune_command(CLI::App* app) {
       ->type_name("FILE");
   command->add_flag("--again", options->again,
                     "also what is known with as much rigor, and the rates");
-  command->add_flag("--dry-run", options->dry_run, "list the candidates, time nothing");
+  CLI::Option* dry_run =
+      command->add_flag("--dry-run", options->dry_run, "list the candidates, time nothing");
+  for (const char* of_timing : {"--again", "--file", "--time-limit"})
+    dry_run->excludes(command->get_option(of_timing));
   add_json(command, &options->json);
   command->footer(
       "Without problems the rates alone are measured, once, in a fraction of a second.\n"

@@ -79,9 +79,9 @@ CLI::Option* add_dtype(CLI::App* app, std::optional<DType>* dtype) {
   return app->add_option_function<std::string>("--dtype", parse, names)->type_name("DTYPE");
 }
 
-void add_f32_gradients(CLI::App* app, bool* in_f32) {
-  app->add_flag("--f32-gradients", *in_f32,
-                "gradients of bf16 or f16 are written in f32, not rounded");
+CLI::Option* add_f32_gradients(CLI::App* app, bool* in_f32) {
+  return app->add_flag("--f32-gradients", *in_f32,
+                       "gradients of bf16 or f16 are written in f32, not rounded");
 }
 
 DType dtype_for(std::optional<DType> asked, const std::string& path, bool f32_gradients) {

@@ -23,7 +23,7 @@ CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule);
 CLI::Option* add_tie(CLI::App* app, Tie* tie);
 CLI::Option* add_dtype(CLI::App* app, std::optional<DType>* dtype);
 // --f32-gradients
-void add_f32_gradients(CLI::App* app, bool* in_f32);
+CLI::Option* add_f32_gradients(CLI::App* app, bool* in_f32);
 // The one asked for or that of a file, which has to be sure of it; not f64 with gradients in f32.
 DType dtype_for(std::optional<DType> asked, const std::string& path, bool f32_gradients = false);
 CLI::Option* add_pass(CLI::App* app, Pass* pass);

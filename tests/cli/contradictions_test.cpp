@@ -54,6 +54,7 @@ TEST(Contradictions, OfMeasure) {
 }
 
 TEST(Contradictions, OfOtherCommands) {
+  const Arguments dry_run = {"tune", "--dry-run", "--problem", "layer:n8,d8"};
   expect_refused({
       {{"bounds", "--M", "64", "--sparse", "a.mtx", "--linear"}, "--linear"},
       {{"plan", "--problem", "sdpa:n8,d8", "--literal"}, "paper_large"},
@@ -64,6 +65,13 @@ TEST(Contradictions, OfOtherCommands) {
       {{"tune", "--rigor", "patient"}, "--problem or --shapes is required for --rigor"},
       {{"tune", "--time-limit", "1"}, "--problem or --shapes is required for --time-limit"},
       {{"tune", "--problem", "layer:n8,d8", "--pass", "forward", "--gradients", "dX"}, "backward"},
+      {dry_run + Arguments{"--again"}, "--again"},
+      {dry_run + Arguments{"--file", "x"}, "--file"},
+      {dry_run + Arguments{"--time-limit", "1"}, "--time-limit"},
+      {{"sdpa", "--Q", "q", "--K", "k", "--V", "v", "--out", "o", "--f32-gradients"}, "--dO"},
+      {{"grad", "--A1", "a", "--X", "x", "--Y", "y", "--out", "o", "--outputs", "O",
+        "--f32-gradients"},
+       "--outputs has none"},
   });
 }
 

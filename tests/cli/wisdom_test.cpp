@@ -252,7 +252,8 @@ TEST_F(WisdomCommand, ListsCandidatesOfShapesWithoutTiming) {
     for (const Json& candidate : one["candidates"]) EXPECT_LE(candidate["predicted"], 3);
   }
   EXPECT_FALSE(fs::exists(file()));
-  EXPECT_NE(run(tune({"--dry-run"})).out.find("made from"), std::string::npos);
+  EXPECT_NE(run({"tune", "--problem", problem, "--dry-run"}).out.find("made from"),
+            std::string::npos);
 }
 
 TEST_F(WisdomCommand, SaysWhyAPlanWon) {
