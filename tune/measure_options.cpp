@@ -160,6 +160,19 @@ void MeasureOptions::check() const {
   if (!counters.file.empty() && !counts && !proof && !show_events) {
     throw UsageError("--events is for --perf, --proof, --show-events or a -- COMMAND");
   }
+  for (const api::Objective one : objectives) {
+    const auto takes = [&](int level) { return level_of(one, level) == level; };
+    if (std::none_of(levels.begin(), levels.end(), takes)) {
+      throw UsageError(
+          fmt::format("--objective {} is for a level that --level leaves out", name_of(one)));
+    }
+  }
+  if (!sweep.empty() && objectives_at(levels.back()).size() > 1) {
+    throw UsageError(
+        fmt::format("--sweep-M plans for one objective, --objective names several "
+                    "for L{}",
+                    levels.back()));
+  }
   check_distinct({{"--output", output}, {"--html", html}, {"--record", counters.record}},
                  {{"--events", counters.file},
                   {"--A1", paths.a1},
