@@ -54,9 +54,11 @@ std::string rates_text(const Json& rates) {
 }
 
 Json price_json(const api::KnownPrice& price) {
-  return {{"per_word", price.price.per_word},
-          {"per_inner_word", price.price.per_inner_word},
-          {"origin", price.origin()},
+  // Where words decide, a word costs more than all multiply-adds: no number of them says that.
+  const bool of_words = price.price.of_words();
+  return {{"per_word", of_words ? Json() : Json(price.price.per_word)},
+          {"per_inner_word", of_words ? Json() : Json(price.price.per_inner_word)},
+          {"origin", of_words ? "words" : price.origin()},
           {"code", name_of(price.wisdom.reason)},
           {"message", price.wisdom.message}};
 }

@@ -212,6 +212,10 @@ TEST_F(WisdomCommand, MeasuresRatesOnce) {
   EXPECT_NE(run(explain).out.find("from L3 to L2, measured\n"), std::string::npos);
   EXPECT_EQ(json({"plan", "--n", "64", "--d", "16"})["price"], price);
   EXPECT_EQ(json({"plan", "--n", "64", "--d", "16", "--M", "4096"})["price"]["origin"], "assumed");
+  const Json of_words =
+      json({"plan", "--n", "64", "--d", "16", "--objective", "words@L2"})["price"];
+  EXPECT_EQ(of_words["origin"], "words");
+  EXPECT_TRUE(of_words["per_word"].is_null() && of_words["per_inner_word"].is_null());
   EXPECT_NE(run({"plan", "--n", "64", "--d", "16", "--objective", "words@L2"})
                 .out.find("price: words decide\n"),
             std::string::npos);
