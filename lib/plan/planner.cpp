@@ -156,9 +156,10 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
   if (best == nullptr) {
     if (smallest == nullptr || (storing != nullptr && request.memory_limit_bytes >= 0)) {
       return Status::error(StatusCode::memory_limit,
-                           "no schedule for M = %lld words (%s pass) needs at most %lld bytes of "
-                           "scratch memory",
+                           "%s for M = %lld words (%s pass) needs %s %lld bytes of scratch memory",
+                           request.schedule ? name_of(*request.schedule) : "no schedule",
                            static_cast<long long>(request.M), name_of(request.pass),
+                           request.schedule ? "more than" : "at most",
                            static_cast<long long>(request.memory_limit_bytes));
     }
     const char* any = request.memory_limit_bytes < 0 ? "any schedule that stores no scores"

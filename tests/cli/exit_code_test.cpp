@@ -108,7 +108,7 @@ TEST(ExitCode, WrongCommandLinesAreTwo) {
       {plan + Arguments{"--literal"}, "paper_large"},
       {plan + Arguments{"--M", "3"}, "the least is"},
       {plan + Arguments{"--M", "100000", "--schedule", "paper_small", "--memory-limit", "1000"},
-       "1000 bytes"},
+       "paper_small for M = 100000 words (backward pass) needs more than 1000 bytes"},
       {{"bounds", "--M", "64", "--sparse", "[s,e]"}, "[s,e]"},
       {{"tune", "--dry-run", "--problem", "[sdpa:n8]"}, "begins with"},
       {{"demo"}, "DIR"},
