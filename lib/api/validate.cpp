@@ -187,7 +187,7 @@ Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie
                      const Mask& mask, DType dtype) {
   const GradientBlocks& blocks = plan.blocks;
   if (set.dA && tie == Tie::none) {
-    return invalid("dA is the sum over operands that share memory: none do");
+    return invalid("dA is the sum over operands that share memory: it needs A2 = A3, or all three");
   }
   const GradientSteps steps = steps_of(set, tie, blocks.rows.form);
   plan::Plan pass = {plan.level, blocks.schedule, blocks.rows, plan.tile};

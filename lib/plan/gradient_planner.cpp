@@ -144,8 +144,9 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, LayerCand
 Status make_gradient_plan(const PlanRequest& request, const GradientSet& set, GradientPlan* plan,
                           Estimate* estimate) {
   if (set.dA && request.problem.shape.tie == Tie::none) {
-    return Status::error(StatusCode::invalid_argument,
-                         "dA is the sum over operands that share memory: none do");
+    return Status::error(
+        StatusCode::invalid_argument,
+        "dA is the sum over operands that share memory: it needs A2 = A3, or all three");
   }
   LayerCandidate chosen;
   const Status status =

@@ -236,7 +236,7 @@ TEST_F(Refused, StructSizeAndNull) {
 
 TEST_F(Refused, SumOfUntiedOperands) {
   call.want(of_da);
-  expect(IOATTN_INVALID_ARGUMENT, "none do");
+  expect(IOATTN_INVALID_ARGUMENT, "it needs A2 = A3");
 }
 
 TEST_F(Refused, StridesOfEveryOutput) {
