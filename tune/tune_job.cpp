@@ -1,5 +1,8 @@
 #include "tune/tune_job.hpp"
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
 #include "api/layer_search.hpp"
 #include "api/sdpa_search.hpp"
 #include "tune/candidates_report.hpp"
@@ -37,11 +40,21 @@ TuneJob job_of(const typename Kind::Problem& problem, const typename Kind::Set& 
   return job;
 }
 
-template <class Set>
-Set set_of(const std::string& name, const char* otherwise, const char* known) {
+// In any order, unlike in a file of wisdom, where a set has one name.
+template <class Set, class Named, std::size_t count>
+Set set_of(const std::string& names, const char* otherwise, const Named (&gradients)[count]) {
   Set set;
-  if (!api::parse_pass(name.empty() ? otherwise : name, &set) || !set) {
-    throw UsageError("\"" + name + "\" is no set of gradients: " + known);
+  for (const std::string& name : CLI::detail::split(names.empty() ? otherwise : names, '+')) {
+    const auto found = std::find_if(std::begin(gradients), std::end(gradients),
+                                    [&](const Named& gradient) { return name == gradient.name; });
+    if (found == std::end(gradients)) {
+      std::string known;
+      for (const Named& gradient : gradients)
+        known += (known.empty() ? "" : ", ") + std::string(gradient.name);
+      throw UsageError("\"" + name + "\" is no gradient: there are " + known);
+    }
+    if (set.*found->wanted) throw UsageError(name + " is there twice in " + names);
+    set.*found->wanted = true;
   }
   return set;
 }
@@ -60,16 +73,15 @@ std::vector<TuneJob> passes_of(const typename Kind::Problem& problem,
 std::vector<TuneJob> jobs_of(const std::string& text, std::optional<Pass> pass,
                              const std::string& gradients) {
   if (is_sdpa(text)) {
-    const auto set = set_of<std::optional<SdpaSet>>(gradients, "dQ+dK+dV", "dQ, dK, dV, dBias");
+    const auto set = set_of<SdpaSet>(gradients, "dQ+dK+dV", named_sdpa_gradients);
     return passes_of<api::SdpaKind>(sdpa_of(text), set, pass);
   }
   const LayerProblem problem = layer_problem(text, {}, {});
-  auto set =
-      set_of<std::optional<GradientSet>>(gradients, "dX", "dX, dY, dA1, dA2, dA3, dA, dW_Q, dW_K");
-  if (set->dA && problem.shape.tie == Tie::none) {
+  auto set = set_of<GradientSet>(gradients, "dX", named_gradients);
+  if (set.dA && problem.shape.tie == Tie::none) {
     throw UsageError("dA is the sum over operands that share memory: none do in " + text);
   }
-  if (set->dW_Q || set->dW_K) set->dk = problem.shape.d;
+  if (set.dW_Q || set.dW_K) set.dk = problem.shape.d;
   return passes_of<api::LayerKind>(problem, set, pass);
 }
 

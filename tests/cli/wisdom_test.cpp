@@ -256,6 +256,9 @@ TEST_F(WisdomCommand, ListsCandidatesOfShapesWithoutTiming) {
     for (const Json& candidate : one["candidates"]) EXPECT_LE(candidate["predicted"], 3);
   }
   EXPECT_FALSE(fs::exists(file()));
+  EXPECT_EQ(json({"tune", "--problem", "layer:n64,d16", "--gradients", "dA1+dX", "--dry-run",
+                  "--pass", "backward"})["problems"][0]["pass"],
+            "dX+dA1");
   EXPECT_NE(run({"tune", "--problem", problem, "--dry-run"}).out.find("made from"),
             std::string::npos);
 }
@@ -307,6 +310,8 @@ TEST_F(WisdomCommand, RefusesWithAReason) {
   expect_usage_error({"tune", "--problem", "head:n8,d8"}, "layer:");
   expect_usage_error({"tune", "--problem", "layer:n8,d8", "--gradients", "dQ"}, "dQ");
   expect_usage_error({"tune", "--problem", "layer:n8,d8", "--gradients", "dA"}, "share memory");
+  expect_usage_error({"tune", "--problem", "layer:n8,d8", "--gradients", "dY+dX+dY"},
+                     "dY is there twice");
   expect_usage_error({"tune", "--shapes", "/nonexistent"}, "/nonexistent");
   expect_usage_error(tune({"--gradients", "dX"}), "dX");
   expect_usage_error(tune({"--rigor", "exhaustive"}), "rigor");
