@@ -96,7 +96,7 @@ void import_file(const WisdomOptions& options) {
     const api::WisdomReading known;
     require(api::compare_with_here(read, *known));
   }
-  const std::string file = wisdom_file("");
+  const std::string file = users_wisdom_file();
   require(wisdom::merge_into_file(file, read));
   fmt::print("{} records merged into {}\n", read.size(), file);
 }

@@ -33,12 +33,16 @@ CLI::Option* add_rigor(CLI::App* app, wisdom::Rigor* rigor) {
 }
 
 std::string wisdom_file(const std::string& named) {
-  if (!named.empty()) return named;
+  return named.empty() ? users_wisdom_file("; --file names one") : named;
+}
+
+std::string users_wisdom_file(const std::string& otherwise) {
   std::string user = wisdom::places_here().user;
   if (!user.empty()) return user;
   throw UsageError(
       "there is no place for wisdom: IOATTN_WISDOM is off, or neither XDG_CACHE_HOME "
-      "nor HOME is a path; --file names one");
+      "nor HOME is a path" +
+      otherwise);
 }
 
 namespace {

@@ -17,8 +17,10 @@ SdpaProblem sdpa_of(const std::string& text);
 // --rigor measure or patient.
 CLI::Option* add_rigor(CLI::App* app, wisdom::Rigor* rigor);
 
-// The file that was named, or the user's. Throws UsageError if there is no place for one.
+// The file that --file names, or the user's. Throws UsageError if there is no place for one.
 std::string wisdom_file(const std::string& named);
+// The message ends in what else the command has to offer.
+std::string users_wisdom_file(const std::string& otherwise = "");
 
 // The plan that calls take, where it came from, and what else there was.
 void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& set,

@@ -325,6 +325,12 @@ TEST_F(WisdomCommand, RefusesWithAReason) {
   const RunResult off = run_ioattn(tune(), {{"IOATTN_WISDOM", "off"}});
   EXPECT_EQ(off.exit_code, 2);
   EXPECT_NE(off.err.find("--file"), std::string::npos);
+  write_file(directory_ / "good", run({"wisdom", "export"}).out);
+  const RunResult import =
+      run_ioattn({"wisdom", "import", directory_ / "good"}, {{"IOATTN_WISDOM", "off"}});
+  EXPECT_EQ(import.exit_code, 2);
+  EXPECT_NE(import.err.find("no place for wisdom"), std::string::npos) << import.err;
+  EXPECT_EQ(import.err.find("--file"), std::string::npos) << "import has none";
   // A file that cannot be read is told, and left alone.
   write_file(file(), "{");
   EXPECT_EQ(json({"wisdom", "explain"})["files"][0]["code"], "syntax");
