@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -11,6 +12,7 @@
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 #include "tune/options.hpp"
+#include "tune/output_files.hpp"
 #include "tune/progress_line.hpp"
 #include "tune/rates_report.hpp"
 #include "tune/report_json.hpp"
@@ -181,12 +183,20 @@ void print_dry_run(const std::vector<TuneJob>& jobs, const TuneOptions& options)
   if (options.json) print_json({{"problems", list}});
 }
 
+// What a file has is known from now on. It is tried before anything is measured.
+void take_up(const std::string& file) {
+  wisdom::Wisdom read;
+  const wisdom::Verdict verdict = wisdom::read_file(file, &read);
+  if (verdict.reason != wisdom::Reason::not_found) require(verdict);
+  const std::string directory = std::filesystem::path(file).parent_path().string();
+  if (!directory.empty()) make_directory(directory);
+  require_writable(file);
+  api::change_wisdom([&](wisdom::Wisdom* known) { known->merge(read); });
+}
+
 void save(const std::string& file) {
   const api::WisdomReading known;
-  const wisdom::Verdict saved = wisdom::merge_into_file(file, known->wisdom);
-  if (!saved.is_ok()) {
-    throw RunError(std::string(name_of(saved.reason)) + ": " + saved.message);
-  }
+  require(wisdom::merge_into_file(file, known->wisdom));
 }
 
 // With no problems the rates alone are measured.
@@ -194,6 +204,7 @@ void run_tune(const TuneOptions& options) {
   const std::vector<TuneJob> jobs = all_jobs(options);
   if (options.dry_run) return print_dry_run(jobs, options);
   const std::string file = wisdom_file(options.file);
+  take_up(file);
   const Interruptible interruptible;
   const bool measured = measure_rates(options.again, options.run.threads);
   if (jobs.empty()) save(file);

@@ -23,16 +23,6 @@ struct WisdomOptions {
   bool json = false, all = false;
 };
 
-// Of a file that is wrong for this, or cannot be written.
-void require(const wisdom::Verdict& verdict) {
-  if (verdict.is_ok()) return;
-  const std::string message = std::string(name_of(verdict.reason)) + ": " + verdict.message;
-  if (verdict.reason == wisdom::Reason::unwritable || verdict.reason == wisdom::Reason::busy) {
-    throw RunError(message);
-  }
-  throw UsageError(message);
-}
-
 void show(const WisdomOptions& options) {
   const Json known = Json::parse(api::explain_wisdom());
   if (options.json) return print_json(known);

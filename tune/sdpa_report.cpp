@@ -32,6 +32,15 @@ CLI::Option* add_rigor(CLI::App* app, wisdom::Rigor* rigor) {
       ->check(CLI::IsMember({"measure", "patient"}));
 }
 
+void require(const wisdom::Verdict& verdict) {
+  if (verdict.is_ok()) return;
+  const std::string message = std::string(name_of(verdict.reason)) + ": " + verdict.message;
+  if (verdict.reason == wisdom::Reason::unwritable || verdict.reason == wisdom::Reason::busy) {
+    throw RunError(message);
+  }
+  throw UsageError(message);
+}
+
 std::string wisdom_file(const std::string& named) {
   return named.empty() ? users_wisdom_file("; --file names one") : named;
 }

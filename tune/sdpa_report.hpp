@@ -22,6 +22,9 @@ std::string wisdom_file(const std::string& named);
 // The message ends in what else the command has to offer.
 std::string users_wisdom_file(const std::string& otherwise = "");
 
+// Throws UsageError if a file of wisdom is wrong, RunError if it cannot be written.
+void require(const wisdom::Verdict& verdict);
+
 // The plan that calls take, where it came from, and what else there was.
 void print_sdpa_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
                      const api::RunOptions& options, bool explain, bool json);

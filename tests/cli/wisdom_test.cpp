@@ -227,6 +227,21 @@ TEST_F(WisdomCommand, MeasuresRatesOnce) {
   EXPECT_EQ(json(explain)["price"]["origin"], "assumed");
 }
 
+// Whether or not the process has read it by itself.
+TEST_F(WisdomCommand, KnowsWhatTheNamedFileKnows) {
+  const auto tuned = [&] {
+    return run_ioattn(tune({"--pass", "forward", "--json", "--file", file()}),
+                      {{"IOATTN_WISDOM", "off"}})
+        .json();
+  };
+  const Json first = tuned();
+  EXPECT_EQ(first["rates_measured"], true);
+  EXPECT_EQ(first["problems"][0]["known"], false);
+  const Json second = tuned();
+  EXPECT_EQ(second["rates_measured"], false);
+  EXPECT_EQ(second["problems"][0]["known"], true);
+}
+
 TEST_F(WisdomCommand, SaysWhyRatesAreNotUsed) {
   EXPECT_EQ(run({"tune"}).exit_code, 0);
   std::string text = read_file(file());
@@ -334,8 +349,10 @@ TEST_F(WisdomCommand, RefusesWithAReason) {
   // A file that cannot be read is told, and left alone.
   write_file(file(), "{");
   EXPECT_EQ(json({"wisdom", "explain"})["files"][0]["code"], "syntax");
-  EXPECT_EQ(run(tune({"--pass", "forward"})).exit_code, 1);
+  expect_usage_error(tune({"--pass", "forward"}), "syntax: ");
+  expect_usage_error({"tune", "--file", directory_ / "bad"}, "syntax: ");
   EXPECT_EQ(read_file(file()), "{");
+  EXPECT_EQ(run({"tune", "--file", "/proc/ioattn/wisdom.json"}).exit_code, 1);
 }
 
 }  // namespace
