@@ -16,9 +16,10 @@
 // Timed runs and a counted one, held against each other and against a formula.
 namespace ioattn::tune {
 
-// Nothing moves.
-inline bool is_empty(const LayerShape& shape) {
-  return shape.n == 0 || shape.d == 0 || shape.dv == 0 || seen_keys(shape).is_empty();
+// Nothing moves. Without values the forward pass still has LSE to make.
+inline bool is_empty(Pass pass, const LayerShape& shape) {
+  return shape.n == 0 || shape.d == 0 || (pass != Pass::forward && shape.dv == 0) ||
+         seen_keys(shape).is_empty();
 }
 
 // Equal bits; a NaN equals any NaN.

@@ -45,7 +45,7 @@ PassReport run_gradients(const GradientInputs<S>& inputs, const PlannedGradients
   const LayerProblem& problem = planned.pass.problem;
   const LayerShape& shape = problem.shape;
   const GradientSet& set = planned.set;
-  const IoCost formula = is_empty(shape)
+  const IoCost formula = is_empty(Pass::backward, shape)
                              ? IoCost()
                              : theory::gradients_cost(shape, set, planned.plan.blocks,
                                                       theory::batch_of(problem), problem.dtype)
@@ -65,9 +65,10 @@ PassReport run_gradients(const GradientInputs<S>& inputs, const PlannedGradients
                                           {.overflows = overflows});
       });
   report.plan_text = to_text(planned.plan, set, shape.tie);
-  const double fma = is_empty(shape) ? 0
-                                     : static_cast<double>(theory::gradients_fma(
-                                           shape, set, planned.plan.blocks, problem.batch));
+  const double fma = is_empty(Pass::backward, shape)
+                         ? 0
+                         : static_cast<double>(theory::gradients_fma(
+                               shape, set, planned.plan.blocks, problem.batch));
   report.gflops = report.seconds > 0 ? 2 * fma / report.seconds / 1e9 : 0;
   const LayerShape bounded = bounded_shape(inputs.layer, shape);
   set_bound(

@@ -19,7 +19,7 @@ PassReport measure(const PlannedPass& planned, const LayerShape& bounded, RunMod
   const DType dtype = planned.problem.dtype;
   const auto rounded = planned.pass == Pass::forward ? api::rounded_results(dtype)
                                                      : api::rounded_results(dtype, set);
-  const bool empty = is_empty(planned.problem.shape);
+  const bool empty = is_empty(planned.pass, planned.problem.shape);
   const IoCost formula = empty ? IoCost()
                                : cost_of(planned.pass, planned.problem, planned.plan.schedule,
                                          planned.plan.blocks, in_f32);
@@ -129,8 +129,12 @@ void set_bound(const BoundFor& bound, PassReport* report) {
   const PlannedPass& planned = report->planned;
   report->regime = theory::regime(planned.problem.shape, planned.M);
   report->bound_M = std::max(planned.M, report->count.footprint);
-  if (is_empty(planned.problem.shape)) {
+  if (is_empty(planned.pass, planned.problem.shape)) {
     report->bound = {0, "compulsory", "a size is 0, or no query sees a key: nothing moves"};
+    return;
+  }
+  if (planned.problem.shape.dv == 0) {  // A3, which bounds count, is not read
+    report->bound = {0, "compulsory", "there are no values: no bound is proved for LSE alone"};
     return;
   }
   report->bound = bound(report->bound_M);

@@ -144,7 +144,7 @@ template <class T>
 std::unique_ptr<TrafficCase> from_files(Pass pass, const LayerPaths& paths) {
   const LayerFiles<T> files = read_layer<T>(paths);
   const LayerProblem problem = api::problem_of(files.inputs());
-  if (is_empty(problem.shape)) throw UsageError("nothing moves: a size is 0");
+  if (is_empty(pass, problem.shape)) throw UsageError("nothing moves: a size is 0");
   LayerWords<T> words = layer_of(files);
   if (words.d_o.count() == 0) {
     words.d_o = ArbitraryValues<T>().words(problem.batch * problem.shape.n * problem.shape.dv);

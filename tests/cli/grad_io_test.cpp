@@ -107,6 +107,27 @@ TEST(GradJson, HasTheseKeys) {
   EXPECT_GE(json["threads"], 1);
 }
 
+// Without values there is still LSE, whose words are those of the formula.
+TEST(GradIo, WithoutValuesMakesLse) {
+  LayerCase layer;
+  make_layer_case({6, 9, 5, 4}, Ties::none, "f32", 1, &layer);
+  ASSERT_EQ(run_ioattn(layer.grad()).exit_code, 0);
+  const std::string lse = layer.output("LSE");
+  write_file(layer.directory / "Y.npy", npy_matrix<float>(5, 0, {}));
+  write_file(layer.directory / "dO.npy", npy_matrix<float>(6, 0, {}));
+  for (const char* M : {"100", "100000"}) {
+    const RunResult result = run_ioattn(layer.grad() + Arguments{"--json", "--M", M});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(parse_npy(layer.output("LSE")).values.size(), 6u);
+    const Json io = result.json()["io"];
+    EXPECT_EQ(io[0]["formula"], 0);  // dX is 0
+    EXPECT_GT(io[1]["formula"], 0);
+    EXPECT_EQ(io[1]["lower_bound"], 0);
+  }
+  const auto before = parse_npy(lse).values, after = parse_npy(layer.output("LSE")).values;
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(after[i], before[i], 1e-5) << i;
+}
+
 TEST(GradJson, ListsThePassesAskedFor) {
   LayerCase layer;
   make_layer_case({6, 9, 5, 4}, Ties::none, "f32", 1, &layer);
