@@ -9,6 +9,7 @@
 #include "theory/sparse_bounds.hpp"
 #include "tune/bounds_report.hpp"
 #include "tune/command_error.hpp"
+#include "tune/output_files.hpp"
 #include "tune/sparse_matrix.hpp"
 #include "tune/table.hpp"
 
@@ -114,7 +115,7 @@ Json case_json(const ScoresCase& of) {
 void print_sparse(const std::vector<std::string>& files, index_t d, index_t M, bool json) {
   if (files.size() > 3) throw UsageError("--sparse takes A1, A2 and X at most");
   const SparsePattern a1 = read_matrix_market(files[0]);
-  const bool tied = files.size() < 2 || files[1] == files[0];
+  const bool tied = files.size() < 2 || same_file(files[1], files[0]);
   const SparsePattern a2 = tied ? a1 : read_matrix_market(files[1]);
   if (a2.cols != a1.cols) throw UsageError(files[1] + " has other columns than " + files[0]);
   std::vector<ScoresCase> cases;

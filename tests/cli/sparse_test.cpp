@@ -56,6 +56,13 @@ TEST(SparsePatterns, ProductsAndTransposes) {
   EXPECT_EQ(multiply(a, identity_pattern(3)).pattern.column, a.column);
 }
 
+// Two names of one file are one matrix, whose words count once.
+TEST(SparseCommand, OneFileIsOneMatrix) {
+  if (!reads_files()) GTEST_SKIP() << "built without CHOLMOD";
+  const std::string twice = ioattn_test::data_path("sparse/../sparse/illc1033.mtx");
+  EXPECT_EQ(bounds({"--sparse", matrix, twice})["scores"], bounds({"--sparse", matrix})["scores"]);
+}
+
 TEST(SparseCommand, EntriesThatNoScoreTakesNeedNotBeRead) {
   if (!reads_files()) GTEST_SKIP() << "built without CHOLMOD";
   const TemporaryDirectory directory;
