@@ -41,7 +41,7 @@ bool parse_field(std::string_view field, LayerProblem* problem, char* kind) {
 bool parse_problem(std::string_view text, LayerProblem* problem, std::string* error) {
   constexpr std::string_view prefix = "layer:";
   if (text.substr(0, prefix.size()) != prefix) {
-    *error = "a problem begins with \"layer:\"";
+    *error = "a problem begins with \"layer:\" or \"sdpa:\"";
     return false;
   }
   LayerProblem parsed;

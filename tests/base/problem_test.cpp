@@ -67,7 +67,7 @@ TEST(Problem, SurvivesPrintingAndReading) {
 
 TEST(Problem, SaysWhatIsWrong) {
   for (const char* text : {"", "layer", "sdpa:n1,d1", "n1,d1", "Layer:n1,d1"})
-    EXPECT_EQ(error_of(text), "a problem begins with \"layer:\"");
+    EXPECT_EQ(error_of(text), "a problem begins with \"layer:\" or \"sdpa:\"");
 
   const struct {
     const char* field;

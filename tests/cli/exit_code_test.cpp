@@ -96,7 +96,7 @@ TEST(ExitCode, WrongCommandLinesAreTwo) {
       {{"plan"}, "--problem"},
       {{"plan", "--n", "8"}, "--d"},
       {{"plan", "--problem", "layer:n8"}, "required"},
-      {{"plan", "--problem", "head:n8,d8"}, "layer:"},
+      {{"plan", "--problem", "sdap:n8,d8"}, "\"layer:\" or \"sdpa:\""},
       {{"plan", "--problem", "layer:n8,d8,q3"}, "q3"},
       {{"plan", "--problem", "layer:n0,d8"}, "at least 1"},
       {plan + Arguments{"--n", "8"}, "--problem"},
