@@ -21,6 +21,7 @@ SdpaProblem sdpa_of(const std::string& text) {
     if (size < 1) throw UsageError("every size must be at least 1 in " + text);
   }
   require(api::validate_problem(problem));
+  if (seen_keys(s.head()).is_empty()) throw UsageError("the mask hides every key");
   return problem;
 }
 

@@ -11,7 +11,7 @@
 namespace ioattn::tune {
 
 bool is_sdpa(const std::string& text);  // of a problem
-// Valid, each size at least 1. Throws UsageError.
+// Valid, each size at least 1, some key in sight. Throws UsageError.
 SdpaProblem sdpa_of(const std::string& text);
 
 // --rigor measure or patient.

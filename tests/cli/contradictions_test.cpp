@@ -98,6 +98,15 @@ TEST(Contradictions, SdpaIsOfOneSchedule) {
   }
 }
 
+TEST(Contradictions, MasksShowSomeKey) {
+  for (const char* problem : {"sdpa:n64,d8,keys100:200", "layer:n64,d8,keys100:200"}) {
+    for (const Arguments& command :
+         {Arguments{"plan"}, {"bounds", "--M", "64"}, {"measure"}, {"tune", "--dry-run"}}) {
+      expect_refused({{command + Arguments{"--problem", problem}, "the mask hides every key"}});
+    }
+  }
+}
+
 TEST(Contradictions, SizesOfProblemsAreAtLeast1) {
   for (const char* sizes : {"sdpa:n0,d8", "sdpa:n8,m0,d8", "sdpa:b0,n8,d8", "sdpa:h0,kv1,n8,d8",
                             "sdpa:n8,d8,v0", "sdpa:n8,d0", "layer:n0,d8", "layer:n8,d8,v0",
