@@ -1,4 +1,5 @@
-# Writes a manual page from what a command says about itself: its --help, then that of every subcommand.
+# Writes a manual page from what a command says about itself: its --help, then that of every subcommand and of
+# theirs.
 #   cmake -D COMMAND=<program> -D NAME=<its name> -D SUMMARY=<one line> -D VERSION= -D OUTPUT=<file> -P man_page.cmake
 # (help2man would fill the tables that follow some options, and asks no subcommand.)
 cmake_minimum_required(VERSION 3.25)
@@ -25,16 +26,23 @@ function(escape text result)
   set(${result} "${text}" PARENT_SCOPE)
 endfunction()
 
-# roff for "--n N REQUIRED" or "--M N Excludes: --level": the term in bold, then what else it says.
+# roff for "--n N REQUIRED", "--threads N Needs: --simulate" or "--M N Excludes: --level": the term in bold, then what
+# else it says.
 function(entry text result)
   set(remark "")
+  set(of_Excludes "not with")
+  set(of_Needs "with")
+  foreach(word IN ITEMS Excludes Needs)  # the last one first
+    if(text MATCHES "^(.*) ${word}: (.*)$")
+      set(text "${CMAKE_MATCH_1}")
+      string(REPLACE " " ", " others "${CMAKE_MATCH_2}")
+      escape(" (${of_${word}} ${others})" more)
+      string(PREPEND remark "${more}")
+    endif()
+  endforeach()
   if(text MATCHES "^(.*) REQUIRED$")
     set(text "${CMAKE_MATCH_1}")
-    set(remark " (required)")
-  elseif(text MATCHES "^(.*) Excludes: (.*)$")
-    set(text "${CMAKE_MATCH_1}")
-    string(REPLACE " " ", " excluded "${CMAKE_MATCH_2}")
-    escape(" (not with ${excluded})" remark)
+    string(PREPEND remark " (required)")
   endif()
   string(REPLACE "-h,--help" "-h, --help" text "${text}")
   escape("${text}" text)
@@ -135,10 +143,19 @@ ${NAME} \\- ${summary}
 .SH DESCRIPTION
 ${description}${body}")
 
-foreach(subcommand IN LISTS subcommands)
-  help_of(text ${subcommand})
+# Each with its own subcommands behind it.
+set(waiting ${subcommands})
+while(waiting)
+  list(POP_FRONT waiting subcommand)
+  set(subcommands "")
+  string(REPLACE " " ";" words "${subcommand}")
+  help_of(text ${words})
   page_of("${text}" .SS body)
+  if(subcommands)
+    list(TRANSFORM subcommands PREPEND "${subcommand} ")
+    list(PREPEND waiting ${subcommands})
+  endif()
   string(TOUPPER "${NAME} ${subcommand}" title)
   string(APPEND page ".SH \"${title}\"\n.B ${usage}\n.PP\n${body}")
-endforeach()
+endwhile()
 file(WRITE ${OUTPUT} "${page}")
