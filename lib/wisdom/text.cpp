@@ -1,8 +1,8 @@
 #include "wisdom/text.hpp"
 
 #include <algorithm>
+#include <utility>
 
-#include "wisdom/rates_text.hpp"
 #include "wisdom/text_reader.hpp"
 
 namespace ioattn::wisdom {
@@ -37,36 +37,56 @@ int depth_of(std::string_view text) {
   return most;
 }
 
-std::string begin_object(Json json, const std::string& unknown) {
-  if (!unknown.empty()) {
-    Json rest = Json::parse(unknown, nullptr, false);
-    if (rest.is_object()) {
-      rest.update(json);
-      json = std::move(rest);
-    }
-  }
-  std::string text = printed(json);
+template <class Leaf>
+std::string json(const Leaf& value) {
+  return printed(Json(value));
+}
+
+// Of fields of later versions those that this one does not know.
+std::string object(Fields fields, const std::string& unknown) {
+  KeptFields kept;
+  if (!unknown.empty() && Json::sax_parse(unknown, &kept)) fields.merge(kept.take());
+  return printed(fields);
+}
+
+// To which members are added.
+std::string begin_object(Fields fields, const std::string& unknown) {
+  std::string text = object(std::move(fields), unknown);
   text.pop_back();
   return text;
 }
 
 std::string line_of(const ProblemClass& problem, const Record& record) {
-  return begin_object({{"op", problem.op},
-                       {"dtype", problem.dtype},
-                       {"d", problem.d},
-                       {"dv", problem.dv},
-                       {"log2_n", problem.log2_n},
-                       {"log2_m", problem.log2_m},
-                       {"plan", record.plan},
-                       {"problem", record.problem},
-                       {"seconds", record.seconds},
-                       {"mad", record.mad},
-                       {"estimate_seconds", record.estimate_seconds},
-                       {"rounds", record.rounds},
-                       {"rigor", name_of(record.rigor)},
-                       {"date", record.date}},
-                      record.unknown) +
-         "}";
+  return object({{"op", json(problem.op)},
+                 {"dtype", json(problem.dtype)},
+                 {"d", json(problem.d)},
+                 {"dv", json(problem.dv)},
+                 {"log2_n", json(problem.log2_n)},
+                 {"log2_m", json(problem.log2_m)},
+                 {"plan", json(record.plan)},
+                 {"problem", json(record.problem)},
+                 {"seconds", json(record.seconds)},
+                 {"mad", json(record.mad)},
+                 {"estimate_seconds", json(record.estimate_seconds)},
+                 {"rounds", json(record.rounds)},
+                 {"rigor", json(name_of(record.rigor))},
+                 {"date", json(record.date)}},
+                record.unknown);
+}
+
+std::string list_of(const RatesByType& rates) {
+  std::string list;
+  for (const auto& [dtype, one] : rates) {
+    list += (list.empty() ? "[" : ",") +
+            object({{"dtype", json(dtype)},
+                    {"multiply_adds_per_second", json(one.multiply_adds)},
+                    {"seconds_per_word", json(one.word_seconds)},
+                    {"seconds_per_inner_word", json(one.inner_word_seconds)},
+                    {"threads", json(one.threads)},
+                    {"date", json(one.date)}},
+                   one.unknown);
+  }
+  return list + "]";
 }
 
 }  // namespace
@@ -88,17 +108,18 @@ Verdict parse(std::string_view text, Wisdom* wisdom) {
 std::string quoted(std::string_view text) { return printed(Json(text)); }
 
 std::string to_text(const Wisdom& wisdom) {
-  std::string text = begin_object({{"format", format}, {"schema", schema}}, wisdom.unknown()) +
-                     ",\"environments\":[";
+  std::string text =
+      begin_object({{"format", json(format)}, {"schema", json(schema)}}, wisdom.unknown()) +
+      ",\"environments\":[";
   const char* between = "\n";
   for (const Wisdom::Known& known : wisdom.known()) {
     const Environment& e = known.environment;
-    Json head = {{"library", e.library},
-                 {"kernels", e.kernels},
-                 {"isa", e.isa},
-                 {"cpu", e.cpu},
-                 {"caches", e.caches}};
-    if (!known.rates.empty()) head["rates"] = rates_json(known.rates);
+    Fields head = {{"library", json(e.library)},
+                   {"kernels", json(e.kernels)},
+                   {"isa", json(e.isa)},
+                   {"cpu", json(e.cpu)},
+                   {"caches", json(e.caches)}};
+    if (!known.rates.empty()) head["rates"] = list_of(known.rates);
     text += between + begin_object(std::move(head), known.unknown);
     std::vector<std::string> lines;
     for (const auto& [problem, record] : known.records) lines.push_back(line_of(problem, record));

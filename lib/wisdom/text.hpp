@@ -13,7 +13,10 @@
 //   ...
 //   ]}]}
 //
-// An environment may have "rates" (rates_text.hpp) as well, which versions without them keep.
+// An environment may have "rates" as well, of two of one type the later:
+//
+//   [{"dtype":"f32","multiply_adds_per_second":...,"seconds_per_word":...,
+//     "seconds_per_inner_word":...,"threads":2,"date":...}, ...]
 namespace ioattn::wisdom {
 
 inline constexpr const char* format = "ioattn wisdom";

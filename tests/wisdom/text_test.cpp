@@ -43,6 +43,24 @@ TEST(WisdomText, IsReadBack) {
   EXPECT_EQ(nothing.size(), 0);
 }
 
+// In the order of names, of two of one name the later, as ASCII.
+TEST(WisdomText, KeepsFieldsOfLaterVersions) {
+  Wisdom read;
+  const std::string text =
+      R"({"format":"ioattn wisdom","z":{"b":1,"a":"\u00e9\n","b":[[],-2,[{"x":2.0,"w":null}]]},)"
+      R"("schema":1,"environments":[],"\u00e9":18446744073709551615,"a":[true,1e300,{}],"a":0.5})";
+  ASSERT_TRUE(parse(text, &read).is_ok()) << parse(text, &read).message;
+  EXPECT_EQ(to_text(read), R"({"a":0.5,"format":"ioattn wisdom","schema":1,)"
+                           R"("z":{"a":"\u00e9\n","b":[[],-2,[{"w":null,"x":2.0}]]},)"
+                           R"("\u00e9":18446744073709551615,"environments":[]})"
+                           "\n");
+  for (const char* none : {"", "{", "7", "[1]", R"({"schema":2})"}) {
+    Wisdom wisdom;
+    wisdom.set_unknown(none);
+    EXPECT_EQ(to_text(wisdom), to_text(Wisdom())) << none;
+  }
+}
+
 struct Refused {
   std::string text;
   Reason reason;
@@ -81,19 +99,20 @@ TEST(WisdomText, IsRefusedAsAWholeWithAReason) {
       {with(good, "L2:row", "L2:\\u00e9row"), Reason::record, "plan"},
       {with(good, "L2:row", std::string(2000, 'x')), Reason::record, "plan"},
       {with(good, "\"records\":[", "\"records\":[5,"), Reason::record, "no object"},
-      {with(good, "\"rates\":[", "\"rates\":[[],"), Reason::record, "rates 0 is no object"},
+      {with(good, "\"rates\":[", "\"rates\":[[],"), Reason::record,
+       "environment 0: a member of \"rates\" is no object"},
       {with(good, "\"rates\":[", "\"rates\":7,\"others\":["), Reason::record, "not a list"},
       {with(good, "\"seconds_per_word\":", "\"seconds_per_word\":-"), Reason::record,
        "\"seconds_per_word\""},
       {with(good, "\"seconds_per_inner_word\"", "\"seconds_per_byte\""), Reason::record,
-       "environment 0: rates 0 has no number \"seconds_per_inner_word\""},
+       "environment 0, rates 0: \"seconds_per_inner_word\" is missing"},
       {with(good, "\"multiply_adds_per_second\":", "\"multiply_adds_per_second\":\"\",\"x\":"),
        Reason::record, "multiply_adds_per_second"},
       {with(good, "\"threads\":2", "\"threads\":0"), Reason::record, "threads"},
       {with(good, "\"threads\":2", "\"threads\":18446744073709551615"), Reason::record, "threads"},
       {with(good, "\"dtype\":\"f32\",\"multiply", "\"dtype\":\"\",\"multiply"), Reason::record,
-       "rates 0 has no name \"dtype\""},
-      {with(good, "\"date\":", "\"day\":"), Reason::record, "rates 0 has no text \"date\""}};
+       "rates 0: \"dtype\" is not a text"},
+      {with(good, "\"date\":", "\"day\":"), Reason::record, "rates 0: \"date\" is missing"}};
   for (const Refused& refused : all) {
     SCOPED_TRACE(refused.text.substr(0, 300));
     Wisdom wisdom = sample_wisdom();
