@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <new>
 #include <system_error>
 #include <thread>
 
@@ -73,6 +74,22 @@ Verdict write_new(const std::string& path, const std::string& text) {
   return {};
 }
 
+// A link's target; a path where nothing is as it is. Fine unless nothing may be made there.
+Verdict find_place(const std::string& path, std::string* place) {
+  const std::filesystem::path name = std::filesystem::path(path).filename();
+  if (name.empty() || name == "." || name == "..") {
+    return {Reason::unwritable, "\"" + path + "\" names no file"};
+  }
+  std::error_code failure;
+  const std::filesystem::path target = std::filesystem::canonical(path, failure);
+  if (failure == std::errc::not_enough_memory) throw std::bad_alloc();
+  *place = failure ? path : target.string();
+  if (!failure && !std::filesystem::is_regular_file(target, failure)) {
+    return {Reason::unwritable, path + " is no regular file"};
+  }
+  return {};
+}
+
 // The name is on disk as well once its directory is; what cannot be synced is as good as it gets.
 void sync_directory(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
@@ -109,14 +126,15 @@ Verdict read_file(const std::string& path, Wisdom* wisdom) {
 }
 
 Verdict update_file(const std::string& path, const std::function<void(Wisdom*)>& change) {
+  std::string place;
+  Verdict verdict = find_place(path, &place);
+  if (!verdict.is_ok()) return verdict;
   std::error_code ignored;
-  const std::filesystem::path target = std::filesystem::canonical(path, ignored);
-  const std::string place = target.empty() ? path : target.string();  // not the link to it
   std::filesystem::create_directories(std::filesystem::path(place).parent_path(), ignored);
   const std::string lock_path = place + ".lock";
   const File lock_file(lock_path, O_RDWR | O_CREAT);
   if (!lock_file.is_open()) return failed(Reason::unwritable, lock_path);
-  Verdict verdict = lock(lock_file, lock_path);
+  verdict = lock(lock_file, lock_path);
   if (!verdict.is_ok()) return verdict;
 
   Wisdom wisdom;

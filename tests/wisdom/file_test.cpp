@@ -118,7 +118,6 @@ TEST_F(WisdomFile, IsReplacedWhereALinkPoints) {
 TEST_F(WisdomFile, TellsWhatCannotBeWritten) {
   write("file", "");
   EXPECT_EQ(reason(merge_into_file(path("file/wisdom.json"), sample_wisdom())), "unwritable");
-  EXPECT_EQ(reason(merge_into_file("", sample_wisdom())), "unwritable");
   // The name of the new file is taken by a directory.
   fs::create_directory(path("wisdom.json.new"));
   EXPECT_EQ(reason(merge_into_file(path(), sample_wisdom())), "unwritable");
@@ -128,6 +127,24 @@ TEST_F(WisdomFile, TellsWhatCannotBeWritten) {
   record.unknown = "{\"note\":\"" + std::string(largest_text, 'x') + "\"}";
   large.keep(sample_environment(), sample_class(), record);
   EXPECT_EQ(reason(merge_into_file(path("large.json"), large)), "too_large");
+}
+
+TEST_F(WisdomFile, IsRefusedBeforeAnythingIsMade) {
+  fs::create_directory(path("directory"));
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  const fs::path before = fs::current_path();
+  fs::current_path(directory_);
+  for (const char* name : {"", "new/sub/", "new/.", "new/..", ".", "directory", "pipe"}) {
+    SCOPED_TRACE(name);
+    const std::string relative = name;
+    EXPECT_EQ(reason(merge_into_file(relative, sample_wisdom())), "unwritable");
+    if (*name != '\0') {
+      EXPECT_EQ(reason(merge_into_file(path(relative), sample_wisdom())), "unwritable");
+    }
+    EXPECT_EQ(std::distance(fs::directory_iterator("."), {}), 2) << "something was made";
+  }
+  EXPECT_TRUE(fs::is_empty("directory"));
+  fs::current_path(before);
 }
 
 // A child that adds records of its own, one at a time; after so many again the first.
