@@ -74,6 +74,27 @@ Verdict write_new(const std::string& path, const std::string& text) {
   return {};
 }
 
+// Gone again unless it is put in place.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path) : path_(path) {}
+  ~NewFile() {
+    if (!path_.empty()) unlink(path_.c_str());
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  Verdict write(const std::string& text) const { return write_new(path_, text); }
+  bool rename_to(const std::string& place) {
+    if (rename(path_.c_str(), place.c_str()) != 0) return false;
+    path_.clear();
+    return true;
+  }
+
+ private:
+  std::string path_;
+};
+
 // A link's target; a path where nothing is as it is. Fine unless nothing may be made there.
 Verdict find_place(const std::string& path, std::string* place) {
   const std::filesystem::path name = std::filesystem::path(path).filename();
@@ -92,8 +113,7 @@ Verdict find_place(const std::string& path, std::string* place) {
 
 // The name is on disk as well once its directory is; what cannot be synced is as good as it gets.
 void sync_directory(const std::string& path) {
-  const std::string parent = std::filesystem::path(path).parent_path().string();
-  const File directory(parent.empty() ? "." : parent, O_RDONLY | O_DIRECTORY);
+  const File directory(path, O_RDONLY | O_DIRECTORY);
   if (directory.is_open()) static_cast<void>(fsync(directory.descriptor()));
 }
 
@@ -129,8 +149,10 @@ Verdict update_file(const std::string& path, const std::function<void(Wisdom*)>&
   std::string place;
   Verdict verdict = find_place(path, &place);
   if (!verdict.is_ok()) return verdict;
+  const std::string parent = std::filesystem::path(place).parent_path().string();
+  const std::string directory = parent.empty() ? "." : parent;
   std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::path(place).parent_path(), ignored);
+  std::filesystem::create_directories(directory, ignored);
   const std::string lock_path = place + ".lock";
   const File lock_file(lock_path, O_RDWR | O_CREAT);
   if (!lock_file.is_open()) return failed(Reason::unwritable, lock_path);
@@ -145,16 +167,11 @@ Verdict update_file(const std::string& path, const std::function<void(Wisdom*)>&
   if (text.size() > largest_text) {
     return {Reason::too_large, place + " would have " + std::to_string(text.size()) + " bytes"};
   }
-  const std::string fresh = place + ".new";  // whose only writer has the lock
-  verdict = write_new(fresh, text);
-  if (verdict.is_ok() && rename(fresh.c_str(), place.c_str()) != 0) {
-    verdict = failed(Reason::unwritable, place);
-  }
-  if (!verdict.is_ok()) {
-    unlink(fresh.c_str());
-    return verdict;
-  }
-  sync_directory(place);
+  NewFile fresh(place + ".new");  // whose only writer has the lock
+  verdict = fresh.write(text);
+  if (!verdict.is_ok()) return verdict;
+  if (!fresh.rename_to(place)) return failed(Reason::unwritable, place);
+  sync_directory(directory);  // nothing may fail any more
   return {};
 }
 
