@@ -5,8 +5,8 @@
 
 #include "api/session.hpp"
 #include "api/validate.hpp"
+#include "base/half.hpp"
 #include "tune/command_error.hpp"
-#include "tune/measure.hpp"
 #include "tune/npy.hpp"
 
 namespace ioattn::tune {

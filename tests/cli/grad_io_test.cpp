@@ -5,6 +5,7 @@
 
 #include "base/schedule.hpp"
 #include "cli/support/layer_case.hpp"
+#include "cli/support/npy_bytes.hpp"
 #include "data_path.hpp"
 #include "plan/plan.hpp"
 #include "theory/bounds.hpp"
