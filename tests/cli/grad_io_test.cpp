@@ -145,8 +145,9 @@ TEST(GradJson, ListsThePassesAskedFor) {
         "half_dim", "weight_resident", "resident"}) {
     EXPECT_EQ(passes("dX", schedule), "backward ");
     ioattn::Schedule asked{};
-    if (!ioattn::parse_schedule(schedule, &asked) || exists(asked, ioattn::Pass::forward))
+    if (!ioattn::parse_schedule(schedule, &asked) || exists(asked, ioattn::Pass::forward)) {
       EXPECT_EQ(passes("O", schedule), "forward ");
+    }
     EXPECT_EQ(passes("LSE,dX", schedule), "backward forward ");
   }
 }
