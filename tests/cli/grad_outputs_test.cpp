@@ -117,7 +117,7 @@ TEST_F(GradOutputs, WithoutWhatTheyNeedAreUsageErrors) {
   refused({"--outputs", "dW_K"}, "--W_Q is required");
   refused({"--outputs", "dA"}, "it needs A2 = A3, or all three");
   refused({"--outputs", "dA1", "--schedule", "paper_small"}, "dX alone");
-  refused({"--outputs", "dA1", "--M", "9"}, "the least is ");
+  refused({"--outputs", "dA1", "--M", "3"}, "the least is ");
   refused({"--outputs", "dW_Q", "--W_K", layer_.directory / "Y.npy", "--W_Q",
            layer_.directory / "W_Q.npy"},
           "W_K is 11 x 8, not 11 x 4");

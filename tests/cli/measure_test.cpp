@@ -98,14 +98,14 @@ TEST(MeasureCommand, HasAPlanForEachObjectiveOfALevel) {
 
 // Rows of the layer problem that L1 is too small for say so; those of L2 are measured.
 TEST(MeasureCommand, LeavesOutLevelsThatNothingFits) {
-  const Arguments deep = {"measure", "--n", "40", "--d", "1000", "--pass", "forward"};
+  const Arguments deep = {"measure", "--problem", "layer:n40,d1000,bf16", "--pass", "forward"};
   const Json json = done(deep);
   ASSERT_EQ(json["levels"].size(), 1u);
   EXPECT_EQ(json["levels"][0]["level"], "L2");
   ASSERT_EQ(json["too_small"].size(), 1u);
   EXPECT_EQ(json["too_small"][0]["level"], "L1");
   EXPECT_TRUE(contains(json["too_small"][0]["reason"], "the least is"));
-  EXPECT_TRUE(contains(run_ioattn(deep, caches).out, "\nL1, for time: no plan: M = 2048 words"));
+  EXPECT_TRUE(contains(run_ioattn(deep, caches).out, "\nL1, for time: no plan: M = 4096 words"));
   EXPECT_EQ(done(small)["too_small"].size(), 0u);
   const RunResult none = run_ioattn(deep + Arguments{"--level", "L1"}, caches);
   EXPECT_EQ(none.exit_code, 2);

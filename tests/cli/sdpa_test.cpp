@@ -108,7 +108,13 @@ TEST_F(SdpaCommand, RealDataIsPyTorchs) {
 
 // Both passes have a plan before the first one runs, and before anything is written.
 TEST_F(SdpaCommand, PlansBothPassesFirst) {
-  const Arguments both = with_files(ioattn_test::data_path("sdpa"));
+  const TemporaryDirectory directory;
+  for (const char* name : {"Q", "K", "V", "dO"})
+    write_file(directory / (std::string(name) + ".npy"),
+               npy_of<float>(std::vector<double>(40 * 8, 1), {40, 8}));
+  write_file(directory / "bias.npy", npy_of<float>(std::vector<double>(40 * 40, 0), {40, 40}));
+  const Arguments bias = {"--bias", directory / "bias.npy"};
+  const Arguments both = with_files(directory.path()) + bias;
   Arguments forward = both;
   forward.erase(forward.begin() + 7, forward.begin() + 9);  // --dO
   const RunResult tiny = run_ioattn(forward + Arguments{"--M", "1"});

@@ -81,6 +81,10 @@ double limit(const Variant& v, const LayerShape& shape, const Blocks& blocks) {
     }
     case Schedule::resident: return limit(n, blocks.r);
     case Schedule::tile_fused:
+      if (v.pass == Pass::forward) {
+        return std::max(
+            {limit(m, blocks.c), limit(d, blocks.w), limit(d, blocks.s), limit(d, blocks.h)});
+      }
       return std::max(
           {limit(m, blocks.c), limit(std::max(d, e), blocks.w), thin_limit(v, shape, blocks)});
     case Schedule::col_stream: return limit(n, blocks.rho);
