@@ -13,7 +13,8 @@ Recipe paper_recipe(const LayerShape& shape) {
 namespace {
 
 Statistics forward_statistics(Schedule schedule) {
-  const bool online = schedule == Schedule::row_stream || schedule == Schedule::paper_large;
+  const bool online = schedule == Schedule::row_stream || schedule == Schedule::tile_fused ||
+                      schedule == Schedule::paper_large;
   return online ? Statistics::deferred : Statistics::log_sum;
 }
 

@@ -419,10 +419,10 @@ TEST(Status, MemoryLimit) {
     ASSERT_EQ(call.backward(&options), IOATTN_OK) << ioattn_last_error();
     call.expect_backward();
   }
-  // Nothing that fits in 100 words does without the scores in memory.
+  // Nothing that fits in 5 words does without the scores in memory.
   LayerCall<float> call({30, 30, 40, 40, Ties::none}, 0);
   ioattn_options options = default_options();
-  options.fast_memory_words = 100;
+  options.fast_memory_words = 5;
   expect_refused(call.forward(&options), IOATTN_FAST_MEMORY_TOO_SMALL, {"the least is"});
   options.memory_limit = 1000;
   expect_refused(call.forward(&options), IOATTN_MEMORY_LIMIT, {"1000 bytes"});

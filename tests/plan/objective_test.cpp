@@ -72,12 +72,17 @@ TEST(Objective, SdpaHasTheFewestWordsOfAllCandidates) {
           SCOPED_TRACE(to_text(chosen.plan) + " M=" + std::to_string(M));
           EXPECT_LE(chosen.estimate.cost.total().footprint, M);
           const bool fills = fills_panels(request, chosen.plan.blocks);
-          EXPECT_LE(words_of(chosen), words_of(for_time.front()));
+          // In 16 bits blocks are those of the fewest numbers, of 2 and of 4 bytes.
+          const double most = is_half(dtype) ? 1.05 : 1;
+          const auto allowed = [&](const SdpaCandidate& other) {
+            return most * static_cast<double>(words_of(other));
+          };
+          EXPECT_LE(words_of(chosen), allowed(for_time.front()));
           for (const auto& list : {for_words, for_time})
             for (const SdpaCandidate& other : list) {
               const bool other_fills = fills_panels(request, other.plan.blocks);
               if (fills && !other_fills) continue;
-              EXPECT_LE(words_of(chosen), words_of(other)) << to_text(other.plan);
+              EXPECT_LE(words_of(chosen), allowed(other)) << to_text(other.plan);
             }
           filled += fills;
           // The time that is told is the time, not what decided.

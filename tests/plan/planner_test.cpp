@@ -377,10 +377,10 @@ TEST(Planner, LeastFastMemoryHonoursTheMemoryLimit) {
   }
 }
 
-// Where rows are too long for M, score tiles that are stored may not be: the limit that admits them
-// is named.
+// Where a score and what its sums are kept with are too much for M, scores that are stored may not
+// be: the limit that admits them is named.
 TEST(Planner, TooLittleFastMemoryNamesWhatWouldFit) {
-  PlanRequest request = request_for(Pass::forward, {300, 300, 2048, 2048, Tie::none}, 2000);
+  PlanRequest request = request_for(Pass::forward, {300, 300, 2048, 2048, Tie::none}, 5);
   request.price = price_of(Objective::words);
   Plan plan;
   const Status status = make_plan(request, &plan);
@@ -404,14 +404,14 @@ TEST(Planner, TooLittleFastMemoryNamesWhatWouldFit) {
 
 TEST(Planner, LimitThatAdmitsNothingIsNotCalledTooLittleFastMemory) {
   const LayerShape shape = {100, 100, 50, 50, Tie::none};
-  PlanRequest request = request_for(Pass::forward, shape, 50);  // row_stream needs 4 d + 4
+  PlanRequest request = request_for(Pass::forward, shape, 5);  // tile_fused needs 6
   Plan plan;
   EXPECT_EQ(make_plan(request, &plan).code(), StatusCode::fast_memory_too_small);
   request.memory_limit_bytes = 0;
   const Status status = make_plan(request, &plan);
   EXPECT_EQ(status.code(), StatusCode::memory_limit);
   EXPECT_STREQ(status.message(),
-               "no schedule for M = 50 words (forward pass) needs at most 0 bytes of scratch "
+               "no schedule for M = 5 words (forward pass) needs at most 0 bytes of scratch "
                "memory");
   request.memory_limit_bytes = 1 << 20;
   EXPECT_TRUE(make_plan(request, &plan).is_ok());
