@@ -109,29 +109,29 @@ typedef enum ioattn_mask {
  * -inf. Equal pointers and strides (a2 = a3, or a1 = a2 = a3) are recognised: that memory is then
  * moved once. Strides are elements from row to row; 0 means that rows follow each other. */
 typedef struct ioattn_layer_problem {
-  size_t struct_size; /**< sizeof(ioattn_layer_problem) */
-  int64_t n,          /**< rows of A1: queries */
-      m,              /**< rows of A2 and A3: keys */
-      d,              /**< columns of A1, A2 and A3 */
-      dv;             /**< columns of Y */
-  ioattn_dtype dtype; /**< of all inputs and outputs but LSE; every sum is of this type. Of
-                         IOATTN_BF16 and IOATTN_F16 LSE and every sum are float, S, G, h and U
-                         too: inputs become float as they are read, results are rounded once, to
-                         nearest even. They are taken by "row_stream", "q_stored" and "half_dim";
-                         the planner knows. */
-  const void* a1;     /**< [n, d] */
-  const void* a2;     /**< [m, d] */
-  const void* a3;     /**< [m, d] */
-  const void* x;      /**< [d, d] */
-  const void* y;      /**< [d, dv] */
-  int64_t a1_stride,  /**< of a1; 0: d */
-      a2_stride,      /**< of a2; 0: d */
-      a3_stride,      /**< of a3; 0: d */
-      x_stride,       /**< of x; 0: d */
-      y_stride;       /**< of y; 0: dv */
-  double scale;       /**< of the scores, finite and not 0 as a number of LSE's type; 0: 1 */
-  ioattn_mask mask; /**< taken by the schedules "row_stream" and, backward, "tile_fused" alone; the
-                       planner knows */
+  size_t struct_size;  /**< sizeof(ioattn_layer_problem) */
+  int64_t n,           /**< rows of A1: queries */
+      m,               /**< rows of A2 and A3: keys */
+      d,               /**< columns of A1, A2 and A3 */
+      dv;              /**< columns of Y */
+  ioattn_dtype dtype;  /**< of all inputs and outputs but LSE; every sum is of this type. Of
+                          IOATTN_BF16 and IOATTN_F16 LSE and every sum are float, S, G, h and U
+                          too: inputs become float as they are read, results are rounded once, to
+                          nearest even. They are taken by "row_stream", "q_stored" and "half_dim";
+                          the planner knows. */
+  const void* a1;      /**< [n, d] */
+  const void* a2;      /**< [m, d] */
+  const void* a3;      /**< [m, d] */
+  const void* x;       /**< [d, d] */
+  const void* y;       /**< [d, dv] */
+  int64_t a1_stride,   /**< of a1; 0: d */
+      a2_stride,       /**< of a2; 0: d */
+      a3_stride,       /**< of a3; 0: d */
+      x_stride,        /**< of x; 0: d */
+      y_stride;        /**< of y; 0: dv */
+  double scale;        /**< of the scores, finite and not 0 as a number of LSE's type; 0: 1 */
+  ioattn_mask mask;    /**< taken by the schedules "row_stream" and "tile_fused" alone; the
+                          planner knows */
   int64_t window_left, /**< of the masks WINDOW alone: keys before a query's own, at most 2^60; -1:
                           all */
       window_right;    /**< keys after it, likewise */
