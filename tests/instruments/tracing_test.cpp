@@ -237,8 +237,7 @@ void check_layer(Pass pass, const LayerShape& shape, index_t M) {
   for (const plan::Candidate& candidate : plan::candidates(request)) {
     if (!candidate.fits) continue;
     SCOPED_TRACE(std::string(name_of(candidate.schedule)) + " " + name_of(pass));
-    const plan::Plan plan = {request.level,    candidate.schedule, candidate.blocks,
-                             request.tile.isa, request.tile.rows,  request.tile.cols};
+    const plan::Plan plan = {request.level, candidate.schedule, candidate.blocks, request.tile};
     const auto run = [&](const kernels::Kernels* kernels) {
       if (pass == Pass::forward) {
         return api::layer_forward<T>(in, plan, 1, nullptr, o, operands.lse.data(),
