@@ -88,8 +88,7 @@ PlannedPass planned(const plan::PlanRequest& request, const plan::Candidate& can
   return {request.pass,
           problem,
           request.M,
-          {request.level, candidate.schedule, candidate.blocks, request.tile.isa, request.tile.rows,
-           request.tile.cols}};
+          {request.level, candidate.schedule, candidate.blocks, request.tile}};
 }
 
 double nominal_flops(const PlannedPass& planned) {

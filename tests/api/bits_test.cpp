@@ -58,9 +58,7 @@ std::vector<plan::Plan> plans(Pass pass, const LayerInputs<T>& inputs, index_t M
                   .is_ok());
   std::vector<plan::Plan> all;
   for (const plan::Candidate& c : plan::candidates(request))
-    if (c.fits)
-      all.push_back(
-          {"M", c.schedule, c.blocks, request.tile.isa, request.tile.rows, request.tile.cols});
+    if (c.fits) all.push_back({"M", c.schedule, c.blocks, request.tile});
   return all;
 }
 
