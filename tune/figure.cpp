@@ -50,11 +50,6 @@ std::vector<index_t> sizes_of_M(const LayerShape& shape, const std::vector<Mark>
 
 }  // namespace
 
-bool is_papers(Schedule schedule) {
-  return schedule == Schedule::naive || schedule == Schedule::paper_small ||
-         schedule == Schedule::paper_large;
-}
-
 LayerShape figure_shape(index_t n, index_t d) {
   if (d < figure_least_d) {
     throw UsageError("--d " + std::to_string(d) + ": the least is " +

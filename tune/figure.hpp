@@ -51,7 +51,4 @@ struct Figure {
 LayerShape figure_shape(index_t n, index_t d);
 Figure make_figure(const LayerShape& shape);
 
-// The schedules of the paper.
-bool is_papers(Schedule schedule);
-
 }  // namespace ioattn::tune

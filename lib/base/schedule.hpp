@@ -138,6 +138,11 @@ constexpr bool leaves_u(Schedule schedule) {
   return schedule == Schedule::row_stream || schedule == Schedule::q_stored ||
          schedule == Schedule::half_dim;
 }
+// Whether it is one of the paper's algorithms.
+constexpr bool is_papers(Schedule schedule) {
+  return schedule == Schedule::naive || schedule == Schedule::paper_small ||
+         schedule == Schedule::paper_large;
+}
 // Whether it skips what a mask hides; the others compute every pair and refuse masks.
 constexpr bool takes_masks(Schedule schedule) {
   return schedule == Schedule::row_stream || schedule == Schedule::col_stream ||

@@ -49,10 +49,11 @@ double least_cost(const PlanRequest& request, Admits admits) {
 }
 
 // The least weighed cost, but for tiles, whose speed depends on their sides: they are taken where
-// they are predicted to save a twentieth, or nothing else fits.
+// they are predicted to save a twentieth, forward of values as wide as the keys, or nothing else
+// fits but the paper's schedules, which are slow.
 void expect_fastest(const PlanRequest& request, const Candidate& chosen) {
   const std::vector<Candidate> list = candidates(request);
-  const Candidate *other = nullptr, *tiles = nullptr;
+  const Candidate *other = nullptr, *tiles = nullptr, *papers = nullptr;
   const auto cost = [&](const Candidate& c) {
     return weighed(request.pass, c.schedule, request.problem.shape, c.blocks);
   };
@@ -60,20 +61,27 @@ void expect_fastest(const PlanRequest& request, const Candidate& chosen) {
     if (!c.fits || !c.within_memory_limit) continue;
     if (c.schedule == Schedule::tile_fused) {
       tiles = &c;
+    } else if (is_papers(c.schedule)) {
+      if (papers == nullptr || cost(c) < cost(*papers)) papers = &c;
     } else if (other == nullptr || cost(c) < cost(*other)) {
       other = &c;
     }
   }
   const auto time_of_tiles = [&] {
     const FastMemory memory = request.memory(false);
-    const double longer = longer_in_short_blocks(request.problem.shape, tiles->blocks, tiles_of_u,
-                                                 memory, request.tile);
+    const double longer = request.pass == Pass::forward
+                              ? 0
+                              : longer_in_short_blocks(request.problem.shape, tiles->blocks,
+                                                       tiles_of_u, memory, request.tile);
     return (predicted_time(request, *tiles) + longer) / 0.95;
   };
+  const bool compete =
+      request.pass == Pass::backward || request.problem.shape.dv >= request.problem.shape.d;
   const bool by_tiles =
-      tiles != nullptr && (other == nullptr || time_of_tiles() < predicted_time(request, *other));
+      tiles != nullptr &&
+      (other == nullptr || (compete && time_of_tiles() < predicted_time(request, *other)));
   ASSERT_EQ(chosen.schedule == Schedule::tile_fused, by_tiles);
-  ASSERT_EQ(cost(chosen), cost(by_tiles ? *tiles : *other));
+  ASSERT_EQ(cost(chosen), cost(by_tiles ? *tiles : other != nullptr ? *other : *papers));
 }
 
 index_t named_least(const Status& status) {
@@ -400,6 +408,21 @@ TEST(Planner, TooLittleFastMemoryNamesWhatWouldFit) {
   request.schedule.reset();
   --request.memory_limit_bytes;
   EXPECT_EQ(make_plan(request, &plan).code(), StatusCode::memory_limit);
+}
+
+// Of few columns of values rows are estimated too long; of many, tiles are as fast as they are said
+// to be.
+TEST(Planner, ForwardTilesAreForLongRowsOfValues) {
+  PlanRequest request = request_for(Pass::forward, {512, 512, 385, 32, Tie::all}, 196608);
+  Plan plan;
+  for (const index_t d : {385, 1024, 2048}) {
+    request.problem.shape.d = d;
+    ASSERT_TRUE(make_plan(request, &plan).is_ok());
+    EXPECT_EQ(plan.schedule, Schedule::row_stream) << d;
+  }
+  request.problem.shape = {2048, 2048, 2048, 2048, Tie::none};
+  ASSERT_TRUE(make_plan(request, &plan).is_ok());
+  EXPECT_EQ(plan.schedule, Schedule::tile_fused);
 }
 
 TEST(Planner, LimitThatAdmitsNothingIsNotCalledTooLittleFastMemory) {
