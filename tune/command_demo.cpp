@@ -36,8 +36,8 @@ void add_demo_command(CLI::App* app) {
       "demo", "every schedule on real data: error, time, words moved, lower bound");
   const auto options = std::make_shared<DemoOptions>();
   command
-      ->add_option("DIR", options->directory,
-                   "directory with A, X, Y, dO and golden_dX (float64), all .npy")
+      ->add_option("directory", options->directory,
+                   "with A, X, Y, dO and golden_dX (float64), all .npy")
       ->required()
       ->type_name("DIR");
   add_json(command, &options->json);

@@ -111,7 +111,7 @@ TEST(ExitCode, WrongCommandLinesAreTwo) {
        "paper_small for M = 100000 words (backward pass) needs more than 1000 bytes"},
       {{"bounds", "--M", "64", "--sparse", "[s,e]"}, "[s,e]"},
       {{"tune", "--dry-run", "--problem", "[sdpa:n8]"}, "begins with"},
-      {{"demo"}, "DIR"},
+      {{"demo"}, "directory"},
       {{"demo", "/nonexistent"}, "no such file"},
   };
   for (const WrongLine& line : lines) {
