@@ -25,26 +25,23 @@ struct Factors {
 
 // What both bracketings make.
 struct Bracketings {
-  PatternProduct left, right, scores;
+  theory::SparseCounts counts;
   double from_left = 0, from_right = 0;  // multiply-adds
 
   explicit Bracketings(const Factors& of) {
     const SparsePattern a2_transposed = transposed(of.a2);
-    left = multiply(of.a1, of.x);
-    right = multiply(of.x, a2_transposed);
-    scores = multiply(left.pattern, a2_transposed);
+    const PatternProduct left = multiply(of.a1, of.x), right = multiply(of.x, a2_transposed);
+    const PatternProduct scores = multiply(left.pattern, a2_transposed);
     from_left = left.multiply_adds + scores.multiply_adds;
     from_right = right.multiply_adds + multiply(of.a1, right.pattern).multiply_adds;
-  }
-  theory::SparseCounts counts(const Factors& of) const {
-    return {entries(of.a1),        entries(of.a2),         entries(of.x),
-            entries(left.pattern), entries(right.pattern), entries(scores.pattern)};
+    counts = {entries(of.a1),        entries(of.a2),         entries(of.x),
+              entries(left.pattern), entries(right.pattern), entries(scores.pattern)};
   }
 };
 
 // Of the entries that have a part in some score: those of X where A1 has the column and A2 too, and
 // of A1 and A2 where X then has anything. The others need not be read.
-double bound_of_used(const Factors& all, bool tied, index_t M) {
+double bound_of_used(const Factors& all, const Bracketings& of_all, bool tied, index_t M) {
   const SparsePattern columns_of_a1 = transposed(all.a1), columns_of_a2 = transposed(all.a2);
   const auto by_x = [](const SparsePattern& rows) {
     return [&rows](index_t, index_t column) { return rows.has_row(column); };
@@ -55,8 +52,10 @@ double bound_of_used(const Factors& all, bool tied, index_t M) {
   const SparsePattern columns_of_x = transposed(x);
   const Factors used = {entries_where(all.a1, by_x(x)), x,
                         entries_where(all.a2, by_x(columns_of_x))};
-  const Bracketings made(used);
-  theory::SparseCounts counts = made.counts(used);
+  const bool all_are = used.a1.entries() == all.a1.entries() && x.entries() == all.x.entries() &&
+                       used.a2.entries() == all.a2.entries();
+  const Bracketings made = all_are ? of_all : Bracketings(used);
+  theory::SparseCounts counts = made.counts;
   if (tied) {  // read once, on whichever side
     counts.a1 = entries(entries_where(all.a1, [&](index_t, index_t column) {
       return x.has_row(column) || columns_of_x.has_row(column);
@@ -78,11 +77,11 @@ ScoresCase scores_of(const std::string& name, const Factors& factors, bool tied,
   const Bracketings made(factors);
   ScoresCase of;
   of.x = name;
-  of.counts = made.counts(factors);
+  of.counts = made.counts;
   of.multiply_adds = std::min(made.from_left, made.from_right);
   of.formula = theory::paper_sparse_formula(of.counts, M);
   of.dividing_point = theory::paper_sparse_dividing_point(of.counts);
-  of.bound = bound_of_used(factors, tied, M);
+  of.bound = bound_of_used(factors, made, tied, M);
   return of;
 }
 
