@@ -33,8 +33,12 @@ IoCost weighted_sum_cost(index_t n, index_t m, index_t width, const ProductBlock
 IoCost gradient_cost(index_t n, index_t k, index_t m, const ProductBlocks& blocks);
 // The same with tiles of scores and of q side by side, which share the second factor: f stays.
 IoCost twin_cost(index_t n, index_t k, index_t m, const ProductBlocks& blocks);
-// Phases "delta", "S" (Products::stored), "G" or "h", then "q", and "dX" (stored): products whose
-// results pass through memory.
+// Phases "S", "h", "delta" with those of them that there are (stored; form h, else "G"), "q", and
+// "dX" (stored): products whose results pass through memory.
+void add_s_product(const LayerShape& shape, const Blocks& blocks, const Weights& weights,
+                   ScheduleCost* cost);
+void add_h_product(const LayerShape& shape, const Blocks& blocks, const Weights& weights,
+                   ScheduleCost* cost);
 void add_thin_products(const LayerShape& shape, const Blocks& blocks, const Weights& weights,
                        ScheduleCost* cost);
 void add_q_product(const LayerShape& shape, const Blocks& blocks, const Weights& weights,

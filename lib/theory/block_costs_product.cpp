@@ -19,18 +19,26 @@ IoCost product_cost(index_t n1, index_t k, index_t n2, const ProductBlocks& bloc
   return cost;
 }
 
+void add_s_product(const LayerShape& shape, const Blocks& blocks, const Weights& w,
+                   ScheduleCost* cost) {
+  cost->add("S", product_cost(shape.n, shape.d, shape.d, blocks.s, false, {w.operand, w.x, w.sum}));
+}
+
+void add_h_product(const LayerShape& shape, const Blocks& blocks, const Weights& w,
+                   ScheduleCost* cost) {
+  cost->add("h", product_cost(shape.m, shape.d, shape.dv, blocks.h, false,
+                              {w.operand, w.operand, w.sum}));
+}
+
 void add_thin_products(const LayerShape& shape, const Blocks& blocks, const Weights& w,
                        ScheduleCost* cost) {
-  const auto [n, m, d, e, tie, mask] = shape;
-  const ProductWeights of_operands = {w.operand, w.operand, w.sum};
   cost->add("delta", delta_cost(shape, blocks, w));
-  if (blocks.products == Products::stored) {
-    cost->add("S", product_cost(n, d, d, blocks.s, false, {w.operand, w.x, w.sum}));
-  }
+  if (blocks.products == Products::stored) add_s_product(shape, blocks, w, cost);
   if (blocks.form == Form::h) {
-    cost->add("h", product_cost(m, d, e, blocks.h, false, of_operands));
+    add_h_product(shape, blocks, w, cost);
   } else {
-    cost->add("G", product_cost(n, e, d, blocks.g, false, of_operands));
+    cost->add("G", product_cost(shape.n, shape.dv, shape.d, blocks.g, false,
+                                {w.operand, w.operand, w.sum}));
   }
 }
 

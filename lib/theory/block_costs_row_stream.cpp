@@ -39,17 +39,11 @@ ScheduleCost stored_backward(const LayerShape& shape, const Blocks& blocks, cons
   return cost;
 }
 
-void add_h_product(const LayerShape& shape, const Blocks& blocks, const Weights& w,
-                   ScheduleCost* cost) {
-  cost->add("h", product_cost(shape.m, shape.d, shape.dv, blocks.h, false,
-                              {w.operand, w.operand, w.sum}));
-}
-
 // O of the product Z Y is made in f32 and rounded.
 ScheduleCost stored_forward(const LayerShape& shape, const Blocks& blocks, const Weights& w) {
   const auto [n, m, d, e, tie, mask] = shape;
   ScheduleCost cost;
-  cost.add("S", product_cost(n, d, d, blocks.s, false, {w.operand, w.x, w.sum}));
+  add_s_product(shape, blocks, w, &cost);
   if (blocks.form == Form::h) add_h_product(shape, blocks, w, &cost);
   cost.add("row_stream", row_stream_forward_pass(shape, blocks, w));
   if (blocks.form == Form::h) return cost;

@@ -82,10 +82,9 @@ IoCost tile_fused_forward_pass(const LayerShape& shape, const Blocks& blocks) {
 }
 
 ScheduleCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks) {
-  const auto [n, m, d, e, tie, mask] = shape;
   ScheduleCost cost;
-  cost.add("S", product_cost(n, d, d, blocks.s));
-  cost.add("h", product_cost(m, d, e, blocks.h));
+  add_s_product(shape, blocks, {}, &cost);
+  add_h_product(shape, blocks, {}, &cost);
   cost.add("tile_fused", tile_fused_forward_pass(shape, blocks));
   return cost;
 }
