@@ -309,20 +309,35 @@ Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMe
   return whole(chosen);
 }
 
-Blocks choose_tile_fused_backward(const LayerShape& shape, const FastMemory& memory,
-                                  const TileShape& tile) {
-  const LayerShape unmasked = shape.without_mask();
-  const Blocks tiles = choose_tile_fused(unmasked, tiles_of_u, memory, tile);
-  const index_t M = memory.is_outer() ? memory.inner_M : memory.M;
+namespace {
+
+index_t inner_words(const FastMemory& memory) {
+  return memory.is_outer() ? memory.inner_M : memory.M;
+}
+
+// Tiles between thin products that are stored, of which those of delta have no blocks yet.
+Blocks between_thin_products(const Blocks& tiles, const LayerShape& shape, const ThinNeeds& needs,
+                             const FastMemory& memory, const TileShape& tile) {
   Blocks blocks;
   blocks.form = Form::h;
   blocks.products = Products::stored;
-  choose_thin_products(shape, {}, M, memory.price, tile, &blocks);
+  choose_thin_products(shape, needs, inner_words(memory), memory.price, tile, &blocks);
   blocks.c = tiles.c;
   blocks.share = tiles.share;
   blocks.rho = tiles.rho;
   blocks.w = tiles.w;
-  blocks.o = std::clamp<index_t>(M / (2 * std::min(blocks.w, shape.dv) + 1), 1, shape.n);
+  blocks.o = 0;
+  return blocks;
+}
+
+}  // namespace
+
+Blocks choose_tile_fused_backward(const LayerShape& shape, const FastMemory& memory,
+                                  const TileShape& tile) {
+  const Blocks tiles = choose_tile_fused(shape.without_mask(), tiles_of_u, memory, tile);
+  Blocks blocks = between_thin_products(tiles, shape, {}, memory, tile);
+  const index_t row = 2 * std::min(blocks.w, shape.dv) + 1;
+  blocks.o = std::clamp<index_t>(inner_words(memory) / row, 1, shape.n);
   return blocks;
 }
 
@@ -350,16 +365,7 @@ Blocks choose_tile_fused_forward(const LayerShape& shape, const FastMemory& memo
 Blocks choose_layer_forward_tiles(const LayerShape& shape, const FastMemory& memory,
                                   const TileShape& tile) {
   const Blocks tiles = choose_tile_fused_forward(shape.without_mask(), memory, tile);
-  const index_t M = memory.is_outer() ? memory.inner_M : memory.M;
-  Blocks blocks;
-  blocks.form = Form::h;
-  blocks.products = Products::stored;
-  choose_thin_products(shape, {.dx = false}, M, memory.price, tile, &blocks);
-  blocks.c = tiles.c;
-  blocks.rho = tiles.rho;
-  blocks.w = tiles.w;
-  blocks.o = 0;
-  return blocks;
+  return between_thin_products(tiles, shape, {.dx = false}, memory, tile);
 }
 
 }  // namespace ioattn::plan

@@ -52,6 +52,7 @@ Intermediates intermediates(const Variant& variant, const LayerShape& shape) {
       if (!forward) all.add("U", n, d);
       break;
     case Schedule::row_stream:
+    case Schedule::tile_fused:
       if (!forward && stored) {
         add_thin();
       } else if (h_form || stored) {
@@ -70,14 +71,6 @@ Intermediates intermediates(const Variant& variant, const LayerShape& shape) {
       break;
     case Schedule::weight_resident:
       if (h_form) all.add("h", m, e);
-      break;
-    case Schedule::tile_fused:
-      if (forward) {
-        all.add("h", m, e);
-        all.add("S", n, d);
-      } else {
-        add_thin();
-      }
       break;
     case Schedule::resident:
     case Schedule::col_stream: break;

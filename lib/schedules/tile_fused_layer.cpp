@@ -1,7 +1,6 @@
-#include "parallel/parallel.hpp"
 #include "schedules/key_pass.hpp"
 #include "schedules/schedules.hpp"
-#include "schedules/shared_blocks.hpp"
+#include "schedules/sdpa_heads.hpp"
 #include "schedules/stored_products.hpp"
 #include "schedules/tile_fused.hpp"
 #include "schedules/tile_fused_forward.hpp"
@@ -38,13 +37,12 @@ Status tile_fused_forward(const ForwardTask<T>& task) {
   operands.result = task.o;
   operands.lse = task.lse;
   trace.phase("tile_fused");
-  const BlockOrder order(threads, mask, n, m);
-  const index_t count = tiles.block_count();
-  parallel::for_each(
-      threads, count, [&](int worker) { tiles.begin(worker, memory); },
-      [&](index_t i, int worker) {
-        tiles.run_block(trace, operands, order.block(i, count), worker, memory);
-      });
+  for_each_block(
+      threads, 1, tiles.block_count(), [&](int worker) { tiles.begin(worker, memory); },
+      [&](index_t, index_t block, int worker) {
+        tiles.run_block(trace, operands, block, worker, memory);
+      },
+      nullptr, BlockOrder(threads, mask, n, m));
   return Status::ok();
 }
 
