@@ -92,7 +92,8 @@ double efficiency_over_keys(Pass pass, index_t keys, const FastMemory& memory) {
 }  // namespace
 
 // The products whose sums are as long as a block are U (or Z, O) over c keys and dX over rho rows;
-// the others sum over d. Columns of a tile beyond its queries are wasted lanes.
+// the others sum over d and, q, over columns of values. Columns of a tile beyond its queries are
+// wasted lanes.
 double row_pass_time(const Variant& variant, const LayerShape& shape, const Blocks& blocks,
                      const FastMemory& memory, const TileShape& tile) {
   const index_t words = words_of_pass(variant, shape, blocks);
@@ -101,15 +102,17 @@ double row_pass_time(const Variant& variant, const LayerShape& shape, const Bloc
   const bool halved = variant.schedule == Schedule::half_dim;
   const index_t first_half = halved ? shape.d / 2 : 0;
   const double width = static_cast<double>(shape.d - first_half);
-  const bool makes_q = variant.pass == Pass::backward && variant.schedule == Schedule::row_stream;
-  const double score_products = makes_q ? 2 : 1;
+  const double values = static_cast<double>(variant.form == Form::h ? shape.dv : shape.d);
+  const bool forward = variant.pass == Pass::forward;
+  const bool makes_q = !forward && variant.schedule == Schedule::row_stream;
+  const double scores = width + (makes_q ? values : 0), sums = forward ? values : width;
   const index_t used = std::min(blocks.rho, shape.n);
   const double dx = variant.products == Products::fused ? n * d * d / efficiency(used) : 0;
   return memory.price.per_word * static_cast<double>(words) +
          memory.price.per_inner_word * inner_words_of_rows(shape, variant, blocks, memory) +
-         n * m * width *
-             (1 / efficiency_over_keys(variant.pass, std::min(blocks.c, shape.m), memory) +
-              score_products * wasted_lanes(used, tile)) +
+         n * m *
+             (sums / efficiency_over_keys(variant.pass, std::min(blocks.c, shape.m), memory) +
+              scores * wasted_lanes(used, tile)) +
          dx;
 }
 
