@@ -167,7 +167,7 @@ TEST(MeasuredEvents, OfAFile) {
   EXPECT_EQ(result.json().at("traffic").at(1).at("reason"), "None.");
 
   // And of a pass: one level has a count, the other says why not.
-  result = run_ioattn({"measure", "--events", path, "--event", "minor-faults", "--perf", "--json",
+  result = run_ioattn({"measure", "--events", path, "--event", "page-faults", "--perf", "--json",
                        "--problem", "sdpa:n64,d16"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json levels = result.json().at("levels");
@@ -180,7 +180,7 @@ TEST(MeasuredEvents, OfAFile) {
   // With the event that was named beside those of the file.
   const json named = levels.at(0).at("hardware").at("events");
   ASSERT_EQ(named.size(), 1u);
-  EXPECT_EQ(named.at(0).at("event"), "minor-faults");
+  EXPECT_EQ(named.at(0).at("event"), "page-faults");
   expect_honest(named.at(0), "count");
 
   write_file(path, "nonsense\n");
