@@ -17,7 +17,7 @@ bool measure_rates(bool again, int threads) {
   const kernels::Kernels* own = nullptr;
   require(api::selected_kernels(&own));
   // In bf16 there are all that a search tries.
-  std::vector<const kernels::Kernels*> all = api::other_kernels(DType::bf16, true);
+  std::vector<const kernels::Kernels*> all = api::other_kernels(DType::bf16);
   all.insert(all.begin(), own);
   {
     const api::WisdomReading known;

@@ -117,8 +117,11 @@ typedef struct ioattn_layer_problem {
   ioattn_dtype dtype;  /**< of all inputs and outputs but LSE; every sum is of this type. Of
                           IOATTN_BF16 and IOATTN_F16 LSE and every sum are float, S, G, h and U
                           too: inputs become float as they are read, results are rounded once, to
-                          nearest even. They are taken by "row_stream", "q_stored" and "half_dim";
-                          the planner knows. */
+                          nearest even. They are taken by "row_stream", "q_stored" and "half_dim"
+                          and, of IOATTN_BF16 where the CPU multiplies pairs of them (ioattn_isa()),
+                          by "tile_fused": h, softmax weights and their gradients are then rounded
+                          as factors, once, S is the sum of two parts of 16 bits, and denormals
+                          count as 0; the planner knows. */
   const void* a1;      /**< [n, d] */
   const void* a2;      /**< [m, d] */
   const void* a3;      /**< [m, d] */
@@ -166,10 +169,11 @@ typedef struct ioattn_options {
   int64_t fast_memory_words; /**< M in words of the dtype, exact; of 16 bits a float takes 2; 0:
                                 from the machine */
   int64_t memory_limit; /**< bytes of scratch memory for intermediates; 0: O(n d), never n x m */
-  const char* schedule; /**< forward "row_stream", "stationary", "score_stored", "paper_small",
-                           "paper_large"; backward "row_stream", "stationary", "q_stored",
-                           "half_dim", "weight_resident", "resident", "tile_fused", "paper_small",
-                           "paper_large", "naive"; null or "auto": the planner chooses */
+  const char*
+      schedule;  /**< forward "row_stream", "stationary", "score_stored", "tile_fused",
+                    "paper_small", "paper_large"; backward "row_stream", "stationary", "q_stored",
+                    "half_dim", "weight_resident", "resident", "tile_fused", "paper_small",
+                    "paper_large", "naive"; null or "auto": the planner chooses */
   int32_t rigor; /**< an ioattn_rigor. ioattn_sdpa_plan_create() and ioattn_layer_plan_create()
                     search, and keep in the process's wisdom what they find; the one-call functions
                     take what is known. */

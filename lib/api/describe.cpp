@@ -57,9 +57,10 @@ void add_work(index_t fma, index_t workspace_bytes, JsonObject* json) {
   json->add("workspace_bytes", workspace_bytes);
 }
 
-std::string stored_json(const char* name, const std::vector<index_t>& sizes, DType dtype) {
+std::string stored_json(const char* name, const std::vector<index_t>& sizes,
+                        index_t words_of_number) {
   std::vector<std::string> texts;
-  index_t words = theory::resident_words(dtype);
+  index_t words = words_of_number;
   for (const index_t size : sizes) {
     texts.push_back(std::to_string(size));
     words *= size;

@@ -42,7 +42,8 @@ std::string json_names(const Set& set, const Named (&gradients)[count]) {
 
 // A matrix, or several, that a pass keeps in memory: numbers of one word each, two where the dtype
 // has 16 bits.
-std::string stored_json(const char* name, const std::vector<index_t>& sizes, DType dtype);
+std::string stored_json(const char* name, const std::vector<index_t>& sizes,
+                        index_t words_of_number);
 
 // What is described of every plan: kernel, words and footprint, work.
 void add_cost(const IoCost& cost, JsonObject* json);

@@ -26,6 +26,7 @@ std::string blocks_json(const Variant& variant, const Blocks& blocks) {
     tile.add("keep_a", product.keep_a);
     json.add_json(field.name, tile.text());
   }
+  if (blocks.packed) json.add("packed", true);
   return json.text();
 }
 
@@ -80,12 +81,13 @@ std::string LayerPlan::describe(const OverflowStatistics& overflows) const {
   add_work(fma, workspace_bytes_, &json);
   json.add_json("overflows", overflows.text(is_forward() ? rounded_results(dtype)
                                                          : rounded_results(dtype, set)));
-  const plan::Intermediates kept =
-      plan::intermediates(shape, is_forward() ? std::nullopt : std::optional(set), phase_blocks);
+  const plan::Intermediates kept = plan::intermediates(
+      shape, is_forward() ? std::nullopt : std::optional(set), phase_blocks, dtype);
   std::vector<std::string> stored;
   for (int i = 0; i < kept.count; ++i) {
     const plan::Intermediate& one = kept.list[static_cast<std::size_t>(i)];
-    stored.push_back(stored_json(one.name, {one.rows, one.cols}, dtype));
+    stored.push_back(
+        stored_json(one.name, {one.rows, one.cols}, size_of(one.dtype) / size_of(dtype)));
   }
   json.add_json("stored", json_list(stored));
 

@@ -42,9 +42,10 @@ std::string stored_list(const SdpaProblem& problem, const SdpaSet& set, const Sd
   const index_t heads = schedules::heads_in_work(shape, makes_dq, threads);
   const DType dtype = problem.dtype;
   std::vector<std::string> items;
-  if (set.delta()) items.push_back(stored_json("delta", {heads, shape.n}, dtype));
+  const index_t words = theory::resident_words(dtype);
+  if (set.delta()) items.push_back(stored_json("delta", {heads, shape.n}, words));
   if (makes_dq && set.rounds(dtype))
-    items.push_back(stored_json("dQ", {heads, shape.n, shape.d}, dtype));
+    items.push_back(stored_json("dQ", {heads, shape.n, shape.d}, words));
   return json_list(items);
 }
 

@@ -24,7 +24,6 @@ struct LayerKind {
   using Plan = plan::GradientPlan;
   using Candidate = plan::LayerCandidate;
   using Timed = TimedLayer;
-  static constexpr bool multiplies_pairs = false;
 
   static Problem timed(const Problem& problem, const Set&, int) { return timed_problem(problem); }
   static int threads(const Problem&, const RunOptions& options) {

@@ -21,10 +21,9 @@ std::string to_text(const TileShape& tile) {
 }
 
 // Whether two compute alike.
-bool are_alike(const kernels::Kernels& a, const kernels::Kernels& b, DType dtype,
-               bool may_be_pairs) {
+bool are_alike(const kernels::Kernels& a, const kernels::Kernels& b, DType dtype) {
   if (dtype == DType::f64) return a.f64 == b.f64;
-  return dtype == DType::bf16 && may_be_pairs ? a.of_bf16 == b.of_bf16 : a.f32 == b.f32;
+  return dtype == DType::bf16 ? a.of_bf16 == b.of_bf16 : a.f32 == b.f32;
 }
 
 int vector_bits(Isa isa) {
@@ -43,7 +42,7 @@ double multiply_adds_per_second(const wisdom::Wisdom& known, Isa isa, DType dtyp
   return rates->multiply_adds / plan::product_speed(isa);
 }
 
-std::vector<const kernels::Kernels*> other_kernels(DType dtype, bool may_be_pairs) {
+std::vector<const kernels::Kernels*> other_kernels(DType dtype) {
   std::vector<const kernels::Kernels*> others;
   const kernels::Kernels* own = nullptr;
   if (names_an_isa() || !selected_kernels(&own).is_ok()) return others;
@@ -51,7 +50,7 @@ std::vector<const kernels::Kernels*> other_kernels(DType dtype, bool may_be_pair
   for (const kernels::Kernels* one : kernels::all_kernels()) {
     if (one->isa == Isa::scalar || !machine::this_machine().isa.has(one->isa)) continue;
     const auto is_there = [&](const kernels::Kernels* other) {
-      return are_alike(*one, *other, dtype, may_be_pairs);
+      return are_alike(*one, *other, dtype);
     };
     if (std::none_of(all.begin(), all.end(), is_there)) all.push_back(one);
   }
@@ -59,9 +58,8 @@ std::vector<const kernels::Kernels*> other_kernels(DType dtype, bool may_be_pair
   return others;
 }
 
-std::vector<const kernels::Kernels*> kernels_beside(const TileShape& tile, DType dtype,
-                                                    bool may_be_pairs) {
-  std::vector<const kernels::Kernels*> others = other_kernels(dtype, may_be_pairs);
+std::vector<const kernels::Kernels*> kernels_beside(const TileShape& tile, DType dtype) {
+  std::vector<const kernels::Kernels*> others = other_kernels(dtype);
   const kernels::Kernels* own = nullptr;
   if (names_an_isa() || !selected_kernels(&own).is_ok()) return others;
   others.insert(others.begin(), own);

@@ -11,16 +11,14 @@
 namespace ioattn::api {
 
 // Those that a search tries beside the ones in use, best first: what was built, this CPU has, and
-// computes otherwise; not scalar code. None if IOATTN_ISA names an instruction set. The layer
-// problem multiplies no pairs of 16-bit terms.
-std::vector<const kernels::Kernels*> other_kernels(DType dtype, bool may_be_pairs);
+// computes otherwise; not scalar code. None if IOATTN_ISA names an instruction set.
+std::vector<const kernels::Kernels*> other_kernels(DType dtype);
 
 // Of a thread, as estimates count them; 0: nobody measured them.
 double multiply_adds_per_second(const wisdom::Wisdom& known, Isa isa, DType dtype);
 
 // All but those of a tile.
-std::vector<const kernels::Kernels*> kernels_beside(const TileShape& tile, DType dtype,
-                                                    bool may_be_pairs);
+std::vector<const kernels::Kernels*> kernels_beside(const TileShape& tile, DType dtype);
 
 // How many times as long the others take for a multiply-add that estimates count, by the rates that
 // were measured, or, where they were not, by the lanes that vectors have and that the CPU computes

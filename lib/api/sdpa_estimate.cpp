@@ -44,7 +44,7 @@ class Comparison {
 // weighed as if all were wanted: what else is may not change the bits of one.
 TileShape choose_tile(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
                       const plan::SdpaPlan& plan, const wisdom::Wisdom& rates, IsaChoice* choice) {
-  const std::vector<const kernels::Kernels*> others = other_kernels(request.dtype, true);
+  const std::vector<const kernels::Kernels*> others = other_kernels(request.dtype);
   // What tiles of pairs do to the rate of other kernels is not known.
   if (others.empty() || multiplies_tiles(request.tile.isa)) return request.tile;
   const std::optional<SdpaSet> all = set ? std::optional(SdpaSet{true, true, true}) : set;

@@ -19,7 +19,6 @@ struct SdpaKind {
   using Plan = plan::SdpaPlan;
   using Candidate = plan::SdpaCandidate;
   using Timed = TimedSdpa;
-  static constexpr bool multiplies_pairs = true;  // where an instruction set does
 
   static Problem timed(const Problem& problem, const Set& set, int threads) {
     return timed_problem(problem, set, threads);

@@ -75,8 +75,7 @@ template <class Kind>
 Status add_other_kernels(const typename Kind::Request& request, const typename Kind::Set& set,
                          const RunOptions& options, SearchReportOf<Kind>* report) {
   const DType dtype = report->timed.dtype;
-  for (const kernels::Kernels* kernels :
-       kernels_beside(request.tile, dtype, Kind::multiplies_pairs)) {
+  for (const kernels::Kernels* kernels : kernels_beside(request.tile, dtype)) {
     typename Kind::Request alike = request;
     alike.tile = kernels->tile(dtype);
     alike.price = price_of(options, alike.tile.isa, dtype);

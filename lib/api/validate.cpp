@@ -147,10 +147,8 @@ Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask, DType 
     return Status::error(StatusCode::unsupported, "there is no %s pass of %s", name_of(pass),
                          to_text(variant).c_str());
   }
-  if (is_half(dtype) && !takes_halves(plan.schedule)) {
-    return Status::error(StatusCode::unsupported, "%s takes no operands in 16 bits",
-                         name_of(plan.schedule));
-  }
+  const Status taken = check_dtype(plan.schedule, dtype, plan.tile.isa);
+  if (!taken.is_ok()) return taken;
   bool positive = true, huge = false;
   for (const SizeField& field : size_fields()) {
     const index_t size = plan.blocks.*field.size;
@@ -172,9 +170,11 @@ Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask, DType 
     return Status::error(StatusCode::unsupported,
                          "shares are of tile_fused, for gradients of queries");
   }
-  if (plan.blocks.packed) {
+  const bool may_be_packed =
+      plan.schedule == Schedule::tile_fused && is_half(dtype) && pass != Pass::forward;
+  if (plan.blocks.packed && !may_be_packed) {
     return Status::error(StatusCode::unsupported,
-                         "blocks of keys are packed by SDPA in bf16 alone");
+                         "blocks of keys are packed for gradients by pairs of bf16 alone");
   }
   if (!positive) {
     return Status::error(StatusCode::invalid_argument, "the plan lacks a block size of %s",
@@ -212,6 +212,10 @@ Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie
     return Status::error(StatusCode::unsupported,
                          "one pass is of col_stream, for gradients of queries and of keys, or of "
                          "tile_fused, for gradients of queries");
+  }
+  if (by_tiles && is_half(dtype) && has_row_pass(steps, blocks)) {
+    return Status::error(StatusCode::unsupported,
+                         "where products are of pairs tile_fused makes U in one pass");
   }
   if (has_key_pass(steps, blocks)) {
     pass.schedule = blocks.by_keys;

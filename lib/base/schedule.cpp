@@ -116,4 +116,17 @@ bool has_form(Schedule schedule, Form form) {
   return any_variant([&](const Variant& v) { return v.schedule == schedule && v.form == form; });
 }
 
+Status check_dtype(Schedule schedule, DType dtype, Isa isa) {
+  if (takes_dtype(schedule, dtype, isa)) return Status::ok();
+  if (schedule == Schedule::tile_fused) {
+    return Status::error(StatusCode::unsupported,
+                         "%s takes operands in 16 bits as pairs of bf16 alone, which %s does not "
+                         "multiply",
+                         name_of(schedule),
+                         dtype == DType::bf16 ? name_of(isa) : "any kernel of f16");
+  }
+  return Status::error(StatusCode::unsupported, "%s takes no operands in 16 bits",
+                       name_of(schedule));
+}
+
 }  // namespace ioattn

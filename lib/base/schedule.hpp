@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/isa.hpp"
+#include "base/status.hpp"
 #include "base/types.hpp"
 
 namespace ioattn {
@@ -56,10 +58,16 @@ constexpr const char* name_of(KeyGradients wanted) {
 struct KeyPassKind {
   KeyGradients wanted = KeyGradients::both;
   bool queries = false;
+  bool parts = false;  // S is the sum of two matrices in 16 bits
   bool operator==(const KeyPassKind&) const = default;
 
   constexpr KeyPassKind(KeyGradients gradients, bool of_queries = false)  // NOLINT: a kind of them
       : wanted(gradients), queries(of_queries) {}
+  constexpr KeyPassKind in_parts(bool in_two = true) const {
+    KeyPassKind kind = *this;
+    kind.parts = in_two;
+    return kind;
+  }
   constexpr bool of_keys() const {
     return wanted != KeyGradients::values && wanted != KeyGradients::none;
   }
@@ -148,10 +156,13 @@ constexpr bool takes_masks(Schedule schedule) {
   return schedule == Schedule::row_stream || schedule == Schedule::col_stream ||
          schedule == Schedule::tile_fused;
 }
-// Whether it takes operands of the layer problem in 16 bits.
-constexpr bool takes_halves(Schedule schedule) {
-  return leaves_u(schedule) || schedule == Schedule::col_stream;
+// Whether it takes operands of the layer problem of that dtype: in 16 bits tile_fused multiplies
+// pairs of bf16 as they are stored, on instruction sets that can, and others numbers in f32.
+constexpr bool takes_dtype(Schedule schedule, DType dtype, Isa isa) {
+  if (!is_half(dtype) || leaves_u(schedule) || schedule == Schedule::col_stream) return true;
+  return schedule == Schedule::tile_fused && dtype == DType::bf16 && multiplies_pairs(isa);
 }
+Status check_dtype(Schedule schedule, DType dtype, Isa isa);
 Variant variant_of(Pass pass, Schedule schedule, const Blocks& blocks);
 // "row_stream h stored"; the form only where the schedule has two.
 std::string to_text(const Variant& variant);

@@ -118,7 +118,8 @@ bool choose_blocks(const Variant& variant, bool literal, const LayerShape& shape
       *blocks = pass == Pass::forward ? choose_layer_forward_tiles(shape, memory, tile)
                 : pass == Pass::backward
                     ? choose_tile_fused_backward(shape, memory, tile)
-                    : choose_tile_fused(shape, all_key_gradients(form, shape.tie), memory, tile);
+                    : choose_tile_fused(shape, of_layer(all_key_gradients(form, shape.tie), tile),
+                                        memory, tile);
       return true;
   }
   return false;

@@ -63,6 +63,10 @@ double fma_per_stored_gradient(const TileShape& tile) {
   return multiplies_tiles(tile.isa) ? 64 : multiplies_pairs(tile.isa) ? 8 : 0;
 }
 
+// The same where S has two parts: of a score on its way through memory, and of a number of S that
+// is rounded twice.
+constexpr double fma_per_score_of_parts = 4, fma_per_number_of_parts = 48;
+
 // A block of keys that several tiles of queries meet is packed once, unless words decide: that
 // moves a few more. In f32 it is no faster.
 Blocks with_packing(const LayerShape& shape, Blocks blocks, const TileShape& tile,
@@ -85,9 +89,12 @@ index_t words_in_use(const LayerShape& shape, const Blocks& blocks, const TileSh
 struct ColumnTimes {
   index_t w;
   const TileShape& tile;
+  // Of S in two parts: rows of f32 compete, whose estimates leave out how sums over d end.
+  bool parts = false;
 
   double terms(index_t cols) const {
-    return sum(cols, [&](index_t k) { return 1 / word_efficiency(tile.isa, k); });
+    const bool ends_once = parts && cols <= w;
+    return sum(cols, [&](index_t k) { return ends_once ? 1 : 1 / word_efficiency(tile.isa, k); });
   }
   double lanes(index_t cols) const {
     return sum(cols, [&](index_t k) { return wasted_lanes(k, tile); });
@@ -139,16 +146,18 @@ double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
       memory.price.per_word * static_cast<double>(cost.words()) +
       fma_per_packed_word(tile.isa) * static_cast<double>(packed) +
       memory.price.per_inner_word * inner_words_of_tiles(shape, blocks, kind, memory, tile);
-  const ColumnTimes of = {blocks.w, tile};
-  const double scores = of.terms(d) + (kind.makes_p() ? of.terms(e) : 0);
+  const ColumnTimes of = {blocks.w, tile, kind.parts};
+  const int parts = kind.parts ? 2 : 1;
+  const double scores = parts * of.terms(d) + (kind.makes_p() ? of.terms(e) : 0);
   const double over_queries =
-      (kind.of_keys() ? of.lanes(d) : 0) + (kind.of_values() ? of.lanes(e) : 0);
+      (kind.of_keys() ? parts * of.lanes(d) : 0) + (kind.of_values() ? of.lanes(e) : 0);
   const double products =
       product(shape.n, shape.m) *
       (scores * wasted_lanes(c, tile) + of.lanes(over_keys) / word_efficiency(tile.isa, share) +
        over_queries / word_efficiency(tile.isa, rho));
   const bool at_once = may_be_made_at_once(kind, blocks.w, d, e);
-  const double stored = at_once ? 0 : fma_per_stored_gradient(tile) * product(shape.n, shape.m);
+  double stored = at_once ? 0 : fma_per_stored_gradient(tile) * product(shape.n, shape.m);
+  if (kind.parts) stored += fma_per_number_of_parts * product(shape.n, d);
   return words / word_speed(tile.isa) + products / product_speed(tile.isa) + stored;
 }
 
@@ -164,19 +173,21 @@ double longer_in_short_blocks(const LayerShape& shape, const Blocks& blocks, Key
 }
 
 double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
-                               const FastMemory& memory, const TileShape& tile) {
+                               const FastMemory& memory, const TileShape& tile, bool parts) {
   const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
   const IoCost cost = theory::tile_fused_forward_pass(shape, blocks);
-  const ColumnTimes of = {blocks.w, tile};
+  const ColumnTimes of = {blocks.w, tile, parts};
   const double words =
       memory.price.per_word * static_cast<double>(cost.words()) +
       fma_per_packed_word(tile.isa) * static_cast<double>(cost.reads) +
       memory.price.per_inner_word * inner_words_of_tiles(shape, blocks, memory, tile);
   const double products =
-      product(shape.n, shape.m) * (of.terms(shape.d) * wasted_lanes(rho, tile) +
+      product(shape.n, shape.m) * ((parts ? 2 : 1) * of.terms(shape.d) * wasted_lanes(rho, tile) +
                                    of.lanes(shape.dv) / word_efficiency(tile.isa, c));
+  const double per_score = std::max(fma_per_stored_score(tile), parts ? fma_per_score_of_parts : 0);
   return words / word_speed(tile.isa) + products / product_speed(tile.isa) +
-         fma_per_stored_score(tile) * product(shape.n, shape.m);
+         per_score * product(shape.n, shape.m) +
+         (parts ? fma_per_number_of_parts * product(shape.n, shape.d) : 0);
 }
 
 namespace {
@@ -326,6 +337,7 @@ Blocks between_thin_products(const Blocks& tiles, const LayerShape& shape, const
   blocks.share = tiles.share;
   blocks.rho = tiles.rho;
   blocks.w = tiles.w;
+  blocks.packed = tiles.packed;
   blocks.o = 0;
   return blocks;
 }
@@ -334,15 +346,18 @@ Blocks between_thin_products(const Blocks& tiles, const LayerShape& shape, const
 
 Blocks choose_tile_fused_backward(const LayerShape& shape, const FastMemory& memory,
                                   const TileShape& tile) {
-  const Blocks tiles = choose_tile_fused(shape.without_mask(), tiles_of_u, memory, tile);
+  const Blocks tiles = choose_tile_fused(shape.without_mask(), tiles_of_u(tile), memory, tile);
   Blocks blocks = between_thin_products(tiles, shape, {}, memory, tile);
+  // Columns of pairs take half of the words that those of O and dO take for delta.
+  const index_t most = inner_words(memory);
+  if (2 * std::min(blocks.w, shape.dv) >= most) blocks.w = std::max<index_t>((most - 1) / 2, 1);
   const index_t row = 2 * std::min(blocks.w, shape.dv) + 1;
-  blocks.o = std::clamp<index_t>(inner_words(memory) / row, 1, shape.n);
+  blocks.o = std::clamp<index_t>(most / row, 1, shape.n);
   return blocks;
 }
 
 Blocks choose_tile_fused_forward(const LayerShape& shape, const FastMemory& memory,
-                                 const TileShape& tile) {
+                                 const TileShape& tile, bool parts) {
   return search_tiles(
       shape, Lanes::queries, blocks_of(KeyGradients::both, 1, 1, 1),
       [&](const Price& price) -> LongestKeys {
@@ -353,18 +368,19 @@ Blocks choose_tile_fused_forward(const LayerShape& shape, const FastMemory& memo
       memory, tile,
       [&](const Blocks& blocks) {
         return multiplies_pairs(tile.isa)
-                   ? ceil_div(theory::pair_tiles_forward_footprint(shape, blocks), 2)
+                   ? ceil_div(theory::pair_tiles_forward_footprint(shape, blocks, parts), 2)
                    : theory::tile_fused_forward_pass(shape, blocks).footprint;
       },
       [&](const Blocks& blocks, const FastMemory& within) {
-        return tile_fused_forward_time(shape, blocks, within, tile);
+        return tile_fused_forward_time(shape, blocks, within, tile, parts);
       },
       [](const Blocks&) { return false; });
 }
 
 Blocks choose_layer_forward_tiles(const LayerShape& shape, const FastMemory& memory,
                                   const TileShape& tile) {
-  const Blocks tiles = choose_tile_fused_forward(shape.without_mask(), memory, tile);
+  const Blocks tiles =
+      choose_tile_fused_forward(shape.without_mask(), memory, tile, multiplies_pairs(tile.isa));
   return between_thin_products(tiles, shape, {.dx = false}, memory, tile);
 }
 

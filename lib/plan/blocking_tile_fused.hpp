@@ -26,20 +26,32 @@ double longer_in_short_blocks(const LayerShape& shape, const Blocks& blocks, Key
 // least_fast_memory.
 Blocks choose_tile_fused_backward(const LayerShape& shape, const FastMemory& memory,
                                   const TileShape& tile);
-constexpr KeyPassKind tiles_of_u = {KeyGradients::none, true};  // what it makes by tiles
-
-// As a time by tiles counts where other passes of the layer problem compete: their estimates are
-// nearer to what they take (n = 1024, d = 1024, all gradients: tiles were to save 4 % and took 3 %
-// longer, Zen 4).
-inline double time_that_tiles_count(double time, const Price& price) {
-  return price.of_words() ? time : time / 0.95;
+// What a pass of the layer problem makes by tiles: of S in two parts, if it multiplies pairs; and
+// what it makes for dX.
+constexpr KeyPassKind of_layer(KeyPassKind kind, const TileShape& tile) {
+  return kind.in_parts(multiplies_pairs(tile.isa));
+}
+constexpr KeyPassKind tiles_of_u(const TileShape& tile) {
+  return of_layer({KeyGradients::none, true}, tile);
 }
 
-// The same of the forward pass; its least is below that of row_stream.
+// As a time by tiles counts where other passes compete: their estimates are nearer to what they
+// take (n = 1024, d = 1024, all gradients: tiles were to save 4 % and took 3 % longer, Zen 4).
+inline double time_that_tiles_count(double time, const Price& price, double part = 0.95) {
+  return price.of_words() ? time : time / part;
+}
+// In the layer problem those of pairs, which round factors that others do not, have to save a
+// tenth.
+inline double time_that_tiles_count(double time, const Price& price, const TileShape& tile) {
+  return time_that_tiles_count(time, price, multiplies_pairs(tile.isa) ? 0.9 : 0.95);
+}
+
+// The same of the forward pass; its least is below that of row_stream. `parts`: S is the sum of two
+// matrices in 16 bits.
 Blocks choose_tile_fused_forward(const LayerShape& shape, const FastMemory& memory,
-                                 const TileShape& tile);
+                                 const TileShape& tile, bool parts = false);
 double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
-                               const FastMemory& memory, const TileShape& tile);
+                               const FastMemory& memory, const TileShape& tile, bool parts = false);
 // With the thin products of the layer problem, in the inner memory.
 Blocks choose_layer_forward_tiles(const LayerShape& shape, const FastMemory& memory,
                                   const TileShape& tile);

@@ -61,7 +61,7 @@ Status plan_alone(const PlanRequest& request, const GradientSet& set, LayerCandi
 
 bool is_limited(const PlanRequest& request, const GradientSet& set, const Way& way) {
   return request.memory_limit_bytes >= 0 &&
-         scratch_bytes(request, set, way.schedule, way.form) > request.memory_limit_bytes;
+         scratch_bytes(request, set, way) > request.memory_limit_bytes;
 }
 
 index_t least_M_of(const PlanRequest& request, const GradientSet& set, const Way& way) {
@@ -79,7 +79,7 @@ LayerCandidate candidate_of_way(const PlanRequest& request, const GradientSet& s
   const GradientBlocks blocks =
       choose_gradient_blocks(request.problem.shape, set, way, memory, request.tile);
   LayerCandidate candidate = candidate_of(request, set, blocks, outer);
-  candidate.estimate.scratch_bytes = scratch_bytes(request, set, way.schedule, way.form);
+  candidate.estimate.scratch_bytes = scratch_bytes(request, set, way);
   candidate.estimate.time = gradients_time(request, set, blocks, memory);
   return candidate;
 }
@@ -93,9 +93,9 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, LayerCand
                          "half_dim or tile_fused",
                          name_of(*request.schedule));
   }
-  if (by_tiles && is_half(request.problem.dtype)) {
-    return Status::error(StatusCode::unsupported, "%s takes no operands in 16 bits",
-                         name_of(*request.schedule));
+  if (by_tiles) {
+    const Status status = check_dtype(*request.schedule, request.problem.dtype, request.tile.isa);
+    if (!status.is_ok()) return status;
   }
   if (request.schedule && shape.mask.hides() && !takes_masks(*request.schedule)) {
     return Status::error(StatusCode::unsupported, "%s takes no mask", name_of(*request.schedule));
@@ -118,9 +118,10 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, LayerCand
       if (way.by_keys == Schedule::tile_fused) {
         const GradientBlocks& blocks = candidate.plan.blocks;
         const GradientSteps steps = steps_of(set, shape.tie, Form::h);
-        time += longer_in_short_blocks(shape, blocks.keys, key_pass(steps, blocks), memory,
+        time += longer_in_short_blocks(shape, blocks.keys,
+                                       of_layer(key_pass(steps, blocks), request.tile), memory,
                                        request.tile);
-        time = time_that_tiles_count(time, request.price);
+        time = time_that_tiles_count(time, request.price, request.tile);
       }
       if (is_chosen && time >= least_time) continue;
       is_chosen = true;

@@ -39,7 +39,7 @@ bool is_candidate(const PlanRequest& request, const GradientSet& set, Schedule s
 // By pairs of score tiles, U too.
 bool may_be_tiles(const PlanRequest& request) {
   const bool is_asked = !request.schedule || *request.schedule == Schedule::tile_fused;
-  return is_asked && !is_half(request.problem.dtype);
+  return is_asked && takes_dtype(Schedule::tile_fused, request.problem.dtype, request.tile.isa);
 }
 
 }  // namespace
@@ -108,7 +108,7 @@ GradientBlocks choose_gradient_blocks(const LayerShape& shape, const GradientSet
   if (has_key_pass(steps, blocks)) {
     const KeyPassKind kind = key_pass(steps, blocks);
     blocks.keys = blocks.by_keys == Schedule::tile_fused
-                      ? choose_tile_fused(shape.without_mask(), kind, memory, tile)
+                      ? choose_tile_fused(shape.without_mask(), of_layer(kind, tile), memory, tile)
                       : choose_col_stream(shape, form, kind, memory, tile);
   }
   if (steps.da3) blocks.da3 = product({m, e, d});
@@ -141,29 +141,32 @@ double gradients_time(const PlanRequest& request, const GradientSet& set,
   if (has_key_pass(steps, blocks)) {
     const KeyPassKind kind = key_pass(steps, blocks);
     const bool by_tiles = blocks.by_keys == Schedule::tile_fused;
-    time += by_tiles ? tile_fused_time(unmasked, blocks.keys, kind, memory, tile)
+    time += by_tiles ? tile_fused_time(unmasked, blocks.keys, of_layer(kind, tile), memory, tile)
                      : col_stream_time(unmasked, blocks.keys, kind, memory, tile);
-    time -= time_of(theory::col_stream_fma(unmasked, blocks.rows.form, kind),
-                    by_tiles ? theory::tile_fused(unmasked, blocks.keys, kind)
-                             : theory::col_stream(unmasked, blocks.keys, kind),
-                    per_word);
+    const index_t fma = theory::col_stream_fma(unmasked, blocks.rows.form, kind);
+    time -= by_tiles
+                ? time_of(fma, theory::tile_fused(unmasked, blocks.keys, kind, request.weights()),
+                          request.per_word())
+                : time_of(fma, theory::col_stream(unmasked, blocks.keys, kind), per_word);
   }
   return time;
 }
 
-index_t scratch_bytes(const PlanRequest& request, const GradientSet& set, Schedule schedule,
-                      Form form) {
+index_t scratch_bytes(const PlanRequest& request, const GradientSet& set, const Way& way) {
   const LayerProblem& problem = request.problem;
   const bool dx = set.dX || set.dW_Q || set.dW_K;
-  return (intermediates(problem.shape, set, schedule, form).words() +
-          batch_scratch_words(problem, dx, set.dY) + words_to_round(problem, set)) *
-         bytes_of_sum(problem.dtype);
+  return intermediates(problem.shape, set, way.schedule, way.by_keys, way.form, problem.dtype)
+             .bytes() +
+         (batch_scratch_words(problem, dx, set.dY) + words_to_round(problem, set)) *
+             bytes_of_sum(problem.dtype);
 }
 
 index_t scratch_bytes_beside(const PlanRequest& request, const GradientSet& set) {
-  return (intermediates(request.problem.shape, set, Schedule::row_stream, Form::h).words() +
-          words_to_round(request.problem, set)) *
-         bytes_of_sum(request.problem.dtype);
+  const LayerProblem& problem = request.problem;
+  const Way way = {Schedule::row_stream, Form::h};
+  return intermediates(problem.shape, set, way.schedule, way.by_keys, way.form, problem.dtype)
+             .bytes() +
+         words_to_round(problem, set) * bytes_of_sum(problem.dtype);
 }
 
 }  // namespace ioattn::plan

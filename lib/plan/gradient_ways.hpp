@@ -38,8 +38,7 @@ theory::ScheduleCost cost_of(const PlanRequest& request, const GradientSet& set,
                              const GradientBlocks& blocks);
 
 // Scratch memory of a way; and that which dX by a pass of its own takes beside the pass.
-index_t scratch_bytes(const PlanRequest& request, const GradientSet& set, Schedule schedule,
-                      Form form);
+index_t scratch_bytes(const PlanRequest& request, const GradientSet& set, const Way& way);
 index_t scratch_bytes_beside(const PlanRequest& request, const GradientSet& set);
 
 }  // namespace ioattn::plan

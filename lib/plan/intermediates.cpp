@@ -2,24 +2,45 @@
 
 namespace ioattn::plan {
 
-index_t Intermediates::words() const {
-  index_t words = 0;
+namespace {
+
+// What is made on the way of a problem in 16 bits is in f32, or in two parts of 16 bits, but for h
+// that is multiplied as pairs.
+class List {
+ public:
+  List(DType dtype, Schedule schedule)
+      : sum_(is_half(dtype) ? DType::f32 : dtype),
+        h_(schedule == Schedule::tile_fused ? dtype : sum_) {}
+
+  void add(const char* name, index_t rows, index_t cols) { made_.add(name, rows, cols, sum_); }
+  void add_h(index_t rows, index_t cols) { made_.add("h", rows, cols, h_); }
+  const Intermediates& made() const { return made_; }
+
+ private:
+  DType sum_, h_;
+  Intermediates made_;
+};
+
+}  // namespace
+
+index_t Intermediates::bytes() const {
+  index_t bytes = 0;
   for (int i = 0; i < count; ++i) {
     const Intermediate& one = list[static_cast<std::size_t>(i)];
-    words += one.rows * one.cols;
+    bytes += one.rows * one.cols * size_of(one.dtype);
   }
-  return words;
+  return bytes;
 }
 
-Intermediates intermediates(const Variant& variant, const LayerShape& shape) {
+Intermediates intermediates(const Variant& variant, const LayerShape& shape, DType dtype) {
   const auto [n, m, d, e, tie, mask] = shape;
   const auto [pass, schedule, form, products] = variant;
   const bool forward = pass == Pass::forward, h_form = form == Form::h;
   const bool stored = products == Products::stored;
-  Intermediates all;
+  List all(dtype, schedule);
   const auto add_values = [&, n = n, m = m, d = d, e = e](const char* of_queries) {
     if (h_form) {
-      all.add("h", m, e);
+      all.add_h(m, e);
     } else {
       all.add(of_queries, n, d);
     }
@@ -75,18 +96,18 @@ Intermediates intermediates(const Variant& variant, const LayerShape& shape) {
     case Schedule::resident:
     case Schedule::col_stream: break;
   }
-  return all;
+  return all.made();
 }
 
 Intermediates intermediates(const LayerShape& shape, const GradientSet& set, Schedule schedule,
-                            Form form) {
+                            Schedule by_keys, Form form, DType dtype) {
   const auto [n, m, d, e, tie, mask] = shape;
   const GradientSteps steps = steps_of(set, tie, form);
   const bool of_values = steps.keys && steps.key_gradients != KeyGradients::keys;
-  Intermediates all;
+  List all(dtype, by_keys);
   if (steps.delta) all.add("delta", n, 1);
   if (steps.s) all.add("S", n, d);
-  if (steps.values && form == Form::h) all.add("h", m, e);
+  if (steps.values && form == Form::h) all.add_h(m, e);
   if (steps.values && form == Form::g) all.add("G", n, d);
   if (steps.rows) {
     all.add("U", n, d);
@@ -98,21 +119,22 @@ Intermediates intermediates(const LayerShape& shape, const GradientSet& set, Sch
   if (steps.parts && !set.dA2) all.add("dA2", m, d);
   if (steps.parts && !set.dA3) all.add("dA3", m, d);
   if (steps.parts && tie == Tie::all && !set.dA1) all.add("dA1", n, d);
-  return all;
+  return all.made();
 }
 
 Intermediates intermediates(const LayerShape& shape, const std::optional<GradientSet>& set,
-                            const GradientBlocks& blocks) {
+                            const GradientBlocks& blocks, DType dtype) {
   const Pass pass = set ? Pass::backward : Pass::forward;
   const Variant variant = variant_of(pass, blocks.schedule, blocks.rows);
-  if (!set) return intermediates(variant, shape);
-  if (!set->is_dx_alone()) return intermediates(shape, *set, blocks.schedule, blocks.rows.form);
+  if (!set) return intermediates(variant, shape, dtype);
+  Intermediates all =
+      intermediates(shape, *set, blocks.schedule, blocks.by_keys, blocks.rows.form, dtype);
+  if (!set->is_dx_alone()) return all;
   // dX by a pass of its own, and what others take beside it.
-  Intermediates all = intermediates(shape, *set, Schedule::row_stream, Form::h);
-  const Intermediates of_pass = intermediates(variant, shape);
+  const Intermediates of_pass = intermediates(variant, shape, dtype);
   for (int i = 0; i < of_pass.count; ++i) {
     const Intermediate& one = of_pass.list[static_cast<std::size_t>(i)];
-    all.add(one.name, one.rows, one.cols);
+    all.add(one.name, one.rows, one.cols, one.dtype);
   }
   return all;
 }

@@ -151,7 +151,8 @@ void estimate_costs(const PlanRequest& request, const std::optional<GradientSet>
         scratch_bytes_beside(request, *set) +
         scratch_bytes(backward, variant_of(Pass::backward, blocks.schedule, blocks.rows));
   } else {
-    estimate->scratch_bytes = scratch_bytes(request, *set, blocks.schedule, blocks.rows.form);
+    const Way way = {blocks.schedule, blocks.rows.form, blocks.keys.one_pass, blocks.by_keys};
+    estimate->scratch_bytes = scratch_bytes(request, *set, way);
   }
 }
 

@@ -66,7 +66,7 @@ std::vector<Candidate> outlines(const PlanRequest& request) {
     if (v.pass != request.pass) continue;
     if (request.schedule && v.schedule != *request.schedule) continue;
     if (request.problem.shape.mask.hides() && !takes_masks(v.schedule)) continue;
-    if (is_half(request.problem.dtype) && !takes_halves(v.schedule)) continue;
+    if (!takes_dtype(v.schedule, request.problem.dtype, request.tile.isa)) continue;
     list.push_back(outline(request, v));
   }
   return list;
@@ -96,10 +96,11 @@ Status too_small(const PlanRequest& request, const char* what, index_t least,
 }  // namespace
 
 index_t scratch_bytes(const PlanRequest& request, const Variant& variant) {
-  return (intermediates(variant, request.problem.shape).words() +
-          batch_scratch_words(request.problem, request.pass == Pass::backward, false) +
+  const LayerProblem& problem = request.problem;
+  return intermediates(variant, problem.shape, problem.dtype).bytes() +
+         (batch_scratch_words(problem, request.pass == Pass::backward, false) +
           words_to_round(request, variant)) *
-         bytes_of_sum(request.problem.dtype);
+             bytes_of_sum(problem.dtype);
 }
 
 std::vector<Candidate> offered(const PlanRequest& request, bool outer) {
@@ -128,9 +129,9 @@ Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
   if (request.schedule && request.problem.shape.mask.hides() && !takes_masks(*request.schedule)) {
     return Status::error(StatusCode::unsupported, "%s takes no mask", name_of(*request.schedule));
   }
-  if (request.schedule && is_half(request.problem.dtype) && !takes_halves(*request.schedule)) {
-    return Status::error(StatusCode::unsupported, "%s takes no operands in 16 bits",
-                         name_of(*request.schedule));
+  if (request.schedule) {
+    const Status status = check_dtype(*request.schedule, request.problem.dtype, request.tile.isa);
+    if (!status.is_ok()) return status;
   }
   std::vector<Candidate> list = outlines(request);
   // Multiply-adds and words do not tell how fast tiles are, which depends on their sides, nor that

@@ -38,12 +38,14 @@ Share tiles_of(const PlanRequest& request, const Candidate& c, const FastMemory&
   const LayerShape& shape = request.problem.shape;
   if (request.pass == Pass::forward) {
     return {visible_pairs(shape.mask, shape.n, shape.m) * (shape.d + shape.dv),
-            theory::tile_fused_forward_pass(shape, c.blocks).words(),
-            tile_fused_forward_time(shape, c.blocks, memory, request.tile)};
+            theory::tile_fused_forward_pass(shape, c.blocks, request.weights()).words(),
+            tile_fused_forward_time(shape, c.blocks, memory, request.tile,
+                                    multiplies_pairs(request.tile.isa))};
   }
-  return {theory::col_stream_fma(shape, Form::h, tiles_of_u),
-          theory::tile_fused(shape, c.blocks, tiles_of_u).words(),
-          tile_fused_time(shape, c.blocks, tiles_of_u, memory, request.tile)};
+  const KeyPassKind kind = tiles_of_u(request.tile);
+  return {theory::col_stream_fma(shape, Form::h, kind),
+          theory::tile_fused(shape, c.blocks, kind, request.weights()).words(),
+          tile_fused_time(shape, c.blocks, kind, memory, request.tile)};
 }
 
 // In multiply-adds. Longer blocks make the pass faster, not the thin products around it.
@@ -99,10 +101,10 @@ Candidate fastest(const PlanRequest& request, const Candidate& best,
   const auto counted = [&](const Candidate& c, double time) {
     if (c.schedule != Schedule::tile_fused) return time;
     if (request.pass == Pass::backward) {
-      time += longer_in_short_blocks(request.problem.shape, c.blocks, tiles_of_u,
+      time += longer_in_short_blocks(request.problem.shape, c.blocks, tiles_of_u(request.tile),
                                      request.memory(c.is_outer), request.tile);
     }
-    return time_that_tiles_count(time, request.price);
+    return time_that_tiles_count(time, request.price, request.tile);
   };
   double least = counted(best, predicted_time(request, best));
   const auto consider = [&](const Candidate& c) {
@@ -115,9 +117,8 @@ Candidate fastest(const PlanRequest& request, const Candidate& best,
     least = time;
     taken = c;
   };
-  // Rows with fewer columns of values than d are estimated up to twice too long (n = 512, d = 385,
-  // dv = 32, forward, Zen 4: they take 0.83 of the time of tiles): tiles are for what rows cannot
-  // do.
+  // With fewer columns of values than d rows take 0.95 to 0.99 of the time of tiles (forward, Zen
+  // 4), which are held here against one form of rows alone: tiles are for what rows cannot do.
   const LayerShape& shape = request.problem.shape;
   const bool tiles_compete = request.pass == Pass::backward || shape.dv >= shape.d ||
                              best.schedule == Schedule::tile_fused;

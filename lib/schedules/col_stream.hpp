@@ -17,6 +17,7 @@ struct KeyPassOperands {
   MatrixView<const P> values;   // h-form: h [m, dv]
   MatrixView<const S> a3;       // g-form: [m, d]
   MatrixView<const P> queries;  // S [n, d], readable nr elements beyond each row or copied
+  index_t rest_of_queries = 0;  // of a kind in parts: S is the sum of both, so far apart
   MatrixView<const S> d_o;      // h-form: [n, dv]
   MatrixView<const P> g;        // g-form: G [n, d], readable like S
   const T* lse = nullptr;       // [n]

@@ -50,6 +50,9 @@ Status backward_in_native(Schedule schedule, const BackwardTask<T>& task) {
 template <class S>
 Status forward_of_entry(Schedule schedule, const ForwardTask<S>& task) {
   if (schedule == Schedule::row_stream) return row_stream_forward(task);
+  if constexpr (std::is_same_v<S, bf16>) {
+    if (schedule == Schedule::tile_fused) return tile_fused_forward(task);
+  }
   if constexpr (is_half_storage<S>) {
     return no_such_pass(schedule, "forward");
   } else {
@@ -89,6 +92,9 @@ Status run_forward(Schedule schedule, const ForwardTask<S>& task) {
 template <class S>
 Status run_backward(Schedule schedule, const BackwardTask<S>& task) {
   if (leaves_u(schedule)) return rows_backward(schedule, task);
+  if constexpr (std::is_same_v<S, bf16>) {
+    if (schedule == Schedule::tile_fused) return tile_fused_backward(task);
+  }
   if constexpr (is_half_storage<S>) {
     return no_such_pass(schedule, "backward");
   } else {

@@ -15,6 +15,7 @@ struct ForwardOperands {
   const LayerInputs<S>* layer = nullptr;  // fused: A1, X and, in the g-form, Y
   MatrixView<const P> queries;            // stored: S [n, d]
   T scale = 1;                            // stored: of the queries
+  index_t rest_of_queries = 0;            // tile_fused: if not 0, S is the sum of both
   MatrixView<const S> keys;               // A2 [m, d]
   MatrixView<const P> values;             // h [m, dv]
   MatrixView<const S> a3;                 // g-form: [m, d], not read where it is A2

@@ -48,7 +48,8 @@ Factor<T> result_of(Operand operand, const MatrixView<T>& view) {
   return {operand, view.data, view.stride, 1, false, false};
 }
 
-template <class S>
+// P: of S, G and h in memory: of pairs S, else in compute.
+template <class S, class P>
 class GradientPhases {
  public:
   using T = Compute<S>;
@@ -115,6 +116,9 @@ class GradientPhases {
     pass.run(*task_.kernels, trace_, a, b, c, memory_.data(), accumulate);
   }
 
+  // Products of pairs are tile_fused's, which has no pass over the queries.
+  static constexpr bool of_pairs = is_half_storage<P>;
+
   // dX by a backward schedule of any kind, which allocates for itself.
   Status run_alone() {
     const Status allocated = layout_.allocate(task_.memory, &memory_);
@@ -132,7 +136,7 @@ class GradientPhases {
     needs.delta = steps_.delta;
     needs.values = steps_.values;
     needs.u = steps_.rows;
-    const StoredProducts<S> thin(rows, threads_, &layout_, needs);
+    const StoredProducts<S, P> thin(rows, threads_, &layout_, needs);
     std::optional<UPass<S>> pass;
     if (has_row_pass(steps_, task_.blocks)) {
       pass.emplace(task_.blocks.schedule, rows, threads_, &layout_);
@@ -143,7 +147,9 @@ class GradientPhases {
     void* memory = memory_.data();
 
     thin.run(trace_, memory);
-    if (pass) pass->run(trace_, thin, memory);
+    if constexpr (!of_pairs) {
+      if (pass) pass->run(trace_, thin, memory);
+    }
     if (task_.blocks.keys.one_pass) run_keys(keys, thin);
     if (steps_.dx) {
       multiply("dX", dx, transposed(part_from(factor(Operand::A1, task_.in.a1), seeing_.begin, 0)),
@@ -174,13 +180,13 @@ class GradientPhases {
 
   // What makes dA2, the gradient of the values, and U on the way.
   struct KeyPasses {
-    std::optional<ColStream<S, T>> columns;
-    std::optional<TileFused<T>> tiles;  // not of 16 bits
+    std::optional<ColStream<S, P>> columns;
+    std::optional<TileFused<P, PairsOf<P>>> tiles;
   };
   KeyPasses key_passes() {
     KeyPasses keys;
     if (!has_key_pass(steps_, task_.blocks)) return keys;
-    const KeyPassKind kind = key_pass(steps_, task_.blocks);
+    const KeyPassKind kind = key_pass(steps_, task_.blocks).in_parts(of_pairs);
     const index_t nr = task_.kernels->tile.cols;
     if (task_.blocks.by_keys == Schedule::tile_fused) {
       keys.tiles.emplace(task_.shape, task_.blocks.keys, kind, nr, threads_, &layout_, 1, 1);
@@ -189,19 +195,21 @@ class GradientPhases {
     }
     return keys;
   }
-  void run_keys(const KeyPasses& keys, const StoredProducts<S>& thin) const {
+  void run_keys(const KeyPasses& keys, const StoredProducts<S, P>& thin) const {
     void* memory = memory_.data();
-    const KeyPassOperands<S, T> operands = key_operands(thin);
+    const KeyPassOperands<S, P> operands = key_operands(thin);
     if (keys.columns) keys.columns->run(*task_.kernels, trace_, operands, memory);
-    if constexpr (!is_half_storage<S>) {
+    if constexpr (std::is_same_v<S, P>) {
       if (!keys.tiles) return;
-      trace_.phase("tile_fused");
-      run_key_pass(*keys.tiles, threads_, *task_.kernels, trace_, operands, memory);
+      const Trace trace = Trace::of_layer_pairs(task_.observer, of_pairs);
+      trace.phase("tile_fused");
+      run_key_pass(*keys.tiles, threads_, *task_.kernels, trace, operands, memory,
+                   of_pairs ? task_.kernels->pairs_of_bf16 : nullptr);
     }
   }
-  KeyPassOperands<S, T> key_operands(const StoredProducts<S>& thin) const {
+  KeyPassOperands<S, P> key_operands(const StoredProducts<S, P>& thin) const {
     void* memory = memory_.data();
-    KeyPassOperands<S, T> operands;
+    KeyPassOperands<S, P> operands;
     operands.keys = task_.in.a2;
     if (task_.blocks.rows.form == Form::h) {
       if (steps_.values) operands.values = thin.h(memory);
@@ -213,6 +221,7 @@ class GradientPhases {
       operands.d_values = da3_.in(memory);
     }
     operands.queries = thin.s(memory);
+    operands.rest_of_queries = thin.rest_of_s();
     operands.lse = task_.lse;
     operands.delta = steps_.delta ? thin.delta(memory) : nullptr;
     operands.d_keys = da2_.in(memory);
@@ -268,7 +277,10 @@ class GradientPhases {
 
 template <class S>
 Status gradients_of_entry(const GradientTask<S>& task) {
-  return GradientPhases<S>(task).run();
+  if constexpr (are_pairs<PairsOf<S>>) {
+    if (task.blocks.by_keys == Schedule::tile_fused) return GradientPhases<S, S>(task).run();
+  }
+  return GradientPhases<S, Compute<S>>(task).run();
 }
 
 template Status gradients_of_entry(const GradientTask<float>&);

@@ -68,28 +68,31 @@ kernels::Product<T> score_product(const QueryLayout& layout, const MatrixView<co
   return p;
 }
 
-template <class S>
-ValueProjection<S>::ValueProjection(const LayerShape& shape, const Blocks& blocks, index_t nr,
-                                    int threads, WorkspaceLayout* layout)
+template <class S, class P>
+ValueProjection<S, P>::ValueProjection(const LayerShape& shape, const Blocks& blocks, index_t nr,
+                                       int threads, WorkspaceLayout* layout)
     : m_(shape.m), e_(shape.dv) {
   if (blocks.form != Form::h) return;
   stride_ = padded_stride(e_, nr);
-  h_ = layout->add<T>(m_ * stride_ + nr);
-  product_ = ProductPass<T>(m_, shape.d, e_, blocks.h, nr, threads, layout, factors_of<S>);
+  h_ = layout->add<P>(m_ * stride_ + nr);
+  product_ =
+      ProductPass<T>(m_, shape.d, e_, blocks.h, nr, threads, layout, factors_of<S>, results_of<P>);
 }
 
-template <class S>
-void ValueProjection<S>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                             const LayerInputs<S>& in, void* workspace) const {
-  T* data = h_.in(workspace);
-  fill_words(kernels, data, h_.count, T(0));  // the padding of the rows is read as lanes
+template <class S, class P>
+void ValueProjection<S, P>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                                const LayerInputs<S>& in, void* workspace) const {
+  P* data = h_.in(workspace);
+  if constexpr (!is_half_storage<P>) {
+    fill_words(kernels, data, h_.count, T(0));  // the padding of the rows is read as lanes
+  }
   trace.phase("h");
   product_.run(kernels, trace, factor(Operand::A3, in.a3), factor(Operand::Y, in.y),
-               {Operand::h, data, stride_, 1, false, true}, workspace);
+               Factor<P>{Operand::h, data, stride_, 1, false, true}, workspace);
 }
 
-template <class S>
-auto ValueProjection<S>::h(void* workspace) const -> MatrixView<const T> {
+template <class S, class P>
+auto ValueProjection<S, P>::h(void* workspace) const -> MatrixView<const P> {
   return {h_.in(workspace), m_, e_, stride_};
 }
 
@@ -105,6 +108,7 @@ IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);
 #undef IOATTN_INSTANTIATE
 template class ValueProjection<bf16>;
+template class ValueProjection<bf16, bf16>;
 template class ValueProjection<f16>;
 
 #define IOATTN_INSTANTIATE(S)                                                                     \

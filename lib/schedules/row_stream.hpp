@@ -62,8 +62,8 @@ kernels::Product<T> score_product(const QueryLayout& layout, const MatrixView<co
                                   const T* query_panels, const Range& sub,
                                   const kernels::ScoreTile<T>& tile);
 
-// The product h = A3 Y of the h-form, in parallel over blocks of rows.
-template <class S>
+// The product h = A3 Y of the h-form, in parallel over blocks of rows. P: of h in memory.
+template <class S, class P = Compute<S>>
 class ValueProjection {
  public:
   using T = Compute<S>;
@@ -72,12 +72,12 @@ class ValueProjection {
                   WorkspaceLayout* layout);
   void run(const kernels::KernelTable<T>& kernels, const Trace& trace, const LayerInputs<S>& in,
            void* workspace) const;
-  MatrixView<const T> h(void* workspace) const;
+  MatrixView<const P> h(void* workspace) const;
 
  private:
   index_t m_, e_;
   index_t stride_ = 0;
-  Slot<T> h_;
+  Slot<P> h_;
   ProductPass<T> product_;
 };
 

@@ -10,7 +10,7 @@ namespace ioattn::schedules {
 // Runs a validated task (sizes at least 1, blocks positive); forward, all entries of a batch and
 // any scale, backward one entry, unscaled (layer_gradients.hpp has the rest). The only failures are
 // of memory; outputs are untouched then. Operands in 16 bits are for schedules that take them
-// (takes_halves).
+// (takes_dtype).
 template <class S>
 Status run_forward(Schedule schedule, const ForwardTask<S>& task);
 template <class S>
@@ -28,10 +28,11 @@ template <class T>
 Status stationary_backward(const BackwardTask<T>& task);
 template <class T>
 Status weight_resident_backward(const BackwardTask<T>& task);
-template <class T>
-Status tile_fused_forward(const ForwardTask<T>& task);
-template <class T>
-Status tile_fused_backward(const BackwardTask<T>& task);
+// Also of bf16, by pairs.
+template <class S>
+Status tile_fused_forward(const ForwardTask<S>& task);
+template <class S>
+Status tile_fused_backward(const BackwardTask<S>& task);
 template <class T>
 Status resident_backward(const BackwardTask<T>& task);
 template <class T>

@@ -121,4 +121,22 @@ void store_rows(const kernels::KernelTable<Compute<S>>& kernels, const Compute<S
   }
 }
 
+// What rounding to 16 bits took from numbers; nothing where they became infinite.
+template <class S>
+void subtract_rounded(const kernels::KernelTable<float>& kernels, const S* rounded,
+                      index_t rounded_stride, index_t rows, index_t cols, float* numbers,
+                      index_t stride) {
+  constexpr index_t at_once = 256;
+  float wide[at_once];
+  for (index_t i = 0; i < rows; ++i) {
+    for (index_t k = 0; k < cols; k += at_once) {
+      const index_t count = std::min(at_once, cols - k);
+      float* const row = numbers + i * stride + k;
+      kernels.template storage<S>().widen(rounded + i * rounded_stride + k, 0, 1, count, wide, 0);
+      tell_written(kernels, row, count);
+      for (index_t l = 0; l < count; ++l) row[l] = std::isinf(wide[l]) ? 0 : row[l] - wide[l];
+    }
+  }
+}
+
 }  // namespace ioattn::schedules

@@ -4,9 +4,9 @@
 
 namespace ioattn::schedules {
 
-template <class S>
-StoredProducts<S>::StoredProducts(const BackwardTask<S>& task, int threads, WorkspaceLayout* layout,
-                                  const StoredNeeds& needs)
+template <class S, class P>
+StoredProducts<S, P>::StoredProducts(const BackwardTask<S>& task, int threads,
+                                     WorkspaceLayout* layout, const StoredNeeds& needs)
     : task_(task),
       needs_(needs),
       stored_(task.blocks.products == Products::stored),
@@ -18,12 +18,14 @@ StoredProducts<S>::StoredProducts(const BackwardTask<S>& task, int threads, Work
   const index_t nr = task.kernels->tile.cols, words = n * stride_ + nr;
   if (needs.delta) delta_.emplace(task.shape, task.blocks, threads, layout);
   if (!h_form_ && needs.values) {
-    g_ = layout->add<T>(words);
-    g_product_ = ProductPass<T>(n, e, d, task.blocks.g, nr, threads, layout, factors_of<S>);
+    g_ = layout->add<P>(words);
+    g_product_ =
+        ProductPass<T>(n, e, d, task.blocks.g, nr, threads, layout, factors_of<S>, results_of<P>);
   }
   if (!stored_) return;
-  s_ = layout->add<T>(words);
-  s_product_ = ProductPass<T>(n, d, d, task.blocks.s, nr, threads, layout, factors_of<S>);
+  s_ = layout->add<P>(words + rest_of_s());
+  s_product_ =
+      ProductPass<T>(n, d, d, task.blocks.s, nr, threads, layout, factors_of<S>, parts_of<P>);
   if (needs.u && task.u.data == nullptr) u_ = layout->add<T>(words);
   if (task.dx.data != nullptr) {
     seeing_ = seeing_queries(task.shape);
@@ -32,8 +34,8 @@ StoredProducts<S>::StoredProducts(const BackwardTask<S>& task, int threads, Work
   }
 }
 
-template <class S>
-void StoredProducts<S>::run(const Trace& trace, void* workspace) const {
+template <class S, class P>
+void StoredProducts<S, P>::run(const Trace& trace, void* workspace) const {
   const kernels::KernelTable<T>& kernels = *task_.kernels;
   if (delta_) {
     trace.phase("delta");
@@ -43,7 +45,7 @@ void StoredProducts<S>::run(const Trace& trace, void* workspace) const {
     trace.phase("S");
     with_x(task_.in, [&](const auto& x) {
       s_product_.run(kernels, trace, factor(Operand::A1, task_.in.a1), x,
-                     {Operand::S, s_.in(workspace), stride_, 1, false, false}, workspace);
+                     Factor<P>{Operand::S, s_.in(workspace), stride_, 1, false, false}, workspace);
     });
   }
   if (!needs_.values) return;
@@ -54,11 +56,11 @@ void StoredProducts<S>::run(const Trace& trace, void* workspace) const {
   trace.phase("G");
   g_product_.run(kernels, trace, factor(Operand::dO, task_.d_o),
                  transposed(factor(Operand::Y, task_.in.y)),
-                 {Operand::G, g_.in(workspace), stride_, 1, false, false}, workspace);
+                 Factor<P>{Operand::G, g_.in(workspace), stride_, 1, false, false}, workspace);
 }
 
-template <class S>
-void StoredProducts<S>::run_dx(const Trace& trace, void* workspace) const {
+template <class S, class P>
+void StoredProducts<S, P>::run_dx(const Trace& trace, void* workspace) const {
   if (!stored_ || task_.dx.data == nullptr) return;
   const MatrixView<const T> u = this->u(workspace);
   trace.phase("dX");
@@ -68,24 +70,25 @@ void StoredProducts<S>::run_dx(const Trace& trace, void* workspace) const {
                   {Operand::dX, task_.dx.data, task_.dx.stride, 1, false, false}, workspace);
 }
 
-template <class S>
-auto StoredProducts<S>::s(void* workspace) const -> MatrixView<const T> {
+template <class S, class P>
+auto StoredProducts<S, P>::s(void* workspace) const -> MatrixView<const P> {
   return rows_of_d(s_, workspace);
 }
 
-template <class S>
-auto StoredProducts<S>::g(void* workspace) const -> MatrixView<const T> {
+template <class S, class P>
+auto StoredProducts<S, P>::g(void* workspace) const -> MatrixView<const P> {
   return rows_of_d(g_, workspace);
 }
 
-template <class S>
-auto StoredProducts<S>::u(void* workspace) const -> MatrixView<T> {
+template <class S, class P>
+auto StoredProducts<S, P>::u(void* workspace) const -> MatrixView<T> {
   return task_.u.data != nullptr ? task_.u : rows_of_d(u_, workspace);
 }
 
 template class StoredProducts<float>;
 template class StoredProducts<double>;
 template class StoredProducts<bf16>;
+template class StoredProducts<bf16, bf16>;
 template class StoredProducts<f16>;
 
 }  // namespace ioattn::schedules

@@ -18,8 +18,10 @@ struct StoredNeeds {
 // The thin products around the scores of a backward pass, as products of their own whose results
 // pass through memory: delta = rowsum(O o dO), G = dO Y^T or h = A3 Y, and with Products::stored
 // S = A1 X before and dX = A1^T U after the scores. Whoever owns one hands its matrices to a pass
-// over rows or columns; all are row-major. Uses Blocks::o and w (blocks of O and dO), s, g, h, x.
-template <class S>
+// over rows or columns; all are row-major. P: of S, G and h in memory; where these will be
+// multiplied as pairs they are rounded, and S is the sum of two parts. Uses Blocks::o and w (blocks
+// of O and dO), s, g, h, x.
+template <class S, class P = Compute<S>>
 class StoredProducts {
  public:
   using T = Compute<S>;
@@ -34,13 +36,15 @@ class StoredProducts {
   void run_dx(const Trace& trace, void* workspace) const;
 
   const T* delta(void* workspace) const { return delta_ ? delta_->delta(workspace) : nullptr; }
-  MatrixView<const T> s(void* workspace) const;                                  // [n, d]
-  MatrixView<const T> g(void* workspace) const;                                  // [n, d], form g
-  MatrixView<const T> h(void* workspace) const { return values_.h(workspace); }  // [m, dv], form h
+  MatrixView<const P> s(void* workspace) const;  // [n, d]
+  index_t rest_of_s() const { return is_half_storage<P> ? task_.shape.n * stride_ : 0; }
+  MatrixView<const P> g(void* workspace) const;                                  // [n, d], form g
+  MatrixView<const P> h(void* workspace) const { return values_.h(workspace); }  // [m, dv], form h
   MatrixView<T> u(void* workspace) const;                                        // [n, d]
 
  private:
-  MatrixView<T> rows_of_d(const Slot<T>& slot, void* workspace) const {
+  template <class Number>
+  MatrixView<Number> rows_of_d(const Slot<Number>& slot, void* workspace) const {
     return {slot.in(workspace), task_.shape.n, task_.shape.d, stride_};
   }
 
@@ -50,9 +54,10 @@ class StoredProducts {
   index_t stride_;   // of S, G, U
   Interval seeing_;  // queries that see a key
   std::optional<DeltaPass<S>> delta_;
-  Slot<T> s_, g_, u_;
+  Slot<P> s_, g_;
+  Slot<T> u_;
   ProductPass<T> s_product_, g_product_, dx_product_;
-  row_stream::ValueProjection<S> values_;
+  row_stream::ValueProjection<S, P> values_;
 };
 
 }  // namespace ioattn::schedules

@@ -79,6 +79,12 @@ class Trace {
     trace.layer_ = true;
     return trace;
   }
+  // The same of what multiplies pairs, if it does: S has two parts.
+  static Trace of_layer_pairs(Observer* observer, bool pairs, OverflowCounts* overflows = nullptr) {
+    Trace trace(observer, pairs, pairs, overflows);
+    trace.s_in_parts_ = pairs;
+    return trace;
+  }
   bool is_observed() const { return observer_ != nullptr; }
   CountedResult counted(Operand result) const { return {overflows_, result}; }
 
@@ -136,14 +142,15 @@ class Trace {
   }
   Block weighed(Block block, bool in_half) const {
     if (!half_) return block;
-    block.stored_words = in_half ? 1 : 2;
-    block.resident_words = pairs_ && is_multiplied(block.operand) ? 1 : 2;
+    const bool has_parts = s_in_parts_ && block.operand == Operand::S;
+    block.stored_words = in_half && !has_parts ? 1 : 2;
+    block.resident_words = pairs_ && is_multiplied(block.operand) && !has_parts ? 1 : 2;
     return block;
   }
 
   Observer* observer_;
   OverflowCounts* overflows_;
-  bool half_, pairs_, layer_ = false;
+  bool half_, pairs_, layer_ = false, s_in_parts_ = false;
 };
 
 // Consecutive blocks of [0, size) or [first, last): for (Range i(size, block); i; i.next()).

@@ -137,6 +137,12 @@ void TileFusedForward<S, W>::make_scores(const Work& work, const Range& keys) co
     load_word_panels(kernels_, in.queries.at(rows.begin, k.begin), in.queries.stride, 1,
                      rows.size(), k.size(), worker_.panels.in(work.local), in.scale);
     masked_scores(kernels_, p, mask_.transposed(), keys, rows);
+    if (are_pairs<W> && in.rest_of_queries != 0) {
+      load_word_panels(kernels_, in.queries.at(rows.begin, k.begin) + in.rest_of_queries,
+                       in.queries.stride, 1, rows.size(), k.size(), worker_.panels.in(work.local));
+      p.accumulate = true;
+      masked_scores(kernels_, p, mask_.transposed(), keys, rows);
+    }
     work.trace.remove(part_of(Operand::S, rows, k));
     work.trace.remove(part_of(Operand::A2, keys, k));
     k.next();

@@ -1,3 +1,4 @@
+#include "schedules/batch.hpp"
 #include "schedules/key_pass.hpp"
 #include "schedules/schedules.hpp"
 #include "schedules/sdpa_heads.hpp"
@@ -5,33 +6,42 @@
 #include "schedules/tile_fused.hpp"
 #include "schedules/tile_fused_forward.hpp"
 
-// The layer problem where rows of d words are too long for many to stay: O is made by score tiles,
-// U by pairs of them, and S, h and, backward, delta and U pass through memory.
+// The layer problem where rows of d words are too long for many to stay, or products are of pairs
+// of bf16: O is made by score tiles, U by pairs of them, and S, h and, backward, delta and U pass
+// through memory. Of pairs h is rounded, as a factor; what rounding takes from S is kept beside it:
+// it would be multiplied with the scores, which weights are exponentials of.
 namespace ioattn::schedules {
 
-template <class T>
-Status tile_fused_forward(const ForwardTask<T>& task) {
+template <class S>
+Status tile_fused_forward(const ForwardTask<S>& task) {
+  using T = Compute<S>;
+  constexpr bool of_pairs = is_half_storage<S>;
   const auto [n, m, d, e, tie, mask] = task.shape;
   const kernels::KernelTable<T>& kernels = *task.kernels;
   const index_t nr = kernels.tile.cols, stride = padded_stride(d, nr);
   const int threads = task.workers();
-  const Trace trace = Trace::of_layer(task.observer, false);
+  const Trace trace = Trace::of_layer(task.observer, of_pairs);
+  const Trace of_tiles = Trace::of_layer_pairs(task.observer, of_pairs, task.overflows);
   WorkspaceLayout layout;
-  const Slot<T> s = layout.add<T>(n * stride);
-  const ProductPass<T> s_product(n, d, d, task.blocks.s, nr, threads, &layout, factors_of<T>);
-  const row_stream::ValueProjection<T> values(task.shape, task.blocks, nr, threads, &layout);
-  const TileFusedForward<T> tiles(task.shape, task.blocks, kernels, threads, &layout);
+  const Slot<S> s = layout.add<S>((of_pairs ? 2 : 1) * n * stride);
+  const ProductPass<T> s_product(n, d, d, task.blocks.s, nr, threads, &layout, factors_of<S>,
+                                 parts_of<S>);
+  const row_stream::ValueProjection<S, S> values(task.shape, task.blocks, nr, threads, &layout);
+  const TileFusedForward<S, PairsOf<S>> tiles(task.shape, task.blocks, kernels, threads, &layout);
   WorkspaceMemory buffer;
   const Status allocated = layout.allocate(task.memory, &buffer);
   if (!allocated.is_ok()) return allocated;
   void* memory = buffer.data();
 
   trace.phase("S");
-  s_product.run(kernels, trace, factor(Operand::A1, task.in.a1), factor(Operand::X, task.in.x),
-                {Operand::S, s.in(memory), stride, 1, false, false}, memory);
+  with_x(task.in, [&](const auto& x) {
+    s_product.run(kernels, trace, factor(Operand::A1, task.in.a1), x,
+                  Factor<S>{Operand::S, s.in(memory), stride, 1, false, false}, memory);
+  });
   values.run(kernels, trace, task.in, memory);
-  row_stream::ForwardOperands<T> operands;
+  row_stream::ForwardOperands<S> operands;
   operands.queries = {s.in(memory), n, d, stride};
+  operands.rest_of_queries = of_pairs ? n * stride : 0;
   operands.keys = task.in.a2;
   operands.values = values.h(memory);
   operands.result = task.o;
@@ -40,43 +50,50 @@ Status tile_fused_forward(const ForwardTask<T>& task) {
   for_each_block(
       threads, 1, tiles.block_count(), [&](int worker) { tiles.begin(worker, memory); },
       [&](index_t, index_t block, int worker) {
-        tiles.run_block(trace, operands, block, worker, memory);
+        tiles.run_block(of_tiles, operands, block, worker, memory);
       },
-      nullptr, BlockOrder(threads, mask, n, m));
+      of_pairs ? kernels.pairs_of_bf16 : nullptr, BlockOrder(threads, mask, n, m));
   return Status::ok();
 }
 
-template <class T>
-Status tile_fused_backward(const BackwardTask<T>& task) {
+template <class S>
+Status tile_fused_backward(const BackwardTask<S>& task) {
+  constexpr bool of_pairs = is_half_storage<S>;
   const int threads = task.workers();
-  const Trace trace = Trace::of_layer(task.observer, false);
+  const Trace trace = Trace::of_layer(task.observer, of_pairs);
+  const Trace of_tiles = Trace::of_layer_pairs(task.observer, of_pairs);
   WorkspaceLayout layout;
-  const StoredProducts<T> products(task, threads, &layout);
-  const TileFused<T> tiles(task.shape, task.blocks, {KeyGradients::none, true},
-                           task.kernels->tile.cols, threads, &layout, 1, 1);
+  const StoredProducts<S, S> products(task, threads, &layout);
+  constexpr KeyPassKind u_alone = {KeyGradients::none, true};
+  const TileFused<S, PairsOf<S>> tiles(task.shape, task.blocks, u_alone.in_parts(of_pairs),
+                                       task.kernels->tile.cols, threads, &layout, 1, 1);
   WorkspaceMemory buffer;
   const Status allocated = layout.allocate(task.memory, &buffer);
   if (!allocated.is_ok()) return allocated;
   void* memory = buffer.data();
 
   products.run(trace, memory);
-  KeyPassOperands<T> operands;
+  KeyPassOperands<S> operands;
   operands.keys = task.in.a2;
   operands.values = products.h(memory);
   operands.queries = products.s(memory);
+  operands.rest_of_queries = products.rest_of_s();
   operands.d_o = task.d_o;
   operands.lse = task.lse;
   operands.delta = products.delta(memory);
   operands.d_queries = products.u(memory);
   trace.phase("tile_fused");
-  run_key_pass(tiles, threads, *task.kernels, trace, operands, memory);
+  run_key_pass(tiles, threads, *task.kernels, of_tiles, operands, memory,
+               of_pairs ? task.kernels->pairs_of_bf16 : nullptr);
   products.run_dx(trace, memory);
   return Status::ok();
 }
 
 template Status tile_fused_forward(const ForwardTask<float>&);
 template Status tile_fused_forward(const ForwardTask<double>&);
+template Status tile_fused_forward(const ForwardTask<bf16>&);
 template Status tile_fused_backward(const BackwardTask<float>&);
 template Status tile_fused_backward(const BackwardTask<double>&);
+template Status tile_fused_backward(const BackwardTask<bf16>&);
 
 }  // namespace ioattn::schedules

@@ -10,14 +10,27 @@ template <class S, class W>
 void TileFused<S, W>::Tile::add_to_key_sums(const W* tile, const MatrixView<const S>& terms,
                                             const Range& some, const Range& k, W* packed,
                                             const MatrixView<T>& sums, Operand name,
-                                            const kernels::RowsAhead& ahead) const {
+                                            const kernels::RowsAhead& ahead,
+                                            const MatrixView<const S>* rest_of_terms) const {
   kernels::Product<T, W> p =
       sum_of(rows, k, packed, sums.at(some.begin - keys.begin, k.begin), sums.stride);
   p.rows = some.size();
   p.a = {tile + (some.begin - keys.begin), 1, pass.tile_stride_};
   p.ahead = ahead;
   const Range all(rows.begin, rows.end, rows.size());
-  add_product(p, part_of(name, some, k), begun, pass.seen_by_, some, all, packed, terms, k);
+  const Block of_sums = part_of(name, some, k);
+  if (rest_of_terms == nullptr) {
+    add_product(p, of_sums, begun, pass.seen_by_, some, all, packed, terms, k);
+    return;
+  }
+  begin_sums(of_sums, begun);
+  p.accumulate = begun;
+  masked_product(run.kernels, p, pass.seen_by_, some, all, packed, terms, k);
+  run.pack_columns(*rest_of_terms, rows, k, packed);
+  p.accumulate = true;
+  p.ahead = {};
+  masked_product(run.kernels, p, pass.seen_by_, some, all, packed, *rest_of_terms, k);
+  trace.write_and_remove(of_sums);
 }
 
 template <class S, class W>
@@ -32,17 +45,22 @@ auto TileFused<S, W>::Tile::sum_of(const Range& terms, const Range& k, const W* 
 }
 
 template <class S, class W>
+void TileFused<S, W>::Tile::begin_sums(const Block& sums, bool accumulate) const {
+  if (accumulate) {
+    trace.read(sums);
+  } else {
+    trace.create(sums);
+  }
+}
+
+template <class S, class W>
 void TileFused<S, W>::Tile::add_product(kernels::Product<T, W> p, const Block& sums,
                                         bool accumulate, const Mask& mask, const Range& of_rows,
                                         const Range& terms, W* packed,
                                         const MatrixView<const S>& matrix,
                                         const Range& cols) const {
   p.accumulate = accumulate;
-  if (accumulate) {
-    trace.read(sums);
-  } else {
-    trace.create(sums);
-  }
+  begin_sums(sums, accumulate);
   for (Range share = terms; share; share.next()) {
     p.depth = words_of<W>(share.size());
     masked_product(run.kernels, p, mask, of_rows, share, packed, matrix, cols);
@@ -107,7 +125,9 @@ void TileFused<S, W>::Tile::pack_copied_columns(const W* copied, const Range& k,
 #define IOATTN_INSTANTIATE(S, W)                                                                  \
   template void TileFused<S, W>::Tile::add_to_key_sums(                                           \
       const W*, const MatrixView<const S>&, const Range&, const Range&, W*,                       \
-      const MatrixView<Compute<S>>&, Operand, const kernels::RowsAhead&) const;                   \
+      const MatrixView<Compute<S>>&, Operand, const kernels::RowsAhead&,                          \
+      const MatrixView<const S>*) const;                                                          \
+  template void TileFused<S, W>::Tile::begin_sums(const Block&, bool) const;                      \
   template auto TileFused<S, W>::Tile::sum_of(const Range&, const Range&, const W*, Compute<S>*,  \
                                               index_t) const->kernels::Product<Compute<S>, W>;    \
   template void TileFused<S, W>::Tile::add_product(                                               \

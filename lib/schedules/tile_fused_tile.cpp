@@ -23,6 +23,7 @@ TileFused<S, W>::Tile::Tile(const Run& of, index_t query_head, const Range& quer
       head(query_head),
       begun(has_terms),
       queries(of.operands.queries),
+      rest(of.operands.queries),
       d_o(of.operands.d_o),
       bias(of.operands.bias),
       f(pass.worker_.f.in(of.memory)),
@@ -31,6 +32,7 @@ TileFused<S, W>::Tile::Tile(const Run& of, index_t query_head, const Range& quer
       copy(pass.worker_.rows.in(of.memory)),
       panels(pass.worker_.panels.in(of.memory)) {
   queries.data += queries.data != nullptr ? head * of.operands.queries_step : 0;
+  if (has_rest()) rest.data = queries.data + of.operands.rest_of_queries;
   d_o.data += head * of.operands.d_o_step;
   if (has_bias()) bias.data += head * of.operands.bias_step;
 }
@@ -75,6 +77,12 @@ void TileFused<S, W>::Tile::make_weights() const {
     kernels::Product<T, W> p = score(keys, k, s[slot], keys_as_lanes(k, panel_slot(0)), f);
     if (are_pairs<W>) p.scale = run.operands.scale;
     p.accumulate = p.accumulate || has_bias();
+    if (has_rest()) {
+      masked_scores(run.kernels, p, pass.mask_, rows, keys);
+      const Terms terms = terms_of(rest, rows, k, T(1), row_slot(slot));
+      p.a = {terms.data, terms.row, 1};
+      p.accumulate = true;
+    }
     if (k.end == pass.d_) {
       p.epilogue = kernels::Epilogue::exp;
       p.row = shift();
@@ -256,7 +264,8 @@ void TileFused<S, W>::Tile::add_to_keys() const {
   };
   stream(pass.d_, bring, [&](const Range& k, int slot) {
     add_to_key_sums(p_by_queries(), queries, keys, k, panel_slot(slot), run.d_keys,
-                    run.operands.d_keys_name, rows_ahead(queries, next_rows));
+                    run.operands.d_keys_name, rows_ahead(queries, next_rows),
+                    has_rest() ? &rest : nullptr);
     trace.remove(part_of(Operand::S, rows, k));
   });
 }

@@ -36,7 +36,7 @@ struct TileFused<S, W>::Tile {
   Range rows, next_rows, keys;  // empty after the last
   index_t head;
   bool begun;  // gradients of the keys have terms of other queries
-  MatrixView<const S> queries, d_o, bias;
+  MatrixView<const S> queries, rest, d_o, bias;  // rest: the second part of S, if it has two
   T *f, *q;
   W *pairs, *copy, *panels;
 
@@ -51,6 +51,7 @@ struct TileFused<S, W>::Tile {
        bool has_terms);
 
   bool has_bias() const { return bias.data != nullptr; }
+  bool has_rest() const { return are_pairs<W> && pass.kind_.parts; }
   void add() const;
   // f = exp(S K^T - LSE)
   void make_weights() const;
@@ -82,13 +83,15 @@ struct TileFused<S, W>::Tile {
   MatrixView<T> sums_of_queries() const;
   bool adds_to_queries() const;  // or makes the first terms
   // sums[key] += the sum over queries of tile[query][key] terms[query], columns k of it, which are
-  // packed.
+  // packed; and, if there is a rest of the terms, of that, which takes their place.
   void add_to_key_sums(const W* tile, const MatrixView<const S>& terms, const Range& some,
                        const Range& k, W* packed, const MatrixView<T>& sums, Operand name,
-                       const kernels::RowsAhead& ahead = {}) const;
+                       const kernels::RowsAhead& ahead = {},
+                       const MatrixView<const S>* rest_of_terms = nullptr) const;
   // A product of the tile and columns of `terms` in panels, a sum over these.
   kernels::Product<T, W> sum_of(const Range& terms, const Range& k, const W* packed, T* sums,
                                 index_t stride) const;
+  void begin_sums(const Block& sums, bool accumulate) const;  // read or created
   void add_product(kernels::Product<T, W> p, const Block& sums, bool accumulate, const Mask& mask,
                    const Range& of_rows, const Range& terms, W* packed,
                    const MatrixView<const S>& matrix, const Range& cols) const;

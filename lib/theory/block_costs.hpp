@@ -12,9 +12,11 @@ constexpr index_t product_reads(index_t n1, index_t k, index_t n2, index_t rows,
   return k * (n1 * ceil_div(n2, cols) + n2 * ceil_div(n1, rows));
 }
 
-// Words of a number of A and of B, and of C, which is also that of a resident one.
+// Words of a number of A and of B, of C while it is resident, as all of them are, and of C in
+// memory, if it is rounded.
 struct ProductWeights {
   index_t a = 1, b = 1, c = 1;
+  index_t written = c;
 };
 // The product alone, with the blocks cut to the matrices. With accumulate C is read and added to.
 IoCost product_cost(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks,
@@ -118,11 +120,18 @@ index_t col_stream_fma(const LayerShape& shape, Form form, KeyPassKind kind);
 // stream.
 IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                   index_t heads = 1, bool accumulate = false);
+// The pass of the layer problem, whose sums are in f32 where operands are pairs of 16 bits.
+IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
+                  const Weights& weights);
 // dX: U by tiles between thin products that are stored.
-ScheduleCost tile_fused_backward(const LayerShape& shape, const Blocks& blocks);
+ScheduleCost tile_fused_backward(const LayerShape& shape, const Blocks& blocks,
+                                 const Weights& weights = {});
 // O by tiles of scores: S, keys and h are read, O and LSE are written.
 IoCost tile_fused_forward_pass(const LayerShape& shape, const Blocks& blocks);
-ScheduleCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks);  // and S and h
+IoCost tile_fused_forward_pass(const LayerShape& shape, const Blocks& blocks,
+                               const Weights& weights);
+ScheduleCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks,
+                                const Weights& weights = {});  // and S and h
 // Of all pairs of tiles of a pass over the keys: their queries, their keys, and their pairs of one
 // and the other; and the keys of all blocks that have such.
 struct TileSums {

@@ -13,7 +13,7 @@ IoCost product_cost(index_t n1, index_t k, index_t n2, const ProductBlocks& bloc
   const index_t reads_of_a = blocks.keep_a ? 1 : ceil_div(n2, blocks.cols);
   cost.reads = k * (w.a * n1 * reads_of_a + w.b * n2 * ceil_div(n1, blocks.rows)) +
                (accumulate ? w.c * result : 0);
-  cost.writes = w.c * result;
+  cost.writes = w.written * result;
   cost.created = accumulate ? 0 : w.c * result;
   cost.footprint = w.c * (i * j + q * j + i * (blocks.keep_a ? k : q));
   return cost;
@@ -27,7 +27,7 @@ void add_s_product(const LayerShape& shape, const Blocks& blocks, const Weights&
 void add_h_product(const LayerShape& shape, const Blocks& blocks, const Weights& w,
                    ScheduleCost* cost) {
   cost->add("h", product_cost(shape.m, shape.d, shape.dv, blocks.h, false,
-                              {w.operand, w.operand, w.sum}));
+                              {w.operand, w.operand, w.sum, w.h}));
 }
 
 void add_thin_products(const LayerShape& shape, const Blocks& blocks, const Weights& w,

@@ -3,6 +3,7 @@
 #include "base/tile_steps.hpp"
 #include "theory/block_costs.hpp"
 #include "theory/block_sums.hpp"
+#include "theory/sdpa_half_cost.hpp"
 
 // tile_fused: N T pairs of tiles, N = ceil(n / rho) of a head, T = ceil(m / c).
 namespace ioattn::theory {
@@ -48,11 +49,18 @@ IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kin
   return cost;
 }
 
-ScheduleCost tile_fused_backward(const LayerShape& shape, const Blocks& blocks) {
+IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
+                  const Weights& weights) {
+  return weights.are_of_halves() ? pair_tiles_cost(shape, blocks, kind)
+                                 : tile_fused(shape, blocks, kind);
+}
+
+ScheduleCost tile_fused_backward(const LayerShape& shape, const Blocks& blocks,
+                                 const Weights& weights) {
   ScheduleCost cost;
-  add_thin_products(shape, blocks, {}, &cost);
-  cost.add("tile_fused", tile_fused(shape, blocks, {KeyGradients::none, true}));
-  add_dx_product(shape, blocks, {}, &cost);
+  add_thin_products(shape, blocks, weights.by_pairs(), &cost);
+  cost.add("tile_fused", tile_fused(shape, blocks, {KeyGradients::none, true}, weights));
+  add_dx_product(shape, blocks, weights, &cost);
   return cost;
 }
 
@@ -81,11 +89,18 @@ IoCost tile_fused_forward_pass(const LayerShape& shape, const Blocks& blocks) {
   return cost;
 }
 
-ScheduleCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks) {
+IoCost tile_fused_forward_pass(const LayerShape& shape, const Blocks& blocks,
+                               const Weights& weights) {
+  return weights.are_of_halves() ? pair_tiles_forward_cost(shape, blocks)
+                                 : tile_fused_forward_pass(shape, blocks);
+}
+
+ScheduleCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks,
+                                const Weights& weights) {
   ScheduleCost cost;
-  add_s_product(shape, blocks, {}, &cost);
-  add_h_product(shape, blocks, {}, &cost);
-  cost.add("tile_fused", tile_fused_forward_pass(shape, blocks));
+  add_s_product(shape, blocks, weights, &cost);
+  add_h_product(shape, blocks, weights.by_pairs(), &cost);
+  cost.add("tile_fused", tile_fused_forward_pass(shape, blocks, weights));
   return cost;
 }
 

@@ -25,11 +25,13 @@ ScheduleCost cost_of_entry(const LayerShape& shape, const GradientSet& set,
   const auto [n, m, d, e, tie, mask] = shape;
   const Form form = blocks.rows.form;
   const GradientSteps steps = steps_of(set, tie, form);
+  const bool by_tiles = blocks.by_keys == Schedule::tile_fused;
   ScheduleCost cost;
   if (steps.alone && steps.dx) {
     cost = io_cost(Pass::backward, blocks.schedule, shape, blocks.rows, w);
   } else if (!steps.alone) {
-    const ScheduleCost rows = io_cost(Pass::backward, blocks.schedule, shape, blocks.rows, w);
+    const ScheduleCost rows =
+        io_cost(Pass::backward, blocks.schedule, shape, blocks.rows, by_tiles ? w.by_pairs() : w);
     const auto copy = [&](bool runs, const char* name) {
       if (runs) copy_phase(rows, name, &cost);
     };
@@ -41,8 +43,8 @@ ScheduleCost cost_of_entry(const LayerShape& shape, const GradientSet& set,
     const auto add_keys = [&] {
       if (!has_key_pass(steps, blocks)) return;
       const KeyPassKind kind = key_pass(steps, blocks);
-      cost.add(name_of(blocks.by_keys), blocks.by_keys == Schedule::tile_fused
-                                            ? tile_fused(shape, blocks.keys, kind)
+      cost.add(name_of(blocks.by_keys), by_tiles
+                                            ? tile_fused(shape, blocks.keys, kind, w)
                                             : col_stream(shape, blocks.keys, kind, 1, false, w));
     };
     if (blocks.keys.one_pass) add_keys();

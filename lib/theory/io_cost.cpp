@@ -45,10 +45,11 @@ ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, cons
       return cost;
     }
     case Schedule::tile_fused: {
-      if (pass == Pass::backward) return tile_fused_backward(shape, blocks);
-      if (forward) return tile_fused_forward(shape, blocks);
+      if (pass == Pass::backward) return tile_fused_backward(shape, blocks, weights);
+      if (forward) return tile_fused_forward(shape, blocks, weights);
       ScheduleCost cost;
-      cost.add("tile_fused", tile_fused(shape, blocks, all_key_gradients(Form::h, shape.tie)));
+      cost.add("tile_fused",
+               tile_fused(shape, blocks, all_key_gradients(Form::h, shape.tie), weights));
       return cost;
     }
   }

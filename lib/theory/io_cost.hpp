@@ -10,13 +10,16 @@
 namespace ioattn::theory {
 
 // Words of a number that passes through memory: of the operands of the layer problem, of all else,
-// which is resident in as many, and of X, which a scale makes another one. Operands in 16 bits
-// weigh 1 word of 2 bytes, f32 weighs 2.
+// which is resident in as many, of X, which a scale makes another one, and of h, which is rounded
+// where products with it are of pairs. Operands in 16 bits weigh 1 word of 2 bytes, f32 weighs 2.
 struct Weights {
-  index_t operand = 1, sum = 1, x = 1;
+  index_t operand = 1, sum = 1, x = 1, h = 1;
+
+  constexpr bool are_of_halves() const { return sum > operand; }
+  constexpr Weights by_pairs() const { return {operand, sum, x, operand}; }
 };
 constexpr Weights weights_of(DType dtype, bool scaled = false) {
-  return is_half(dtype) ? Weights{1, 2, scaled ? 2 : 1} : Weights{};
+  return is_half(dtype) ? Weights{1, 2, scaled ? 2 : 1, 2} : Weights{};
 }
 // Words of a resident number.
 constexpr index_t resident_words(DType dtype) { return weights_of(dtype).sum; }
@@ -44,7 +47,7 @@ struct ScheduleCost {
 // observer counts. The blocks must be positive where the schedule uses them; sizes must be at
 // least 1.
 // Pass::backward_keys: all key gradients of the form. Weights are for schedules that take operands
-// in 16 bits (takes_halves).
+// in 16 bits (takes_dtype); tile_fused then multiplies pairs.
 ScheduleCost io_cost(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks,
                      const Weights& weights = {});
 

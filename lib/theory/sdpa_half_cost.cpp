@@ -80,13 +80,14 @@ index_t pair_tiles_footprint(const LayerShape& head, const Blocks& blocks, KeyPa
   const index_t w_d = std::min(blocks.w, head.d), w_e = std::min(blocks.w, head.dv);
   const index_t tile = rho * c;
   const index_t f = 2 * tile, rounded = f + tile, q = kind.makes_p() ? 2 * tile : 0;
-  const index_t score = f + 2 * rho + (rho + c) * w_d;
+  const index_t parts = kind.parts ? 2 : 1;
+  const index_t score = f + 2 * rho + (parts * rho + c) * w_d;
   const index_t for_q = kind.makes_p() ? c * w_e : 0;
   const index_t for_values = kind.of_values() ? (kind.makes_p() ? rho * w_e : 0) + 2 * c * w_e : 0;
   const index_t values = rounded + q + rho * w_e + std::max(for_q, for_values);
   const index_t packing = blocks.packed ? 2 * c * std::max(w_d, kind.makes_p() ? w_e : 0) : 0;
   const index_t p = kind.makes_p() ? rounded + q + 2 * rho : 0;
-  const index_t of_keys = kind.of_keys() ? rounded + (rho + 2 * c) * w_d : 0;
+  const index_t of_keys = kind.of_keys() ? rounded + (parts * rho + 2 * c) * w_d : 0;
   const index_t of_queries = kind.queries ? rounded + (2 * rho + c) * w_d : 0;
   const index_t rounding =
       2 * rounded_together *
@@ -94,10 +95,11 @@ index_t pair_tiles_footprint(const LayerShape& head, const Blocks& blocks, KeyPa
   return std::max({score, values, p, of_keys, of_queries, rounding, packing});
 }
 
-index_t pair_tiles_forward_footprint(const LayerShape& head, const Blocks& blocks) {
+index_t pair_tiles_forward_footprint(const LayerShape& head, const Blocks& blocks, bool parts) {
   const index_t c = std::min(blocks.c, head.m), rho = std::min(blocks.rho, head.n);
   const index_t w_d = std::min(blocks.w, head.d), w_e = std::min(blocks.w, head.dv);
-  return 4 * rho + 2 * rho * c + std::max((rho + c) * w_d, rho * c + 2 * rho + (c + 2 * rho) * w_e);
+  const index_t scores = ((parts ? 2 : 1) * rho + c) * w_d;
+  return 4 * rho + 2 * rho * c + std::max(scores, rho * c + 2 * rho + (c + 2 * rho) * w_e);
 }
 
 // Rows of queries, their sums and maxima; keys and values; the scores and the rounded weights.
@@ -187,28 +189,51 @@ IoCost half_round_cost(const SdpaShape& shape, const SdpaSet& set) {
   return {(set.accumulate ? 3 : 2) * dq, dq, 0, (set.accumulate ? 4 : 2) * shape.d};
 }
 
+namespace {
+
+IoCost half_tiles_cost(const LayerShape& head, const SdpaSet& set, const Blocks& keys,
+                       const KeyPassKind& kind, index_t group, bool pairs) {
+  IoCost cost = resident_in_f32(tile_fused_cost(head, set, keys, kind, group));
+  if (!pairs) return cost;
+  const TileSums tiles = tile_sums(head, keys_of_block(head, keys), std::min(keys.rho, head.n));
+  const bool twice = kind.makes_p() && kind.of_values();
+  cost.created += group * (tiles.pairs - (twice ? tiles.queries * head.dv : 0));
+  if (keys.packed) {
+    const index_t read = tiles.blocks * (head.d + (kind.makes_p() ? head.dv : 0));
+    const index_t made = read + (kind.queries ? tiles.blocks * head.d : 0);
+    cost.reads += read;
+    cost.writes += made;
+    cost.created += made;
+  }
+  if (kind.parts) {
+    cost.reads += group * tiles.queries * head.d * (kind.of_keys() ? 2 : 1);
+  }
+  const index_t rounded_together = set.in_f32 ? 0 : set.accumulate ? 2 : 1;
+  cost.footprint = pair_tiles_footprint(head, keys, kind, rounded_together);
+  return cost;
+}
+
+}  // namespace
+
 IoCost half_key_pass_cost(const SdpaShape& shape, const SdpaSet& set, const SdpaBlocks& blocks,
                           bool pairs) {
-  const LayerShape head = shape.head();
-  const Blocks& keys = blocks.keys;
   const KeyPassKind kind = set.key_kind(blocks);
-  const bool by_tiles = blocks.by_keys == Schedule::tile_fused;
-  const auto cost_of = by_tiles ? tile_fused_cost : col_stream_cost;
-  IoCost cost = resident_in_f32(cost_of(head, set, keys, kind, shape.group()));
-  if (by_tiles && pairs) {
-    const TileSums tiles = tile_sums(head, keys_of_block(head, keys), std::min(keys.rho, head.n));
-    const bool twice = kind.makes_p() && kind.of_values();
-    cost.created += shape.group() * (tiles.pairs - (twice ? tiles.queries * head.dv : 0));
-    if (keys.packed) {
-      const index_t read = tiles.blocks * (head.d + (kind.makes_p() ? head.dv : 0));
-      const index_t made = read + (kind.queries ? tiles.blocks * head.d : 0);
-      cost.reads += read;
-      cost.writes += made;
-      cost.created += made;
-    }
-    const index_t rounded_together = set.in_f32 ? 0 : set.accumulate ? 2 : 1;
-    cost.footprint = pair_tiles_footprint(head, keys, kind, rounded_together);
-  }
+  return blocks.by_keys == Schedule::tile_fused
+             ? half_tiles_cost(shape.head(), set, blocks.keys, kind, shape.group(), pairs)
+             : resident_in_f32(
+                   col_stream_cost(shape.head(), set, blocks.keys, kind, shape.group()));
+}
+
+IoCost pair_tiles_cost(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind) {
+  SdpaSet in_f32;
+  in_f32.in_f32 = true;
+  return half_tiles_cost(shape, in_f32, blocks, kind.in_parts(), 1, true);
+}
+
+IoCost pair_tiles_forward_cost(const LayerShape& shape, const Blocks& blocks) {
+  IoCost cost = half_forward_cost(shape, blocks, true, true);
+  cost.reads += forward_tile_sums(shape, blocks).queries * shape.d;
+  cost.footprint = pair_tiles_forward_footprint(shape, blocks, true);
   return cost;
 }
 

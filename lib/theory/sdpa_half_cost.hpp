@@ -21,11 +21,17 @@ IoCost half_round_cost(const SdpaShape& shape, const SdpaSet& set);
 IoCost half_key_pass_cost(const SdpaShape& shape, const SdpaSet& set, const SdpaBlocks& blocks,
                           bool pairs);
 
+// tile_fused's passes of the layer problem by pairs: S, in two parts, has as many words as f32, and
+// gradients stay in f32.
+IoCost pair_tiles_forward_cost(const LayerShape& shape, const Blocks& blocks);
+IoCost pair_tiles_cost(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind);
+
 // Words of 16 bits that tiles of products of pairs hold. `rounded_together`: sums in f32 that
 // become a number in 16 bits, 2 if it is added to, 0 if none is rounded.
 index_t pair_tiles_footprint(const LayerShape& head, const Blocks& blocks, KeyPassKind kind,
                              index_t rounded_together);
-index_t pair_tiles_forward_footprint(const LayerShape& head, const Blocks& blocks);
+index_t pair_tiles_forward_footprint(const LayerShape& head, const Blocks& blocks,
+                                     bool parts = false);
 // The same of row_stream, forward and backward: dQ, or the gradient of a bias.
 index_t pair_rows_forward_footprint(const LayerShape& head, const Blocks& blocks);
 index_t pair_rows_backward_footprint(const LayerShape& head, const Blocks& blocks, bool dq,

@@ -1,9 +1,9 @@
-// SDPA in 16 bits, by products of f32 and of pairs, with every array of the caller flush against
-// pages that fault, for all tails of every size.
+// SDPA and the layer problem in 16 bits, by products of f32 and of pairs, with every array of the
+// caller flush against pages that fault, for all tails of every size.
 
 #include "api/guarded_arrays.hpp"
-#include "api/half_call.hpp"
 #include "api/isa_variable.hpp"
+#include "api/layer_half_call.hpp"
 #include "base/isa.hpp"
 
 namespace ioattn_test {
@@ -107,6 +107,67 @@ void check_all_sdpa() {
     check_sdpa<S, float>({2, 4, 2, n, m, d, dv}, layout, IOATTN_MASK_CAUSAL_BOTTOM_RIGHT, 0);
     check_sdpa<S, S>({1, 2, 2, n, m, d, dv}, layout, IOATTN_MASK_WINDOW_TOP_LEFT, 3000);
   });
+}
+
+// Of a plan, and by tiles if products are of pairs.
+template <class S, class G>
+void check_layer(const LayerHalfSizes& sizes, ioattn_mask mask, const char* schedule) {
+  LayerHalfCall<S, G> call(sizes, 7);
+  ioattn_layer_problem& p = call.problem;
+  p.mask = mask;
+  p.window_left = 3;
+  p.window_right = 2;
+  running = {"layer in 16 bits", {sizes.n, sizes.m, sizes.d, sizes.dv, int(mask)}};
+  Arrays arrays;
+  const auto add = [&](auto* slot, const auto& values) {
+    arrays.add(slot, values.data(), ioattn::index_t(values.size()));
+  };
+  add(&p.a1, call.a1);
+  add(&p.a2, call.a2);
+  add(&p.a3, call.a3);
+  add(&p.x, call.x);
+  add(&p.y, call.y);
+  add(&call.gradients.w_q, call.w_q);
+  add(&call.gradients.w_k, call.w_k);
+  void** const places[] = {&call.gradients.dx,  &call.gradients.dy,  &call.gradients.da1,
+                           &call.gradients.da2, &call.gradients.da3, &call.gradients.dw_q,
+                           &call.gradients.dw_k};
+  for (std::size_t k = 0; k < call.out.size(); ++k) add(places[k], call.out[k]);
+  void *at_d_o = nullptr, *at_o = nullptr, *at_lse = nullptr;
+  add(&at_d_o, call.d_o);
+  add(&at_o, call.o);
+  add(&at_lse, call.lse);
+  ioattn_options options = threads_option(0);
+  options.schedule = schedule;
+  arrays.on_both_sides([&] {
+    ASSERT_EQ(ioattn_layer_forward(&p, &options, at_o, 0, at_lse), IOATTN_OK)
+        << ioattn_last_error();
+    ASSERT_EQ(ioattn_layer_backward(&p, &options, at_d_o, 0, at_o, 0, at_lse, &call.gradients),
+              IOATTN_OK)
+        << ioattn_last_error();
+  });
+}
+
+void check_all_layers() {
+  ioattn::Isa isa{};
+  const char* const name = std::getenv("IOATTN_ISA");
+  const bool pairs = name != nullptr && parse_isa(name, &isa) && multiplies_pairs(isa);
+  const char* const schedule = pairs ? "tile_fused" : nullptr;
+  for_each_size(0, most_tail, [&](const std::array<std::size_t, 4>& sizes, std::size_t) {
+    std::array<std::int64_t, 4> s = {};
+    std::copy(sizes.begin(), sizes.end(), s.begin());
+    const auto [n, m, d, dv] = s;
+    check_layer<ioattn_bf16, ioattn_bf16>({n, m, d, dv}, IOATTN_MASK_NONE, schedule);
+    check_layer<ioattn_bf16, float>({n, m, d, dv, 2, 2}, IOATTN_MASK_WINDOW_TOP_LEFT, schedule);
+  });
+}
+
+TEST_F(GuardedArrays, OfTheLayerInBf16) { for_each_isa(check_all_layers); }
+
+TEST_F(GuardedArrays, OfTheLayerInBf16ByTiles) {
+  const KeptIsaVariable kept;
+  setenv("IOATTN_ISA", name_of(ioattn::Isa::emulated_amx), 1);
+  check_all_layers();
 }
 
 TEST_F(GuardedArrays, OfSdpaInBf16) { for_each_isa(check_all_sdpa<ioattn_bf16>); }

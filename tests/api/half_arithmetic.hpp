@@ -39,4 +39,21 @@ class HalfTest : public IsaVariable {
   std::int32_t first_look_ = 0;
 };
 
+// Products of pairs on every instruction set that has them.
+class PairAccuracy : public IsaVariable {
+ protected:
+  static void SetUpTestSuite() { ioattn_isa(0, &first_look_); }  // as above
+
+  static std::vector<ioattn::Isa> of_pairs() {
+    std::vector<ioattn::Isa> all = {ioattn::Isa::emulated_bf16, ioattn::Isa::emulated_amx};
+    const ioattn::IsaSet cpu = ioattn::machine::this_machine().isa;
+    for (const ioattn::kernels::Kernels* each : ioattn::kernels::all_kernels())
+      if (ioattn::multiplies_pairs(each->isa) && cpu.has(each->isa)) all.push_back(each->isa);
+    return all;
+  }
+
+ private:
+  static inline std::int32_t first_look_ = 0;
+};
+
 }  // namespace ioattn_test

@@ -30,4 +30,13 @@ void expect_rounded(const char* name, double times, const std::vector<S>& out,
   EXPECT_LE(ours, times * least) << name;
 }
 
+// At most so many times the error of a model's results.
+template <class S>
+void expect_as_near(const char* name, double times, const std::vector<S>& out,
+                    const std::vector<double>& model, const std::vector<double>& exact) {
+  const double ours = distance(numbers(out), exact), least = distance(model, exact);
+  EXPECT_GT(ours, 0) << name;
+  EXPECT_LE(ours, times * least) << name;
+}
+
 }  // namespace ioattn_test

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "api/half_arithmetic.hpp"
 #include "api/layer_half_call.hpp"
 #include "ioattn/ioattn.hpp"
 #include "kernels/guarded_pages.hpp"
@@ -15,13 +16,14 @@ namespace {
 
 constexpr LayerHalfSizes usual = {70, 90, 24, 16, 5, 2};
 
-template <class S>
-class LayerHalfCalls : public testing::Test {};
-using Types = testing::Types<ioattn_bf16, ioattn_f16>;
+template <class Type>
+class LayerHalfCalls : public HalfTest<Type> {};
+using Types = testing::Types<Arithmetic<ioattn_bf16, false>, Arithmetic<ioattn_f16, false>,
+                             Arithmetic<ioattn_bf16, true>, Arithmetic<ioattn_bf16, true, true>>;
 TYPED_TEST_SUITE(LayerHalfCalls, Types);
 
 TYPED_TEST(LayerHalfCalls, BitsAreThoseOfOneThread) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   LayerHalfCall<S> one(usual);
   const ioattn_options single = threads_option(1);
   ASSERT_EQ(one.forward(&single), IOATTN_OK) << ioattn_last_error();
@@ -65,7 +67,7 @@ std::string text_of(const ioattn_plan* plan, decltype(&ioattn_plan_text) functio
 }
 
 TYPED_TEST(LayerHalfCalls, PlansGiveTheSameBits) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   LayerHalfCall<S> direct(usual), planned(usual);
   ASSERT_EQ(direct.forward(), IOATTN_OK);
   ASSERT_EQ(direct.backward(), IOATTN_OK);
@@ -105,7 +107,7 @@ TYPED_TEST(LayerHalfCalls, PlansGiveTheSameBits) {
 }
 
 TYPED_TEST(LayerHalfCalls, PlansAreForTheirTypes) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   using Other = std::conditional_t<std::is_same_v<S, ioattn_f16>, ioattn_bf16, ioattn_f16>;
   LayerHalfCall<S, float> call(usual);
   LayerHalfCall<S> rounded(usual);
@@ -127,11 +129,14 @@ TYPED_TEST(LayerHalfCalls, PlansAreForTheirTypes) {
   ioattn_plan_destroy(plan);
 }
 
-// Every schedule by name: the passes over rows compute, all others refuse and touch nothing.
+// Every schedule by name: the passes over rows compute, and tiles of pairs, all others refuse and
+// touch nothing.
 TYPED_TEST(LayerHalfCalls, OtherSchedulesRefuse) {
-  using S = TypeParam;
-  const std::string forward[] = {"row_stream"};
-  const std::string backward[] = {"row_stream", "q_stored", "half_dim"};
+  using S = typename TypeParam::S;
+  std::vector<std::string> forward = {"row_stream"};
+  std::vector<std::string> backward = {"row_stream", "q_stored", "half_dim"};
+  if (TypeParam::pairs)
+    for (auto* each : {&forward, &backward}) each->push_back("tile_fused");
   LayerHalfCall<S> reference(usual);
   ASSERT_EQ(reference.forward(), IOATTN_OK);
   for (const char* schedule :
@@ -161,7 +166,7 @@ TYPED_TEST(LayerHalfCalls, OtherSchedulesRefuse) {
 TYPED_TEST(LayerHalfCalls, PlansOfOtherSchedulesRefuse) {
   LayerHalfCall<float> full(usual);
   const ioattn_layer_shape of_float = shape_of(full.problem);
-  LayerHalfCall<TypeParam> half(usual);
+  LayerHalfCall<typename TypeParam::S> half(usual);
   const ioattn_layer_shape of_half = shape_of(half.problem);
   for (const ioattn_pass pass : {IOATTN_FORWARD, IOATTN_BACKWARD}) {
     ioattn_options options = threads_option(1);
@@ -179,10 +184,10 @@ TYPED_TEST(LayerHalfCalls, PlansOfOtherSchedulesRefuse) {
 }
 
 TYPED_TEST(LayerHalfCalls, MIsOfWordsOf16Bits) {
-  using S = TypeParam;
-  LayerHalfCall<S> call(usual);
+  using S = typename TypeParam::S;
+  LayerHalfCall<S> call({17, 19, 8, 6});
   ioattn_options options = threads_option(1);
-  options.fast_memory_words = 16;
+  options.fast_memory_words = 7;
   EXPECT_EQ(call.forward(&options), IOATTN_FAST_MEMORY_TOO_SMALL);
   EXPECT_EQ(call.backward(&options), IOATTN_FAST_MEMORY_TOO_SMALL);
   EXPECT_TRUE(call.untouched());
@@ -205,7 +210,7 @@ TEST(LayerHalf, InF32IsForSixteenBits) {
 }
 
 TYPED_TEST(LayerHalfCalls, NothingIsASizeToo) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   for (const LayerHalfSizes& sizes :
        {LayerHalfSizes{0, 5, 4, 3}, LayerHalfSizes{5, 0, 4, 3}, LayerHalfSizes{5, 6, 0, 3},
         LayerHalfSizes{5, 6, 4, 0}, LayerHalfSizes{5, 6, 4, 3, 0}}) {
@@ -233,7 +238,7 @@ TYPED_TEST(LayerHalfCalls, NothingIsASizeToo) {
 
 // NaN in a query makes its rows NaN, hidden keys show nowhere.
 TYPED_TEST(LayerHalfCalls, NaNsStayWhereTheyBelong) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   const LayerHalfSizes sizes = {20, 20, 8, 6};
   LayerHalfCall<S> clean(sizes), call(sizes);
   for (LayerHalfCall<S>* each : {&clean, &call}) each->problem.mask = IOATTN_MASK_CAUSAL_TOP_LEFT;
@@ -258,7 +263,7 @@ TYPED_TEST(LayerHalfCalls, NaNsStayWhereTheyBelong) {
 
 // Every array flush against pages that fault.
 TYPED_TEST(LayerHalfCalls, TouchesNothingBesideItsArrays) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   const FaultsAreTold faults;
   for (const LayerHalfSizes& sizes :
        {LayerHalfSizes{1, 1, 1, 1, 1}, LayerHalfSizes{7, 9, 5, 3, 2},
@@ -340,7 +345,7 @@ TEST(LayerHalf, GradientsBeyondF16AreInfinite) {
 }
 
 TYPED_TEST(LayerHalfCalls, FromCpp) {
-  using S = TypeParam;
+  using S = typename TypeParam::S;
   const LayerHalfSizes sizes = {30, 20, 8, 6};
   LayerHalfCall<S> c(sizes), cpp(sizes);
   LayerHalfCall<S, float> wide(sizes), cpp_wide(sizes);

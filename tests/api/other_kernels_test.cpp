@@ -40,9 +40,7 @@ TEST_F(OtherKernels, AreThoseOfThisCpuThatComputeOtherwise) {
   const kernels::Kernels* own = nullptr;
   ASSERT_TRUE(api::selected_kernels(&own).is_ok());
   for (const DType dtype : all_types) {
-    const auto others = api::other_kernels(dtype, true),
-               of_layer = api::other_kernels(dtype, false);
-    EXPECT_LE(of_layer.size(), others.size());
+    const auto others = api::other_kernels(dtype);
     std::set<Isa> isas = {own->tile(dtype).isa};
     for (const kernels::Kernels* one : others) {
       const Isa isa = one->tile(dtype).isa;
@@ -51,19 +49,17 @@ TEST_F(OtherKernels, AreThoseOfThisCpuThatComputeOtherwise) {
       EXPECT_TRUE(isas.insert(isa).second) << name_of(isa) << " twice";
     }
     setenv("IOATTN_ISA", name_of(own->isa), 1);
-    EXPECT_TRUE(api::other_kernels(dtype, true).empty());
+    EXPECT_TRUE(api::other_kernels(dtype).empty());
     unsetenv("IOATTN_ISA");
   }
-  // An AVX-512 CPU has AVX2, too; and pairs are another way to multiply bf16, of SDPA alone.
+  // An AVX-512 CPU has AVX2, too; and pairs are another way to multiply bf16.
   const IsaSet cpu = machine::this_machine().isa;
   if (cpu.has(Isa::avx512)) {
-    EXPECT_FALSE(api::other_kernels(DType::f32, true).empty());
+    EXPECT_FALSE(api::other_kernels(DType::f32).empty());
   }
   if (cpu.has(Isa::avx512_bf16)) {
-    EXPECT_GT(api::other_kernels(DType::bf16, true).size(),
-              api::other_kernels(DType::bf16, false).size());
-    EXPECT_EQ(api::other_kernels(DType::f16, true).size(),
-              api::other_kernels(DType::f32, true).size());
+    EXPECT_GT(api::other_kernels(DType::bf16).size(), api::other_kernels(DType::f16).size());
+    EXPECT_EQ(api::other_kernels(DType::f16).size(), api::other_kernels(DType::f32).size());
   }
 }
 
@@ -124,7 +120,7 @@ TEST_F(OtherKernels, AreSearchedWhereNobodyNamesOne) {
     };
     // Those of half the lanes are not hopeless; beside tiles all others may be.
     const std::size_t count = isas().size();
-    if (api::other_kernels(dtype, true).empty()) {
+    if (api::other_kernels(dtype).empty()) {
       EXPECT_EQ(count, 1u);
     } else if (!multiplies_tiles(made.tile.isa)) {
       EXPECT_GT(count, 1u) << name_of(dtype);
@@ -145,7 +141,7 @@ TEST_F(OtherKernels, AreSearchedWhereNobodyNamesOne) {
   std::set<Isa> isas;
   for (const plan::LayerCandidate& candidate : report.candidates)
     isas.insert(candidate.plan.tile.isa);
-  EXPECT_EQ(isas.size() > 1, !api::other_kernels(DType::f32, false).empty());
+  EXPECT_EQ(isas.size() > 1, !api::other_kernels(DType::f32).empty());
 }
 
 // Whatever the instruction set, a plan of wisdom gives right results, the same for any threads.

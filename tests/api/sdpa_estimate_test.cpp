@@ -22,7 +22,7 @@ class SdpaEstimates : public WisdomTest {
     unsetenv("IOATTN_ISA");
     problem.shape = {2, 4, 4, 8, 200, 8, 8, {}};
     EXPECT_TRUE(api::sdpa_request(problem, {}, &request).is_ok());
-    for (const kernels::Kernels* one : api::other_kernels(problem.dtype, true)) {
+    for (const kernels::Kernels* one : api::other_kernels(problem.dtype)) {
       const TileShape tile = one->tile(problem.dtype);
       if (tile.cols < request.tile.cols && tile.cols >= 8) shorter_ = tile;
     }

@@ -99,23 +99,6 @@ TYPED_TEST(HalfAccuracy, IsThatOfRoundingOnce) {
   }
 }
 
-// Products of pairs on every instruction set that has them.
-class PairAccuracy : public IsaVariable {
- protected:
-  static void SetUpTestSuite() { ioattn_isa(0, &first_look_); }  // as in HalfTest
-
-  static std::vector<ioattn::Isa> of_pairs() {
-    std::vector<ioattn::Isa> all = {ioattn::Isa::emulated_bf16, ioattn::Isa::emulated_amx};
-    const ioattn::IsaSet cpu = ioattn::machine::this_machine().isa;
-    for (const ioattn::kernels::Kernels* each : ioattn::kernels::all_kernels())
-      if (ioattn::multiplies_pairs(each->isa) && cpu.has(each->isa)) all.push_back(each->isa);
-    return all;
-  }
-
- private:
-  static inline std::int32_t first_look_ = 0;
-};
-
 // Against the exact results, of the exact O: no more than where all is made in f32, but that P and
 // dS are rounded once before they are multiplied, and so is every result.
 TEST_F(PairAccuracy, IsThatOfRoundingFactorsAndResultsOnce) {
@@ -131,24 +114,19 @@ TEST_F(PairAccuracy, IsThatOfRoundingFactorsAndResultsOnce) {
       std::vector<double> o;
       for (const double x : forward.o) o.push_back(as_bf16(x));
       const Exact model(call, o, as_bf16);
+      const auto rounded = [](std::vector<double> numbers) {
+        for (double& x : numbers) x = as_bf16(x);
+        return numbers;
+      };
       for (const ioattn::Isa isa : of_pairs()) {
         SCOPED_TRACE(testing::Message() << name_of(isa) << " n " << sizes.n << " mask " << mask);
         setenv("IOATTN_ISA", name_of(isa), 1);
         ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
         ASSERT_EQ(call.backward(), IOATTN_OK) << ioattn_last_error();
-        const auto expect = [&](const char* name, const std::vector<ioattn_bf16>& out,
-                                const std::vector<double>& of_model,
-                                const std::vector<double>& right) {
-          std::vector<double> rounded;
-          for (const double x : of_model) rounded.push_back(as_bf16(x));
-          const double ours = distance(numbers(out), right), least = distance(rounded, right);
-          EXPECT_GT(ours, 0) << name;
-          EXPECT_LE(ours, times * least) << name;
-        };
-        expect("O", call.o, model.o, exact.o);
-        expect("dQ", call.dq, model.dq, exact.dq);
-        expect("dK", call.dk, model.dk, exact.dk);
-        expect("dV", call.dv, model.dv, exact.dv);
+        expect_as_near("O", times, call.o, rounded(model.o), exact.o);
+        expect_as_near("dQ", times, call.dq, rounded(model.dq), exact.dq);
+        expect_as_near("dK", times, call.dk, rounded(model.dk), exact.dk);
+        expect_as_near("dV", times, call.dv, rounded(model.dv), exact.dv);
       }
     }
   }

@@ -215,10 +215,9 @@ TEST(PlanCommand, ReportsTheOtherLevelsAndL3OnlyWhenAsked) {
   EXPECT_EQ(l3["levels"][0]["regime"], "large cache");  // 64^2
   EXPECT_EQ(l3["regime"], "large cache");
   // A level that is too small for any plan, as in 16 bits for rows, says so and fails nothing.
-  const Json tiny =
-      done({"plan", "--problem", "layer:n300,d64,bf16", "--pass", "forward", "--json"},
-           {{"IOATTN_L1", "64"}})
-          .json();
+  const Json tiny = done({"plan", "--problem", "layer:n300,d64,f16", "--pass", "forward", "--json"},
+                         {{"IOATTN_L1", "64"}})
+                        .json();
   EXPECT_TRUE(tiny["levels"][0]["plan"].is_null());
   EXPECT_TRUE(contains(tiny["levels"][0]["reason"], "the least is"));
 }

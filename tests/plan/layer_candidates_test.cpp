@@ -63,7 +63,7 @@ void expect_good(const Case& one, const LayerCandidate& candidate) {
   EXPECT_EQ(to_text(parsed, *one.set, shape.tie), text);
   const Schedule schedule = candidate.plan.blocks.schedule;
   EXPECT_TRUE(!shape.mask.hides() || takes_masks(schedule));
-  EXPECT_TRUE(!is_half(request.problem.dtype) || takes_halves(schedule));
+  EXPECT_TRUE(takes_dtype(schedule, request.problem.dtype, request.tile.isa));
   EXPECT_TRUE(request.memory_limit_bytes >= 0 || !stores_scores(schedule));
   Estimate estimate;
   estimate_costs(request, *one.set, parsed, &estimate);

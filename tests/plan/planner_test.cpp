@@ -69,10 +69,11 @@ void expect_fastest(const PlanRequest& request, const Candidate& chosen) {
   }
   const auto time_of_tiles = [&] {
     const FastMemory memory = request.memory(false);
-    const double longer = request.pass == Pass::forward
-                              ? 0
-                              : longer_in_short_blocks(request.problem.shape, tiles->blocks,
-                                                       tiles_of_u, memory, request.tile);
+    const double longer =
+        request.pass == Pass::forward
+            ? 0
+            : longer_in_short_blocks(request.problem.shape, tiles->blocks, tiles_of_u(request.tile),
+                                     memory, request.tile);
     return (predicted_time(request, *tiles) + longer) / 0.95;
   };
   const bool compete =

@@ -65,7 +65,8 @@ struct LayerHalfCase {
     ioattn::Observer* observer = nullptr;
     ioattn::OverflowCounts* overflows = nullptr;
   };
-  ioattn::Status forward(const ioattn::Blocks& blocks, const Run& run) {
+  ioattn::Status forward(const ioattn::Blocks& blocks, const Run& run,
+                         ioattn::Schedule schedule = ioattn::Schedule::row_stream) {
     o.poison();
     lse.poison();
     ioattn::schedules::ForwardTask<S> task;
@@ -73,7 +74,7 @@ struct LayerHalfCase {
     task.o = matrix(&o, problem.shape.n);
     task.lse = lse.values().data();
     task.blocks = blocks;
-    return run_forward(ioattn::Schedule::row_stream, task);
+    return run_forward(schedule, task);
   }
   ioattn::Status backward(const ioattn::GradientSet& set, const ioattn::GradientBlocks& blocks,
                           const Run& run) {

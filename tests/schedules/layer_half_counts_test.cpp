@@ -1,5 +1,6 @@
 // The layer problem in 16 bits moves the words of its formula and keeps to its M, f32 weighing 2.
 
+#include "kernels/registry.hpp"
 #include "schedules/layer_half_case.hpp"
 #include "schedules/odd_tile.hpp"
 #include "schedules/random_gradients.hpp"
@@ -20,27 +21,37 @@ LayerProblem random_layer(RandomProblem* random, int number) {
   return problem;
 }
 
-plan::PlanRequest request_of(const LayerProblem& problem, Pass pass) {
-  plan::PlanRequest request = request_for(problem.shape, 1, odd_tile<float>().tile);
+plan::PlanRequest request_of(const LayerProblem& problem, Pass pass, const TileShape& tile) {
+  plan::PlanRequest request = request_for(problem.shape, 1, tile);
   request.problem = problem;
   request.pass = pass;
   return request;
 }
 
+// Products of f32 and, every other time, of pairs.
+const kernels::KernelTable<float>& table_of(int number) {
+  return number % 8 == 5   ? *kernels::find_kernels(Isa::emulated_amx)->of_bf16
+         : number % 2 == 1 ? odd_tile_of_pairs()
+                           : odd_tile<float>();
+}
+
 TEST(LayerHalfCounts, ForwardIsTheSumOverThePhases) {
   RandomProblem random(92);
   std::array<int, 2> forms = {}, products = {};
+  int tiles = 0;
   for (int number = 0; number < 1000 && !HasFailure(); ++number) {
-    const LayerProblem problem = random_layer(&random, number);
-    const auto check = [&](const Blocks& blocks, index_t M) {
-      SCOPED_TRACE(to_text(problem) + " " + name_of(blocks.form) + " " + name_of(blocks.products) +
-                   " M=" + std::to_string(M));
+    const LayerProblem problem = random_layer(&random, number / 2);
+    const auto& table = table_of(number);
+    const bool pairs = table.pairs_of_bf16 != nullptr;
+    const auto check = [&](Schedule schedule, const Blocks& blocks, index_t M) {
+      SCOPED_TRACE(to_text(problem) + " " + name_of(schedule) + " " + name_of(blocks.form) + " " +
+                   name_of(blocks.products) + " M=" + std::to_string(M));
       LayerHalfCase<bf16> half(problem, 1);
       half.randomise(unsigned(number));
       instruments::IoCounter counter;
-      ASSERT_TRUE(half.forward(blocks, {&odd_tile<float>(), 1, &counter}).is_ok());
+      ASSERT_TRUE(half.forward(blocks, {&table, 1, &counter}, schedule).is_ok());
       hold_to_formula(counter,
-                      theory::forward_cost(Schedule::row_stream, problem.shape, blocks,
+                      theory::forward_cost(schedule, problem.shape, blocks,
                                            theory::batch_of(problem), DType::bf16),
                       problem.shape.mask.hides());
       ASSERT_LE(counter.total().footprint, M);
@@ -48,10 +59,11 @@ TEST(LayerHalfCounts, ForwardIsTheSumOverThePhases) {
           theory::layer_bounds(Pass::forward, problem.shape, M, problem.batch)
               .best(theory::AlgorithmClass::F);
       ASSERT_LE(bound.words, double(counter.total().words())) << bound.name;
+      tiles += schedule == Schedule::tile_fused;
       ++forms[std::size_t(blocks.form)];
       ++products[std::size_t(blocks.products)];
     };
-    plan::PlanRequest request = request_of(problem, Pass::forward);
+    plan::PlanRequest request = request_of(problem, Pass::forward, table.tile);
     plan::Plan plan;
     plan::Candidate chosen;
     request.M = 1;
@@ -61,15 +73,20 @@ TEST(LayerHalfCounts, ForwardIsTheSumOverThePhases) {
     const index_t least = std::stoll(refusal.substr(refusal.find(key) + key.size()));
     request.M = random.uniform(0, 3) == 0 ? least : random.logarithmic(least, 60 * least);
     ASSERT_TRUE(plan::make_plan(request, &plan, &chosen).is_ok());
-    check(plan.blocks, request.M);
+    check(plan.schedule, plan.blocks, request.M);
     request.M = least - 1;
     ASSERT_EQ(plan::make_plan(request, &plan).code(), StatusCode::fast_memory_too_small);
     GradientSet any;
     any.dX = true;
     Blocks blocks = any_blocks(&random, problem.shape, any).rows;
-    blocks.products = number % 2 == 0 ? Products::fused : Products::stored;
-    check(blocks, index_t(1) << 40);
+    blocks.products = number % 4 < 2 ? Products::fused : Products::stored;
+    check(Schedule::row_stream, blocks, index_t(1) << 40);
+    if (!pairs) continue;
+    make_tiles(&random, &blocks);
+    blocks.share = 0;
+    check(Schedule::tile_fused, blocks, index_t(1) << 40);
   }
+  EXPECT_GT(tiles, 600);
   EXPECT_GT(products[0], 100);
   EXPECT_GT(products[1], 100);
   EXPECT_GT(forms[0], 100);
@@ -79,9 +96,11 @@ TEST(LayerHalfCounts, ForwardIsTheSumOverThePhases) {
 TEST(LayerHalfCounts, GradientsAreTheSumsOverThePhases) {
   RandomProblem random(93);
   std::map<Schedule, int> schedules;
-  int alone = 0, one_pass = 0, fused = 0;
+  int alone = 0, one_pass = 0, fused = 0, tiles = 0, packed = 0, tiles_alone = 0;
   for (int number = 0; number < 1500 && !HasFailure(); ++number) {
-    const LayerProblem problem = random_layer(&random, number);
+    const LayerProblem problem = random_layer(&random, number / 2);
+    const auto& table = table_of(number);
+    const bool pairs = table.pairs_of_bf16 != nullptr;
     const index_t dk = random.logarithmic(1, 9);
     GradientSet set = random_set(&random, problem.shape.tie, dk);
     set.in_f32 = random.uniform(0, 2) == 0;
@@ -94,7 +113,6 @@ TEST(LayerHalfCounts, GradientsAreTheSumsOverThePhases) {
                    name_of(blocks.schedule) + " " + name_of(blocks.rows.form) + " " +
                    name_of(blocks.rows.products) + " M=" + std::to_string(M));
       instruments::IoCounter counter;
-      const auto& table = odd_tile<float>();
       ASSERT_TRUE((set.in_f32 ? wide.backward(set, blocks, {&table, 1, &counter})
                               : half.backward(set, blocks, {&table, 1, &counter}))
                       .is_ok());
@@ -110,9 +128,12 @@ TEST(LayerHalfCounts, GradientsAreTheSumsOverThePhases) {
       alone += steps.alone;
       one_pass += blocks.keys.one_pass;
       fused += blocks.rows.products == Products::fused;
+      tiles += !steps.alone && blocks.by_keys == Schedule::tile_fused;
+      packed += blocks.keys.packed || blocks.rows.packed;
+      tiles_alone += steps.alone && set.dX && blocks.schedule == Schedule::tile_fused;
       schedules[blocks.schedule] += has_row_pass(steps, blocks);
     };
-    plan::PlanRequest request = request_of(problem, Pass::backward);
+    plan::PlanRequest request = request_of(problem, Pass::backward, table.tile);
     if (random.uniform(0, 1) == 1) request.memory_limit_bytes = index_t(1) << 40;
     const index_t least = least_M(request, set);
     request.M = random.uniform(0, 3) == 0 ? least : random.logarithmic(least, 60 * least);
@@ -125,8 +146,15 @@ TEST(LayerHalfCounts, GradientsAreTheSumsOverThePhases) {
     request.outer_M = 0;
     ASSERT_EQ(plan::make_gradient_plan(request, set, &plan).code(),
               StatusCode::fast_memory_too_small);
-    check(any_blocks(&random, problem.shape, set), index_t(1) << 40);
+    GradientBlocks blocks = any_blocks(&random, problem.shape, set);
+    check(blocks, index_t(1) << 40);
+    if (!pairs) continue;
+    make_tiles_of_pairs(&random, problem.shape.tie, set, &blocks);
+    check(blocks, index_t(1) << 40);
   }
+  EXPECT_GT(tiles, 300);
+  EXPECT_GT(packed, 200);
+  EXPECT_GT(tiles_alone, 30);
   EXPECT_GT(alone, 100);
   EXPECT_GT(one_pass, 100);
   EXPECT_GT(fused, 100);

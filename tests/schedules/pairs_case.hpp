@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <string>
 #include <type_traits>
@@ -42,6 +43,21 @@ std::vector<const ioattn::kernels::KernelTable<float>*> tables_of_half() {
 
 // Instructions that trap take a hundred times longer.
 inline int step() { return trap_tiles() ? 7 : 1; }
+
+// Relative to the largest number, unless that is what cancellation left; gaps are NaN in both.
+template <class A, class B>
+double error_of(const std::vector<A>& out, const std::vector<B>& expected) {
+  double difference = 0, largest = 0.05;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const double x = double(ioattn::to_compute(out[i]));
+    const double y = double(ioattn::to_compute(expected[i]));
+    if (std::isnan(x) && std::isnan(y)) continue;
+    if (std::isnan(x) || std::isnan(y)) return HUGE_VAL;
+    difference = std::max(difference, std::fabs(x - y));
+    largest = std::max(largest, std::fabs(y));
+  }
+  return difference / largest;
+}
 
 struct Trial {
   ioattn::SdpaShape shape;

@@ -9,21 +9,6 @@ namespace {
 
 using namespace ioattn;
 
-// Relative to the largest number, unless that is what cancellation left; gaps are NaN in both.
-template <class A, class B>
-double error_of(const std::vector<A>& out, const std::vector<B>& expected) {
-  double difference = 0, largest = 0.05;
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const double x = double(to_compute(out[i]));
-    const double y = double(to_compute(expected[i]));
-    if (std::isnan(x) && std::isnan(y)) continue;
-    if (std::isnan(x) || std::isnan(y)) return HUGE_VAL;
-    difference = std::max(difference, std::fabs(x - y));
-    largest = std::max(largest, std::fabs(y));
-  }
-  return difference / largest;
-}
-
 // The same where one of two numbers may be meant: the nearer one counts.
 template <class A, class B>
 double error_of_nearer(const std::vector<A>& out, std::vector<B> expected,

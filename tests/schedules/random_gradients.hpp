@@ -80,7 +80,16 @@ inline ioattn::ProductBlocks any_product(RandomProblem* random) {
           random->uniform(0, 1) == 1};
 }
 
-// Blocks of any size, in either form, of any schedule; tiles are not for 16 bits.
+// Blocks of a pass by tiles between thin products that are stored.
+inline void make_tiles(RandomProblem* random, ioattn::Blocks* blocks) {
+  blocks->form = ioattn::Form::h;
+  blocks->products = ioattn::Products::stored;
+  blocks->r = 0;
+  blocks->w = random->logarithmic(1, 20);
+  divide_keys(random, blocks);
+}
+
+// Blocks of any size, in either form, of any schedule.
 inline ioattn::GradientBlocks any_blocks(RandomProblem* random, const ioattn::LayerShape& shape,
                                          const ioattn::GradientSet& set,
                                          bool may_be_tiles = false) {
@@ -121,6 +130,20 @@ inline ioattn::GradientBlocks any_blocks(RandomProblem* random, const ioattn::La
     *product = any_product(random);
   any.sum = random->logarithmic(1, 20);
   return any;
+}
+
+// The same blocks for products of pairs, which make U on the way or dX by a pass of their own.
+inline void make_tiles_of_pairs(RandomProblem* random, ioattn::Tie tie,
+                                const ioattn::GradientSet& set, ioattn::GradientBlocks* blocks) {
+  const ioattn::GradientSteps steps = ioattn::steps_of(set, tie, ioattn::Form::h);
+  blocks->schedule = ioattn::Schedule::row_stream;
+  blocks->rows.form = ioattn::Form::h;
+  blocks->rows.products = ioattn::Products::stored;
+  ioattn::Blocks* const tiles = steps.alone ? &blocks->rows : &blocks->keys;
+  (steps.alone ? blocks->schedule : blocks->by_keys) = ioattn::Schedule::tile_fused;
+  make_tiles(random, tiles);
+  tiles->packed = random->uniform(0, 1) == 1;
+  blocks->keys.one_pass = !steps.alone && steps.rows;
 }
 
 }  // namespace ioattn_test

@@ -1,0 +1,203 @@
+// The layer problem in bf16 by products of pairs: near what f32 makes of the same numbers, and the
+// same bits for any number of threads.
+
+#include "schedules/layer_half_case.hpp"
+#include "schedules/pairs_case.hpp"
+#include "schedules/random_gradients.hpp"
+#include "schedules/thread_counts.hpp"
+
+namespace ioattn_test {
+namespace {
+
+using namespace ioattn;
+
+// h, weights and their gradients are rounded to 8 bits: half a unit each, of terms of either sign.
+// Sums of few terms may cancel to less.
+constexpr double tolerance = 6.0 / 256;
+bool may_cancel(const LayerShape& shape) {
+  return std::min({shape.n, shape.m, shape.d, shape.dv}) < 8;
+}
+
+struct LayerTrial {
+  LayerProblem problem;
+  const kernels::KernelTable<float>* table;
+
+  std::string text() const { return to_text(problem) + " " + name_of(table->tile.isa); }
+};
+
+// Every third has a scale, every other a mask, every fourth a batch.
+LayerTrial random_layer(RandomProblem* random, int number) {
+  static const auto tables = tables_of_pairs();
+  const bool large = number % 8 == 7;
+  LayerTrial trial;
+  trial.problem.shape = random->shape(large ? 150 : 40, large ? 70 : 20);
+  LayerShape& shape = trial.problem.shape;
+  if (number % 2 == 1) shape.mask = random->mask(shape.n, shape.m);
+  if (number % 3 == 1) trial.problem.scale = number % 2 == 0 ? 0.125 : -0.3;
+  if (number % 3 == 2) trial.problem.scale = 1 / std::sqrt(double(shape.d));
+  if (number % 4 == 2) trial.problem.batch = random->uniform(2, 3);
+  trial.table = tables[std::size_t(random->uniform(0, index_t(tables.size()) - 1))];
+  return trial;
+}
+
+Blocks random_tiles(RandomProblem* random) {
+  Blocks blocks;
+  for (index_t Blocks::*size : {&Blocks::c, &Blocks::rho, &Blocks::o})
+    blocks.*size = random->logarithmic(1, 100);
+  for (ProductBlocks Blocks::*product : {&Blocks::s, &Blocks::h, &Blocks::x})
+    blocks.*product = any_product(random);
+  make_tiles(random, &blocks);
+  return blocks;
+}
+
+Blocks of_floats() {
+  Blocks blocks;
+  blocks.form = Form::h;
+  blocks.products = Products::stored;
+  blocks.r = blocks.rho = blocks.c = blocks.w = blocks.o = 32;
+  blocks.s = blocks.h = blocks.x = {32, 32, 32};
+  return blocks;
+}
+
+TEST(LayerPairs, ForwardIsNearThatOfFloats) {
+  RandomProblem random(95);
+  for (int number = 0; number < 150 && !HasFailure(); number += step()) {
+    const LayerTrial trial = random_layer(&random, number);
+    SCOPED_TRACE(trial.text());
+    LayerHalfCase<bf16> pairs(trial.problem, 1), one(trial.problem, 1);
+    LayerHalfCase<float> full(trial.problem, 1);
+    pairs.randomise(unsigned(number));
+    one.set_inputs(pairs);
+    full.set_inputs(pairs);
+    Blocks blocks = random_tiles(&random);
+    blocks.share = 0;
+    ASSERT_TRUE(full.forward(of_floats(), {&odd_tile<float>()}).is_ok());
+    ASSERT_TRUE(one.forward(blocks, {trial.table}, Schedule::tile_fused).is_ok());
+    if (!may_cancel(trial.problem.shape)) {
+      EXPECT_LE(error_of(one.o.values(), full.o.values()), tolerance);
+    }
+    // Scores are those of f32, however large.
+    EXPECT_LE(error_of(one.lse.values(), full.lse.values()), 1e-4);
+    for (const int threads : some_thread_counts(number)) {
+      ASSERT_TRUE(pairs.forward(blocks, {trial.table, threads}, Schedule::tile_fused).is_ok());
+      EXPECT_TRUE(same_bytes(pairs.o.values(), one.o.values())) << threads;
+      EXPECT_TRUE(same_bytes(pairs.lse.values(), one.lse.values())) << threads;
+    }
+  }
+}
+
+TEST(LayerPairs, GradientsAreNearThoseOfFloats) {
+  RandomProblem random(96);
+  int alone = 0, keys = 0;
+  for (int number = 0; number < 240 && !HasFailure(); number += step()) {
+    const LayerTrial trial = random_layer(&random, number);
+    const LayerShape& shape = trial.problem.shape;
+    const index_t dk = random.logarithmic(1, 20);
+    const GradientSet set = random_set(&random, shape.tie, dk);
+    SCOPED_TRACE(trial.text() + " " + describe(set));
+    LayerHalfCase<bf16> pairs(trial.problem, dk), one(trial.problem, dk);
+    LayerHalfCase<bf16, float> wide(trial.problem, dk);
+    LayerHalfCase<float> full(trial.problem, dk);
+    pairs.randomise(unsigned(number));
+    one.set_inputs(pairs);
+    full.set_inputs(pairs);
+    wide.set_inputs(pairs);
+    // Of the exact O: a rounded one is no part of what is held here.
+    ASSERT_TRUE(full.forward(of_floats(), {&odd_tile<float>()}).is_ok());
+    for (auto* each : {&pairs, &one}) each->set_forward(full);
+    wide.set_forward(full);
+    GradientBlocks blocks;
+    blocks.rows = random_tiles(&random);
+    blocks.keys = random_tiles(&random);
+    for (ProductBlocks* product : {&blocks.da1, &blocks.da3, &blocks.dy, &blocks.dw})
+      *product = any_product(&random);
+    blocks.sum = random.logarithmic(1, 20);
+    GradientBlocks plain = blocks;
+    plain.rows = plain.keys = of_floats();
+    make_tiles_of_pairs(&random, shape.tie, set, &blocks);
+    ASSERT_TRUE(full.backward(set, plain, {&odd_tile<float>()}).is_ok());
+    ASSERT_TRUE(one.backward(set, blocks, {trial.table}).is_ok());
+    ASSERT_TRUE(wide.backward(set, blocks, {trial.table}).is_ok());
+    for (std::size_t k = 0; k < full.gradients().size(); ++k) {
+      const double error = error_of(one.gradients()[k]->values(), full.gradients()[k]->values());
+      EXPECT_LE(error, may_cancel(shape) ? 100 : tolerance) << "gradient " << k;
+      EXPECT_TRUE(same_bytes(one.gradients()[k]->values(), rounded<bf16>(*wide.gradients()[k])))
+          << "gradient " << k;
+    }
+    for (const int threads : some_thread_counts(number)) {
+      ASSERT_TRUE(pairs.backward(set, blocks, {trial.table, threads}).is_ok());
+      for (std::size_t k = 0; k < full.gradients().size(); ++k) {
+        EXPECT_TRUE(same_bytes(pairs.gradients()[k]->values(), one.gradients()[k]->values()))
+            << "gradient " << k << " with " << threads << " threads";
+      }
+    }
+    const GradientSteps steps = steps_of(set, shape.tie, Form::h);
+    alone += steps.alone;
+    keys += steps.keys && steps.key_gradients != KeyGradients::values;
+  }
+  EXPECT_GT(alone, 20 / step());
+  EXPECT_GT(keys, 80 / step());
+}
+
+// A query that is no number: the O of others, and gradients of keys that it does not see, are the
+// same bits; so are all results, whatever a key is that no query sees.
+TEST(LayerPairs, WhatAMaskHidesHasNoPart) {
+  RandomProblem random(97);
+  GradientSet set;
+  set.dA2 = set.dA3 = true;
+  const auto rows_of = [](const GapTensor<bf16>& tensor, index_t cols, index_t row) {
+    const auto first = tensor.values().begin() + row * (cols + 3);
+    return std::vector<bf16>(first, first + cols);
+  };
+  const auto make_nan = [](GapTensor<bf16>* tensor, index_t cols, index_t row) {
+    const auto first = tensor->values().begin() + row * (cols + 3);
+    std::fill(first, first + cols, from_float<bf16>(std::nanf("")));
+  };
+  int unseen_keys = 0, hidden = 0;
+  for (int number = 1; number < 160 && !HasFailure(); number += 2 * step()) {
+    LayerTrial trial = random_layer(&random, number);
+    LayerShape& shape = trial.problem.shape;
+    shape.tie = Tie::none;
+    trial.problem.batch = 1;
+    const auto [n, m, d, e, tie, mask] = shape;
+    SCOPED_TRACE(trial.text());
+    LayerHalfCase<bf16> clean(trial.problem, 1), spoiled(trial.problem, 1);
+    clean.randomise(unsigned(number));
+    spoiled.set_inputs(clean);
+    const index_t query = random.uniform(0, n - 1);
+    make_nan(&spoiled.a1, d, query);
+    const Interval seen = seen_keys(shape);
+    for (index_t key = 0; key < m; ++key) {
+      if (key >= seen.begin && key < seen.end) continue;
+      make_nan(&spoiled.a2, d, key);
+      make_nan(&spoiled.a3, d, key);
+      ++unseen_keys;
+    }
+    Blocks forward = random_tiles(&random);
+    forward.share = 0;
+    GradientBlocks blocks;
+    blocks.rows = blocks.keys = random_tiles(&random);
+    blocks.da3 = any_product(&random);
+    make_tiles_of_pairs(&random, shape.tie, set, &blocks);
+    for (auto* each : {&clean, &spoiled}) {
+      ASSERT_TRUE(each->forward(forward, {trial.table}, Schedule::tile_fused).is_ok());
+      ASSERT_TRUE(each->backward(set, blocks, {trial.table}).is_ok());
+    }
+    for (index_t i = 0; i < n; ++i) {
+      if (i == query) continue;
+      EXPECT_TRUE(same_bytes(rows_of(spoiled.o, e, i), rows_of(clean.o, e, i))) << i;
+    }
+    const Interval of_query = mask.of_row(query, m);
+    for (index_t key = 0; key < m; ++key) {
+      if (key >= of_query.begin && key < of_query.end) continue;
+      ++hidden;
+      for (const auto of : {&LayerHalfCase<bf16>::da2, &LayerHalfCase<bf16>::da3})
+        EXPECT_TRUE(same_bytes(rows_of(spoiled.*of, d, key), rows_of(clean.*of, d, key))) << key;
+    }
+  }
+  EXPECT_GT(unseen_keys, 20 / step());
+  EXPECT_GT(hidden, 200 / step());
+}
+
+}  // namespace
+}  // namespace ioattn_test
