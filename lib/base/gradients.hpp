@@ -135,6 +135,11 @@ constexpr KeyPassKind key_pass(const GradientSteps& steps, const GradientBlocks&
   return {steps.keys ? steps.key_gradients : KeyGradients::none, blocks.keys.one_pass};
 }
 
+// What makes U, or the gradients of the keys.
+inline Schedule score_pass(const GradientSet& set, const GradientBlocks& blocks) {
+  return set.is_dx_alone() ? blocks.schedule : blocks.by_keys;
+}
+
 // Whether a set can be computed in a form: dY needs W = f^T dO, which the g-form never has.
 constexpr bool has_gradients(const GradientSet& set, Form form) {
   return form == Form::h || !set.dY;

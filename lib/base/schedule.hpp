@@ -162,6 +162,11 @@ constexpr bool takes_dtype(Schedule schedule, DType dtype, Isa isa) {
   if (!is_half(dtype) || leaves_u(schedule) || schedule == Schedule::col_stream) return true;
   return schedule == Schedule::tile_fused && dtype == DType::bf16 && multiplies_pairs(isa);
 }
+// Whether the layer problem's scale is a factor of scores and of their gradients there, as of pairs
+// of operands that are multiplied as they are stored: others get a scaled X.
+constexpr bool scales_scores(Schedule schedule, bool half) {
+  return half && schedule == Schedule::tile_fused;
+}
 Status check_dtype(Schedule schedule, DType dtype, Isa isa);
 Variant variant_of(Pass pass, Schedule schedule, const Blocks& blocks);
 // "row_stream h stored"; the form only where the schedule has two.

@@ -161,6 +161,11 @@ double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
   return words / word_speed(tile.isa) + products / product_speed(tile.isa) + stored;
 }
 
+double saved_of_thin_products(const LayerShape& shape, const TileShape& tile) {
+  const double fma = product(shape.n * shape.d, shape.d) + product(shape.m * shape.d, shape.dv);
+  return fma * (1 - 1 / product_speed(tile.isa));
+}
+
 double longer_in_short_blocks(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                               const FastMemory& memory, const TileShape& tile) {
   if (blocks.share == 0) return 0;

@@ -35,6 +35,9 @@ constexpr KeyPassKind tiles_of_u(const TileShape& tile) {
   return of_layer({KeyGradients::none, true}, tile);
 }
 
+// What products of pairs save of the time of S = A1 X and h = A3 Y, beside those of f32.
+double saved_of_thin_products(const LayerShape& shape, const TileShape& tile);
+
 // As a time by tiles counts where other passes compete: their estimates are nearer to what they
 // take (n = 1024, d = 1024, all gradients: tiles were to save 4 % and took 3 % longer, Zen 4).
 inline double time_that_tiles_count(double time, const Price& price, double part = 0.95) {

@@ -143,6 +143,7 @@ double gradients_time(const PlanRequest& request, const GradientSet& set,
     const bool by_tiles = blocks.by_keys == Schedule::tile_fused;
     time += by_tiles ? tile_fused_time(unmasked, blocks.keys, of_layer(kind, tile), memory, tile)
                      : col_stream_time(unmasked, blocks.keys, kind, memory, tile);
+    if (by_tiles) time -= saved_of_thin_products(shape, tile);
     const index_t fma = theory::col_stream_fma(unmasked, blocks.rows.form, kind);
     time -= by_tiles
                 ? time_of(fma, theory::tile_fused(unmasked, blocks.keys, kind, request.weights()),
@@ -153,7 +154,8 @@ double gradients_time(const PlanRequest& request, const GradientSet& set,
 }
 
 index_t scratch_bytes(const PlanRequest& request, const GradientSet& set, const Way& way) {
-  const LayerProblem& problem = request.problem;
+  LayerProblem problem = request.problem;
+  if (scales_scores(way.by_keys, is_half(problem.dtype))) problem.scale = 1;
   const bool dx = set.dX || set.dW_Q || set.dW_K;
   return intermediates(problem.shape, set, way.schedule, way.by_keys, way.form, problem.dtype)
              .bytes() +

@@ -96,7 +96,8 @@ Status too_small(const PlanRequest& request, const char* what, index_t least,
 }  // namespace
 
 index_t scratch_bytes(const PlanRequest& request, const Variant& variant) {
-  const LayerProblem& problem = request.problem;
+  LayerProblem problem = request.problem;
+  if (scales_scores(variant.schedule, is_half(problem.dtype))) problem.scale = 1;
   return intermediates(variant, problem.shape, problem.dtype).bytes() +
          (batch_scratch_words(problem, request.pass == Pass::backward, false) +
           words_to_round(request, variant)) *

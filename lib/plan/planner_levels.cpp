@@ -50,9 +50,10 @@ Share tiles_of(const PlanRequest& request, const Candidate& c, const FastMemory&
 
 // In multiply-adds. Longer blocks make the pass faster, not the thin products around it.
 double streaming_time(const PlanRequest& request, const Candidate& c, const FastMemory& memory) {
-  const Share pass = c.schedule == Schedule::tile_fused ? tiles_of(request, c, memory)
-                                                        : row_pass_of(request, c, memory);
-  return pass.time + static_cast<double>(c.fma - pass.fma) +
+  const bool by_tiles = c.schedule == Schedule::tile_fused;
+  const Share pass = by_tiles ? tiles_of(request, c, memory) : row_pass_of(request, c, memory);
+  const double saved = by_tiles ? saved_of_thin_products(request.problem.shape, request.tile) : 0;
+  return pass.time + static_cast<double>(c.fma - pass.fma) - saved +
          request.per_word() * static_cast<double>(c.cost.total().words() - pass.words);
 }
 

@@ -222,6 +222,7 @@ class GradientPhases {
     }
     operands.queries = thin.s(memory);
     operands.rest_of_queries = thin.rest_of_s();
+    operands.scale = T(task_.in.scale);
     operands.lse = task_.lse;
     operands.delta = steps_.delta ? thin.delta(memory) : nullptr;
     operands.d_keys = da2_.in(memory);

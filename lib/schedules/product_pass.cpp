@@ -31,8 +31,7 @@ ProductBlocks cut_blocks(index_t n1, index_t k, index_t n2, const ProductBlocks&
 
 template <class T>
 ProductPass<T>::ProductPass(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks,
-                            index_t nr, int threads, WorkspaceLayout* layout, Factors factors,
-                            Results results)
+                            index_t nr, int threads, WorkspaceLayout* layout, Factors factors)
     : n1_(n1),
       k_(k),
       n2_(n2),
@@ -41,7 +40,6 @@ ProductPass<T>::ProductPass(index_t n1, index_t k, index_t n2, const ProductBloc
                (k % far_apart<T> == 0 || n1 % far_apart<T> == 0)),
       blocks_(cut_blocks(n1, k, n2, blocks, nr, threads)),
       elementwise_(is_elementwise(n1, n2, blocks)),
-      results_(results),
       threads_(threads) {
   pack_elements_ =
       round_up(std::max(pack_elements(blocks_.rows, blocks_.keep_a ? k : blocks_.depth, 1, nr),
@@ -56,10 +54,6 @@ ProductPass<T>::ProductPass(index_t n1, index_t k, index_t n2, const ProductBloc
         std::max(blocks_.rows * padded_stride(k, nr), k * padded_stride(blocks_.rows, nr)));
     a_ = layout->add<T>(a_elements_ * threads);
   }
-  if (results != Results::in_place) {
-    c_elements_ = whole_lines(blocks_.rows * padded_stride(blocks_.cols, nr));
-    c_ = layout->add<T>(c_elements_ * threads);
-  }
   if (factors == Factors::native) return;
   a_elements_ = whole_lines(blocks_.rows * (blocks_.keep_a ? k : blocks_.depth));
   b_elements_ = whole_lines(blocks_.depth * blocks_.cols);
@@ -68,14 +62,14 @@ ProductPass<T>::ProductPass(index_t n1, index_t k, index_t n2, const ProductBloc
 }
 
 template <class T>
-template <class A, class B, class C>
+template <class A, class B>
 void ProductPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                         const Factor<const A>& a, const Factor<const B>& b, const Factor<C>& c,
+                         const Factor<const A>& a, const Factor<const B>& b, const Factor<T>& c,
                          void* workspace, bool accumulate, const TileHook* hook) const {
   const auto run_block = [&](index_t block, int worker) {
-    const Scratch scratch = {
-        pack_.in(workspace) + worker * pack_elements_, a_.in(workspace) + worker * a_elements_,
-        b_.in(workspace) + worker * b_elements_, c_.in(workspace) + worker * c_elements_};
+    const Scratch scratch = {pack_.in(workspace) + worker * pack_elements_,
+                             a_.in(workspace) + worker * a_elements_,
+                             b_.in(workspace) + worker * b_elements_};
     const Range i(block * blocks_.rows, n1_, blocks_.rows);
     if (hook != nullptr) hook->begin_rows(worker, i);
     rows(kernels, trace, a, b, c, i, scratch, accumulate, hook, worker);
@@ -86,13 +80,13 @@ void ProductPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace& tr
 
 template <class T>
 Factor<const T> ProductPass<T>::gathered(const kernels::KernelTable<T>& kernels,
-                                         const Factor<const T>& block, index_t c_col_stride,
+                                         const Factor<const T>& block, const Factor<T>& c,
                                          const Range& row, const Range& term, T* copy) const {
   const bool by_rows = block.col_stride == 1;
   const index_t stride = by_rows ? block.row_stride : block.col_stride;
   const index_t rows = by_rows ? row.size() : term.size();
   const index_t cols = by_rows ? term.size() : row.size();
-  if (!gathers_ || elementwise_ || c_col_stride != 1 || stride % far_apart<T> != 0 ||
+  if (!gathers_ || elementwise_ || c.col_stride != 1 || stride % far_apart<T> != 0 ||
       are_close(stride, cols)) {
     return block;
   }
@@ -102,9 +96,9 @@ Factor<const T> ProductPass<T>::gathered(const kernels::KernelTable<T>& kernels,
 }
 
 template <class T>
-template <class A, class B, class C>
+template <class A, class B>
 void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& trace,
-                          const Factor<const A>& a, const Factor<const B>& b, const Factor<C>& c,
+                          const Factor<const A>& a, const Factor<const B>& b, const Factor<T>& c,
                           const Range& i, const Scratch& scratch, bool accumulate,
                           const TileHook* hook, int worker) const {
   const Range all(k_, k_), row = from_0(i);
@@ -114,18 +108,10 @@ void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& t
   kernels::Panels<const T> panels;
   if (blocks_.keep_a) {
     trace.read(a.block(i, all));
-    kept = gathered(kernels, in_compute(kernels, a, i, all, scratch.a), c.col_stride, row, all,
-                    scratch.a);
+    kept = gathered(kernels, in_compute(kernels, a, i, all, scratch.a), c, row, all, scratch.a);
   }
   if (packed_once) panels = lane_panels(kernels, transposed(kept), all, row, scratch.pack);
-  constexpr bool rounds = is_half_storage<C>;
   for (Range j(n2_, blocks_.cols); j; j.next()) {
-    Factor<T> tile;
-    if constexpr (rounds) {
-      tile = {c.operand, scratch.c, padded_stride(j.size(), nr_), 1, false, false};
-    } else {
-      tile = part_from(c, i.begin, j.begin);
-    }
     if (accumulate) {
       trace.read(c.block(i, j));
     } else {
@@ -137,6 +123,7 @@ void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& t
       trace.read(b.block(q, j));
       const Range term = from_0(q), col = from_0(j);
       const Factor<const T> right = in_compute(kernels, b, q, j, scratch.b);
+      const Factor<T> tile = part_from(c, i.begin, j.begin);
       if (packed_once) {
         const kernels::Panels<const T> left = {panels.row_of(0, q.begin), panels.panel, panels.row};
         multiply_panels(kernels, transposed(right), left, transposed_result(tile), col, term, row,
@@ -150,21 +137,7 @@ void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& t
       trace.remove(b.block(q, j));
     }
     if (hook != nullptr) hook->finish_tile(worker, i, j);
-    if constexpr (rounds) {
-      store_rows<C>(kernels, tile.data, tile.row_stride, i.size(), j.size(), T(1), false,
-                    c.at(i.begin, j.begin), c.row_stride);
-      if (results_ == Results::in_two_parts) {
-        subtract_rounded(kernels, c.at(i.begin, j.begin), c.row_stride, i.size(), j.size(),
-                         tile.data, tile.row_stride);
-        store_rows<C>(kernels, tile.data, tile.row_stride, i.size(), j.size(), T(1), false,
-                      c.at(n1_ + i.begin, j.begin), c.row_stride);
-        trace.write_and_remove(c.block(i, j));
-      } else {
-        trace.write_rounded_and_remove(c.block(i, j));
-      }
-    } else {
-      trace.write_and_remove(c.block(i, j));
-    }
+    trace.write_and_remove(c.block(i, j));
   }
   if (blocks_.keep_a) trace.remove(a.block(i, all));
 }
@@ -172,20 +145,18 @@ void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& t
 template class ProductPass<float>;
 template class ProductPass<double>;
 
-#define IOATTN_INSTANTIATE(T, A, B, C)                                              \
+#define IOATTN_INSTANTIATE(T, A, B)                                                 \
   template void ProductPass<T>::run(const kernels::KernelTable<T>&, const Trace&,   \
                                     const Factor<const A>&, const Factor<const B>&, \
-                                    const Factor<C>&, void*, bool, const TileHook*) const
-IOATTN_INSTANTIATE(float, float, float, float);
-IOATTN_INSTANTIATE(double, double, double, double);
-IOATTN_INSTANTIATE(float, bf16, bf16, float);
-IOATTN_INSTANTIATE(float, bf16, float, float);
-IOATTN_INSTANTIATE(float, float, bf16, float);
-IOATTN_INSTANTIATE(float, f16, f16, float);
-IOATTN_INSTANTIATE(float, f16, float, float);
-IOATTN_INSTANTIATE(float, float, f16, float);
-IOATTN_INSTANTIATE(float, bf16, bf16, bf16);
-IOATTN_INSTANTIATE(float, bf16, float, bf16);
+                                    const Factor<T>&, void*, bool, const TileHook*) const
+IOATTN_INSTANTIATE(float, float, float);
+IOATTN_INSTANTIATE(double, double, double);
+IOATTN_INSTANTIATE(float, bf16, bf16);
+IOATTN_INSTANTIATE(float, bf16, float);
+IOATTN_INSTANTIATE(float, float, bf16);
+IOATTN_INSTANTIATE(float, f16, f16);
+IOATTN_INSTANTIATE(float, f16, float);
+IOATTN_INSTANTIATE(float, float, f16);
 #undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules

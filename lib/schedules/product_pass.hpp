@@ -36,13 +36,6 @@ class TileHook {
 enum class Factors : std::uint8_t { native, in_16_bits };
 template <class S>
 constexpr Factors factors_of = is_half_storage<S> ? Factors::in_16_bits : Factors::native;
-// Whether C is made where it is wanted, or in memory of the worker, tile by tile, and rounded to 16
-// bits; in two parts what rounding took follows behind all rows, rounded itself.
-enum class Results : std::uint8_t { in_place, rounded, in_two_parts };
-template <class P>
-constexpr Results results_of = is_half_storage<P> ? Results::rounded : Results::in_place;
-template <class P>
-constexpr Results parts_of = is_half_storage<P> ? Results::in_two_parts : Results::in_place;
 
 // C[n1 x n2] (+)= A[n1 x k] B[k x n2] through memory: tiles of C stay in fast memory one after the
 // other, blocks of A and B are read past them; with keep_a the rows of A stay as well. Threads own
@@ -52,41 +45,36 @@ class ProductPass {
  public:
   ProductPass() = default;
   ProductPass(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks, index_t nr,
-              int threads, WorkspaceLayout* layout, Factors factors = Factors::native,
-              Results results = Results::in_place);
+              int threads, WorkspaceLayout* layout, Factors factors = Factors::native);
 
   // With `accumulate` C is read and added to. All three factors have the sizes given before. A and
-  // B are of T or, if that was said, of 16 bits; so is C, whose rows then are adjacent numbers and
-  // which is not added to.
-  template <class A, class B, class C = T>
+  // B are of T or, if that was said, of 16 bits.
+  template <class A, class B>
   void run(const kernels::KernelTable<T>& kernels, const Trace& trace, const Factor<const A>& a,
-           const Factor<const B>& b, const Factor<C>& c, void* workspace, bool accumulate = false,
+           const Factor<const B>& b, const Factor<T>& c, void* workspace, bool accumulate = false,
            const TileHook* hook = nullptr) const;
 
  private:
   // Memory of a worker.
   struct Scratch {
     T *pack, *a, *b;  // a, b: blocks that became f32, or of A that were copied
-    T* c;             // a tile that will be rounded
   };
   // Rows of A that stay and are read again for every panel of C, copied if they meet in few of a
   // cache's sets, which would drop them in between.
   Factor<const T> gathered(const kernels::KernelTable<T>& kernels, const Factor<const T>& block,
-                           index_t c_col_stride, const Range& row, const Range& term,
-                           T* copy) const;
-  template <class A, class B, class C>
+                           const Factor<T>& c, const Range& row, const Range& term, T* copy) const;
+  template <class A, class B>
   void rows(const kernels::KernelTable<T>& kernels, const Trace& trace, const Factor<const A>& a,
-            const Factor<const B>& b, const Factor<C>& c, const Range& i, const Scratch& scratch,
+            const Factor<const B>& b, const Factor<T>& c, const Range& i, const Scratch& scratch,
             bool accumulate, const TileHook* hook, int worker) const;
 
   index_t n1_ = 0, k_ = 0, n2_ = 0, nr_ = 1;
   bool gathers_ = false;  // there is memory for copies of A
   ProductBlocks blocks_;
   bool elementwise_ = false;
-  Results results_ = Results::in_place;
   int threads_ = 1;
-  index_t pack_elements_ = 0, a_elements_ = 0, b_elements_ = 0, c_elements_ = 0;
-  Slot<T> pack_, a_, b_, c_;
+  index_t pack_elements_ = 0, a_elements_ = 0, b_elements_ = 0;
+  Slot<T> pack_, a_, b_;
 };
 
 }  // namespace ioattn::schedules

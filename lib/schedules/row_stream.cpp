@@ -75,8 +75,7 @@ ValueProjection<S, P>::ValueProjection(const LayerShape& shape, const Blocks& bl
   if (blocks.form != Form::h) return;
   stride_ = padded_stride(e_, nr);
   h_ = layout->add<P>(m_ * stride_ + nr);
-  product_ =
-      ProductPass<T>(m_, shape.d, e_, blocks.h, nr, threads, layout, factors_of<S>, results_of<P>);
+  product_ = thin_product<S, P>(m_, shape.d, e_, blocks.h, nr, threads, layout, RoundedSums::once);
 }
 
 template <class S, class P>

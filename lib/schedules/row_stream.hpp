@@ -3,6 +3,7 @@
 #include "kernels/kernel_table.hpp"
 #include "parallel/parallel.hpp"
 #include "schedules/memory_moves.hpp"
+#include "schedules/pair_product.hpp"
 #include "schedules/product_pass.hpp"
 #include "schedules/storage.hpp"
 #include "schedules/task.hpp"
@@ -78,7 +79,7 @@ class ValueProjection {
   index_t m_, e_;
   index_t stride_ = 0;
   Slot<P> h_;
-  ProductPass<T> product_;
+  ThinProduct<S, P> product_;
 };
 
 }  // namespace ioattn::schedules::row_stream

@@ -19,13 +19,12 @@ StoredProducts<S, P>::StoredProducts(const BackwardTask<S>& task, int threads,
   if (needs.delta) delta_.emplace(task.shape, task.blocks, threads, layout);
   if (!h_form_ && needs.values) {
     g_ = layout->add<P>(words);
-    g_product_ =
-        ProductPass<T>(n, e, d, task.blocks.g, nr, threads, layout, factors_of<S>, results_of<P>);
+    g_product_ = thin_product<S, P>(n, e, d, task.blocks.g, nr, threads, layout, RoundedSums::once);
   }
   if (!stored_) return;
   s_ = layout->add<P>(words + rest_of_s());
   s_product_ =
-      ProductPass<T>(n, d, d, task.blocks.s, nr, threads, layout, factors_of<S>, parts_of<P>);
+      thin_product<S, P>(n, d, d, task.blocks.s, nr, threads, layout, RoundedSums::in_two_parts);
   if (needs.u && task.u.data == nullptr) u_ = layout->add<T>(words);
   if (task.dx.data != nullptr) {
     seeing_ = seeing_queries(task.shape);
@@ -36,6 +35,7 @@ StoredProducts<S, P>::StoredProducts(const BackwardTask<S>& task, int threads,
 
 template <class S, class P>
 void StoredProducts<S, P>::run(const Trace& trace, void* workspace) const {
+  constexpr bool of_pairs = is_half_storage<P>;
   const kernels::KernelTable<T>& kernels = *task_.kernels;
   if (delta_) {
     trace.phase("delta");
@@ -43,14 +43,19 @@ void StoredProducts<S, P>::run(const Trace& trace, void* workspace) const {
   }
   if (stored_) {
     trace.phase("S");
-    with_x(task_.in, [&](const auto& x) {
-      s_product_.run(kernels, trace, factor(Operand::A1, task_.in.a1), x,
-                     Factor<P>{Operand::S, s_.in(workspace), stride_, 1, false, false}, workspace);
-    });
+    const Factor<P> s = {Operand::S, s_.in(workspace), stride_, 1, false, false};
+    const Factor<const S> a1 = factor(Operand::A1, task_.in.a1);
+    if constexpr (of_pairs) {
+      s_product_.run(kernels, Trace::of_pair_product(task_.observer), a1,
+                     factor(Operand::X, task_.in.x), s, workspace);
+    } else {
+      with_x(task_.in, [&](const auto& x) { s_product_.run(kernels, trace, a1, x, s, workspace); });
+    }
   }
   if (!needs_.values) return;
   if (h_form_) {
-    values_.run(kernels, trace, task_.in, workspace);
+    values_.run(kernels, of_pairs ? Trace::of_pair_product(task_.observer) : trace, task_.in,
+                workspace);
     return;
   }
   trace.phase("G");

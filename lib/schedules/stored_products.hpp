@@ -56,7 +56,8 @@ class StoredProducts {
   std::optional<DeltaPass<S>> delta_;
   Slot<P> s_, g_;
   Slot<T> u_;
-  ProductPass<T> s_product_, g_product_, dx_product_;
+  ThinProduct<S, P> s_product_, g_product_;
+  ProductPass<T> dx_product_;
   row_stream::ValueProjection<S, P> values_;
 };
 

@@ -85,6 +85,12 @@ class Trace {
     trace.s_in_parts_ = pairs;
     return trace;
   }
+  // Of thin products of pairs, whose sums are in f32.
+  static Trace of_pair_product(Observer* observer) {
+    Trace trace(observer, true, true);
+    trace.layer_ = true;
+    return trace;
+  }
   bool is_observed() const { return observer_ != nullptr; }
   CountedResult counted(Operand result) const { return {overflows_, result}; }
 
@@ -136,7 +142,11 @@ class Trace {
     return operand == Operand::dO_panels || operand == Operand::A2_rows ||
            operand == Operand::A2_panels || operand == Operand::h_panels;
   }
-  static bool is_multiplied(Operand operand) {
+  bool is_multiplied(Operand operand) const {
+    if (layer_) {
+      return operand == Operand::A1 || operand == Operand::A3 || operand == Operand::X ||
+             operand == Operand::Y;
+    }
     return operand == Operand::S || operand == Operand::A2 || operand == Operand::h ||
            operand == Operand::dO || operand == Operand::p_pairs || is_layout(operand);
   }

@@ -1,4 +1,3 @@
-#include "schedules/batch.hpp"
 #include "schedules/key_pass.hpp"
 #include "schedules/schedules.hpp"
 #include "schedules/sdpa_heads.hpp"
@@ -21,11 +20,12 @@ Status tile_fused_forward(const ForwardTask<S>& task) {
   const index_t nr = kernels.tile.cols, stride = padded_stride(d, nr);
   const int threads = task.workers();
   const Trace trace = Trace::of_layer(task.observer, of_pairs);
+  const Trace of_products = of_pairs ? Trace::of_pair_product(task.observer) : trace;
   const Trace of_tiles = Trace::of_layer_pairs(task.observer, of_pairs, task.overflows);
   WorkspaceLayout layout;
   const Slot<S> s = layout.add<S>((of_pairs ? 2 : 1) * n * stride);
-  const ProductPass<T> s_product(n, d, d, task.blocks.s, nr, threads, &layout, factors_of<S>,
-                                 parts_of<S>);
+  const auto s_product =
+      thin_product<S, S>(n, d, d, task.blocks.s, nr, threads, &layout, RoundedSums::in_two_parts);
   const row_stream::ValueProjection<S, S> values(task.shape, task.blocks, nr, threads, &layout);
   const TileFusedForward<S, PairsOf<S>> tiles(task.shape, task.blocks, kernels, threads, &layout);
   WorkspaceMemory buffer;
@@ -34,14 +34,14 @@ Status tile_fused_forward(const ForwardTask<S>& task) {
   void* memory = buffer.data();
 
   trace.phase("S");
-  with_x(task.in, [&](const auto& x) {
-    s_product.run(kernels, trace, factor(Operand::A1, task.in.a1), x,
-                  Factor<S>{Operand::S, s.in(memory), stride, 1, false, false}, memory);
-  });
-  values.run(kernels, trace, task.in, memory);
+  s_product.run(kernels, of_products, factor(Operand::A1, task.in.a1),
+                factor(Operand::X, task.in.x),
+                Factor<S>{Operand::S, s.in(memory), stride, 1, false, false}, memory);
+  values.run(kernels, of_products, task.in, memory);
   row_stream::ForwardOperands<S> operands;
   operands.queries = {s.in(memory), n, d, stride};
   operands.rest_of_queries = of_pairs ? n * stride : 0;
+  operands.scale = T(task.in.scale);
   operands.keys = task.in.a2;
   operands.values = values.h(memory);
   operands.result = task.o;
@@ -78,6 +78,7 @@ Status tile_fused_backward(const BackwardTask<S>& task) {
   operands.values = products.h(memory);
   operands.queries = products.s(memory);
   operands.rest_of_queries = products.rest_of_s();
+  operands.scale = Compute<S>(task.in.scale);
   operands.d_o = task.d_o;
   operands.lse = task.lse;
   operands.delta = products.delta(memory);

@@ -12,11 +12,11 @@ constexpr index_t product_reads(index_t n1, index_t k, index_t n2, index_t rows,
   return k * (n1 * ceil_div(n2, cols) + n2 * ceil_div(n1, rows));
 }
 
-// Words of a number of A and of B, of C while it is resident, as all of them are, and of C in
-// memory, if it is rounded.
+// Words of a number of A and of B, of C while it is resident, of C in memory, if it is rounded, and
+// of A and B while they are resident.
 struct ProductWeights {
   index_t a = 1, b = 1, c = 1;
-  index_t written = c;
+  index_t written = c, factors = c;
 };
 // The product alone, with the blocks cut to the matrices. With accumulate C is read and added to.
 IoCost product_cost(index_t n1, index_t k, index_t n2, const ProductBlocks& blocks,

@@ -15,19 +15,20 @@ IoCost product_cost(index_t n1, index_t k, index_t n2, const ProductBlocks& bloc
                (accumulate ? w.c * result : 0);
   cost.writes = w.written * result;
   cost.created = accumulate ? 0 : w.c * result;
-  cost.footprint = w.c * (i * j + q * j + i * (blocks.keep_a ? k : q));
+  cost.footprint = w.c * i * j + w.factors * (q * j + i * (blocks.keep_a ? k : q));
   return cost;
 }
 
 void add_s_product(const LayerShape& shape, const Blocks& blocks, const Weights& w,
                    ScheduleCost* cost) {
-  cost->add("S", product_cost(shape.n, shape.d, shape.d, blocks.s, false, {w.operand, w.x, w.sum}));
+  cost->add("S", product_cost(shape.n, shape.d, shape.d, blocks.s, false,
+                              {w.operand, w.x, w.sum, w.sum, w.factor}));
 }
 
 void add_h_product(const LayerShape& shape, const Blocks& blocks, const Weights& w,
                    ScheduleCost* cost) {
   cost->add("h", product_cost(shape.m, shape.d, shape.dv, blocks.h, false,
-                              {w.operand, w.operand, w.sum, w.h}));
+                              {w.operand, w.operand, w.sum, w.factor, w.factor}));
 }
 
 void add_thin_products(const LayerShape& shape, const Blocks& blocks, const Weights& w,

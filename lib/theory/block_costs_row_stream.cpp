@@ -89,7 +89,7 @@ IoCost row_stream_forward_pass(const LayerShape& shape, const Blocks& blocks, co
 ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks,
                                  const Weights& weights) {
   const auto [n, m, d, e, tie, mask] = shape;
-  const auto [of_operand, of_sum, of_x, of_h] = weights;
+  const auto [of_operand, of_sum, of_x, of_factor] = weights;
   const Passes passes(shape, blocks);
   const auto [r, c, rho, w, w_e, o, a, b] = passes.cut;
   const index_t count = ceil_div(n, r);
@@ -119,7 +119,7 @@ ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks,
                                 const Weights& weights) {
   if (blocks.products == Products::stored) return stored_forward(shape, blocks, weights);
   const auto [n, m, d, e, tie, mask] = shape;
-  const auto [of_operand, of_sum, of_x, of_h] = weights;
+  const auto [of_operand, of_sum, of_x, of_factor] = weights;
   const Passes passes(shape, blocks);
   const auto [r, c, rho, w, w_e, o, a, b] = passes.cut;
   const index_t count = ceil_div(n, r);

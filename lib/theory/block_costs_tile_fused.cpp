@@ -98,7 +98,7 @@ IoCost tile_fused_forward_pass(const LayerShape& shape, const Blocks& blocks,
 ScheduleCost tile_fused_forward(const LayerShape& shape, const Blocks& blocks,
                                 const Weights& weights) {
   ScheduleCost cost;
-  add_s_product(shape, blocks, weights, &cost);
+  add_s_product(shape, blocks, weights.by_pairs(), &cost);
   add_h_product(shape, blocks, weights.by_pairs(), &cost);
   cost.add("tile_fused", tile_fused_forward_pass(shape, blocks, weights));
   return cost;

@@ -21,17 +21,17 @@ index_t parts_of(Tie tie) { return tie == Tie::all ? 3 : 2; }
 
 // All but the products of the summed dX.
 ScheduleCost cost_of_entry(const LayerShape& shape, const GradientSet& set,
-                           const GradientBlocks& blocks, const Weights& w) {
+                           const GradientBlocks& blocks, const Weights& weights) {
   const auto [n, m, d, e, tie, mask] = shape;
   const Form form = blocks.rows.form;
   const GradientSteps steps = steps_of(set, tie, form);
   const bool by_tiles = blocks.by_keys == Schedule::tile_fused;
+  const Weights w = by_tiles ? weights.by_pairs() : weights;
   ScheduleCost cost;
   if (steps.alone && steps.dx) {
     cost = io_cost(Pass::backward, blocks.schedule, shape, blocks.rows, w);
   } else if (!steps.alone) {
-    const ScheduleCost rows =
-        io_cost(Pass::backward, blocks.schedule, shape, blocks.rows, by_tiles ? w.by_pairs() : w);
+    const ScheduleCost rows = io_cost(Pass::backward, blocks.schedule, shape, blocks.rows, w);
     const auto copy = [&](bool runs, const char* name) {
       if (runs) copy_phase(rows, name, &cost);
     };
@@ -75,7 +75,8 @@ ScheduleCost gradients_cost(const LayerShape& shape, const GradientSet& set,
   const bool dx = set.dX || set.dW_Q || set.dW_K;
   const Weights w = weights_of(dtype, batch.scaled);
   ScheduleCost cost;
-  add_scale(shape, batch, dx, dtype, &cost);
+  if (!scales_scores(score_pass(set, blocks), is_half(dtype)))
+    add_scale(shape, batch, dx, dtype, &cost);
   add_entries(cost_of_entry(shape, set, blocks, w), batch, &cost);
   const index_t summed = (dx ? d * d : 0) + (set.dY ? d * shape.dv : 0);
   if (batch.entries > 1 && summed > 0) {

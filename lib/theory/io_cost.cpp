@@ -77,7 +77,7 @@ void add_entries(const ScheduleCost& entry, const Batch& batch, ScheduleCost* co
 ScheduleCost forward_cost(Schedule schedule, const LayerShape& shape, const Blocks& blocks,
                           const Batch& batch, DType dtype) {
   ScheduleCost cost;
-  add_scale(shape, batch, false, dtype, &cost);
+  if (!scales_scores(schedule, is_half(dtype))) add_scale(shape, batch, false, dtype, &cost);
   const Weights weights = weights_of(dtype, batch.scaled);
   add_entries(io_cost(Pass::forward, schedule, shape, blocks, weights), batch, &cost);
   return cost;

@@ -10,13 +10,14 @@
 namespace ioattn::theory {
 
 // Words of a number that passes through memory: of the operands of the layer problem, of all else,
-// which is resident in as many, of X, which a scale makes another one, and of h, which is rounded
-// where products with it are of pairs. Operands in 16 bits weigh 1 word of 2 bytes, f32 weighs 2.
+// which is resident in as many, of X, which a scale makes another one, and of factors, h and what
+// makes S and h while it is resident, which are in 16 bits where products are of pairs. Operands in
+// 16 bits weigh 1 word of 2 bytes, f32 weighs 2.
 struct Weights {
-  index_t operand = 1, sum = 1, x = 1, h = 1;
+  index_t operand = 1, sum = 1, x = 1, factor = 1;
 
   constexpr bool are_of_halves() const { return sum > operand; }
-  constexpr Weights by_pairs() const { return {operand, sum, x, operand}; }
+  constexpr Weights by_pairs() const { return {operand, sum, operand, operand}; }
 };
 constexpr Weights weights_of(DType dtype, bool scaled = false) {
   return is_half(dtype) ? Weights{1, 2, scaled ? 2 : 1, 2} : Weights{};
