@@ -118,10 +118,12 @@ Candidate fastest(const PlanRequest& request, const Candidate& best,
     least = time;
     taken = c;
   };
-  // With fewer columns of values than d rows take 0.95 to 0.99 of the time of tiles (forward, Zen
-  // 4), which are held here against one form of rows alone: tiles are for what rows cannot do.
+  // With fewer columns of values than d rows of f32 take 0.95 to 0.99 of the time of tiles of f32
+  // (forward, Zen 4), which are held here against one form of rows alone: tiles are for what rows
+  // cannot do.
   const LayerShape& shape = request.problem.shape;
   const bool tiles_compete = request.pass == Pass::backward || shape.dv >= shape.d ||
+                             multiplies_pairs(request.tile.isa) ||
                              best.schedule == Schedule::tile_fused;
   for (const Candidate& c : all) {
     if (!c.fits || !c.within_memory_limit) continue;
