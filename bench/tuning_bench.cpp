@@ -215,7 +215,7 @@ Status run(const Options& options) {
   api::change_wisdom([&](wisdom::Wisdom* wisdom) {
     *wisdom = {};
     const api::RateMeter meter = api::meter_of(*kernels, machine.usable_threads);
-    std::vector<const kernels::Kernels*> all = api::other_kernels(DType::f32, true);
+    std::vector<const kernels::Kernels*> all = api::other_kernels(DType::f32);
     all.push_back(kernels);
     for (const kernels::Kernels* one : all)
       api::learn_rates(*one, api::meter_of(*one, meter), api::date_now(), wisdom);

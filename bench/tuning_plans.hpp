@@ -46,7 +46,7 @@ inline std::vector<plan::SdpaPlan> wide_list(const plan::SdpaRequest& request,
                                              const api::RunOptions& options,
                                              std::vector<plan::SdpaPlan> plans) {
   std::vector<plan::SdpaRequest> requests = {request};
-  for (const kernels::Kernels* other : api::other_kernels(request.dtype, true)) {
+  for (const kernels::Kernels* other : api::other_kernels(request.dtype)) {
     requests.push_back(request);
     requests.back().tile = other->tile(request.dtype);
     requests.back().price = api::price_of(options, requests.back().tile.isa, request.dtype);
