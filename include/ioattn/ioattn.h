@@ -169,11 +169,11 @@ typedef struct ioattn_options {
   int64_t fast_memory_words; /**< M in words of the dtype, exact; of 16 bits a float takes 2; 0:
                                 from the machine */
   int64_t memory_limit; /**< bytes of scratch memory for intermediates; 0: O(n d), never n x m */
-  const char*
-      schedule;  /**< forward "row_stream", "stationary", "score_stored", "tile_fused",
-                    "paper_small", "paper_large"; backward "row_stream", "stationary", "q_stored",
-                    "half_dim", "weight_resident", "resident", "tile_fused", "paper_small",
-                    "paper_large", "naive"; null or "auto": the planner chooses */
+  const char* schedule; /**< forward "row_stream", "stationary", "score_stored", "paper_small",
+                           "paper_large", "tile_fused"; backward "row_stream", "stationary",
+                           "q_stored", "half_dim", "weight_resident", "resident", "tile_fused",
+                           "paper_small", "paper_large", "naive"; null or "auto": the planner
+                           chooses */
   int32_t rigor; /**< an ioattn_rigor. ioattn_sdpa_plan_create() and ioattn_layer_plan_create()
                     search, and keep in the process's wisdom what they find; the one-call functions
                     take what is known. */
