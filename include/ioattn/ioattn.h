@@ -120,8 +120,9 @@ typedef struct ioattn_layer_problem {
                           nearest even. They are taken by "row_stream", "q_stored" and "half_dim"
                           and, of IOATTN_BF16 where the CPU multiplies pairs of them (ioattn_isa()),
                           by "tile_fused": h, softmax weights and their gradients are then rounded
-                          as factors, once, S is the sum of two parts of 16 bits, and denormals
-                          count as 0; the planner knows. */
+                          as factors, once, S is the sum of two parts of 16 bits, denormals count as
+                          0, and scores that an infinite A2 or an overflow makes infinite may be
+                          NaN; the planner knows. */
   const void* a1;      /**< [n, d] */
   const void* a2;      /**< [m, d] */
   const void* a3;      /**< [m, d] */

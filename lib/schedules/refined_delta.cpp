@@ -57,9 +57,10 @@ const float* refined_deltas(const kernels::KernelTable<float>& kernels, const Ma
     const Sums sums = sums_of(tile.f + first, tile.q + first, seen.size());
     const float exact = sums.fq / sums.f;
     tell_read(kernels, tile.lse + i, 1);
-    const float rounding = rounding_of_weights(tile.lse[i]);
     // Neither is true of NaN.
-    if (!(std::abs(sums.f - 1) <= rounding) || !(std::abs(exact) < INFINITY)) continue;
+    const bool are_whole =
+        tile.no_other_call_has_keys || std::abs(sums.f - 1) <= rounding_of_weights(tile.lse[i]);
+    if (!are_whole || !(std::abs(exact) < INFINITY)) continue;
     if (deltas == delta) {
       copy_words(kernels, delta, queries.size(), refined);
       deltas = refined;

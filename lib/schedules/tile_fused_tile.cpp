@@ -175,7 +175,7 @@ const Compute<S>* TileFused<S, W>::Tile::deltas() const {
   if constexpr (are_pairs<W>) {
     const T* lse = run.operands.lse + head * run.operands.lse_step + rows.begin;
     return refined_deltas(run.kernels, pass.mask_, pass.m_,
-                          {rows, keys, f, q, pass.tile_stride_, lse}, delta,
+                          {rows, keys, f, q, pass.tile_stride_, lse, has_rest()}, delta,
                           pass.worker_.delta.in(run.memory));
   } else {
     return delta;
