@@ -7,8 +7,8 @@
 
 // The layer problem where rows of d words are too long for many to stay, or products are of pairs
 // of bf16: O is made by score tiles, U by pairs of them, and S, h and, backward, delta and U pass
-// through memory. Of pairs h is rounded, as a factor; what rounding takes from S is kept beside it:
-// it would be multiplied with the scores, which weights are exponentials of.
+// through memory. Of pairs h is rounded, as a factor; what rounding takes from S is kept beside it,
+// for weights err by as much as scores do, however large these are.
 namespace ioattn::schedules {
 
 template <class S>
