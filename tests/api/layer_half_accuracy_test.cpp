@@ -18,6 +18,20 @@ Matrix matrix(const std::vector<S>& values, std::int64_t rows, std::int64_t cols
   return m;
 }
 
+// All but the scale.
+template <class S, class G>
+ref::LayerInputs<double> inputs_of(const LayerHalfCall<S, G>& call) {
+  const auto [n, m, d, dv, dk, batch, tied] = call.sizes;
+  ref::LayerInputs<double> in;
+  in.A1 = matrix(call.a1, n, d);
+  in.A2 = matrix(call.a2, m, d);
+  in.A3 = tied ? in.A2 : matrix(call.a3, m, d);
+  in.X = matrix(call.x, d, d);
+  in.Y = matrix(call.y, d, dv);
+  in.dO = matrix(call.d_o, n, dv);
+  return in;
+}
+
 double as_bf16(double x) { return double(number(element<ioattn_bf16>(float(x)))); }
 Matrix in_bf16(Matrix m) {
   for (double& x : m.values) x = as_bf16(x);
@@ -47,13 +61,7 @@ TYPED_TEST(LayerHalfAccuracy, IsThatOfRoundingOnce) {
     ASSERT_EQ(wide.backward(), IOATTN_OK) << ioattn_last_error();
 
     const auto [n, m, d, dv, dk, batch, tied] = sizes;
-    ref::LayerInputs<double> in;
-    in.A1 = matrix(call.a1, n, d);
-    in.A2 = matrix(call.a2, m, d);
-    in.A3 = tied ? in.A2 : matrix(call.a3, m, d);
-    in.X = matrix(call.x, d, d);
-    in.Y = matrix(call.y, d, dv);
-    in.dO = matrix(call.d_o, n, dv);
+    ref::LayerInputs<double> in = inputs_of(call);
     in.scale = call.problem.scale;
     ref::Forward<double> forward = ref::forward(in);
     expect_rounded("O", times, call.o, forward.O.values);
@@ -120,21 +128,15 @@ TEST_F(PairAccuracy, OfTheLayerIsThatOfRoundingFactorsAndResultsOnce) {
         LayerHalfSizes{512, 512, 33, 40}, LayerHalfSizes{200, 400, 260, 100}}) {
     for (const double spread : {1., 3.}) {
       LayerHalfCall<ioattn_bf16> call(sizes, unsigned(sizes.n));
-      const auto [n, m, d, dv, dk, batch, tied] = sizes;
-      call.problem.scale = spread / std::sqrt(double(d));
-      ref::LayerInputs<double> in;
-      in.A1 = matrix(call.a1, n, d);
-      in.A2 = matrix(call.a2, m, d);
-      in.A3 = tied ? in.A2 : matrix(call.a3, m, d);
-      in.X = matrix(call.x, d, d);
-      in.Y = matrix(call.y, d, dv);
-      in.dO = matrix(call.d_o, n, dv);
+      call.problem.scale = spread / std::sqrt(double(sizes.d));
+      ref::LayerInputs<double> in = inputs_of(call);
       in.scale = double(float(call.problem.scale));
       const ref::Forward<double> forward = ref::forward(in);
       const ref::Backward<double> exact = ref::backward(in, forward);
       const PairModel model(in, PairModel(in, forward.O).o);
       for (const ioattn::Isa isa : of_pairs()) {
-        SCOPED_TRACE(testing::Message() << name_of(isa) << " n " << n << " spread " << spread);
+        SCOPED_TRACE(testing::Message()
+                     << name_of(isa) << " n " << sizes.n << " spread " << spread);
         setenv("IOATTN_ISA", name_of(isa), 1);
         ioattn_options options = threads_option(1);
         options.schedule = "tile_fused";
@@ -159,18 +161,11 @@ TEST_F(PairAccuracy, OfFewKeysDoesNotDependOnWhoMadeTheForwardPass) {
        {LayerHalfSizes{14, 14, 14, 138}, LayerHalfSizes{60, 20, 32, 40, 3, 1, true},
         LayerHalfSizes{9, 64, 48, 64}}) {
     LayerHalfCall<ioattn_bf16> call(sizes, unsigned(sizes.m));
-    const auto [n, m, d, dv, dk, batch, tied] = sizes;
     call.problem.scale = 1;
-    ref::LayerInputs<double> in;
-    in.A1 = matrix(call.a1, n, d);
-    in.A2 = matrix(call.a2, m, d);
-    in.A3 = tied ? in.A2 : matrix(call.a3, m, d);
-    in.X = matrix(call.x, d, d);
-    in.Y = matrix(call.y, d, dv);
-    in.dO = matrix(call.d_o, n, dv);
+    const ref::LayerInputs<double> in = inputs_of(call);
     const ref::Backward<double> exact = ref::backward(in, ref::forward(in));
     for (const ioattn::Isa isa : of_pairs()) {
-      SCOPED_TRACE(testing::Message() << name_of(isa) << " m " << m);
+      SCOPED_TRACE(testing::Message() << name_of(isa) << " m " << sizes.m);
       setenv("IOATTN_ISA", name_of(isa), 1);
       ioattn_options options = threads_option(1);
       options.schedule = "row_stream";
