@@ -23,13 +23,12 @@ LayerInputs<T> entry_of(const LayerInputs<T>& inputs, index_t b) {
   entry.a2 = entry_of(inputs.a2, b, inputs.a2.rows);
   entry.a3 = entry_of(inputs.a3, b, inputs.a3.rows);
   entry.batch = 1;
-  entry.scale = 1;
   return entry;
 }
 
 template <class S>
-ScaledX<S>::ScaledX(const LayerInputs<S>& inputs, WorkspaceLayout* layout)
-    : x_(inputs.x), scale_(inputs.scale) {
+ScaledX<S>::ScaledX(const LayerInputs<S>& inputs, Schedule schedule, WorkspaceLayout* layout)
+    : x_(inputs.x), scale_(scales_scores(schedule, is_half_storage<S>) ? 1 : inputs.scale) {
   if (scale_ != 1) scaled_ = layout->add<T>(x_.rows * x_.cols);
 }
 
@@ -49,6 +48,7 @@ void ScaledX<S>::run(const Trace& trace, void* workspace, LayerInputs<S>* entry)
     trace.remove({Operand::X, i, j, 1, 1});
   });
   const MatrixView<const T> result = {scaled, x_.rows, x_.cols, x_.cols};
+  entry->scale = 1;
   if constexpr (is_half_storage<S>) {
     entry->scaled_x = result;
   } else {

@@ -15,7 +15,7 @@ MatrixView<T> entry_of(const MatrixView<T>& first, index_t b, index_t rows) {
   return view;
 }
 
-// Entry b of the inputs, a batch and a scale of 1.
+// Entry b of the inputs, a batch of 1.
 template <class T>
 LayerInputs<T> entry_of(const LayerInputs<T>& inputs, index_t b);
 
@@ -24,14 +24,15 @@ bool is_plain(const LayerInputs<T>& inputs) {
   return inputs.batch == 1 && inputs.scale == 1;
 }
 
-// scale * X, a matrix of its own unless the scale is 1.
+// scale * X, a matrix of its own unless the scale is 1 or what makes the scores scales these.
 template <class S>
 class ScaledX {
  public:
   using T = Compute<S>;
 
-  ScaledX(const LayerInputs<S>& inputs, WorkspaceLayout* layout);
-  // Phase "scale". The entries get it in place of X.
+  ScaledX(const LayerInputs<S>& inputs, Schedule schedule, WorkspaceLayout* layout);
+  double scale() const { return scale_; }  // of X
+  // Phase "scale". The entries get it in place of X and of the scale.
   void run(const Trace& trace, void* workspace, LayerInputs<S>* entry) const;
 
  private:

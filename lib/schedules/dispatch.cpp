@@ -66,23 +66,20 @@ template <class S>
 Status run_forward(Schedule schedule, const ForwardTask<S>& task) {
   if (is_plain(task.in)) return forward_of_entry(schedule, task);
   WorkspaceLayout layout;
-  LayerInputs<S> in = task.in;
-  const double scale = scales_scores(schedule, is_half_storage<S>) ? in.scale : 1;
-  if (scale != 1) in.scale = 1;
-  const ScaledX<S> scaled_x(in, &layout);
+  const ScaledX<S> scaled_x(task.in, schedule, &layout);
   ForwardTask<S> entry = task;
-  entry.in = entry_of(in, 0);
+  entry.in = entry_of(task.in, 0);
   const auto run = [&](const ForwardTask<S>& one) { return forward_of_entry(schedule, one); };
   const EntryWorkspace<ForwardTask<S>> entry_memory(entry, run, &layout);
   if (!entry_memory.status().is_ok()) return entry_memory.status();
   WorkspaceMemory memory;
   const Status allocated = layout.allocate(task.memory, &memory);
   if (!allocated.is_ok()) return allocated;
+  LayerInputs<S> in = task.in;
   scaled_x.run(Trace::of_layer(task.observer, is_half_storage<S>), memory.data(), &in);
   for (index_t b = 0; b < task.in.batch; ++b) {
     CallerMemory lent = entry_memory.in(memory.data());
     entry.in = entry_of(in, b);
-    entry.in.scale = scale;
     entry.o = entry_of(task.o, b, task.shape.n);
     entry.lse = task.lse + b * task.shape.n;
     entry.memory = &lent;

@@ -68,9 +68,7 @@ class LayerGradientsRun {
         dx_(task.out.dx, set_.dW_Q || set_.dW_K, task.shape.d, task.shape.d, task.in.batch,
             &layout_),
         dy_(task.out.dy, false, task.shape.d, task.shape.dv, task.in.batch, &layout_),
-        scale_(scales_scores(score_pass(set_, task.blocks), is_half_storage<S>) ? task.in.scale
-                                                                                : 1),
-        scaled_x_(unscaled(task.in, scale_), &layout_) {
+        scaled_x_(task.in, score_pass(set_, task.blocks), &layout_) {
     if (!set_.dW_Q && !set_.dW_K) return;
     const index_t d = task.shape.d;
     dw_ = ProductPass<T>(d, d, set_.dk, task.blocks.dw, task.kernels->tile.cols, threads(),
@@ -91,7 +89,7 @@ class LayerGradientsRun {
     if (!allocated.is_ok()) return allocated;
     void* workspace = memory.data();
 
-    LayerInputs<S> in = unscaled(task_.in, scale_);
+    LayerInputs<S> in = task_.in;
     scaled_x_.run(trace_, workspace, &in);
     for (index_t b = 0; b < task_.in.batch; ++b) {
       CallerMemory lent = entry_memory.in(workspace);
@@ -102,7 +100,7 @@ class LayerGradientsRun {
     }
     if (!dx_.is_needed()) return Status::ok();
     const MatrixView<T> dx = dx_.total(workspace);
-    if (scale_ == 1) scale_gradient(trace_, task_.in.scale, dx);
+    scale_gradient(trace_, scaled_x_.scale(), dx);
     const Factor<const T> factor_dx = {Operand::dX, dx.data, dx.stride, 1, false, false};
     if (set_.dW_Q) {
       multiply("dW_Q", factor_dx, factor(Operand::W_K, task_.out.w_k), Operand::dW_Q,
@@ -117,19 +115,11 @@ class LayerGradientsRun {
 
  private:
   int threads() const { return task_.workers(); }
-  // Of passes that scale scores.
-  static LayerInputs<S> unscaled(const LayerInputs<S>& in, double scale_of_scores) {
-    LayerInputs<S> inputs = in;
-    if (scale_of_scores != 1) inputs.scale = 1;
-    return inputs;
-  }
-
   Status run_entry(index_t b, const LayerInputs<S>& in, void* workspace,
                    CallerMemory* memory) const {
     const auto [n, m, d, e, tie, mask] = task_.shape;
     GradientTask<S> entry = task_;
     entry.in = entry_of(in, b);
-    entry.in.scale = scale_;
     entry.d_o = entry_of(task_.d_o, b, n);
     entry.o = entry_of(task_.o, b, n);
     if (task_.lse != nullptr) entry.lse = task_.lse + b * n;
@@ -152,7 +142,6 @@ class LayerGradientsRun {
   Trace trace_;
   WorkspaceLayout layout_;
   Sum<T> dx_, dy_;
-  double scale_;  // of scores, by the pass
   ScaledX<S> scaled_x_;
   ProductPass<T> dw_;
 };
