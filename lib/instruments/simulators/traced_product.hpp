@@ -54,7 +54,7 @@ class TracedProduct {
       const index_t left = std::min(nr_, p_.cols - col);
       lanes_ = tile_.computed(left);
       rows_of_tile_ = lanes_ < nr_ ? kernels::narrow_rows : tile_.rows;
-      if (finishes && (p_.padded || left == nr_)) {
+      if (finishes && (p_.padded || left >= lanes_)) {
         in_registers(col, first, last, accumulate);
       } else {
         by_sums(col, p_.padded ? lanes_ : left, first, last, accumulate);

@@ -25,6 +25,18 @@ struct NeonVector<float> {
   static NeonVector load(const float* p) { return {vld1q_f32(p)}; }
   static NeonVector splat(float x) { return {vdupq_n_f32(x)}; }
   void store(float* p) const { vst1q_f32(p, value); }
+  static NeonVector load_first(const float* p, index_t count) {
+    if (count >= lanes) return load(p);
+    float x[lanes] = {};
+    for (index_t j = 0; j < count; ++j) x[j] = p[j];
+    return load(x);
+  }
+  void store_first(float* p, index_t count) const {
+    if (count >= lanes) return store(p);
+    float x[lanes];
+    store(x);
+    for (index_t j = 0; j < count; ++j) p[j] = x[j];
+  }
   static void transpose(NeonVector (&x)[lanes]) {
     const float64x2_t low01 = vreinterpretq_f64_f32(vzip1q_f32(x[0].value, x[1].value));
     const float64x2_t high01 = vreinterpretq_f64_f32(vzip2q_f32(x[0].value, x[1].value));
@@ -64,6 +76,18 @@ struct NeonVector<double> {
   static NeonVector load(const double* p) { return {vld1q_f64(p)}; }
   static NeonVector splat(double x) { return {vdupq_n_f64(x)}; }
   void store(double* p) const { vst1q_f64(p, value); }
+  static NeonVector load_first(const double* p, index_t count) {
+    if (count >= lanes) return load(p);
+    double x[lanes] = {};
+    for (index_t j = 0; j < count; ++j) x[j] = p[j];
+    return load(x);
+  }
+  void store_first(double* p, index_t count) const {
+    if (count >= lanes) return store(p);
+    double x[lanes];
+    store(x);
+    for (index_t j = 0; j < count; ++j) p[j] = x[j];
+  }
   static void transpose(NeonVector (&x)[lanes]) {
     const float64x2_t first = vzip1q_f64(x[0].value, x[1].value);
     x[1] = {vzip2q_f64(x[0].value, x[1].value)};

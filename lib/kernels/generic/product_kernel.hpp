@@ -47,6 +47,8 @@ struct ProductKernel {
 
   template <int width>
   static constexpr int panels_of = width > vectors ? width / vectors : 1;
+  template <int width>
+  static constexpr index_t lanes_of = std::min(width, vectors) * V::lanes;  // of each
 
   // One panel of the columns of a product.
   struct Panel {
@@ -86,22 +88,20 @@ struct ProductKernel {
     }
   }
 
-  // The same for everything that a Product can ask for.
+  // The same for everything that a Product can ask for, and for the first columns of a panel.
+  template <bool partial>
   static IOATTN_KERNEL void any_sums(const Product& p, const Panel& panel, int lanes, index_t first,
                                      index_t rows, const T* sums) {
-    const bool partial = panel.columns < nr;
-    const bool reads_c = p.accumulate || p.epilogue == Epilogue::gradient;
     const V scale = V::splat(p.row != nullptr ? Tiles::scale_of_sums(p.scale) : T(1));
     for (index_t i = first; i < first + rows; ++i, sums += nr) {
-      T* target = panel.c + i * p.c.row;
-      T edge[nr] = {};
-      T* out = partial ? edge : target;
-      for (index_t j = 0; partial && reads_c && j < panel.columns; ++j) edge[j] = target[j];
       for (int v = 0; v < lanes; v += V::lanes) {
+        T* const c = panel.c + i * p.c.row + v;
+        const index_t columns = panel.columns - v;
+        const auto before = [&] { return partial ? V::load_first(c, columns) : V::load(c); };
         V x = V::load(sums + v);
         if (p.accumulate) {
-          x = p.row_scale != nullptr ? V::fma(V::load(out + v), V::splat(p.row_scale[i]), x * scale)
-                                     : V::fma(x, scale, V::load(out + v));
+          x = p.row_scale != nullptr ? V::fma(before(), V::splat(p.row_scale[i]), x * scale)
+                                     : V::fma(x, scale, before());
         }
         if (p.epilogue != Epilogue::none) {
           if (p.row == nullptr) {
@@ -109,11 +109,14 @@ struct ProductKernel {
           } else {
             x = p.accumulate ? x - V::splat(p.row[i]) : V::fma(x, scale, V::splat(-p.row[i]));
           }
-          x = p.epilogue == Epilogue::exp ? Terms::exp(x) : V::load(out + v) * x;
+          x = p.epilogue == Epilogue::exp ? Terms::exp(x) : before() * x;
         }
-        x.store(out + v);
+        if (partial) {
+          x.store_first(c, columns);
+        } else {
+          x.store(c);
+        }
       }
-      for (index_t j = 0; partial && j < panel.columns; ++j) target[j] = edge[j];
     }
   }
 
@@ -130,8 +133,10 @@ struct ProductKernel {
   template <int count = vectors>
   static void finish_sums(const Product& p, const Panel& panel, index_t first, index_t rows,
                           const T* sums) {
-    if (panel.columns < nr || p.epilogue == Epilogue::none || p.row_scale != nullptr) {
-      any_sums(p, panel, count * V::lanes, first, rows, sums);
+    if (panel.columns < lanes_of<count>) {
+      any_sums<true>(p, panel, count * V::lanes, first, rows, sums);
+    } else if (p.epilogue == Epilogue::none || p.row_scale != nullptr) {
+      any_sums<false>(p, panel, count * V::lanes, first, rows, sums);
     } else if (p.epilogue == Epilogue::gradient) {
       finish_whole_sums<Epilogue::gradient, count, false>(p, panel, first, rows, sums);
     } else if (p.accumulate) {
@@ -233,7 +238,7 @@ struct ProductKernel {
   template <int width, bool a_unit_row>
   static void some_panels(const Product& p, const Panel* panel, Rows rows, RowsFetcher* fetcher) {
     const Panel& first = panel[0];
-    if (rows != nullptr && first.columns == nr) {
+    if (rows != nullptr && first.columns >= lanes_of<width>) {
       rows({p.a.data, p.a.row, p.a.depth, first.b, p.b.panel, p.b.row, p.depth, first.c, p.c.panel,
             p.c.row, first.lane, p.row, p.row_scale, p.scale, beside_of(p, first), p.beside_row,
             fetcher},

@@ -22,6 +22,12 @@ struct ScalarVector {
   static ScalarVector load(const T* p) { return {*p}; }
   static ScalarVector splat(T x) { return {x}; }
   void store(T* p) const { *p = value; }
+  // The first `count` lanes, all where there are fewer, none if it is negative: of others nothing
+  // is touched, and what is loaded is 0.
+  static ScalarVector load_first(const T* p, index_t count) { return {count > 0 ? *p : T(0)}; }
+  void store_first(T* p, index_t count) const {
+    if (count > 0) *p = value;
+  }
   static void transpose(ScalarVector (&)[lanes]) {}
 
   friend ScalarVector operator+(ScalarVector a, ScalarVector b) { return {a.value + b.value}; }

@@ -29,6 +29,26 @@ struct XsimdVector {
   static XsimdVector load(const T* p) { return {batch::load_unaligned(p)}; }
   static XsimdVector splat(T x) { return {batch(x)}; }
   void store(T* p) const { value.store_unaligned(p); }
+  static XsimdVector load_first(const T* p, index_t count) {
+    const auto exist = first_lanes(count);
+#ifdef __AVX512F__
+    if constexpr (sizeof(T) == 4) return {batch(_mm512_maskz_loadu_ps(exist, p))};
+    if constexpr (sizeof(T) == 8) return {batch(_mm512_maskz_loadu_pd(exist, p))};
+#else
+    if constexpr (sizeof(T) == 4) return {batch(_mm256_maskload_ps(p, exist))};
+    if constexpr (sizeof(T) == 8) return {batch(_mm256_maskload_pd(p, exist))};
+#endif
+  }
+  void store_first(T* p, index_t count) const {
+    const auto exist = first_lanes(count);
+#ifdef __AVX512F__
+    if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(p, exist, value);
+    if constexpr (sizeof(T) == 8) _mm512_mask_storeu_pd(p, exist, value);
+#else
+    if constexpr (sizeof(T) == 4) _mm256_maskstore_ps(p, exist, value);
+    if constexpr (sizeof(T) == 8) _mm256_maskstore_pd(p, exist, value);
+#endif
+  }
   static void transpose(XsimdVector (&x)[lanes]) {
     typename batch::register_type rows[lanes];
     for (int i = 0; i < lanes; ++i) rows[i] = x[i].value;
@@ -74,6 +94,24 @@ struct XsimdVector {
       return {batch(_mm512_castsi512_pd(
           _mm512_add_epi64(_mm512_permutex2var_epi64(entries, n, _mm512_loadu_si512(table + 8)),
                            _mm512_slli_epi64(n, shift))))};
+    }
+  }
+#endif
+
+ private:
+#ifdef __AVX512F__
+  static auto first_lanes(index_t count) {
+    using Lanes = std::conditional_t<sizeof(T) == 4, __mmask16, __mmask8>;
+    const index_t some = count < 0 ? 0 : count < lanes ? count : lanes;
+    return static_cast<Lanes>((1 << some) - 1);
+  }
+#else
+  static __m256i first_lanes(index_t count) {
+    const int some = static_cast<int>(count < lanes ? count : lanes);
+    if constexpr (sizeof(T) == 4) {
+      return _mm256_cmpgt_epi32(_mm256_set1_epi32(some), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    } else {
+      return _mm256_cmpgt_epi64(_mm256_set1_epi64x(some), _mm256_setr_epi64x(0, 1, 2, 3));
     }
   }
 #endif
