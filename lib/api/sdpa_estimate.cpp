@@ -4,6 +4,8 @@
 
 #include "api/other_kernels.hpp"
 #include "api/wisdom_state.hpp"
+#include "kernels/registry.hpp"
+#include "machine/datapath.hpp"
 #include "plan/kernel_time.hpp"
 #include "plan/sdpa_candidates.hpp"
 #include "plan/time_parts.hpp"
@@ -29,7 +31,10 @@ class Comparison {
   double time(const TileShape& tile, double slower) const {
     plan::SdpaPlan trial = plan_;
     trial.tile = tile;
-    const double of_kernels = plan::kernel_time(request_.shape, set_, request_.dtype, trial);
+    const index_t least_columns =
+        kernels::find_kernels(tile.isa, machine::datapath_bits())->least_columns(request_.dtype);
+    const double of_kernels =
+        plan::kernel_time(request_.shape, set_, request_.dtype, trial, least_columns);
     return of_kernels > 0 ? slower * of_kernels + words_ : 0;
   }
 

@@ -263,6 +263,9 @@ struct KernelTable {
   T (*fma_loop)(index_t iterations);
   index_t fma_per_iteration;
 
+  // Of a product without an epilogue vectors compute a multiple of so many columns.
+  index_t least_columns;
+
   // What product and softmax_update, with `store` and C for the tile, do with scores, rows
   // of keys by columns of queries, where no maximum has to change and none is -inf: true, and there
   // is nothing to rescale. Else, or of more terms or panels than these, it is false: C has no

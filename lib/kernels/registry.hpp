@@ -31,6 +31,9 @@ struct Kernels {
   TileShape tile(DType dtype) const {
     return with_dtype(dtype, [this](auto x) { return table<decltype(x)>().tile; });
   }
+  index_t least_columns(DType dtype) const {
+    return with_dtype(dtype, [this](auto x) { return table<decltype(x)>().least_columns; });
+  }
 };
 
 // What was built for some CPU, best first, scalar last.

@@ -19,26 +19,31 @@ double softmax_time(const TileShape& tile, DType dtype) {
 
 class Kernels {
  public:
-  Kernels(const LayerShape& head, DType dtype, const TileShape& tile)
-      : head_(head), tile_(tile), softmax_(softmax_time(tile, dtype)) {}
+  Kernels(const LayerShape& head, DType dtype, const TileShape& tile, index_t least_columns)
+      : head_(head),
+        tile_(tile),
+        least_columns_(least_columns),
+        half_(tile.computed(1)),
+        softmax_(softmax_time(tile, dtype)) {}
 
   // Scores have queries for lanes, sums over keys have columns.
   double rows(Pass pass, const Blocks& blocks) const {
     // Tiles have no rows that stay.
     const index_t lanes = blocks.r > 0 ? std::min(blocks.rho, blocks.r) : blocks.rho;
-    const double pairs = computed_pairs(head_.m, head_.n, lanes);
+    const double pairs = computed_pairs(head_.m, head_.n, lanes, half_);
     const index_t keys = std::min(blocks.c, head_.m);
     if (pass == Pass::forward) {
       const double sums = sum(head_.dv, keys);
       if (head_.n <= tile_.few()) return few_scores() + sums;
-      return pairs * (over(head_.d) + softmax_) + sums;
+      const double scores = computed_pairs(head_.m, head_.n, lanes, least_columns_);
+      return scores * over(head_.d) + pairs * softmax_ + sums;
     }
     return pairs * (over(head_.d) + over(head_.dv) + softmax_) + sum(head_.d, keys);
   }
   // Scores have keys for lanes, all sums have columns.
   double keys(const Blocks& blocks, KeyPassKind kind) const {
     const index_t keys = std::min(blocks.c, head_.m), queries = std::min(blocks.rho, head_.n);
-    double time = computed_pairs(head_.n, head_.m, keys) *
+    double time = computed_pairs(head_.n, head_.m, keys, half_) *
                   (over(head_.d) + (kind.makes_p() ? over(head_.dv) : 0) + softmax_);
     if (kind.of_keys()) time += sum(head_.d, queries);
     if (kind.of_values()) time += sum(head_.dv, queries);
@@ -54,36 +59,39 @@ class Kernels {
   }
   // Of a score.
   static double over(index_t depth) { return static_cast<double>(depth) / efficiency(depth); }
+  // Of so many columns that are computed, those of whole panels as long as they take.
   double computed(index_t columns) const {
-    const index_t all = tile_.computed(columns), half = all % tile_.cols, whole = all - half;
+    const index_t rest = columns % tile_.cols, whole = columns - rest;
     const double panels = whole > 0 ? wasted_lanes(whole, tile_) * static_cast<double>(whole) : 0;
-    return panels + static_cast<double>(half);
+    return panels + static_cast<double>(rest);
   }
-  double computed_pairs(index_t rows, index_t columns, index_t block) const {
+  // By blocks of columns, each a multiple of so many that are computed.
+  double computed_pairs(index_t rows, index_t columns, index_t block, index_t least) const {
     block = std::clamp<index_t>(block, 1, columns);
     const index_t whole = columns / block, last = columns % block;
-    const double all = static_cast<double>(whole) * computed(block);
-    return static_cast<double>(rows) * (last > 0 ? all + computed(last) : all);
+    const double all = static_cast<double>(whole) * computed(round_up(block, least));
+    return static_cast<double>(rows) * (last > 0 ? all + computed(round_up(last, least)) : all);
   }
   // Of all pairs of a query and a key, in sums of so many terms.
   double sum(index_t width, index_t terms) const {
     if (width == 0) return 0;
-    return static_cast<double>(head_.n) * static_cast<double>(head_.m) * computed(width) /
-           efficiency(std::max<index_t>(terms, 1));
+    return static_cast<double>(head_.n) * static_cast<double>(head_.m) *
+           computed(round_up(width, least_columns_)) / efficiency(std::max<index_t>(terms, 1));
   }
 
   const LayerShape& head_;
   const TileShape& tile_;
+  index_t least_columns_, half_;
   double softmax_;
 };
 
 }  // namespace
 
 double kernel_time(const SdpaShape& shape, const std::optional<SdpaSet>& set, DType dtype,
-                   const SdpaPlan& plan) {
+                   const SdpaPlan& plan, index_t least_columns) {
   const LayerShape head = shape.head();
   const TileShape& tile = plan.tile;
-  const Kernels kernels(head, dtype, tile);
+  const Kernels kernels(head, dtype, tile, least_columns);
   const SdpaBlocks& blocks = plan.blocks;
   const bool pairs = multiplies_pairs(plan.tile.isa);
   if (!set) return pairs ? 0 : kernels.rows(Pass::forward, blocks.rows);

@@ -11,9 +11,10 @@ namespace ioattn::plan {
 // About how long the kernels of a plan take for a head without its mask, in multiply-adds that its
 // instruction set makes: products with the lanes that are computed for nothing, on either side of
 // them, and softmax. Estimates of plans of one instruction set leave out what all of these have
-// alike. 0: not known, of products of pairs.
+// alike. Of sums its vectors compute a multiple of so many columns. 0: not known, of products of
+// pairs.
 double kernel_time(const SdpaShape& shape, const std::optional<SdpaSet>& set, DType dtype,
-                   const SdpaPlan& plan);
+                   const SdpaPlan& plan, index_t least_columns);
 
 // Another instruction set has to save a tenth of the time: that is what the comparison errs by.
 inline constexpr double worth_another_isa = 0.9;

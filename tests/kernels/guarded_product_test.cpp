@@ -201,7 +201,7 @@ TEST_P(GuardedProduct, PackStaysInItsOperands) {
   check_pack(table<double>());
 }
 
-IOATTN_FOR_EACH_IMPLEMENTATION(GuardedProduct);
+IOATTN_FOR_EACH_PRODUCT(GuardedProduct);
 
 }  // namespace
 }  // namespace ioattn_test

@@ -30,6 +30,8 @@ struct Implementation {
   }
 };
 const std::vector<Implementation>& implementations();
+// And those whose products alone are others, for vectors that are taken by halves.
+const std::vector<Implementation>& product_implementations();
 std::ostream& operator<<(std::ostream& stream, const Implementation& implementation);
 
 // The longest sweep takes one of so many of its cases: IOATTN_TEST_EVERY, for CPUs that are
@@ -51,9 +53,13 @@ class KernelTest : public testing::TestWithParam<Implementation> {
     return GetParam().table<T>();
   }
 };
-#define IOATTN_FOR_EACH_IMPLEMENTATION(suite)                                                 \
-  INSTANTIATE_TEST_SUITE_P(Kernels, suite, testing::ValuesIn(ioattn_test::implementations()), \
+#define IOATTN_FOR_EACH_OF(implementations, suite)                             \
+  INSTANTIATE_TEST_SUITE_P(Kernels, suite, testing::ValuesIn(implementations), \
                            [](const auto& tested) { return std::string(tested.param.name); })
+#define IOATTN_FOR_EACH_IMPLEMENTATION(suite) \
+  IOATTN_FOR_EACH_OF(ioattn_test::implementations(), suite)
+#define IOATTN_FOR_EACH_PRODUCT(suite) \
+  IOATTN_FOR_EACH_OF(ioattn_test::product_implementations(), suite)
 
 template <class T>
 bool same_bits(T x, T y) {

@@ -189,7 +189,9 @@ void check_same_bits(const KernelTable<T>& table, const KernelTable<T>& other) {
   const index_t nr = table.tile.cols;
   for (const index_t depth : depths)
     for (const index_t rows : {1, 2, 3, 4, 5, 6, 7, 9, 33})
-      for (const index_t cols : {nr / 2, nr + 1, 2 * nr, 3 * nr + 3, 4 * nr}) {
+      for (const index_t cols :
+           {index_t(1), nr / 4, nr / 4 + 1, nr / 2, nr / 2 + 1, 3 * nr / 4, 3 * nr / 4 + 1, nr + 1,
+            nr + nr / 2 + 2, 2 * nr, 3 * nr + 3, 4 * nr}) {
         const RandomProduct<T> one(table, rows, cols, depth), two(other, rows, cols, depth);
         for (const auto& [variant, layout] : variants_in_both_layouts())
           ASSERT_TRUE(identical(one.whole(variant, layout), two.whole(variant, layout)))
@@ -290,7 +292,7 @@ TEST_P(IndependenceTest, RowDotOfRowAndAlignment) {
   check_row_dot(table<double>());
 }
 
-IOATTN_FOR_EACH_IMPLEMENTATION(IndependenceTest);
+IOATTN_FOR_EACH_PRODUCT(IndependenceTest);
 
 }  // namespace
 }  // namespace ioattn_test

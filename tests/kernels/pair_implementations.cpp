@@ -17,6 +17,10 @@ void add(std::initializer_list<Isa> isas, std::vector<PairImplementation>* list)
     const kernels::Kernels* const each = kernels::find_kernels(isa);
     if (each == nullptr || !cpu.has(isa)) continue;
     list->push_back({name_of(isa), each->of_bf16->pairs_of_bf16, each->of_bf16->tile.cols});
+    if (const kernels::Kernels* const halves = each->in_halves) {
+      list->push_back({name_of(isa) + std::string("_in_halves"), halves->of_bf16->pairs_of_bf16,
+                       halves->of_bf16->tile.cols});
+    }
   }
 }
 

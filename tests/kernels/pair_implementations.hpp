@@ -12,7 +12,7 @@ namespace ioattn_test {
 
 // Products of pairs under test.
 struct PairImplementation {
-  const char* name;
+  std::string name;
   const ioattn::kernels::PairKernels* pairs;
   ioattn::index_t nr;
 };

@@ -258,7 +258,7 @@ TEST_P(ProductTest, OfNothingWritesNothing) {
   check_empty(table<double>());
 }
 
-IOATTN_FOR_EACH_IMPLEMENTATION(ProductTest);
+IOATTN_FOR_EACH_PRODUCT(ProductTest);
 
 }  // namespace
 }  // namespace ioattn_test

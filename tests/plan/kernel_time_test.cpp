@@ -22,21 +22,28 @@ SdpaRequest request_of(index_t n, index_t d, const TileShape& tile, DType dtype)
   return request;
 }
 
-double ratio(index_t n, index_t d, const std::optional<SdpaSet>& set, DType dtype = DType::f32) {
+// AVX2 by AVX-512, whose sums are of quarters of a panel if vectors are taken by halves.
+double ratio(index_t n, index_t d, const std::optional<SdpaSet>& set, DType dtype = DType::f32,
+             bool in_halves = false) {
   const bool f64 = dtype == DType::f64;
   const SdpaRequest request = request_of(n, d, f64 ? avx512_f64 : avx512, dtype);
   SdpaPlan plan;
   EXPECT_TRUE(make_plan_of(request, set, &plan, nullptr).is_ok());
-  const double own = kernel_time(request.shape, set, dtype, plan);
+  const double own =
+      kernel_time(request.shape, set, dtype, plan, plan.tile.cols / (in_halves ? 4 : 2));
   EXPECT_GT(own, 0) << to_text(plan);
   plan.tile = f64 ? avx2_f64 : avx2;
-  return kernel_time(request.shape, set, dtype, plan) / own;
+  return kernel_time(request.shape, set, dtype, plan, plan.tile.cols / 2) / own;
 }
 
 TEST(KernelTime, CountsLanesThatAreWasted) {
   // Columns of gradients.
   for (const index_t d : {4, 8}) EXPECT_LT(ratio(512, d, all), 0.83) << d;
   EXPECT_LT(ratio(512, 4, forward), ratio(512, 16, forward) - 0.1);
+  for (const index_t d : {8, 24, 40, 72}) {
+    EXPECT_LT(ratio(512, d, all), ratio(512, d, all, DType::f32, true) - 0.02) << d;
+    EXPECT_GT(ratio(512, d, all, DType::f32, true), 0.93) << d;
+  }
   // Half a panel of either is as many lanes as are asked for.
   for (const index_t d : {16, 32, 64, 96, 128, 512, 2048}) {
     EXPECT_GT(ratio(512, d, forward), 0.95) << d;
@@ -48,6 +55,8 @@ TEST(KernelTime, CountsLanesThatAreWasted) {
     EXPECT_LT(ratio(8, d, forward), 0.75) << d;
     EXPECT_GT(ratio(8, d, all), 0.93) << d;
   }
+  for (const index_t d : {32, 64, 128})
+    EXPECT_GT(ratio(8, d, forward, DType::f32, true), worth_another_isa) << d;
   // Few queries have keys for lanes, and AVX-512 more of them.
   for (const index_t n : {1, 2, 3, 4}) {
     EXPECT_GT(ratio(n, 64, forward), 0.95) << n;
@@ -67,7 +76,7 @@ TEST(KernelTime, IsAboutTheSameOfTilesAndRows) {
       request.form = form;
       SdpaPlan plan;
       ASSERT_TRUE(make_plan_of(request, set, &plan, nullptr).is_ok());
-      const double time = kernel_time(request.shape, set, DType::f32, plan);
+      const double time = kernel_time(request.shape, set, DType::f32, plan, 16);
       least = least == 0 ? time : std::min(least, time);
       most = std::max(most, time);
     }
@@ -80,14 +89,14 @@ TEST(KernelTime, IsNotKnownOfPairs) {
   SdpaRequest request = request_of(512, 64, pairs, DType::bf16);
   SdpaPlan plan;
   ASSERT_TRUE(make_plan_of(request, forward, &plan, nullptr).is_ok());
-  EXPECT_EQ(kernel_time(request.shape, forward, DType::bf16, plan), 0);
+  EXPECT_EQ(kernel_time(request.shape, forward, DType::bf16, plan, 16), 0);
   request.form = SdpaForm::tiles;
   ASSERT_TRUE(make_plan_of(request, all, &plan, nullptr).is_ok());
-  EXPECT_EQ(kernel_time(request.shape, all, DType::bf16, plan), 0);
+  EXPECT_EQ(kernel_time(request.shape, all, DType::bf16, plan, 16), 0);
   // A pass over the keys without tiles multiplies f32.
   request.form = SdpaForm::one_pass;
   ASSERT_TRUE(make_plan_of(request, all, &plan, nullptr).is_ok());
-  EXPECT_GT(kernel_time(request.shape, all, DType::bf16, plan), 0);
+  EXPECT_GT(kernel_time(request.shape, all, DType::bf16, plan, 16), 0);
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct EmulatedTerms {
   using V = ScalarVector<float>;
   static constexpr bool can_scale = true;
   static constexpr bool columns_of_a_fetch = false;
+  static constexpr bool cuts_columns = false;
   static IOATTN_INLINE Vector splat(Word x) { return x; }
   static IOATTN_INLINE Vector load(const Word* p) { return *p; }
   static IOATTN_INLINE float first(Word x) {

@@ -31,9 +31,12 @@ IOATTN_INLINE void by_terms(const Product& p, index_t most, const Part& part) {
 
 // In register tiles of max_rows rows and one panel. With wide_rows, panels are taken two by two, in
 // tiles of so many rows that take fewer loads: 6 x 64 floats 10 for 24 multiply-adds, 8 x 32 for
-// 16. Of a last panel that has no more columns than half its vectors, no others are computed. The
-// operations that make an element and their order are the same.
-template <class V, int max_rows, int vectors, class Terms = SingleTerms<V>, int wide_rows = 0>
+// 16. Of a last panel that has no more columns than half its vectors, no others are computed. Rest,
+// if any, is tiles of one vector half as long: without an epilogue they make what is left of a last
+// panel beside that half, or all of it. The operations that make an element and their order are the
+// same.
+template <class V, int max_rows, int vectors, class Terms = SingleTerms<V>, int wide_rows = 0,
+          class Rest = void>
 struct ProductKernel {
   using T = typename V::value_type;
   using Word = typename Terms::Word;
@@ -235,41 +238,72 @@ struct ProductKernel {
             p.lane + (p.lane != nullptr ? col : 0), left >= nr || p.padded ? nr : left};
   }
 
+  template <class Tiles>
+  static typename Tiles::Strip strip_of(const Product& p, const Panel& panel,
+                                        RowsFetcher* fetcher) {
+    return {p.a.data,    p.a.row, p.a.depth,           panel.b,      p.b.panel,  p.b.row,
+            p.depth,     panel.c, p.c.panel,           p.c.row,      panel.lane, p.row,
+            p.row_scale, p.scale, beside_of(p, panel), p.beside_row, fetcher,    panel.columns};
+  }
+
   template <int width, bool a_unit_row>
   static void some_panels(const Product& p, const Panel* panel, Rows rows, RowsFetcher* fetcher) {
-    const Panel& first = panel[0];
-    if (rows != nullptr && first.columns >= lanes_of<width>) {
-      rows({p.a.data, p.a.row, p.a.depth, first.b, p.b.panel, p.b.row, p.depth, first.c, p.c.panel,
-            p.c.row, first.lane, p.row, p.row_scale, p.scale, beside_of(p, first), p.beside_row,
-            fetcher},
-           p.rows);
+    if (rows != nullptr && panel[0].columns >= lanes_of<width>) {
+      rows(strip_of<Tiles>(p, panel[0], fetcher), p.rows);
     } else {
       by_sums<width, a_unit_row>(p, panel);
+    }
+  }
+
+  // Columns that are left for vectors of half the length.
+  template <bool a_unit_row>
+  static void rest_of_columns(const Product& p, index_t col) {
+    Panel panel = panel_at(p, col);
+    const index_t first = col % nr;
+    panel.b += first;
+    panel.c += first;
+    panel.columns = p.cols - col;
+    using Finish = typename Rest::Finish;
+    const auto strip = strip_of<Rest>(p, panel, nullptr);
+    if (!p.accumulate) {
+      Rest::template all_rows<narrow_rows, 1, a_unit_row, Finish::store, false>(strip, p.rows);
+    } else if (p.row_scale != nullptr) {
+      Rest::template all_rows<narrow_rows, 1, a_unit_row, Finish::scale_add, false>(strip, p.rows);
+    } else {
+      Rest::template all_rows<narrow_rows, 1, a_unit_row, Finish::add, false>(strip, p.rows);
     }
   }
 
   template <bool a_unit_row>
   static void all_panels(const Product& p, RowsFetcher* fetcher) {
     constexpr index_t narrow_lanes = narrow * V::lanes;
+    index_t rest_lanes = 0;
+    if constexpr (!std::is_void_v<Rest>) {
+      if (p.epilogue == Epilogue::none) rest_lanes = narrow_lanes / 2;
+    }
     index_t col = 0;
     if constexpr (wide_rows > 0) {
       const Rows rows = rows_for<2 * vectors, a_unit_row>(p, fetcher != nullptr);
-      for (; p.cols - col > nr + narrow_lanes; col += 2 * index_t(nr)) {
+      for (; p.cols - col > nr + narrow_lanes + rest_lanes; col += 2 * index_t(nr)) {
         const Panel panels[] = {panel_at(p, col), panel_at(p, col + nr)};
         if (panels[1].columns < nr) break;
         some_panels<2 * vectors, a_unit_row>(p, panels, rows, fetcher);
       }
     }
     const Rows rows = rows_for<vectors, a_unit_row>(p, fetcher != nullptr);
-    for (; p.cols - col > narrow_lanes; col += nr) {
+    for (; p.cols - col > narrow_lanes + rest_lanes; col += nr) {
       const Panel panel = panel_at(p, col);
       some_panels<vectors, a_unit_row>(p, &panel, rows, fetcher);
     }
     if constexpr (narrow > 0) {
-      if (col < p.cols) {
+      if (p.cols - col > rest_lanes) {
         const Panel panel = panel_at(p, col);
         some_panels<narrow, a_unit_row>(
             p, &panel, rows_for<narrow, a_unit_row>(p, fetcher != nullptr), fetcher);
+        col += narrow_lanes;
+      }
+      if constexpr (!std::is_void_v<Rest>) {
+        if (p.cols > col) rest_of_columns<a_unit_row>(p, col);
       }
     }
   }

@@ -21,10 +21,17 @@ struct SingleTerms {
   using Vector = V;
   static constexpr bool can_scale = false;
   static constexpr bool columns_of_a_fetch = true;
+  static constexpr bool cuts_columns = false;
   static IOATTN_INLINE V splat(Word x) { return V::splat(x); }
   static IOATTN_INLINE V load(const Word* p) { return V::load(p); }
   static IOATTN_INLINE V multiply_add(V a, V b, V sum) { return V::fma(a, b, sum); }
   static IOATTN_INLINE V exp(V x) { return exponential(x); }
+};
+
+// The same for vectors of which C may have the first columns alone.
+template <class V>
+struct CutTerms : SingleTerms<V> {
+  static constexpr bool cuts_columns = true;
 };
 
 // Tiles of sums in registers: rows by `width` vectors of V, which are some of a panel of columns,
@@ -61,6 +68,7 @@ struct RegisterTiles {
     const Word* beside;
     index_t beside_row;
     RowsFetcher* fetcher;  // null: nothing is fetched
+    index_t columns;       // of C, if Terms cuts them
   };
 
   template <int rows, int width = vectors>
@@ -183,15 +191,29 @@ struct RegisterTiles {
   template <int rows, int width>
   static constexpr int held_terms = std::clamp((V::registers - rows * width - 2) / width, 1, 4);
 
-  template <Finish finish>
-  static IOATTN_INLINE V finished(V sum, const T* c, V scale, V shift) {
-    switch (finish) {
-      case Finish::store: return sum;
-      case Finish::add: return V::load(c) + sum;
-      case Finish::scale_add: return V::fma(V::load(c), scale, sum);
-      case Finish::gradient_lane: return V::load(c) * (sum - shift);
-      case Finish::gradient_row: return V::load(c) * V::fma(sum, scale, shift);
+  static IOATTN_INLINE V load(const T* c, index_t columns) {
+    if constexpr (Terms::cuts_columns) {
+      return V::load_first(c, columns);
+    } else {
+      return V::load(c);
     }
+  }
+  static IOATTN_INLINE void store(V x, T* c, index_t columns) {
+    if constexpr (Terms::cuts_columns) {
+      x.store_first(c, columns);
+    } else {
+      x.store(c);
+    }
+  }
+
+  template <Finish finish>
+  static IOATTN_INLINE V finished(V sum, const T* c, index_t columns, V scale, V shift) {
+    if constexpr (finish == Finish::add) return load(c, columns) + sum;
+    if constexpr (finish == Finish::scale_add) return V::fma(load(c, columns), scale, sum);
+    if constexpr (finish == Finish::gradient_lane) return load(c, columns) * (sum - shift);
+    if constexpr (finish == Finish::gradient_row)
+      return load(c, columns) * V::fma(sum, scale, shift);
+    return sum;
   }
 
   // What is left of a product's scale for its sums, in an epilogue: those of pairs are scaled.
@@ -213,7 +235,8 @@ struct RegisterTiles {
       const V shift = by_lane ? V::load(s.lane + v * V::lanes) : row_shift;
       V sum = sums[v];
       if (Terms::can_scale && s.scale != T(1)) sum = sum * V::splat(s.scale);
-      finished<finish>(sum, target, scale, shift).store(target);
+      const index_t columns = s.columns - v * V::lanes;
+      store(finished<finish>(sum, target, columns, scale, shift), target, columns);
     }
   }
 

@@ -28,16 +28,8 @@ struct ScoreKernels {
   struct LastQueries {
     static constexpr int count = 1;
     index_t left;
-    V load(const T* p, int) const {
-      T lanes[V::lanes] = {};
-      for (index_t v = 0; v < left; ++v) lanes[v] = p[v];
-      return V::load(lanes);
-    }
-    void store(V x, T* p, int) const {
-      T lanes[V::lanes];
-      x.store(lanes);
-      for (index_t v = 0; v < left; ++v) p[v] = lanes[v];
-    }
+    V load(const T* p, int) const { return V::load_first(p, left); }
+    void store(V x, T* p, int) const { x.store_first(p, left); }
   };
 
   // Sums run down the keys: several columns of vectors at a time hide their latency.

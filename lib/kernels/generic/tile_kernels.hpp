@@ -60,7 +60,8 @@ struct TileKernels {
                           Scores::scale_rows,
                           Scores::are_finite,
                           fma_loop,
-                          max_rows * nr};
+                          max_rows * nr,
+                          Products::narrow > 0 ? Products::narrow * V::lanes : nr};
     all.few_weights = FewWeights<V, Products>::weights;
     all.few_queries = FewWeights<V, Products>::most_queries;
     if constexpr (V::powers > 1)

@@ -20,6 +20,7 @@ struct Bf16Terms {
   using V = XsimdVector<float>;
   static constexpr bool can_scale = true;
   static constexpr bool columns_of_a_fetch = false;
+  static constexpr bool cuts_columns = false;
   static IOATTN_INLINE Vector splat(Word x) { return _mm512_set1_epi32(static_cast<int>(x.bits)); }
   static IOATTN_INLINE Vector load(const Word* p) { return _mm512_loadu_si512(p); }
   static IOATTN_INLINE V exp(V x) {

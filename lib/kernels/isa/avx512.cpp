@@ -5,6 +5,7 @@
 
 #include "kernels/generic/tile_kernels.hpp"
 #include "kernels/generic/x86_conversion.hpp"
+#include "kernels/generic/x86_half_vector.hpp"
 #include "kernels/generic/xsimd_vector.hpp"
 #include "kernels/isa/tables.hpp"
 
@@ -20,7 +21,12 @@ constexpr KernelTable<double> f64 = Tiles<double, avx512_wide_rows>::table(Isa::
 // The same table but for its products.
 template <class T>
 constexpr KernelTable<T> in_halves(KernelTable<T> table) {
-  table.product = Tiles<T, avx512_wide_rows_in_halves>::Products::product;
+  using V = XsimdVector<T>;
+  using Half = X86HalfVector<T>;
+  using Rest = RegisterTiles<Half, 4, CutTerms<Half>>;
+  table.product =
+      ProductKernel<V, avx512_rows, 2, SingleTerms<V>, avx512_wide_rows_in_halves, Rest>::product;
+  table.least_columns = Half::lanes;
   return table;
 }
 constexpr KernelTable<float> f32_in_halves = in_halves(f32);
@@ -29,12 +35,14 @@ constexpr KernelTable<double> f64_in_halves = in_halves(f64);
 constexpr TileShape shape_for(Isa isa) { return {isa, avx512_rows, f32.tile.cols}; }
 constexpr KernelTable<float> of_bf16 =
     f32.with_pairs(shape_for(Isa::avx512_bf16), &avx512_bf16_pairs);
+constexpr KernelTable<float> of_bf16_in_halves =
+    f32_in_halves.with_pairs(shape_for(Isa::avx512_bf16), &avx512_bf16_pairs_in_halves);
 constexpr KernelTable<float> of_tiles =
     f32.with_pairs(shape_for(Isa::avx512_amx), &avx512_amx_pairs);
 
 constexpr Kernels kernels_in_halves = {Isa::avx512, &f32_in_halves, &f64_in_halves, &f32_in_halves};
 constexpr Kernels bf16_kernels_in_halves = {Isa::avx512_bf16, &f32_in_halves, &f64_in_halves,
-                                            &of_bf16};
+                                            &of_bf16_in_halves};
 }  // namespace
 
 const Kernels avx512_kernels = {Isa::avx512, &f32, &f64, &f32, &kernels_in_halves};
