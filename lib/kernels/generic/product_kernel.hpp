@@ -238,9 +238,8 @@ struct ProductKernel {
             p.lane + (p.lane != nullptr ? col : 0), left >= nr || p.padded ? nr : left};
   }
 
-  template <class Tiles>
-  static typename Tiles::Strip strip_of(const Product& p, const Panel& panel,
-                                        RowsFetcher* fetcher) {
+  template <class Some>
+  static typename Some::Strip strip_of(const Product& p, const Panel& panel, RowsFetcher* fetcher) {
     return {p.a.data,    p.a.row, p.a.depth,           panel.b,      p.b.panel,  p.b.row,
             p.depth,     panel.c, p.c.panel,           p.c.row,      panel.lane, p.row,
             p.row_scale, p.scale, beside_of(p, panel), p.beside_row, fetcher,    panel.columns};
@@ -263,14 +262,14 @@ struct ProductKernel {
     panel.b += first;
     panel.c += first;
     panel.columns = p.cols - col;
-    using Finish = typename Rest::Finish;
+    using How = typename Rest::Finish;
     const auto strip = strip_of<Rest>(p, panel, nullptr);
     if (!p.accumulate) {
-      Rest::template all_rows<narrow_rows, 1, a_unit_row, Finish::store, false>(strip, p.rows);
+      Rest::template all_rows<narrow_rows, 1, a_unit_row, How::store, false>(strip, p.rows);
     } else if (p.row_scale != nullptr) {
-      Rest::template all_rows<narrow_rows, 1, a_unit_row, Finish::scale_add, false>(strip, p.rows);
+      Rest::template all_rows<narrow_rows, 1, a_unit_row, How::scale_add, false>(strip, p.rows);
     } else {
-      Rest::template all_rows<narrow_rows, 1, a_unit_row, Finish::add, false>(strip, p.rows);
+      Rest::template all_rows<narrow_rows, 1, a_unit_row, How::add, false>(strip, p.rows);
     }
   }
 
