@@ -55,7 +55,11 @@ GRID = [Shape(*leading, n, d) for leading, n, d in itertools.product(
 DECODE = [Shape(batch, heads, n, d, kv_heads=kv_heads, m=m) for batch, heads, kv_heads, n, m, d in [
     (1, 32, 8, 1, 4096, 128), (1, 32, 8, 4, 4096, 128), (1, 32, 4, 1, 8192, 128), (8, 32, 8, 1, 1024, 128),
     (1, 32, 1, 1, 4096, 128), (1, 32, 8, 128, 4096, 128), (1, 8, 8, 1, 4096, 128), (8, 12, 12, 1, 512, 64)]]
-SHAPES = {"quick": QUICK, "all": GRID, "decode": DECODE}
+# Heads as wide as those of models that have no power of two: Stable Diffusion 1.5, SigLIP, ViT-g, Phi-2, Phi-3, ViT-bigG.
+WIDTHS = [Shape(*sizes) for sizes in [
+    (2, 8, 1024, 40), (1, 16, 729, 72), (2, 16, 257, 88), (1, 8, 1024, 80), (1, 8, 2048, 96, True), (2, 16, 257, 104),
+    (2, 8, 1024, 160), (1, 8, 1000, 100)]]
+SHAPES = {"quick": QUICK, "all": GRID, "decode": DECODE, "widths": WIDTHS}
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
