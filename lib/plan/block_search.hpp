@@ -135,4 +135,11 @@ inline double wasted_lanes(index_t queries, const TileShape& tile) {
   return (lanes + longer) / static_cast<double>(queries);
 }
 
+// Of so many columns that are computed, those of whole panels as long as they take.
+inline double time_of_columns(index_t columns, const TileShape& tile) {
+  const index_t rest = columns % tile.cols, whole = columns - rest;
+  const double panels = whole > 0 ? wasted_lanes(whole, tile) * static_cast<double>(whole) : 0;
+  return panels + static_cast<double>(rest);
+}
+
 }  // namespace ioattn::plan

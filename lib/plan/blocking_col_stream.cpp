@@ -25,7 +25,8 @@ index_t least_col_stream(const LayerShape& shape, Form form, KeyPassKind kind) {
 }
 
 // The sums over queries are as long as rho, those over keys as c, the others as d or the width of a
-// value; keys are lanes of the score tiles, those beyond c are wasted.
+// value; keys are lanes of the score tiles, those beyond c are wasted, of a single block but half a
+// panel of them: of many such blocks the rest takes nearly as long (MEASURED.md).
 double col_stream_time(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                        const FastMemory& memory, const TileShape& tile) {
   const double pairs = static_cast<double>(shape.n) * static_cast<double>(shape.m);
@@ -36,13 +37,16 @@ double col_stream_time(const LayerShape& shape, const Blocks& blocks, KeyPassKin
       theory::col_stream_fma({1, 1, shape.d, shape.dv, shape.tie}, blocks.form, kind) - scored -
       over_keys;
   const index_t used = std::min(blocks.c, shape.m);
+  const double lanes = blocks.c < shape.m
+                           ? wasted_lanes(used, tile)
+                           : time_of_columns(tile.computed(used), tile) / static_cast<double>(used);
   // Register tiles do not divide few rows of queries: products of 32 take a tenth longer.
   const double few = std::min(1.0, 32 / static_cast<double>(std::min(blocks.rho, shape.n)));
   const double by_rows = 1 + 0.1 * few * few * few;
   return memory.price.per_word *
              static_cast<double>(theory::col_stream(shape, blocks, kind).words()) +
          memory.price.per_inner_word * inner_words_of_keys(shape, blocks, kind, memory, tile) +
-         pairs * (static_cast<double>(scored) * wasted_lanes(used, tile) * by_rows +
+         pairs * (static_cast<double>(scored) * lanes * by_rows +
                   static_cast<double>(over_keys) / efficiency(used) * by_rows +
                   static_cast<double>(over_queries) / efficiency(std::min(blocks.rho, shape.n)));
 }
@@ -58,7 +62,10 @@ Blocks choose_col_stream(const LayerShape& shape, Form form, KeyPassKind kind,
   const auto search = [&](const FastMemory& within, const LeastBlocks& whole) {
     std::optional<Blocks> best;
     double least = 0;
-    const index_t longest = longest_key_block(shape.m, kind, within.price);
+    // A second block of a few keys saves other threads little, and all queries pass it.
+    constexpr index_t one_block = 96;
+    const index_t longest =
+        shape.m <= one_block ? shape.m : longest_key_block(shape.m, kind, within.price);
     const auto consider = [&](index_t c, index_t rho) {
       const Blocks blocks = with(c, rho);
       const double time = col_stream_time(shape, blocks, kind, within, tile);
@@ -74,7 +81,7 @@ Blocks choose_col_stream(const LayerShape& shape, Form form, KeyPassKind kind,
       if (most < std::min(whole.lanes, shape.m)) continue;
       // As few keys as make so many passes; whole panels where one more pass costs less.
       consider(ceil_div(shape.m, ceil_div(shape.m, most)), rho);
-      if (most > tile.cols) consider(round_down(most, tile.cols), rho);
+      if (most > tile.cols && most < shape.m) consider(round_down(most, tile.cols), rho);
       // Of an outer cache fewer may be faster; by halves, where threads take turns, so that there
       // are as many for each.
       if (!within.is_outer()) continue;

@@ -59,24 +59,20 @@ class Kernels {
   }
   // Of a score.
   static double over(index_t depth) { return static_cast<double>(depth) / efficiency(depth); }
-  // Of so many columns that are computed, those of whole panels as long as they take.
-  double computed(index_t columns) const {
-    const index_t rest = columns % tile_.cols, whole = columns - rest;
-    const double panels = whole > 0 ? wasted_lanes(whole, tile_) * static_cast<double>(whole) : 0;
-    return panels + static_cast<double>(rest);
-  }
   // By blocks of columns, each a multiple of so many that are computed.
   double computed_pairs(index_t rows, index_t columns, index_t block, index_t least) const {
     block = std::clamp<index_t>(block, 1, columns);
     const index_t whole = columns / block, last = columns % block;
-    const double all = static_cast<double>(whole) * computed(round_up(block, least));
-    return static_cast<double>(rows) * (last > 0 ? all + computed(round_up(last, least)) : all);
+    const auto time = [&](index_t some) { return time_of_columns(round_up(some, least), tile_); };
+    return static_cast<double>(rows) *
+           (static_cast<double>(whole) * time(block) + (last > 0 ? time(last) : 0));
   }
   // Of all pairs of a query and a key, in sums of so many terms.
   double sum(index_t width, index_t terms) const {
     if (width == 0) return 0;
     return static_cast<double>(head_.n) * static_cast<double>(head_.m) *
-           computed(round_up(width, least_columns_)) / efficiency(std::max<index_t>(terms, 1));
+           time_of_columns(round_up(width, least_columns_), tile_) /
+           efficiency(std::max<index_t>(terms, 1));
   }
 
   const LayerShape& head_;

@@ -91,6 +91,18 @@ TEST(SdpaForms, KeysAreHeldInAnL3ThatIsFast) {
   EXPECT_EQ(plan_of(2048, 128, zen4, zen4.price, forward).level, "L2");
 }
 
+// A second block of a few keys would be another pass over all queries.
+TEST(SdpaForms, FewKeysAreOneBlock) {
+  for (const index_t m : {65, 77, 96, 97, 160}) {
+    SdpaRequest request = request_for(1024, 64, zen4, zen4.price);
+    request.shape.m = m;
+    SdpaPlan plan;
+    ASSERT_TRUE(make_plan_of(request, all, &plan, nullptr).is_ok());
+    EXPECT_EQ(plan.blocks.by_keys, Schedule::col_stream) << to_text(plan);
+    EXPECT_EQ(plan.blocks.keys.c, m <= 96 ? m : 64) << to_text(plan);
+  }
+}
+
 // A thread that has a head to itself takes several shares of its keys at once, where they are short
 // and rows long; where rows or columns compete that others would share are left to these.
 TEST(SdpaForms, BlocksAreOfSeveralShares) {
