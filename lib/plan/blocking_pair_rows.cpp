@@ -79,11 +79,21 @@ Blocks search(const LayerShape& shape, const FastMemory& memory, const TileShape
       best = blocks;
     }
   };
-  const index_t longest = std::min(limits.c, round_up(shape.m, lanes));
+  // A second block of a few keys takes longer than a longer first one.
+  const bool is_one = 4 * shape.m <= 5 * limits.c;
+  const index_t longest = is_one ? round_up(shape.m, lanes) : limits.c;
   for (index_t c = longest; c >= lanes; c = c > 2 * lanes ? round_up(c / 2, lanes) : c - lanes)
     consider(c, std::min(limits.rho, round_up(shape.n, lanes)));
   for (index_t side = lanes; best.r == 0 && side >= 1; side /= 2) consider(side, side);
   return best;
+}
+
+// Of all keys, by blocks of so many.
+double wasted_lanes(index_t m, index_t c, const TileShape& tile) {
+  const index_t last = m % c;
+  double lanes = static_cast<double>(m - last) * plan::wasted_lanes(c, tile);
+  if (last > 0) lanes += static_cast<double>(last) * plan::wasted_lanes(last, tile);
+  return lanes / static_cast<double>(m);
 }
 
 }  // namespace
@@ -94,8 +104,8 @@ double pair_rows_time(const LayerShape& shape, const Blocks& blocks, const FastM
   const double n = static_cast<double>(shape.n), m = static_cast<double>(shape.m);
   const double d = static_cast<double>(shape.d), e = static_cast<double>(shape.dv);
   const index_t c = std::min(blocks.c, shape.m);
-  const double of_scores = d / word_efficiency(tile.isa, shape.d) * wasted_lanes(c, tile);
-  const double of_values = e / word_efficiency(tile.isa, c);
+  const double of_scores = d / word_efficiency(tile.isa, shape.d) * wasted_lanes(shape.m, c, tile);
+  const double of_values = e * plan::wasted_lanes(shape.dv, tile) / word_efficiency(tile.isa, c);
   const Streams streams = {shape.d, shape.d + shape.dv, 2 * shape.dv};
   return time_of(memory, tile, theory::row_stream_forward_pass(shape, blocks),
                  inner_words(shape, blocks, streams, memory), n * m * (of_scores + of_values));

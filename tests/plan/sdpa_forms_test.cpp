@@ -143,6 +143,21 @@ TEST(SdpaForms, TilesOfPairsAreHeldInAnL3ThatIsFast) {
   }
 }
 
+// Forward, rows of all keys at once, or tiles, whose lanes are queries, where they fill few panels.
+TEST(SdpaForms, FewKeysOfPairsAreOneBlock) {
+  for (const index_t d : {40, 64, 128})
+    for (const index_t m : {40, 77, 128, 197, 300}) {
+      SdpaRequest request = pair_request(Isa::avx512_bf16, 1024, d, zen4.price);
+      request.shape.m = m;
+      SdpaPlan plan;
+      ASSERT_TRUE(make_plan_of(request, forward, &plan, nullptr).is_ok());
+      EXPECT_GE(plan.blocks.rows.c, m) << to_text(plan);
+      if (m < 100 || m % 32 == 0) {
+        EXPECT_EQ(is_by_tiles(plan, forward), m % 32 != 0) << to_text(plan);
+      }
+    }
+}
+
 TEST(SdpaForms, KeysThatSeveralTilesMeetArePackedOnce) {
   for (const Isa isa : {Isa::avx512_amx, Isa::avx512_bf16}) {
     for (const Price& price : {Price(), price_of(Objective::words)}) {
