@@ -177,6 +177,15 @@ void estimate_costs(const SdpaRequest& request, const std::optional<SdpaSet>& se
 
 namespace {
 
+// How many queries blocks of rho have for each that sees a key: strips of rows leave out the
+// others.
+double queries_of_tiles(const SdpaShape& shape, index_t rho) {
+  const index_t see = shape.mask.transposed().of_any({0, shape.m}, shape.n).size();
+  return see == 0 || rho == 0 ? 1
+                              : static_cast<double>(std::min(round_up(see, rho), shape.n)) /
+                                    static_cast<double>(see);
+}
+
 Status plan_forward(const SdpaRequest& request, SdpaPlan* plan, Estimate* estimate) {
   const LayerShape head = request.shape.head().without_mask();
   const Variant variant = row_variant(Pass::forward);
@@ -223,6 +232,7 @@ Status plan_forward(const SdpaRequest& request, SdpaPlan* plan, Estimate* estima
       trial.outer_time = outer_time_of_keys(memory.price);
     }
     trial.cost = cost_that_tiles_count(trial.cost, memory.price, request.tile);
+    trial.cost *= queries_of_tiles(request.shape, tiles.rho);
     count_words(memory.price, words, &trial);
     take_better(trial, memory.price, &best);
     return best;
