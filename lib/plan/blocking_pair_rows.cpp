@@ -88,11 +88,11 @@ Blocks search(const LayerShape& shape, const FastMemory& memory, const TileShape
   return best;
 }
 
-// Of all keys, by blocks of so many.
-double wasted_lanes(index_t m, index_t c, const TileShape& tile) {
+// As wasted_lanes, of all keys, by blocks of so many.
+double lanes_of_keys(index_t m, index_t c, const TileShape& tile) {
   const index_t last = m % c;
-  double lanes = static_cast<double>(m - last) * plan::wasted_lanes(c, tile);
-  if (last > 0) lanes += static_cast<double>(last) * plan::wasted_lanes(last, tile);
+  double lanes = static_cast<double>(m - last) * wasted_lanes(c, tile);
+  if (last > 0) lanes += static_cast<double>(last) * wasted_lanes(last, tile);
   return lanes / static_cast<double>(m);
 }
 
@@ -104,8 +104,8 @@ double pair_rows_time(const LayerShape& shape, const Blocks& blocks, const FastM
   const double n = static_cast<double>(shape.n), m = static_cast<double>(shape.m);
   const double d = static_cast<double>(shape.d), e = static_cast<double>(shape.dv);
   const index_t c = std::min(blocks.c, shape.m);
-  const double of_scores = d / word_efficiency(tile.isa, shape.d) * wasted_lanes(shape.m, c, tile);
-  const double of_values = e * plan::wasted_lanes(shape.dv, tile) / word_efficiency(tile.isa, c);
+  const double of_scores = d / word_efficiency(tile.isa, shape.d) * lanes_of_keys(shape.m, c, tile);
+  const double of_values = e * wasted_lanes(shape.dv, tile) / word_efficiency(tile.isa, c);
   const Streams streams = {shape.d, shape.d + shape.dv, 2 * shape.dv};
   return time_of(memory, tile, theory::row_stream_forward_pass(shape, blocks),
                  inner_words(shape, blocks, streams, memory), n * m * (of_scores + of_values));
