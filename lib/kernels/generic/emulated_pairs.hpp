@@ -161,7 +161,7 @@ struct EmulatedPairs {
   }
 
   // What TileGradients makes of two rows of a panel.
-  struct GradientMode {};
+  struct WithoutDenormals {};
   template <bool>
   static IOATTN_INLINE void gradients_of(const ScorePairs& x) {
     for (index_t j = 0; j < x.columns; j += 2) {

@@ -36,6 +36,10 @@ struct EmulatedTiles {
       std::memcpy(words<tile>()[i], static_cast<const Word*>(from) + i * stride, row_bytes);
   }
   template <int tile>
+  static void load_streaming(const void* from, index_t stride) {
+    load<tile>(from, stride);
+  }
+  template <int tile>
   static void store(float* to, index_t stride) {
     for (index_t i = 0; i < side; ++i) std::memcpy(to + i * stride, words<tile>()[i], row_bytes);
   }

@@ -8,8 +8,8 @@
 namespace ioattn::kernels {
 namespace {
 
-// Scores and q of 32 queries and 32 keys become f and p in L1, after the products that come next:
-// what a tile has just stored is long in coming. `Pairs` makes them: X86Bf16Pairs or EmulatedPairs.
+// Scores and q of 32 queries and 32 keys become f and p in L1, between the products that come next.
+// `Pairs` makes them: X86Bf16Pairs or EmulatedPairs.
 template <class Tiles, class V, class Terms, class Pairs>
 struct TileGradients : TileWeights<Tiles, V, Terms, Pairs> {
   static constexpr PairKernels table(PairKernels pairs) {
@@ -32,14 +32,32 @@ struct TileGradients : TileWeights<Tiles, V, Terms, Pairs> {
     bf16x2 last_b[side * nr];
   };
 
+  // A panel whose products are done: two of its rows at a time become f and p beside every so many
+  // products of the next panel.
+  struct Waiting {
+    ScorePairs panel = {};
+    index_t every = 1, left = 1;
+
+    IOATTN_INLINE void begin(const ScorePairs& of, index_t products) {
+      const index_t pairs = (of.rows + 1) / 2;
+      panel = of;
+      left = every = products > pairs ? products / pairs : 1;
+    }
+    IOATTN_INLINE void go_on() {
+      if (--left > 0) return;
+      left = every;
+      take_rows<Pairs, nr>(&panel, 2);
+    }
+    IOATTN_INLINE void finish() { take_rows<Pairs, nr>(&panel, nr); }
+  };
+
   // Tiles of a panel of a product.
   template <int row_tiles>
   static IOATTN_INLINE void multiply(const Product& p, const Strip& strip, index_t col,
-                                     Scratch* scratch) {
-    typename Base::Pending nothing;
+                                     Scratch* scratch, Waiting* waiting) {
     Base::template begin<row_tiles>(nullptr, 0);
-    Base::template add_terms<row_tiles>(strip, p.b.row_of(col / nr, 0), p.b.row, scratch->last_b,
-                                        &nothing);
+    Base::template add_terms<row_tiles, Base::Panels::stream>(
+        strip, p.b.row_of(col / nr, 0), p.b.row, scratch->last_b, [&] { waiting->go_on(); });
   }
 
   template <int row_tiles>
@@ -47,24 +65,25 @@ struct TileGradients : TileWeights<Tiles, V, Terms, Pairs> {
                                      const PairGradients& g, index_t row, Scratch* scratch) {
     const Strip of_scores = Base::strip_of(scores, row, 0, scratch->copies[0]);
     const Strip of_q = Base::strip_of(q, row, 0, scratch->copies[1]);
+    const index_t products = Base::template products_of<row_tiles>(of_scores) +
+                             Base::template products_of<row_tiles>(of_q);
     scratch->rows.begin(g, row, of_scores.rows);
-    ScorePairs waiting = {};  // a panel whose products are done
+    Waiting waiting;
     for (index_t col = 0; col < scores.cols; col += nr) {
       float* const made = scratch->scores[col / nr % 2];
-      multiply<row_tiles>(scores, of_scores, col, scratch);
-      take_rows<Pairs, nr>(&waiting, side);
+      multiply<row_tiles>(scores, of_scores, col, scratch, &waiting);
       Base::template end<row_tiles>(made, nr);
-      multiply<row_tiles>(q, of_q, col, scratch);
-      take_rows<Pairs, nr>(&waiting, nr);
+      multiply<row_tiles>(q, of_q, col, scratch, &waiting);
+      waiting.finish();
       Base::template end<row_tiles>(scratch->q, nr);
-      waiting = scratch->rows.panel(made, scratch->q, col, scores.cols - col);
+      waiting.begin(scratch->rows.panel(made, scratch->q, col, scores.cols - col), products);
     }
-    take_rows<Pairs, nr>(&waiting, nr);
+    waiting.finish();
   }
 
   static IOATTN_KERNEL void gradients(const Product& scores, const Product& q,
                                       const PairGradients& gradients) {
-    [[maybe_unused]] const typename Pairs::GradientMode mode{};
+    [[maybe_unused]] const typename Pairs::WithoutDenormals mode{};
     Scratch scratch;
     for (index_t row = 0; row < scores.rows; row += nr) {
       if (scores.rows - row > side) {

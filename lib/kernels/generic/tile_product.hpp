@@ -136,17 +136,37 @@ struct TileProduct {
     return strip;
   }
 
-  template <int row_tiles>
-  static IOATTN_INLINE void add_step(const Word* a, index_t a_row, const Word* b, index_t b_row) {
-    Tiles::template load<6>(b, b_row);
+  // Whether panels of B are read again before they have left L1. Those that are not, and C, would
+  // drive out rows of A, and what vectors write beside the products.
+  enum class Panels { stay, stream };
+  static IOATTN_INLINE bool panels_stream(const Product& p) {
+    constexpr index_t most_that_stay = 1 << 13;  // words: two thirds of L1
+    return p.cols * p.depth > most_that_stay;
+  }
+
+  // All operands are loaded before the first product: where another thread has the core's other
+  // half, products and loads take turns. `between` runs after every product.
+  template <int row_tiles, Panels panels, class Between>
+  static IOATTN_INLINE void add_step(const Word* a, index_t a_row, const Word* b, index_t b_row,
+                                     const Between& between) {
     Tiles::template load<4>(a, a_row);
+    if constexpr (panels == Panels::stream) {
+      Tiles::template load_streaming<6>(b, b_row);
+      Tiles::template load_streaming<7>(b + side, b_row);
+    } else {
+      Tiles::template load<6>(b, b_row);
+      Tiles::template load<7>(b + side, b_row);
+    }
+    if constexpr (row_tiles == 2) Tiles::template load<5>(a + side * a_row, a_row);
     Tiles::template multiply_add<0, 4, 6>();
-    Tiles::template load<7>(b + side, b_row);
+    between();
     Tiles::template multiply_add<1, 4, 7>();
+    between();
     if constexpr (row_tiles == 2) {
-      Tiles::template load<5>(a + side * a_row, a_row);
-      Tiles::template multiply_add<2, 5, 6>();
       Tiles::template multiply_add<3, 5, 7>();
+      between();
+      Tiles::template multiply_add<2, 5, 6>();
+      between();
     }
   }
 
@@ -162,11 +182,11 @@ struct TileProduct {
       }
       return;
     }
-    Tiles::template load<0>(c, c_row);
-    Tiles::template load<1>(c + side, c_row);
+    Tiles::template load_streaming<0>(c, c_row);
+    Tiles::template load_streaming<1>(c + side, c_row);
     if constexpr (row_tiles == 2) {
-      Tiles::template load<2>(c + side * c_row, c_row);
-      Tiles::template load<3>(c + side * c_row + side, c_row);
+      Tiles::template load_streaming<2>(c + side * c_row, c_row);
+      Tiles::template load_streaming<3>(c + side * c_row + side, c_row);
     }
   }
   template <int row_tiles>
@@ -179,37 +199,45 @@ struct TileProduct {
     }
   }
 
-  // Work for vectors that waits, a Pending or the like, is done between the steps.
-  template <int row_tiles, class Waiting>
+  template <int row_tiles>
+  static index_t products_of(const Strip& a) {
+    return a.depth / side * 2 * row_tiles;
+  }
+  template <int row_tiles, Panels panels, class Between>
   static IOATTN_INLINE void add_terms(const Strip& a, const Word* b, index_t b_row, Word* last_b,
-                                      Waiting* pending) {
+                                      const Between& between) {
     const index_t whole = a.depth / side, left = a.depth % side;
     const Word* at_a = a.whole;
     const Word* at_b = b;
-    if (pending->rows == 0) {
-      for (index_t s = 0; s < whole; ++s, at_a += a.step, at_b += side * b_row)
-        add_step<row_tiles>(at_a, a.row, at_b, b_row);
-    } else {
-      const index_t rows_a_step = whole > 0 ? (pending->rows + whole - 1) / whole : 0;
-      for (index_t s = 0; s < whole; ++s, at_a += a.step, at_b += side * b_row) {
-        add_step<row_tiles>(at_a, a.row, at_b, b_row);
-        pending->finish(rows_a_step);
-      }
-    }
+    for (index_t s = 0; s < whole; ++s, at_a += a.step, at_b += side * b_row)
+      add_step<row_tiles, panels>(at_a, a.row, at_b, b_row, between);
     if (left == 0) return;
     for (index_t q = 0; q < left; ++q)
       std::memcpy(last_b + q * nr, b + (whole * side + q) * b_row, nr * sizeof(Word));
     std::memset(last_b + left * nr, 0, static_cast<std::size_t>(side - left) * nr * sizeof(Word));
-    add_step<row_tiles>(a.last, side, last_b, nr);
+    add_step<row_tiles, Panels::stay>(a.last, side, last_b, nr, [] {});
   }
 
-  template <int row_tiles, class Waiting>
+  // Work for vectors that waits, a Pending or the like, is done between the products.
+  template <int row_tiles, Panels panels, class Waiting>
+  static IOATTN_INLINE void add_terms_beside(const Strip& a, const Word* b, index_t b_row,
+                                             Word* last_b, Waiting* waiting) {
+    const index_t products = products_of<row_tiles>(a);
+    if (waiting->rows == 0 || products == 0) {
+      add_terms<row_tiles, panels>(a, b, b_row, last_b, [] {});
+    } else {
+      const index_t some = (waiting->rows + products - 1) / products;
+      add_terms<row_tiles, panels>(a, b, b_row, last_b, [&] { waiting->finish(some); });
+    }
+  }
+
+  template <int row_tiles, Panels panels, class Waiting>
   static IOATTN_INLINE void add_all_terms(const Product& p, index_t row, const Word* b,
-                                          Strip* strip, Scratch* scratch, Waiting* pending) {
-    add_terms<row_tiles>(*strip, b, p.b.row, scratch->b, pending);
+                                          Strip* strip, Scratch* scratch, Waiting* waiting) {
+    add_terms_beside<row_tiles, panels>(*strip, b, p.b.row, scratch->b, waiting);
     for (index_t q = most_terms; q < p.depth; q += most_terms) {
       *strip = strip_of(p, row, q, scratch->a);
-      add_terms<row_tiles>(*strip, b + q * p.b.row, p.b.row, scratch->b, pending);
+      add_terms_beside<row_tiles, panels>(*strip, b + q * p.b.row, p.b.row, scratch->b, waiting);
     }
   }
 
@@ -222,34 +250,34 @@ struct TileProduct {
     Pending* pending;
     Fetcher* fetcher;
 
-    template <int row_tiles>
+    template <int row_tiles, Panels panels>
     IOATTN_INLINE void multiply(Strip* strip) const {
       if (p.epilogue == Epilogue::none && p.scale == 1) {
-        add_to_c<row_tiles>(strip);
+        add_to_c<row_tiles, panels>(strip);
         return;
       }
       begin<row_tiles>(nullptr, 0);
-      add_all_terms<row_tiles>(p, row, panel.b, strip, scratch, pending);
+      add_all_terms<row_tiles, panels>(p, row, panel.b, strip, scratch, pending);
       pending->finish();
       end<row_tiles>(scratch->sums, nr);
       *pending = {&p, panel, row, strip->rows, scratch->sums};
     }
 
    private:
-    template <int row_tiles>
+    template <int row_tiles, Panels panels>
     IOATTN_INLINE void add_all(Strip* strip) const {
       fetcher->begin_block();
-      add_all_terms<row_tiles>(p, row, panel.b, strip, scratch, fetcher);
+      add_all_terms<row_tiles, panels>(p, row, panel.b, strip, scratch, fetcher);
     }
 
-    template <int row_tiles>
+    template <int row_tiles, Panels panels>
     IOATTN_INLINE void add_to_c(Strip* strip) const {
       float* const whole = panel.c + row * p.c.row;
       const index_t rows = strip->rows;
       if (rows % side == 0 && panel.columns == nr) {
         if (p.accumulate && p.row_scale != nullptr) scale_rows(whole, p.c.row, rows);
         begin<row_tiles>(p.accumulate ? whole : nullptr, p.c.row);
-        add_all<row_tiles>(strip);
+        add_all<row_tiles, panels>(strip);
         end<row_tiles>(whole, p.c.row);
         return;
       }
@@ -260,7 +288,7 @@ struct TileProduct {
         if (p.row_scale != nullptr) scale_rows(edge, nr, rows);
       }
       begin<row_tiles>(p.accumulate ? edge : nullptr, nr);
-      add_all<row_tiles>(strip);
+      add_all<row_tiles, panels>(strip);
       end<row_tiles>(edge, nr);
       for (index_t i = 0; i < rows; ++i)
         std::memcpy(whole + i * p.c.row, edge + i * nr, row_bytes());
@@ -281,6 +309,14 @@ struct TileProduct {
   };
 
   static IOATTN_KERNEL void all_strips(const Product& product) {
+    if (panels_stream(product)) {
+      all_strips_by<Panels::stream>(product);
+    } else {
+      all_strips_by<Panels::stay>(product);
+    }
+  }
+  template <Panels panels>
+  static IOATTN_INLINE void all_strips_by(const Product& product) {
     const Product p = product;
     Scratch scratch;
     Pending pending;
@@ -295,9 +331,9 @@ struct TileProduct {
         if (col > 0 && p.depth > most_terms) strip = strip_of(p, row, 0, scratch.a);
         const Part part = {p, panel, row, &scratch, &pending, &fetcher};
         if (strip.rows > side) {
-          part.template multiply<2>(&strip);
+          part.template multiply<2, panels>(&strip);
         } else {
-          part.template multiply<1>(&strip);
+          part.template multiply<1, panels>(&strip);
         }
       }
     }

@@ -173,7 +173,7 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
 
   static IOATTN_KERNEL void gradients(const Product& scores, const Product& q,
                                       const PairGradients& gradients) {
-    const typename Pairs::GradientMode mode;
+    const typename Pairs::WithoutDenormals mode;
     Scratch scratch;
     const bool overlaps = hides_work(scores) && hides_work(q);
     const index_t panels = overlaps ? scores.cols / nr * nr : 0;

@@ -177,12 +177,12 @@ struct X86Bf16Pairs : X86Bf16Softmax {
     }
   }
   // Denormals, which a product takes for 0, may take a hundred times as long as other numbers.
-  class NoDenormals {
+  class WithoutDenormals {
    public:
-    NoDenormals() : saved_(_mm_getcsr()) { set(saved_ | flush_results | take_for_zero); }
-    ~NoDenormals() { set(saved_); }
-    NoDenormals(const NoDenormals&) = delete;
-    NoDenormals& operator=(const NoDenormals&) = delete;
+    WithoutDenormals() : saved_(_mm_getcsr()) { set(saved_ | flush_results | take_for_zero); }
+    ~WithoutDenormals() { set(saved_); }
+    WithoutDenormals(const WithoutDenormals&) = delete;
+    WithoutDenormals& operator=(const WithoutDenormals&) = delete;
 
    private:
     static constexpr unsigned flush_results = 0x8000, take_for_zero = 0x0040;
@@ -195,7 +195,7 @@ struct X86Bf16Pairs : X86Bf16Softmax {
   };
 
   static IOATTN_KERNEL void gradient(const PairGradient& gradient) {
-    const NoDenormals none;
+    const WithoutDenormals mode;
     const PairGradient g = gradient;
     for (index_t i = 0; i < g.rows; i += 2) {
       const bool has_second = i + 1 < g.rows;
@@ -208,8 +208,7 @@ struct X86Bf16Pairs : X86Bf16Softmax {
     }
   }
 
-  // What TileGradients makes of two rows of a panel, where NoDenormals are.
-  using GradientMode = NoDenormals;
+  // What TileGradients makes of two rows of a panel, WithoutDenormals.
   template <bool whole>
   static IOATTN_INLINE void gradients_of(const ScorePairs& x) {
     const __m512 scale = _mm512_set1_ps(x.scale);

@@ -60,6 +60,12 @@ IOATTN_INLINE __m512 flushed_power_of_2(__m512 t) {
   const BinaryPower power(t);
   return _mm512_scalef_ps(power.root, power.n);
 }
+// Where powers below 2^-126 are flushed, or have to be made 0.
+enum class Denormals { flushed, kept };
+template <Denormals denormals>
+IOATTN_INLINE __m512 power_where(__m512 t) {
+  return denormals == Denormals::flushed ? flushed_power_of_2(t) : power_of_2(t);
+}
 
 // power_of_2 in three stages, of which fewer operations take a multiply-add's place: the same bits,
 // but that results below 2^-126 may be denormals. Its constants are read each time, because beside
@@ -280,11 +286,11 @@ struct X86Bf16Softmax {
     return _mm512_cmp_ps_mask(parts, _mm512_set1_ps(255), _CMP_LT_OQ);
   }
   // Weights of 32 scores, or of the first ones, added to the parts of their sum.
-  template <bool whole, class RowExponents>
+  template <bool whole, Denormals denormals = Denormals::kept, class RowExponents>
   static IOATTN_INLINE void weigh_scores(__m512 one, __m512 two, index_t count,
                                          const RowExponents& exponents, __m512* part, bf16x2* to) {
-    __m512 x = power_of_2(exponents.of(one));
-    __m512 y = power_of_2(exponents.of(two));
+    __m512 x = power_where<denormals>(exponents.of(one));
+    __m512 y = power_where<denormals>(exponents.of(two));
     if (whole) {
       _mm512_storeu_si512(to, narrow(x, y));
     } else {
@@ -294,30 +300,31 @@ struct X86Bf16Softmax {
     }
     *part = _mm512_add_ps(*part, _mm512_add_ps(x, y));
   }
-  template <class RowExponents>
+  template <Denormals denormals = Denormals::kept, class RowExponents>
   static IOATTN_INLINE void weigh_whole(const float* scores, const RowExponents& exponents,
                                         __m512* part, bf16x2* to) {
-    weigh_scores<true>(_mm512_loadu_ps(scores), _mm512_loadu_ps(scores + lanes), 2 * lanes,
-                       exponents, part, to);
+    weigh_scores<true, denormals>(_mm512_loadu_ps(scores), _mm512_loadu_ps(scores + lanes),
+                                  2 * lanes, exponents, part, to);
   }
-  template <class RowExponents>
+  template <Denormals denormals = Denormals::kept, class RowExponents>
   static IOATTN_INLINE void weigh_some(const float* scores, index_t count,
                                        const RowExponents& exponents, __m512* part, bf16x2* to) {
-    weigh_scores<false>(_mm512_maskz_loadu_ps(first_of_16(count), scores),
-                        _mm512_maskz_loadu_ps(first_of_16(count - lanes), scores + lanes), count,
-                        exponents, part, to);
+    weigh_scores<false, denormals>(
+        _mm512_maskz_loadu_ps(first_of_16(count), scores),
+        _mm512_maskz_loadu_ps(first_of_16(count - lanes), scores + lanes), count, exponents, part,
+        to);
   }
 
-  // What TileWeights makes of a row.
+  // What TileWeights makes of a row, without denormals.
   static IOATTN_INLINE float binary(float x) { return x * log2_of_e; }
   static IOATTN_INLINE void weigh(const float* scores, index_t count, float binary_scale,
                                   float binary_max, float* part, bf16x2* to) {
     const Exponents exponents = {_mm512_set1_ps(binary_scale), _mm512_set1_ps(binary_max)};
     __m512 sum = _mm512_load_ps(part);
     if (count == 2 * lanes) {
-      weigh_whole(scores, exponents, &sum, to);
+      weigh_whole<Denormals::flushed>(scores, exponents, &sum, to);
     } else {
-      weigh_some(scores, count, exponents, &sum, to);
+      weigh_some<Denormals::flushed>(scores, count, exponents, &sum, to);
     }
     _mm512_store_ps(part, sum);
   }

@@ -34,6 +34,12 @@ struct X86Tiles {
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride * word), "i"(tile)
                      : "memory");
   }
+  // Of what will not be read again while it is in L1, which then keeps what it has.
+  template <int tile>
+  static IOATTN_INLINE void load_streaming(const void* from, index_t stride) {
+    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride * word), "i"(tile)
+                     : "memory");
+  }
   template <int tile>
   static IOATTN_INLINE void store(float* to, index_t stride) {
     __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride * word), "i"(tile)
