@@ -180,35 +180,41 @@ bool PairForward::weigh(const kernels::Product<float, Word>& scores, bool are_ma
   return pairs.few_weights({scores.c.data, scores.c.row, scores.cols, scores.rows}, weights);
 }
 
-// Of queries that have seen no key. A panel of keys has the maxima that weights of the others may
-// refer to; of a query for which they may not, the maximum of all: each by itself, lest its bits
-// depend on the queries beside it. False where tiles would make a panel alone slowly.
+// Of queries that have seen no key. Weights refer to what is well above the largest score of a
+// panel of keys, so that few of the others rise above it by too much, and powers of two lose
+// nothing. Of a query with such a score they refer to the largest of all: each by itself, lest its
+// bits depend on the queries beside it.
 bool PairForward::make_first_weights(const kernels::Product<float, Word>& scores, bool are_made,
                                      float scale, float* row_max, float* row_sum,
                                      const Work& work) const {
   const kernels::PairKernels& pairs = *kernels_.pairs_of_bf16;
   constexpr float least = -std::numeric_limits<float>::infinity();
+  constexpr float margin = 16;  // weights are less by 2^23, and may reach 2^8
   const index_t rows = scores.rows;
-  constexpr index_t least_panels = 4;
-  if (pairs.acquire != nullptr || scores.cols < least_panels * nr_) return false;
-  constexpr index_t most_rows = kernels::PairKernels::most_rows_weighed;
-  if (rho_ > most_rows || scores.depth > kernels::PairKernels::most_pairs_weighed) return false;
+  constexpr index_t least_panels = 8, most_rows = kernels::PairKernels::most_rows_weighed;
+  if (rho_ > most_rows || scores.cols < least_panels * nr_) return false;
+  if (scores.depth > kernels::PairKernels::most_pairs_weighed) return false;
   if (std::any_of(row_max, row_max + rows, [](float max) { return max != least; })) return false;
-  Word* rounded = worker_.pairs.in(work.local);
+  Word* const rounded = worker_.pairs.in(work.local);
+  float* const rescale = worker_.rescale.in(work.local);
   kernels::Product<float, Word> panel = scores, others = scores;
   panel.cols = nr_;
-  if (!are_made) multiply(kernels_, panel);
-  pairs.softmax_rows({panel.c.data, panel.c.row, nr_, rows}, scale, row_max, row_sum,
-                     worker_.rescale.in(work.local), rounded, pair_stride_);
   others.cols -= nr_;
   others.b.data += others.b.panel;
   others.c.data += others.c.panel;
+  const auto weigh_panel = [&] {
+    pairs.softmax_rows({panel.c.data, panel.c.row, nr_, rows}, scale, row_max, row_sum, rescale,
+                       rounded, pair_stride_);
+  };
+  if (!are_made) multiply(kernels_, panel);
+  weigh_panel();
+  float panel_max[most_rows];
+  for (index_t i = 0; i < rows; ++i) panel_max[i] = row_max[i] += margin;
+  std::fill_n(row_sum, rows, 0.f);
+  weigh_panel();
   Word* const beside = rounded + words_of<Word>(nr_);
   if (weigh(others, are_made, {scale, row_max, row_sum, beside, pair_stride_})) return true;
   if (!are_made) multiply(kernels_, others);
-  float* const rescale = worker_.rescale.in(work.local);
-  float panel_max[most_rows];
-  std::copy_n(row_max, rows, panel_max);
   pairs.softmax_rows({others.c.data, others.c.row, others.cols, rows}, scale, row_max, row_sum,
                      rescale, beside, pair_stride_);
   for (index_t i = 0; i < rows; ++i) {
