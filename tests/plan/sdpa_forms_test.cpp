@@ -128,6 +128,22 @@ SdpaRequest pair_request(Isa isa, index_t n, index_t d, const Price& price) {
   return request;
 }
 
+// Their panels pass L1 by, and sums of values are loaded and stored once a block.
+TEST(SdpaForms, TilesOfAmxTakeLongBlocksOfKeysForward) {
+  for (const index_t n : {512, 600, 2048}) {
+    SdpaPlan plan;
+    ASSERT_TRUE(
+        make_plan_of(pair_request(Isa::avx512_amx, n, 128, xeon.price), forward, &plan, nullptr)
+            .is_ok());
+    EXPECT_EQ(plan.blocks.rows.c, n == 600 ? 608 : 512) << to_text(plan);
+    EXPECT_EQ(plan.blocks.rows.rho, 32) << to_text(plan);
+    ASSERT_TRUE(
+        make_plan_of(pair_request(Isa::avx512_bf16, n, 128, zen4.price), forward, &plan, nullptr)
+            .is_ok());
+    EXPECT_EQ(plan.blocks.rows.c, 256) << to_text(plan);
+  }
+}
+
 // Of pairs of terms, long tiles; short ones of a window, whose blocks of queries are the same for
 // any number of threads.
 TEST(SdpaForms, TilesOfPairsAreHeldInAnL3ThatIsFast) {
