@@ -150,7 +150,7 @@ bool execute(ucontext_t* context) {
   o.vvvv = ~(code[2] >> 3) & 15;
   o.extends_index = (code[1] & 0x40) == 0;
   o.extends_base = (code[1] & 0x20) == 0;
-  enum { none = 0, f3 = 2, f2 = 3 };
+  enum { none = 0, p66 = 1, f3 = 2, f2 = 3 };
   Memory memory = {nullptr, 0, 0};
   if (o.mod != 3) memory = memory_of(o, *context);
   bool done = false;
@@ -162,8 +162,8 @@ bool execute(ucontext_t* context) {
   } else if (opcode == 0x49 && prefix == f2 && o.mod == 3 && o.rm == 0) {  // TILEZERO
     done = is_configured(o.reg);
     tiles.tile[o.reg] = {};
-  } else if (opcode == 0x4b && (prefix == f2 || prefix == f3) && o.mod != 3 && o.rm == 4) {
-    done = move(o.reg, memory, prefix == f2);                 // TILELOADD, TILESTORED
+  } else if (opcode == 0x4b && prefix != none && o.mod != 3 && o.rm == 4) {
+    done = move(o.reg, memory, prefix != f3);                 // TILELOADD, TILELOADDT1, TILESTORED
   } else if (opcode == 0x5c && prefix == f3 && o.mod == 3) {  // TDPBF16PS
     done = multiply_add(o.reg, o.rm, o.vvvv);
   }
