@@ -222,7 +222,8 @@ TEST(PlanCommand, ReportsTheOtherLevelsAndL3OnlyWhenAsked) {
   EXPECT_TRUE(contains(tiny["levels"][0]["reason"], "the least is"));
 }
 
-// The plan that calls take, whose blocks L3 holds here; a level that is named holds them itself.
+// The plan that calls take, whose blocks L3 holds here, by the price of a word from it: on Intel's
+// CPUs in one pass of the two. A level that is named holds them itself.
 TEST(PlanCommand, IsThePlanThatRuns) {
   const Environment caches = {
       {"IOATTN_L1", "16k"}, {"IOATTN_L2", "64k"}, {"IOATTN_L3", "8m"}, {"IOATTN_ISA", "scalar"}};
@@ -230,21 +231,23 @@ TEST(PlanCommand, IsThePlanThatRuns) {
   make_layer_case({128, 128, 64, 64}, ioattn_reference::Ties::all, "f32", 1, &layer);
   const Json io = done(layer.grad() + Arguments{"--json"}, caches).json()["io"];
   ASSERT_EQ(io.size(), 2u);
+  int in_l3 = 0;
   for (const Json& report : io) {
     const std::string text = report["plan"];
     SCOPED_TRACE(text);
     const Arguments plan = {"plan",   "--problem",    "layer:n128,d64,self",
                             "--pass", report["pass"], "--explain"};
     const Json json = done(plan + Arguments{"--json"}, caches).json();
-    EXPECT_EQ(json["level"], "L3");
+    const std::string level = json["level"];
+    in_l3 += level == "L3";
     for (const char* key : {"plan", "level", "M", "schedule", "regime"}) {
       EXPECT_EQ(json[key], report[key]) << key;
     }
     EXPECT_EQ(json["searched"][0]["plan"], text);
-    EXPECT_EQ(levels_of(json), "L3 L1 L2");
+    EXPECT_EQ(levels_of(json), level == "L3" ? "L3 L1 L2" : "L2 L1");
     EXPECT_EQ(std::count_if(json["candidates"].begin(), json["candidates"].end(),
                             [&](const Json& candidate) {
-                              return candidate["level"] == "L3" &&
+                              return candidate["level"] == level &&
                                      candidate["words"] == report["formula"];
                             }),
               1);
@@ -261,6 +264,7 @@ TEST(PlanCommand, IsThePlanThatRuns) {
     for (const Json& candidate : named["searched"])
       EXPECT_EQ(candidate["plan"].get<std::string>().rfind("L2:", 0), 0u) << candidate;
   }
+  EXPECT_GE(in_l3, 1);
 }
 
 TEST(RegimesCommand, IsOneObject) {
