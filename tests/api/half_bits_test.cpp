@@ -123,7 +123,8 @@ TYPED_TEST(HalfBits, DoNotDependOnThreads) {
 
 // A query whose largest score comes late, or that has none, leaves those beside it alone.
 TYPED_TEST(HalfBits, OfAQueryDoNotDependOnOthers) {
-  for (const char* text : {"sdpa:n8,m256,d96", "sdpa:n40,m300,d64", "sdpa:n1,h8,kv1,m256,d96"}) {
+  for (const char* text :
+       {"sdpa:n8,m256,d96", "sdpa:n40,m300,d64", "sdpa:n40,m300,d600", "sdpa:n1,h8,kv1,m256,d96"}) {
     SCOPED_TRACE(text);
     Call<TypeParam> plain(text, 1);
     plain.forward(1);
