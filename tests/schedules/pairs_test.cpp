@@ -24,15 +24,20 @@ double error_of_nearer(const std::vector<A>& out, std::vector<B> expected,
 // P and dS are rounded to 8 bits: half a unit each, of terms of either sign.
 constexpr double tolerance = 4.0 / 256;
 
+// Rows of some keys, multiplied.
+void enlarge_rows(GapTensor<bf16>* of, index_t cols, index_t begin, index_t end, float factor) {
+  for (index_t i = begin * (cols + 3); i < end * (cols + 3); ++i) {
+    bf16& x = of->values()[std::size_t(i)];
+    x = from_float<bf16>(factor * to_float(x));
+  }
+}
+
 // Now and then a key so large that its scores are far from all others.
 void enlarge_keys(RandomProblem* random, GapTensor<bf16>* k, index_t cols) {
-  const auto row = std::size_t(cols + 3);
-  for (std::size_t first = 0; first < k->values().size(); first += row) {
-    if (random->uniform(0, 15) != 0) continue;
-    const auto factor = float(random->logarithmic(8, 4000));
-    for (std::size_t i = first; i < first + row; ++i)
-      k->values()[i] = from_float<bf16>(factor * to_float(k->values()[i]));
-  }
+  const index_t rows = index_t(k->values().size()) / (cols + 3);
+  for (index_t row = 0; row < rows; ++row)
+    if (random->uniform(0, 15) == 0)
+      enlarge_rows(k, cols, row, row + 1, float(random->logarithmic(8, 4000)));
 }
 
 TEST(Pairs, ForwardIsNearThatOfFloats) {
@@ -85,14 +90,6 @@ std::vector<SdpaBlocks> blocks_of_all_keys(const SdpaShape& shape) {
   SdpaBlocks by_rows = by_tiles;
   by_rows.keys.one_pass = false;
   return {by_tiles, by_rows};
-}
-
-// Rows of some keys, multiplied.
-void enlarge_rows(GapTensor<bf16>* of, index_t cols, index_t begin, index_t end, float factor) {
-  for (index_t i = begin * (cols + 3); i < end * (cols + 3); ++i) {
-    bf16& x = of->values()[std::size_t(i)];
-    x = from_float<bf16>(factor * to_float(x));
-  }
 }
 
 // First weights refer to what is above the scores of a panel of keys: a later key's may be above
