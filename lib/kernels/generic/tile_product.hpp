@@ -242,6 +242,7 @@ struct TileProduct {
   }
 
   // A strip of rows times a panel of columns, into C or, if that waits for its end, to sums.
+  template <Panels panels>
   struct Part {
     const Product& p;
     Panel panel;
@@ -250,10 +251,10 @@ struct TileProduct {
     Pending* pending;
     Fetcher* fetcher;
 
-    template <int row_tiles, Panels panels>
+    template <int row_tiles>
     IOATTN_INLINE void multiply(Strip* strip) const {
       if (p.epilogue == Epilogue::none && p.scale == 1) {
-        add_to_c<row_tiles, panels>(strip);
+        add_to_c<row_tiles>(strip);
         return;
       }
       begin<row_tiles>(nullptr, 0);
@@ -264,20 +265,20 @@ struct TileProduct {
     }
 
    private:
-    template <int row_tiles, Panels panels>
+    template <int row_tiles>
     IOATTN_INLINE void add_all(Strip* strip) const {
       fetcher->begin_block();
       add_all_terms<row_tiles, panels>(p, row, panel.b, strip, scratch, fetcher);
     }
 
-    template <int row_tiles, Panels panels>
+    template <int row_tiles>
     IOATTN_INLINE void add_to_c(Strip* strip) const {
       float* const whole = panel.c + row * p.c.row;
       const index_t rows = strip->rows;
       if (rows % side == 0 && panel.columns == nr) {
         if (p.accumulate && p.row_scale != nullptr) scale_rows(whole, p.c.row, rows);
         begin<row_tiles>(p.accumulate ? whole : nullptr, p.c.row);
-        add_all<row_tiles, panels>(strip);
+        add_all<row_tiles>(strip);
         end<row_tiles>(whole, p.c.row);
         return;
       }
@@ -288,7 +289,7 @@ struct TileProduct {
         if (p.row_scale != nullptr) scale_rows(edge, nr, rows);
       }
       begin<row_tiles>(p.accumulate ? edge : nullptr, nr);
-      add_all<row_tiles, panels>(strip);
+      add_all<row_tiles>(strip);
       end<row_tiles>(edge, nr);
       for (index_t i = 0; i < rows; ++i)
         std::memcpy(whole + i * p.c.row, edge + i * nr, row_bytes());
@@ -329,11 +330,11 @@ struct TileProduct {
                              p.lane + (p.lane != nullptr ? col : 0),
                              left >= nr || p.padded ? nr : left};
         if (col > 0 && p.depth > most_terms) strip = strip_of(p, row, 0, scratch.a);
-        const Part part = {p, panel, row, &scratch, &pending, &fetcher};
+        const Part<panels> part = {p, panel, row, &scratch, &pending, &fetcher};
         if (strip.rows > side) {
-          part.template multiply<2, panels>(&strip);
+          part.template multiply<2>(&strip);
         } else {
-          part.template multiply<1, panels>(&strip);
+          part.template multiply<1>(&strip);
         }
       }
     }
