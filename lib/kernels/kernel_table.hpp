@@ -61,6 +61,9 @@ struct Product {
   const T* row = nullptr;   // instead of lane
   bool padded = false;      // C's last panel may be written over all nr columns
   T scale = 1;              // of A B, if W are pairs or with `row`
+  // B[q][j] is at b.data[j * b.row + q] and C[i][j] at c.data[j * c.row + i]: of sums alone, where
+  // PairKernels::transpose. Rows of C beyond `cols` of whole tiles may be written as they are.
+  bool transposed = false;
   // A comes from beyond L2, by rows, and so do as many rows beside it that are read next: those of
   // A are prefetched a tile ahead, these into L2 meanwhile. They may be longer or shorter.
   const W* beside = nullptr;
@@ -192,6 +195,11 @@ struct PairKernels {
   void (*few_product)(const Product<float, bf16x2>& product, const UnpackedTerms& b) = nullptr;
   // What weights does, of scores in memory, rows of keys. Null if few_product is.
   bool (*few_weights)(const ScoreTile<float>& scores, const PairWeights& weights) = nullptr;
+
+  // dst[k][r] = {src[2r][k], src[2r + 1][k]}: B of a product whose C is transposed, too, where A is
+  // read by columns as it lies. Null: `product` takes none such.
+  void (*transpose)(const bf16* src, index_t src_stride, index_t rows, index_t cols, bf16x2* dst,
+                    index_t dst_stride) = nullptr;
 
   // Set up and give back registers that product and fma_loop need on the calling thread; null if
   // there are none. PairRegion calls them.

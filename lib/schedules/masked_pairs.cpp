@@ -164,19 +164,25 @@ class MaskedPairs {
     part.rows = rows.size();
     part.depth = pairs.size();
     part.a.data += i * whole_.a.row + pairs.begin * whole_.a.depth;
-    part.b.data += pairs.begin * whole_.b.row;
-    part.c.data += i * whole_.c.row;
+    part.b.data += whole_.transposed ? pairs.begin : pairs.begin * whole_.b.row;
+    part.c.data += whole_.transposed ? i : i * whole_.c.row;
     part.accumulate = true;
     part.ahead = {};  // each part would fetch them all
     if (part.row_scale != nullptr) part.row_scale += i;
     kernels_.pairs_of_bf16->product(part);
   }
 
-  // Calls use(words, count) for some pairs of each panel.
+  // Calls use(words, count) for some pairs of each panel, or of each column.
   template <class Use>
   void for_each_panel(const Interval& pairs, const Use& use) const {
+    if (pairs.is_empty()) return;
+    if (whole_.transposed) {
+      for (index_t k = 0; k < whole_.cols; ++k)
+        use(whole_.b.data + k * whole_.b.row + pairs.begin, pairs.size());
+      return;
+    }
     const index_t panels = ceil_div(whole_.cols, kernels_.tile.cols);
-    for (index_t k = 0; k < panels && !pairs.is_empty(); ++k)
+    for (index_t k = 0; k < panels; ++k)
       use(whole_.b.data + k * whole_.b.panel + pairs.begin * whole_.b.row,
           pairs.size() * whole_.b.row);
   }
@@ -197,7 +203,8 @@ class MaskedPairs {
     const index_t nr = kernels_.tile.cols;
     for (index_t k = 0; k < whole_.cols; ++k) {
       if (is_finite(values[k])) continue;
-      float* sum = whole_.c.row_of(k / nr, i) + k % nr;
+      float* sum = whole_.transposed ? whole_.c.data + k * whole_.c.row + i
+                                     : whole_.c.row_of(k / nr, i) + k % nr;
       tell_written(kernels_, sum, 1);
       *sum += to_float(weight) * to_float(values[k]);
     }

@@ -4,6 +4,7 @@
 
 #include "base/tile_steps.hpp"
 #include "schedules/masked_tile.hpp"
+#include "schedules/memory_moves.hpp"
 #include "schedules/refined_delta.hpp"
 #include "schedules/row_stream.hpp"
 #include "schedules/storage.hpp"
@@ -11,6 +12,8 @@
 
 namespace ioattn::schedules {
 namespace {
+
+constexpr index_t line_words = 64 / sizeof(kernels::bf16x2);
 
 // Whether workers add to the same rows of dQ.
 bool share_rows(KeyPassKind kind, const Workers& workers) {
@@ -52,8 +55,10 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
       row_stride_(padded_stride(words_of<W>(w_), nr)),
       d_stride_(padded_stride(d_, nr)),
       e_stride_(padded_stride(e_, nr)),
-      panel_words_(std::max(round_up(c_, nr) * words_of<W>(w_),
-                            words_of<W>(std::max(c_, rho_)) * round_up(w_, nr))),
+      term_stride_(padded_stride(words_of<W>(rho_), line_words)),
+      panel_words_(std::max({round_up(c_, nr) * words_of<W>(w_),
+                             words_of<W>(std::max(c_, rho_)) * round_up(w_, nr),
+                             are_pairs<W> && rounds_ ? term_stride_ * w_ : 0})),
       ahead_(!are_pairs<W> && columns_come_ahead(kind, c_, rho_, w_)),
       by_steps_(ahead_ && values_come_by_steps(kind, c_, rho_, w_, e_)),
       at_once_(are_pairs<W> && may_be_made_at_once(kind, w_, d_, e_)),
@@ -80,8 +85,12 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
   worker_.key_rows = add_packed(kind.queries, d_);
   worker_.lse = workers_.add<T>(rho_);
   worker_.delta = workers_.add<T>(are_pairs<W> && kind.makes_p() ? rho_ : 0);
-  worker_.d_keys = workers_.add<T>(rounds_ && kind.of_keys() ? c_ * d_stride_ : 0);
-  worker_.d_values = workers_.add<T>(rounds_ && kind.of_values() ? c_ * e_stride_ : 0);
+  const auto add_sums = [&](bool are_made, index_t cols, index_t stride) {
+    const index_t transposed = are_pairs<W> ? (cols + nr) * tile_stride_ : 0;
+    return workers_.add<T>(rounds_ && are_made ? std::max(c_ * stride, transposed) : 0);
+  };
+  worker_.d_keys = add_sums(kind.of_keys(), d_, d_stride_);
+  worker_.d_values = add_sums(kind.of_values(), e_, e_stride_);
   workers_.add_to(layout, workers.count);
   gates_ = QueryGates(share_rows(kind, workers), problems, heads, n_, rho_, layout);
 }
@@ -89,8 +98,13 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
 template <class S, class W>
 void TileFused<S, W>::Run::place_sums() {
   if (pass.rounds_) {
-    d_keys = {pass.worker_.d_keys.in(memory), keys.size(), pass.d_, pass.d_stride_};
-    d_values = {pass.worker_.d_values.in(memory), keys.size(), pass.e_, pass.e_stride_};
+    const auto rounded = [this](const Slot<T>& sums, index_t cols,
+                                index_t stride) -> MatrixView<T> {
+      if (transposes_sums()) return {sums.in(memory), cols, keys.size(), pass.tile_stride_};
+      return {sums.in(memory), keys.size(), cols, stride};
+    };
+    d_keys = rounded(pass.worker_.d_keys, pass.d_, pass.d_stride_);
+    d_values = rounded(pass.worker_.d_values, pass.e_, pass.e_stride_);
     return;
   }
   const auto place = [this](const MatrixView<T>& all, MatrixView<T>* rows) {
@@ -104,21 +118,51 @@ void TileFused<S, W>::Run::place_sums() {
 // The first queries that see a key of the block need not see them all.
 template <class S, class W>
 void TileFused<S, W>::Run::clear_sums(Operand name, const MatrixView<T>& sums) const {
-  write_zeros(kernels, trace, name, sums, Range(sums.rows, sums.rows), pass.w_);
+  if (!transposes_sums()) {
+    write_zeros(kernels, trace, name, sums, Range(sums.rows, sums.rows), pass.w_);
+    return;
+  }
+  for (index_t k = 0; k < sums.rows; ++k) fill_words(kernels, sums.row(k), sums.cols, T(0));
+  for (Range row(sums.cols, 1); row && trace.is_observed(); row.next()) {
+    for (Range k(sums.rows, pass.w_); k; k.next()) {
+      trace.create(part_of(name, row, k));
+      trace.write_and_remove(part_of(name, row, k));
+    }
+  }
 }
 
 template <class S, class W>
 void TileFused<S, W>::Run::round_sums(Operand name, const MatrixView<T>& sums,
                                       const MatrixView<S>& rounded) const {
-  store_rows(kernels, sums.data, sums.stride, sums.rows, sums.cols, T(1), operands.accumulate,
-             rounded.row(keys.begin), rounded.stride, trace.counted(name));
-  for (Range row(sums.rows, 1); row && trace.is_observed(); row.next()) {
-    for (Range k(sums.cols, pass.w_); k; k.next()) {
+  if (transposes_sums()) {
+    round_transposed(name, sums, rounded);
+  } else {
+    store_rows(kernels, sums.data, sums.stride, sums.rows, sums.cols, T(1), operands.accumulate,
+               rounded.row(keys.begin), rounded.stride, trace.counted(name));
+  }
+  for (Range row(keys.size(), 1); row && trace.is_observed(); row.next()) {
+    for (Range k(rounded.cols, pass.w_); k; k.next()) {
       const Block part = part_of(Operand::part, row, k);
       trace.read(part_of(name, row, k));
       if (operands.accumulate) trace.read_rounded(part);
       trace.write_rounded_and_remove(part_of(name, row, k));
       if (operands.accumulate) trace.remove(part);
+    }
+  }
+}
+
+// Through a block that stays in L1.
+template <class S, class W>
+void TileFused<S, W>::Run::round_transposed(Operand name, const MatrixView<T>& sums,
+                                            const MatrixView<S>& rounded) const {
+  constexpr index_t rows = 16, cols = 256;
+  alignas(64) T block[rows * cols];
+  for (Range row(keys.size(), rows); row; row.next()) {
+    for (Range k(sums.rows, cols); k; k.next()) {
+      kernels.transpose(sums.at(k.begin, row.begin), sums.stride, k.size(), row.size(), false,
+                        block, cols);
+      store_rows(kernels, block, cols, row.size(), k.size(), T(1), operands.accumulate,
+                 rounded.at(keys.begin + row.begin, k.begin), rounded.stride, trace.counted(name));
     }
   }
 }
@@ -140,6 +184,19 @@ void TileFused<S, W>::Run::pack_columns(const MatrixView<const S>& from, const R
                                         const Range& k, W* to) const {
   load_word_panels(kernels, from.at(some.begin, k.begin), 1, from.stride, k.size(), some.size(),
                    to);
+}
+
+template <class S, class W>
+void TileFused<S, W>::Run::pack_terms(const MatrixView<const S>& from, const Range& some,
+                                      const Range& k, W* to) const {
+  if constexpr (are_pairs<W>) {
+    if (transposes_sums()) {
+      kernels.pairs_of_bf16->transpose(from.at(some.begin, k.begin), from.stride, some.size(),
+                                       k.size(), to, pass.term_stride_);
+      return;
+    }
+  }
+  pack_columns(from, some, k, to);
 }
 
 template <class S, class W>

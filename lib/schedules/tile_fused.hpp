@@ -42,6 +42,7 @@ class TileFused {
   Mask mask_, seen_by_;  // which keys a query sees, which queries see a key
   bool rounds_;
   index_t tile_stride_, row_stride_, d_stride_, e_stride_;
+  index_t term_stride_;  // of rows of terms over queries
   index_t panel_words_;
   bool ahead_, by_steps_;  // base/tile_steps.hpp
   bool at_once_;           // whether a kernel may make f and p at once
@@ -61,9 +62,10 @@ class TileFused {
                      // at once
     // Of all columns, if the block of keys is packed: slow memory.
     Slot<W> key_panels, value_panels, key_rows;
-    Slot<T> lse;               // [rho], where a bias may hide all keys
-    Slot<T> delta;             // [rho], of pairs, refined
-    Slot<T> d_keys, d_values;  // [c][d], [c][dv], rounded: slow memory
+    Slot<T> lse;    // [rho], where a bias may hide all keys
+    Slot<T> delta;  // [rho], of pairs, refined
+    // [c][d] and [c][dv], or transposed; rounded in the end: slow memory
+    Slot<T> d_keys, d_values;
   } worker_;
 };
 

@@ -66,7 +66,7 @@ void TileFused<S, W>::Tile::make_weights_and_gradients() const {
     if (pass.kind_.of_values()) {
       const Block panels_of_d_o = part_of(Operand::dO_panels, rows, e);
       trace.create(panels_of_d_o);
-      run.pack_columns(d_o, rows, e, panels);
+      run.pack_terms(d_o, rows, e, panels);
       const bool reads_sums = pass.kind_.queries && adds_to_queries();
       add_to_key_sums(pairs, d_o, keys, e, panels, run.d_values, Operand::W,
                       reads_sums ? rows_ahead(sums_of_queries(), rows) : kernels::RowsAhead{});

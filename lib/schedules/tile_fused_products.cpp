@@ -12,10 +12,13 @@ void TileFused<S, W>::Tile::add_to_key_sums(const W* tile, const MatrixView<cons
                                             const MatrixView<T>& sums, Operand name,
                                             const kernels::RowsAhead& ahead,
                                             const MatrixView<const S>* rest_of_terms) const {
-  kernels::Product<T, W> p =
-      sum_of(rows, k, packed, sums.at(some.begin - keys.begin, k.begin), sums.stride);
+  const index_t first = some.begin - keys.begin;
+  kernels::Product<T, W> p = sum_of(rows, k, packed, nullptr, sums.stride);
+  p.transposed = run.transposes_sums();
+  p.c.data = p.transposed ? sums.at(k.begin, first) : sums.at(first, k.begin);
+  if (p.transposed) p.b.row = pass.term_stride_;
   p.rows = some.size();
-  p.a = {tile + (some.begin - keys.begin), 1, pass.tile_stride_};
+  p.a = {tile + first, 1, pass.tile_stride_};
   p.ahead = ahead;
   const Range all(rows.begin, rows.end, rows.size());
   const Block of_sums = part_of(name, some, k);

@@ -145,7 +145,7 @@ void TileFused<S, W>::Tile::make_gradients() const {
       if (!are_pairs<W> && makes_p) {
         pack_copied_columns(copy, k, panels);
       } else {
-        run.pack_columns(d_o, rows, k, panels);
+        run.pack_terms(d_o, rows, k, panels);
       }
       add_to_key_sums(weights_by_queries(), d_o, keys, k, panels, run.d_values, Operand::W);
       if (makes_p) trace.remove(second);
@@ -260,7 +260,7 @@ template <class S, class W>
 void TileFused<S, W>::Tile::add_to_keys() const {
   const auto bring = [&](const Range& k, int slot) {
     trace.read(part_of(Operand::S, rows, k));
-    run.pack_columns(queries, rows, k, panel_slot(slot));
+    run.pack_terms(queries, rows, k, panel_slot(slot));
   };
   stream(pass.d_, bring, [&](const Range& k, int slot) {
     add_to_key_sums(p_by_queries(), queries, keys, k, panel_slot(slot), run.d_keys,

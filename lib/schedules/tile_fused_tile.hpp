@@ -14,18 +14,31 @@ struct TileFused<S, W>::Run {
   void* workspace;
   void* memory;  // of the worker
   Range keys;
-  MatrixView<T> d_keys = {}, d_values = {};  // of these keys, while terms are added
+  MatrixView<T> d_keys = {}, d_values = {};  // of these keys, while terms are added; or transposed
 
   void stream_queries();
-  // Columns k of some rows: the rows, or the columns, as lanes.
+  // Columns k of some rows: the rows, or the columns, as lanes; or as sums over queries take them.
   void pack_rows(const MatrixView<const S>& from, const Range& some, const Range& k, W* to) const;
   void pack_columns(const MatrixView<const S>& from, const Range& some, const Range& k,
                     W* to) const;
+  void pack_terms(const MatrixView<const S>& from, const Range& some, const Range& k, W* to) const;
   void pack_keys() const;
   W* columns_in(const Slot<W>& panels, const Range& k) const;
   void place_sums();
+  // Sums to be rounded are transposed, for a kernel that then need not transpose the tile: in their
+  // place columns of S and dO are, of which there are no more.
+  bool transposes_sums() const {
+    if constexpr (are_pairs<W>) {
+      const bool are_added_to = operands.heads * pass.n_ > pass.rho_;
+      return pass.rounds_ && are_added_to && pass.w_ <= pass.c_ &&
+             kernels.pairs_of_bf16->transpose != nullptr;
+    }
+    return false;
+  }
   void clear_sums(Operand name, const MatrixView<T>& sums) const;
   void round_sums(Operand name, const MatrixView<T>& sums, const MatrixView<S>& rounded) const;
+  void round_transposed(Operand name, const MatrixView<T>& sums,
+                        const MatrixView<S>& rounded) const;
 };
 
 template <class S, class W>

@@ -257,5 +257,78 @@ TEST_P(TileProductTest, SumsTheBitsOfItsTiles) {
       check(any(), random_.uniform(30, 70), depth, form++);
 }
 
+// B as rows of terms, C as rows of columns of B: up to whole tiles of these there may be garbage.
+TEST_P(TileProductTest, MakesTheSameBitsTransposed) {
+  const FaultsAreTold told;
+  ASSERT_NE(pairs().transpose, nullptr);
+  const auto any = [&](index_t most) { return random_.uniform(0, most); };
+  for (int trial = 0; trial < 250 && !HasFailure(); ++trial) {
+    const index_t rows = any(70), cols = any(70);
+    const index_t depth = trial % 10 == 0 ? random_.uniform(250, 530) : any(40);
+    const Side at = sides[trial % 2];
+    const index_t a_depth = rows + any(3), b_row = depth + any(3), c_row = rows + any(3);
+    const index_t whole = round_up(cols, side), panels = ceil_div(cols, nr());
+    const index_t a_count = span_of(depth, rows, a_depth), b_count = span_of(cols, depth, b_row),
+                  c_count = span_of(whole, rows, c_row);
+    GuardedPages a(std::size_t(a_count) * 4), b(std::size_t(b_count) * 4),
+        c(std::size_t(c_count) * 4);
+    bf16x2* const a_data = a.place<bf16x2>(a_count, at);
+    bf16x2* const b_data = b.place<bf16x2>(b_count, at);
+    float* const c_data = c.place<float>(c_count, at);
+    for (index_t i = 0; i < a_count; ++i) a_data[i] = {random_.pair(1)};
+    for (index_t i = 0; i < b_count; ++i) b_data[i] = {random_.pair(1)};
+    std::vector<bf16x2> packed(std::size_t(panels * depth * nr()));
+    for (index_t j = 0; j < cols; ++j)
+      for (index_t q = 0; q < depth; ++q)
+        packed[std::size_t((j / nr() * depth + q) * nr() + j % nr())] = b_data[j * b_row + q];
+    std::vector<float> wanted(std::size_t(rows * panels * nr())), before;
+    for (float& x : wanted) x = float_of(random_.term(1) << 16);
+    for (index_t i = 0; i < c_count; ++i) c_data[i] = -7;
+    for (index_t i = 0; i < rows; ++i)
+      for (index_t j = 0; j < cols; ++j)
+        c_data[j * c_row + i] = wanted[std::size_t(i * panels * nr() + j)];
+    Pairs p = dense_product(rows, cols, depth, a_data, packed.data(), wanted.data(), nr());
+    p.a = {a_data, 1, a_depth};
+    p.accumulate = trial % 3 > 0;
+    pairs().product(p);
+    p.b = {b_data, 0, b_row};
+    p.c = {c_data, 0, c_row};
+    p.transposed = true;
+    running = {"transposed product", {rows, cols, depth, trial}};
+    pairs().product(p);
+    for (index_t j = 0; j < cols; ++j)
+      for (index_t i = 0; i < c_row && j * c_row + i < c_count; ++i) {
+        const float expected = i < rows ? wanted[std::size_t(i * panels * nr() + j)] : -7;
+        ASSERT_TRUE(same(c_data[j * c_row + i], expected))
+            << rows << " x " << cols << " x " << depth << " at " << i << ", " << j;
+      }
+  }
+}
+
+TEST_P(TileProductTest, TransposesPairsOfRows) {
+  const FaultsAreTold told;
+  for (int trial = 0; trial < 300 && !HasFailure(); ++trial) {
+    const index_t rows = random_.uniform(1, 70), cols = random_.uniform(1, 70);
+    const index_t stride = cols + random_.uniform(0, 3), each = ceil_div(rows, index_t(2));
+    const index_t used = span_of(rows, cols, stride), made = span_of(cols, each, each + 1);
+    const Side at = sides[trial % 2];
+    GuardedPages source(std::size_t(used) * 2), transposed(std::size_t(made) * 4);
+    bf16* const src = source.place<bf16>(used, at);
+    bf16x2* const dst = transposed.place<bf16x2>(made, at);
+    for (index_t i = 0; i < used; ++i) src[i] = {std::uint16_t(random_.uniform(0, 0xffff))};
+    for (index_t i = 0; i < made; ++i) dst[i] = {7};
+    running = {"transpose", {rows, cols, stride, trial}};
+    pairs().transpose(src, stride, rows, cols, dst, each + 1);
+    const auto bits = [&](index_t i, index_t k) {
+      return i < rows ? std::uint32_t(src[i * stride + k].bits) : 0;
+    };
+    for (index_t k = 0; k < cols; ++k)
+      for (index_t r = 0; r <= each && k * (each + 1) + r < made; ++r)
+        ASSERT_EQ(dst[k * (each + 1) + r].bits,
+                  r < each ? bits(2 * r, k) | bits(2 * r + 1, k) << 16 : 7)
+            << rows << " x " << cols << " at " << r << ", " << k;
+  }
+}
+
 }  // namespace
 }  // namespace ioattn_test

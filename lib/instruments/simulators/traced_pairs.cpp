@@ -24,9 +24,30 @@ void write(const Word* first, index_t count) {
   touch(current(), first, count, true);
 }
 
+// Squares of 16 lanes and 16 pairs are transposed in registers; tiles have as many rows and words.
+constexpr index_t side = 16;
+
+// 32 columns of B, whose rows stay, by as many of A, which stream.
+void trace_transposed(const Product& p) {
+  constexpr index_t strip = 2 * side;
+  for (index_t col = 0; col < p.cols; col += strip) {
+    const index_t cols = std::min(strip, p.cols - col);
+    for (index_t row = 0; row < p.rows; row += strip) {
+      const index_t rows = std::min(strip, p.rows - row);
+      const auto sums = [&](index_t j) { return p.c.data + (col + j) * p.c.row + row; };
+      for (index_t j = 0; j < cols && p.accumulate; ++j) read(sums(j), rows);
+      for (index_t j = 0; j < cols; ++j) read(p.b.data + (col + j) * p.b.row, p.depth);
+      for (index_t q = 0; q < p.depth; ++q) read(p.a.at(row, q), rows);
+      for (index_t j = 0; j < cols; ++j) write(sums(j), rows);
+    }
+  }
+}
+
 void product(const Product& p) {
   using Trace = TracedProduct<float, bf16x2>;
-  if (TraceRecorder* const recorder = current()) {
+  if (p.transposed) {
+    trace_transposed(p);
+  } else if (TraceRecorder* const recorder = current()) {
     // Of a register tile's rows, beside a product that is not finished in registers.
     thread_local std::vector<float> sums;
     const index_t tile = index_t{tile_of_inner.rows} * tile_of_inner.cols;
@@ -35,9 +56,6 @@ void product(const Product& p) {
   }
   inner->product(p);
 }
-
-// Squares of 16 lanes and 16 pairs are transposed in registers.
-constexpr index_t side = 16;
 
 void pack(const bf16* src, index_t lane_stride, index_t depth_stride, index_t lanes, index_t depth,
           bf16x2* dst) {
@@ -72,6 +90,18 @@ void copy(const bf16* src, index_t src_stride, index_t rows, index_t cols, bf16x
     write(dst + i * dst_stride, ceil_div(cols, 2));
   }
   inner->copy(src, src_stride, rows, cols, dst, dst_stride);
+}
+
+void transpose(const bf16* src, index_t src_stride, index_t rows, index_t cols, bf16x2* dst,
+               index_t dst_stride) {
+  for (index_t i = 0; i < rows; i += 2 * side)
+    for (index_t k = 0; k < cols; k += 2 * side) {
+      const index_t height = std::min(2 * side, rows - i), width = std::min(2 * side, cols - k);
+      for (index_t j = i; j < i + height; ++j) read(src + j * src_stride + k, width);
+      for (index_t j = k; j < k + width; ++j)
+        write(dst + j * dst_stride + i / 2, ceil_div(height, 2));
+    }
+  inner->transpose(src, src_stride, rows, cols, dst, dst_stride);
 }
 
 void round(const float* src, index_t src_stride, index_t rows, index_t cols, bf16x2* dst,
@@ -231,6 +261,7 @@ PairKernels traced_pairs(const PairKernels& traced, const TileShape& tile,
     result.few_weights = few_weights;
   }
   if (traced.gradients != nullptr) result.gradients = gradients;
+  if (traced.transpose != nullptr) result.transpose = transpose;
   return result;
 }
 

@@ -53,6 +53,13 @@ struct EmulatedPairs {
         dst[k / 2] = pair_of(src[k], k + 1 < cols ? src[k + 1] : bf16{0});
   }
 
+  static IOATTN_KERNEL void transpose_pairs(const bf16* src, index_t src_stride, index_t rows,
+                                            index_t cols, bf16x2* dst, index_t dst_stride) {
+    for (index_t i = 0; i < rows; i += 2, src += 2 * src_stride, ++dst)
+      for (index_t k = 0; k < cols; ++k)
+        dst[k * dst_stride] = pair_of(src[k], i + 1 < rows ? src[src_stride + k] : bf16{0});
+  }
+
   static IOATTN_KERNEL void round(const float* src, index_t src_stride, index_t rows, index_t cols,
                                   bf16x2* dst, index_t dst_stride) {
     for (index_t i = 0; i < rows; i += 2, src += 2 * src_stride, dst += dst_stride)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/generic/pair_elements.hpp"
+#include "kernels/generic/tile_transposed.hpp"
 #include "kernels/generic/tile_weights.hpp"
 
 // Softmax weights and their gradients straight from the tiles that make scores and q. See
@@ -13,7 +14,8 @@ namespace {
 template <class Tiles, class V, class Terms, class Pairs>
 struct TileGradients : TileWeights<Tiles, V, Terms, Pairs> {
   static constexpr PairKernels table(PairKernels pairs) {
-    pairs = TileWeights<Tiles, V, Terms, Pairs>::table(pairs);
+    pairs = TransposedTileProduct<Tiles, V, Terms, Pairs>::table(
+        TileWeights<Tiles, V, Terms, Pairs>::table(pairs));
     pairs.gradients = gradients;
     return pairs;
   }

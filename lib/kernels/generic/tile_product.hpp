@@ -139,8 +139,8 @@ struct TileProduct {
   // Whether panels of B are read again before they have left L1. Those that are not, and C, would
   // drive out rows of A, and what vectors write beside the products.
   enum class Panels { stay, stream };
+  static constexpr index_t most_that_stay = 1 << 13;  // words: two thirds of L1
   static IOATTN_INLINE bool panels_stream(const Product& p) {
-    constexpr index_t most_that_stay = 1 << 13;  // words: two thirds of L1
     return p.cols * p.depth > most_that_stay;
   }
 

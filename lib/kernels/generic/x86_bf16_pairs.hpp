@@ -127,6 +127,51 @@ struct X86Bf16Pairs : X86Bf16Softmax {
     }
   }
 
+  // 32 rows and columns at a time, or the first of them: words of columns in the order in which rows
+  // are interleaved within quarters of a vector.
+  template <bool whole>
+  static IOATTN_INLINE void transpose_square(const bf16* src, index_t src_stride, index_t rows,
+                                             index_t cols, bf16x2* dst, index_t dst_stride) {
+    const __mmask32 exist = whole ? ~__mmask32(0) : first_of_32(cols);
+    const __mmask16 pairs = whole ? __mmask16(0xffff) : first_of_16((rows + 1) / 2);
+    const auto row = [&](index_t i) {
+      return whole      ? _mm512_loadu_si512(src + i * src_stride)
+             : i < rows ? _mm512_maskz_loadu_epi16(exist, src + i * src_stride)
+                        : _mm512_setzero_si512();
+    };
+#pragma GCC unroll 2
+    for (index_t upper = 0; upper < 2; ++upper) {
+      __m512 x[lanes];
+#pragma GCC unroll 16
+      for (index_t r = 0; r < lanes; ++r) {
+        const __m512i first = row(2 * r), second = row(2 * r + 1);
+        x[r] = _mm512_castsi512_ps(upper == 0 ? _mm512_unpacklo_epi16(first, second)
+                                              : _mm512_unpackhi_epi16(first, second));
+      }
+      transpose(x);
+#pragma GCC unroll 16
+      for (index_t k = 0; k < lanes; ++k) {
+        const index_t col = k / 4 * 8 + upper * 4 + k % 4;
+        if (whole || col < cols) _mm512_mask_storeu_ps(dst + col * dst_stride, pairs, x[k]);
+      }
+    }
+  }
+  static IOATTN_KERNEL void transpose_pairs(const bf16* src, index_t src_stride, index_t rows,
+                                            index_t cols, bf16x2* dst, index_t dst_stride) {
+    constexpr index_t side = 2 * lanes;
+    for (index_t i = 0; i < rows; i += side, src += side * src_stride, dst += lanes)
+      for (index_t k = 0; k < cols; k += side) {
+        const index_t left = rows - i, width = cols - k;
+        if (left >= side && width >= side) {
+          transpose_square<true>(src + k, src_stride, left, width, dst + k * dst_stride,
+                                 dst_stride);
+        } else {
+          transpose_square<false>(src + k, src_stride, left, width, dst + k * dst_stride,
+                                  dst_stride);
+        }
+      }
+  }
+
   static IOATTN_KERNEL void round(const float* src, index_t src_stride, index_t rows, index_t cols,
                                   bf16x2* dst, index_t dst_stride) {
     for (index_t i = 0; i < rows; i += 2, src += 2 * src_stride, dst += dst_stride) {
