@@ -151,6 +151,16 @@ struct EmulatedPairs {
   static IOATTN_INLINE bool exceeds(float score, float row_max) {
     return score - row_max > 5.5451775f;  // 2^8
   }
+  struct WeightConstants {
+    float scale;
+    explicit WeightConstants(float of_scores) : scale(of_scores) {}
+    void hold() {}
+  };
+  template <bool>
+  static IOATTN_INLINE void weigh(const float* scores, index_t count, const WeightConstants& c,
+                                  float shift, float* part, bf16x2* to) {
+    weigh(scores, count, c.scale, shift, part, to);
+  }
   static IOATTN_INLINE void weigh(const float* scores, index_t count, float scale, float shift,
                                   float* part, bf16x2* to) {
     for (index_t j = 0; j < count; j += 2) {
@@ -169,16 +179,20 @@ struct EmulatedPairs {
 
   // What TileGradients makes of two rows of a panel.
   struct WithoutDenormals {};
-  template <bool>
-  static IOATTN_INLINE void gradients_of(const ScorePairs& x) {
+  struct GradientConstants {
+    explicit GradientConstants(float) {}
+    void hold() {}
+  };
+  template <bool, RowKinds>
+  static IOATTN_INLINE void gradients_of(const ScorePairs& x, const GradientConstants&) {
     for (index_t j = 0; j < x.columns; j += 2) {
       bf16 f[2][2] = {}, p[2][2] = {};
       for (index_t row = 0; row < 2 && row < x.rows; ++row)
         for (index_t k = 0; k < 2 && j + k < x.columns; ++k) {
           const index_t at = row * nr + j + k;
-          const float x_f = EmulatedTerms::exp({x.scale * x.scores[at] - x.lse[row]}).value;
+          const float x_f = EmulatedTerms::exp({x.scale * x.scores[at] - x.shifts[row].lse}).value;
           f[row][k] = rounded(x_f);
-          p[row][k] = rounded(x_f * (x.scale * x.q[at] - x.scaled_delta[row]));
+          p[row][k] = rounded(x_f * (x.scale * x.q[at] - x.shifts[row].delta));
         }
       for (index_t k = 0; k < 2 && j + k < x.columns; ++k) {
         x.f_by_rows[j + k] = pair_of(f[0][k], f[1][k]);

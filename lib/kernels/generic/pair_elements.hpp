@@ -11,11 +11,20 @@ IOATTN_INLINE bf16x2 pair_of(bf16 first, bf16 second) {
   return {std::uint32_t(first.bits) | std::uint32_t(second.bits) << 16};
 }
 
+// How exponents are made of rows of scores: of any row in the same way, or of rows whose LSE is not
+// too large in one operation. Those are all of them, and it is in binary, or have to be found.
+enum class RowKinds { alike, ordinary, any };
+
+// Of a row: what is taken from scores and from q, scaled.
+struct RowShifts {
+  float lse, delta;
+};
+
 // Two rows of a panel of scores and of q, and where what is made of them goes (PairGradients).
 struct ScorePairs {
   const float *scores, *q;  // [2][nr]
   float scale;
-  const float *lse, *scaled_delta;            // of both rows
+  const RowShifts* shifts;                    // of both rows
   index_t rows, columns;                      // that exist
   bf16x2 *f_by_rows, *p_by_rows, *p_by_cols;  // of p_by_cols the first row
   index_t stride;                             // of all three
@@ -24,21 +33,23 @@ struct ScorePairs {
 // Rows of gradients, at most so many, whose scores and q come panel by panel.
 template <index_t most, index_t nr>
 struct GradientRows {
-  float lse[most + 1], scaled_delta[most + 1];  // and of a row that is none
-  PairGradients to;                             // of the first row
+  RowShifts shifts[most + 1];  // and of a row that is none
+  PairGradients to;            // of the first row
   index_t rows;
 
   IOATTN_INLINE void begin(const PairGradients& g, index_t row, index_t count) {
     rows = count;
-    lse[count] = scaled_delta[count] = 0;
-    for (index_t i = 0; i < count; ++i) {
-      lse[i] = g.lse[row + i];
-      scaled_delta[i] = g.scale * g.delta[row + i];
-    }
+    shifts[count] = {};
+    for (index_t i = 0; i < count; ++i) shifts[i] = {g.lse[row + i], g.scale * g.delta[row + i]};
     to = g;
     to.f_by_rows += row / 2 * g.stride;
     to.p_by_rows += row / 2 * g.stride;
     to.p_by_cols += row * g.stride;
+  }
+
+  template <class Pairs>
+  IOATTN_INLINE void take_binary() {
+    for (index_t i = 0; i < rows; ++i) shifts[i].lse = Pairs::binary(shifts[i].lse);
   }
 
   // The panel that begins at column col, from which on `left` columns exist.
@@ -47,8 +58,7 @@ struct GradientRows {
     return {scores,
             q,
             to.scale,
-            lse,
-            scaled_delta,
+            shifts,
             rows,
             left < nr ? left : nr,
             to.f_by_rows + col,
@@ -58,22 +68,27 @@ struct GradientRows {
   }
 };
 
+template <index_t nr>
+IOATTN_INLINE void go_to_next_rows(ScorePairs* at) {
+  at->scores += 2 * nr;
+  at->q += 2 * nr;
+  at->shifts += 2;
+  at->f_by_rows += at->stride;
+  at->p_by_rows += at->stride;
+  at->p_by_cols += 2 * at->stride;
+}
+
 // So many rows of them, two at a time, by Pairs::gradients_of.
-template <class Pairs, index_t nr>
+template <class Pairs, index_t nr, RowKinds kinds = RowKinds::alike>
 IOATTN_INLINE void take_rows(ScorePairs* at, index_t count) {
+  const typename Pairs::GradientConstants constants(at->scale);
   for (const index_t left = at->rows - (at->rows < count ? at->rows : count); at->rows > left;) {
     if (at->rows > 1 && at->columns == nr) {
-      Pairs::template gradients_of<true>(*at);
+      Pairs::template gradients_of<true, kinds>(*at, constants);
     } else {
-      Pairs::template gradients_of<false>(*at);
+      Pairs::template gradients_of<false, kinds>(*at, constants);
     }
-    at->scores += 2 * nr;
-    at->q += 2 * nr;
-    at->lse += 2;
-    at->scaled_delta += 2;
-    at->f_by_rows += at->stride;
-    at->p_by_rows += at->stride;
-    at->p_by_cols += 2 * at->stride;
+    go_to_next_rows<nr>(at);
     at->rows = at->rows > 2 ? at->rows - 2 : 0;
   }
 }

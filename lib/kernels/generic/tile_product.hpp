@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/generic/product_kernel.hpp"
 #include "kernels/generic/transpose_kernel.hpp"
@@ -144,8 +145,12 @@ struct TileProduct {
     return p.cols * p.depth > most_that_stay;
   }
 
+  template <int k>
+  using Index = std::integral_constant<int, k>;
+
   // All operands are loaded before the first product: where another thread has the core's other
-  // half, products and loads take turns. `between` runs after every product.
+  // half, products and loads take turns. `between`, called with its number, runs after every
+  // product.
   template <int row_tiles, Panels panels, class Between>
   static IOATTN_INLINE void add_step(const Word* a, index_t a_row, const Word* b, index_t b_row,
                                      const Between& between) {
@@ -159,14 +164,14 @@ struct TileProduct {
     }
     if constexpr (row_tiles == 2) Tiles::template load<5>(a + side * a_row, a_row);
     Tiles::template multiply_add<0, 4, 6>();
-    between();
+    between(Index<0>{});
     Tiles::template multiply_add<1, 4, 7>();
-    between();
+    between(Index<1>{});
     if constexpr (row_tiles == 2) {
       Tiles::template multiply_add<3, 5, 7>();
-      between();
+      between(Index<2>{});
       Tiles::template multiply_add<2, 5, 6>();
-      between();
+      between(Index<3>{});
     }
   }
 
@@ -194,8 +199,8 @@ struct TileProduct {
     Tiles::template store<0>(c, c_row);
     Tiles::template store<1>(c + side, c_row);
     if constexpr (row_tiles == 2) {
-      Tiles::template store<2>(c + side * c_row, c_row);
       Tiles::template store<3>(c + side * c_row + side, c_row);
+      Tiles::template store<2>(c + side * c_row, c_row);
     }
   }
 
@@ -206,17 +211,30 @@ struct TileProduct {
   template <int row_tiles, Panels panels, class Between>
   static IOATTN_INLINE void add_terms(const Strip& a, const Word* b, index_t b_row, Word* last_b,
                                       const Between& between) {
-    const index_t whole = a.depth / side, left = a.depth % side;
+    // Copies: what the strip is of may change with every tile that is stored.
+    const index_t whole = a.depth / side, left = a.depth % side, a_step = a.step, a_row = a.row;
     const Word* at_a = a.whole;
     const Word* at_b = b;
-    for (index_t s = 0; s < whole; ++s, at_a += a.step, at_b += side * b_row)
-      add_step<row_tiles, panels>(at_a, a.row, at_b, b_row, between);
+    for (index_t s = 0; s < whole; ++s, at_a += a_step, at_b += side * b_row)
+      add_step<row_tiles, panels>(at_a, a_row, at_b, b_row, between);
     if (left == 0) return;
     for (index_t q = 0; q < left; ++q)
       std::memcpy(last_b + q * nr, b + (whole * side + q) * b_row, nr * sizeof(Word));
     std::memset(last_b + left * nr, 0, static_cast<std::size_t>(side - left) * nr * sizeof(Word));
-    add_step<row_tiles, Panels::stay>(a.last, side, last_b, nr, [] {});
+    add_step<row_tiles, Panels::stay>(a.last, side, last_b, nr, [](auto) {});
   }
+
+  // Some of what waits. No lambda: one would be inlined only when `waiting` has its place in
+  // memory.
+  template <class Waiting>
+  struct Some {
+    Waiting* waiting;
+    index_t count;
+    template <class Product>
+    IOATTN_INLINE void operator()(Product) const {
+      waiting->finish(count);
+    }
+  };
 
   // Work for vectors that waits, a Pending or the like, is done between the products.
   template <int row_tiles, Panels panels, class Waiting>
@@ -224,10 +242,10 @@ struct TileProduct {
                                              Word* last_b, Waiting* waiting) {
     const index_t products = products_of<row_tiles>(a);
     if (waiting->rows == 0 || products == 0) {
-      add_terms<row_tiles, panels>(a, b, b_row, last_b, [] {});
+      add_terms<row_tiles, panels>(a, b, b_row, last_b, [](auto) {});
     } else {
       const index_t some = (waiting->rows + products - 1) / products;
-      add_terms<row_tiles, panels>(a, b, b_row, last_b, [&] { waiting->finish(some); });
+      add_terms<row_tiles, panels>(a, b, b_row, last_b, Some<Waiting>{waiting, some});
     }
   }
 

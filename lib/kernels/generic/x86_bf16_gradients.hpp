@@ -54,7 +54,7 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
         const __m512 scale = _mm512_set1_ps(first.scale);
 #pragma GCC unroll 2
         for (index_t i = 0; i < 2; ++i) {
-          const __m512 lse = _mm512_set1_ps(first.lse[row + i]);
+          const __m512 lse = _mm512_set1_ps(first.shifts[row + i].lse);
           const __m512 scores = _mm512_load_ps(first.scores + at + i * nr);
           state->weight[i].begin(exponents_of_gradients(scores, scale, lse), _mm512_setzero_ps(),
                                  c);
@@ -72,7 +72,7 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
         __m512 p[2];
 #pragma GCC unroll 2
         for (index_t i = 0; i < 2; ++i) {
-          const __m512 delta = _mm512_set1_ps(first.scaled_delta[row + i]);
+          const __m512 delta = _mm512_set1_ps(first.shifts[row + i].delta);
           const __m512 q = _mm512_fmsub_ps(_mm512_load_ps(first.q + at + i * nr), scale, delta);
           p[i] = _mm512_mul_ps(state->f[i], q);
         }
@@ -154,8 +154,7 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
         overlapped_group(scores, row + group, col, of_scores, &waiting);
         overlapped_group(q, row + group, col, of_q, &waiting);
         ScorePairs made = scratch->made.panel(of_scores, of_q, col, nr);
-        made.lse += group;
-        made.scaled_delta += group;
+        made.shifts += group;
         made.f_by_rows += group / 2 * made.stride;
         made.p_by_rows += group / 2 * made.stride;
         made.p_by_cols += group * made.stride;

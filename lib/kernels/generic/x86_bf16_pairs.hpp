@@ -127,8 +127,8 @@ struct X86Bf16Pairs : X86Bf16Softmax {
     }
   }
 
-  // 32 rows and columns at a time, or the first of them: words of columns in the order in which rows
-  // are interleaved within quarters of a vector.
+  // 32 rows and columns at a time, or the first of them: words of columns in the order in which
+  // rows are interleaved within quarters of a vector.
   template <bool whole>
   static IOATTN_INLINE void transpose_square(const bf16* src, index_t src_stride, index_t rows,
                                              index_t cols, bf16x2* dst, index_t dst_stride) {
@@ -253,25 +253,56 @@ struct X86Bf16Pairs : X86Bf16Softmax {
     }
   }
 
+  // Of gradients_of. A compiler would read them again beside every product, and tiles wait for
+  // loads.
+  struct GradientConstants {
+    __m512 scale, binary_scale;
+    BinaryPowerConstants power;
+    __m512i order = interleaving_of_halves();
+    __m512i lower = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0);
+    __m512i upper = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
+
+    explicit IOATTN_INLINE GradientConstants(float of_scores)
+        : scale(_mm512_set1_ps(of_scores)), binary_scale(_mm512_set1_ps(binary(of_scores))) {}
+    // Keeps the compiler from knowing them.
+    IOATTN_INLINE void hold() {
+      __asm__(""
+              : "+v"(scale), "+v"(binary_scale), "+v"(power.magic), "+v"(power.square),
+                "+v"(power.slope), "+v"(power.one), "+v"(power.powers));
+      __asm__("" : "+v"(order), "+v"(lower), "+v"(upper));
+    }
+  };
+
+  template <RowKinds kinds>
+  static IOATTN_INLINE __m512 exponents_of(__m512 scores, float lse, const GradientConstants& c) {
+    __m512 exponents;
+    if (kinds == RowKinds::ordinary) {
+      exponents = Exponents{c.binary_scale, _mm512_set1_ps(lse)}.of(scores);
+    } else if (kinds == RowKinds::any && is_ordinary(lse)) {
+      exponents = Exponents{c.binary_scale, _mm512_set1_ps(binary(lse))}.of(scores);
+    } else {
+      exponents = exponents_of_gradients(scores, c.scale, _mm512_set1_ps(lse));
+    }
+    return not_above_zero(exponents);
+  }
+
   // What TileGradients makes of two rows of a panel, WithoutDenormals.
-  template <bool whole>
-  static IOATTN_INLINE void gradients_of(const ScorePairs& x) {
-    const __m512 scale = _mm512_set1_ps(x.scale);
+  template <bool whole, RowKinds kinds>
+  static IOATTN_INLINE void gradients_of(const ScorePairs& x, const GradientConstants& c) {
     const __mmask16 exist[2] = {whole ? __mmask16(0xffff) : first_of_16(x.columns),
                                 whole ? __mmask16(0xffff) : first_of_16(x.columns - lanes)};
     const bool has_second = whole || x.rows > 1;
     __m512 f[2][2], p[2][2];
 #pragma GCC unroll 2
     for (index_t row = 0; row < 2; ++row) {
-      const __m512 lse = _mm512_set1_ps(x.lse[row]);
-      const __m512 delta = _mm512_set1_ps(x.scaled_delta[row]);
+      const __m512 delta = _mm512_set1_ps(x.shifts[row].delta);
 #pragma GCC unroll 2
       for (index_t k = 0; k < 2; ++k) {
         const index_t at = row * nr + k * lanes;
         const __m512 scores = _mm512_load_ps(x.scores + at);
-        f[row][k] = flushed_power_of_2(not_above_zero(exponents_of_gradients(scores, scale, lse)));
+        f[row][k] = flushed_power_of_2(exponents_of<kinds>(scores, x.shifts[row].lse, c), c.power);
         p[row][k] =
-            _mm512_mul_ps(f[row][k], _mm512_fmsub_ps(_mm512_load_ps(x.q + at), scale, delta));
+            _mm512_mul_ps(f[row][k], _mm512_fmsub_ps(_mm512_load_ps(x.q + at), c.scale, delta));
         if (!whole) {
           const __mmask16 mask = row == 0 || has_second ? exist[k] : __mmask16(0);
           f[row][k] = _mm512_maskz_mov_ps(mask, f[row][k]);
@@ -279,22 +310,26 @@ struct X86Bf16Pairs : X86Bf16Softmax {
         }
       }
     }
+    const auto store = [](bf16x2* to, __mmask16 mask, __m512i words) {
+      if (whole) {
+        _mm512_storeu_si512(to, words);
+      } else {
+        _mm512_mask_storeu_epi32(to, mask, words);
+      }
+    };
 #pragma GCC unroll 2
     for (index_t k = 0; k < 2; ++k)
-      _mm512_mask_storeu_epi32(x.f_by_rows + k * lanes, exist[k],
-                               interleaved(narrow(f[0][k], f[1][k])));
+      store(x.f_by_rows + k * lanes, exist[k],
+            _mm512_permutexvar_epi16(c.order, narrow(f[0][k], f[1][k])));
     const __m512i first = narrow(p[0][0], p[0][1]), second = narrow(p[1][0], p[1][1]);
     const __mmask16 pairs = whole ? __mmask16(0xffff) : first_of_16((x.columns + 1) / 2);
-    _mm512_mask_storeu_epi32(x.p_by_cols, pairs, first);
-    if (has_second) _mm512_mask_storeu_epi32(x.p_by_cols + x.stride, pairs, second);
+    store(x.p_by_cols, pairs, first);
+    if (has_second) store(x.p_by_cols + x.stride, pairs, second);
     // Both are interleaved in each quarter of a vector. To round twice takes longer.
     const __m512i low = _mm512_unpacklo_epi16(first, second);
     const __m512i high = _mm512_unpackhi_epi16(first, second);
-    const __m512i lower = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0);
-    const __m512i upper = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
-    _mm512_mask_storeu_epi32(x.p_by_rows, exist[0], _mm512_permutex2var_epi64(low, lower, high));
-    _mm512_mask_storeu_epi32(x.p_by_rows + lanes, exist[1],
-                             _mm512_permutex2var_epi64(low, upper, high));
+    store(x.p_by_rows, exist[0], _mm512_permutex2var_epi64(low, c.lower, high));
+    store(x.p_by_rows + lanes, exist[1], _mm512_permutex2var_epi64(low, c.upper, high));
   }
 
   static IOATTN_KERNEL float fma_loop(index_t iterations) {

@@ -33,19 +33,27 @@ constexpr SixteenthPowers sixteenth_powers() {
 // 2^t = 2^(n/16) 2^r, n = round(16 t), |r| <= 1/32, within 5e-7; 0 below 2^-126, which would be
 // slow. What is made of it has 8 bits, or is a sum of such. Powers of 2^(1/16) are looked up in a
 // register, as in exponential.hpp; vscalef does the rest, infinite where t is too large.
+struct BinaryPowerConstants {
+  __m512 magic = _mm512_set1_ps(to_sixteenths), square = _mm512_set1_ps(power_square),
+         slope = _mm512_set1_ps(power_slope), one = _mm512_set1_ps(1);
+  __m512i powers = table();
+
+ private:
+  static IOATTN_INLINE __m512i table() {
+    static constexpr SixteenthPowers powers = sixteenth_powers();
+    return _mm512_loadu_si512(powers.bits);
+  }
+};
 struct BinaryPower {
   __m512 root, n;  // root 2^floor(n)
-  explicit IOATTN_INLINE BinaryPower(__m512 t) {
-    static constexpr SixteenthPowers powers = sixteenth_powers();
-    const __m512 round_magic = _mm512_set1_ps(to_sixteenths);
-    const __m512 n_bits = _mm512_add_ps(t, round_magic);
-    n = _mm512_sub_ps(n_bits, round_magic);
+  explicit IOATTN_INLINE BinaryPower(__m512 t, const BinaryPowerConstants& c = {}) {
+    const __m512 n_bits = _mm512_add_ps(t, c.magic);
+    n = _mm512_sub_ps(n_bits, c.magic);
     const __m512 r = _mm512_sub_ps(t, n);
-    const __m512 power = _mm512_castsi512_ps(
-        _mm512_permutexvar_epi32(_mm512_castps_si512(n_bits), _mm512_loadu_si512(powers.bits)));
-    const __m512 slope =
-        _mm512_fmadd_ps(r, _mm512_set1_ps(power_square), _mm512_set1_ps(power_slope));
-    root = _mm512_mul_ps(power, _mm512_fmadd_ps(r, slope, _mm512_set1_ps(1)));
+    const __m512 power =
+        _mm512_castsi512_ps(_mm512_permutexvar_epi32(_mm512_castps_si512(n_bits), c.powers));
+    const __m512 slope = _mm512_fmadd_ps(r, c.square, c.slope);
+    root = _mm512_mul_ps(power, _mm512_fmadd_ps(r, slope, c.one));
   }
 };
 IOATTN_INLINE __m512 power_of_2(__m512 t) {
@@ -56,8 +64,8 @@ IOATTN_INLINE __m512 power_of_2(__m512 t) {
 }
 // The same where denormal results are flushed to 0, without a mask. Of -inf the root is NaN, which
 // vscalef takes for 0 then.
-IOATTN_INLINE __m512 flushed_power_of_2(__m512 t) {
-  const BinaryPower power(t);
+IOATTN_INLINE __m512 flushed_power_of_2(__m512 t, const BinaryPowerConstants& constants = {}) {
+  const BinaryPower power(t, constants);
   return _mm512_scalef_ps(power.root, power.n);
 }
 // Where powers below 2^-126 are flushed, or have to be made 0.
@@ -160,10 +168,11 @@ struct X86Bf16Softmax {
   }
   // {low, high} of pairs, from what cvtne2ps_pbh and loads leave in halves of a vector.
   static IOATTN_INLINE __m512i interleaved(__m512i halves) {
-    const __m512i order =
-        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
-                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    return _mm512_permutexvar_epi16(order, halves);
+    return _mm512_permutexvar_epi16(interleaving_of_halves(), halves);
+  }
+  static IOATTN_INLINE __m512i interleaving_of_halves() {
+    return _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
+                            6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   }
   static IOATTN_INLINE __m512i narrow(__m512 low, __m512 high) {
     return (__m512i)_mm512_cvtne2ps_pbh(high, low);
@@ -315,18 +324,34 @@ struct X86Bf16Softmax {
         to);
   }
 
-  // What TileWeights makes of a row, without denormals.
+  // What TileWeights makes of a row, without denormals; a whole one has 32 scores.
   static IOATTN_INLINE float binary(float x) { return x * log2_of_e; }
-  static IOATTN_INLINE void weigh(const float* scores, index_t count, float binary_scale,
-                                  float binary_max, float* part, bf16x2* to) {
-    const Exponents exponents = {_mm512_set1_ps(binary_scale), _mm512_set1_ps(binary_max)};
-    __m512 sum = _mm512_load_ps(part);
-    if (count == 2 * lanes) {
-      weigh_whole<Denormals::flushed>(scores, exponents, &sum, to);
-    } else {
-      weigh_some<Denormals::flushed>(scores, count, exponents, &sum, to);
+  struct WeightConstants {
+    __m512 binary_scale;
+    BinaryPowerConstants power;
+    explicit IOATTN_INLINE WeightConstants(float scale)
+        : binary_scale(_mm512_set1_ps(binary(scale))) {}
+    // As of GradientConstants.
+    IOATTN_INLINE void hold() {
+      __asm__(""
+              : "+v"(binary_scale), "+v"(power.magic), "+v"(power.square), "+v"(power.slope),
+                "+v"(power.one), "+v"(power.powers));
     }
-    _mm512_store_ps(part, sum);
+  };
+  template <bool whole>
+  static IOATTN_INLINE void weigh(const float* scores, index_t count, const WeightConstants& c,
+                                  float binary_max, float* part, bf16x2* to) {
+    const Exponents exponents = {c.binary_scale, _mm512_set1_ps(binary_max)};
+    __m512 x = flushed_power_of_2(exponents.of(_mm512_load_ps(scores)), c.power);
+    __m512 y = flushed_power_of_2(exponents.of(_mm512_load_ps(scores + lanes)), c.power);
+    if (whole) {
+      _mm512_storeu_si512(to, narrow(x, y));
+    } else {
+      x = _mm512_maskz_mov_ps(first_of_16(count), x);
+      y = _mm512_maskz_mov_ps(first_of_16(count - lanes), y);
+      _mm512_mask_storeu_epi32(to, first_of_16((count + 1) / 2), narrow(x, y));
+    }
+    _mm512_store_ps(part, _mm512_add_ps(_mm512_load_ps(part), _mm512_add_ps(x, y)));
   }
   // False, and nothing is added, if a weight may be too large: none is if no part is.
   static IOATTN_INLINE bool add_parts(const float* parts, index_t rows, float* row_sum) {
