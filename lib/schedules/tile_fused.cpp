@@ -51,6 +51,7 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
       mask_(shape.mask),
       seen_by_(shape.mask.transposed()),
       rounds_(key_sums == KeySums::rounded),
+      transposes_(are_pairs<W> && rounds_ && w_ <= c_ && heads * n_ > rho_),
       tile_stride_(padded_stride(c_, nr)),
       row_stride_(padded_stride(words_of<W>(w_), nr)),
       d_stride_(padded_stride(d_, nr)),
@@ -58,7 +59,7 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
       term_stride_(padded_stride(words_of<W>(rho_), line_words)),
       panel_words_(std::max({round_up(c_, nr) * words_of<W>(w_),
                              words_of<W>(std::max(c_, rho_)) * round_up(w_, nr),
-                             are_pairs<W> && rounds_ ? term_stride_ * w_ : 0})),
+                             transposes_ ? term_stride_ * w_ : 0})),
       ahead_(!are_pairs<W> && columns_come_ahead(kind, c_, rho_, w_)),
       by_steps_(ahead_ && values_come_by_steps(kind, c_, rho_, w_, e_)),
       at_once_(are_pairs<W> && may_be_made_at_once(kind, w_, d_, e_)),
@@ -86,7 +87,7 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
   worker_.lse = workers_.add<T>(rho_);
   worker_.delta = workers_.add<T>(are_pairs<W> && kind.makes_p() ? rho_ : 0);
   const auto add_sums = [&](bool are_made, index_t cols, index_t stride) {
-    const index_t transposed = are_pairs<W> ? (cols + nr) * tile_stride_ : 0;
+    const index_t transposed = transposes_ ? (cols + nr) * tile_stride_ : 0;
     return workers_.add<T>(rounds_ && are_made ? std::max(c_ * stride, transposed) : 0);
   };
   worker_.d_keys = add_sums(kind.of_keys(), d_, d_stride_);

@@ -41,6 +41,7 @@ class TileFused {
   index_t c_, share_, rho_, w_, nr_;
   Mask mask_, seen_by_;  // which keys a query sees, which queries see a key
   bool rounds_;
+  bool transposes_;  // sums that are rounded, if a kernel can
   index_t tile_stride_, row_stride_, d_stride_, e_stride_;
   index_t term_stride_;  // of rows of terms over queries
   index_t panel_words_;

@@ -25,14 +25,11 @@ struct TileFused<S, W>::Run {
   void pack_keys() const;
   W* columns_in(const Slot<W>& panels, const Range& k) const;
   void place_sums();
-  // Sums to be rounded are transposed, for a kernel that then need not transpose the tile: in their
-  // place columns of S and dO are, of which there are no more.
+  // For a kernel that then need not transpose the tile: columns of S and dO are in its place, of
+  // which there are no more. Not for a block of keys that meets one tile alone.
   bool transposes_sums() const {
-    if constexpr (are_pairs<W>) {
-      const bool are_added_to = operands.heads * pass.n_ > pass.rho_;
-      return pass.rounds_ && are_added_to && pass.w_ <= pass.c_ &&
-             kernels.pairs_of_bf16->transpose != nullptr;
-    }
+    if constexpr (are_pairs<W>)
+      return pass.transposes_ && kernels.pairs_of_bf16->transpose != nullptr;
     return false;
   }
   void clear_sums(Operand name, const MatrixView<T>& sums) const;

@@ -44,24 +44,16 @@ struct TileHalves : TileProduct<Tiles, V, Terms> {
       step<row_tiles, half, panels>(at_a, a_row, at_b, b_row, work);
       if (s == 0) work.end_last();
     }
-    if (left == 0 && whole > 0) return;
-    for (index_t q = 0; q < side; ++q) {
-      if (q < left) {
+    if (left > 0) {
+      std::memset(last_b, 0, side * side * sizeof(Word));
+      for (index_t q = 0; q < left; ++q)
         std::memcpy(last_b + q * side, at_b + q * b_row, side * sizeof(Word));
-      } else {
-        std::memset(last_b + q * side, 0, side * sizeof(Word));
-      }
+      step<row_tiles, half, Panels::stay>(a.last, side, last_b, side, [](auto) {});
     }
-    if (left > 0) step<row_tiles, half, Panels::stay>(a.last, side, last_b, side, NoWork{});
     if (whole == 0) work.end_last();
   }
 
  private:
-  struct NoWork {
-    template <class Product>
-    IOATTN_INLINE void operator()(Product) const {}
-  };
-
   template <int row_tiles, int half, Panels panels, class Work>
   static IOATTN_INLINE void step(const Word* a, index_t a_row, const Word* b, index_t b_row,
                                  const Work& work) {

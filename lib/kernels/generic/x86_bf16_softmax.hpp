@@ -30,9 +30,6 @@ constexpr SixteenthPowers sixteenth_powers() {
   return powers;
 }
 
-// 2^t = 2^(n/16) 2^r, n = round(16 t), |r| <= 1/32, within 5e-7; 0 below 2^-126, which would be
-// slow. What is made of it has 8 bits, or is a sum of such. Powers of 2^(1/16) are looked up in a
-// register, as in exponential.hpp; vscalef does the rest, infinite where t is too large.
 struct BinaryPowerConstants {
   __m512 magic = _mm512_set1_ps(to_sixteenths), square = _mm512_set1_ps(power_square),
          slope = _mm512_set1_ps(power_slope), one = _mm512_set1_ps(1);
@@ -44,6 +41,10 @@ struct BinaryPowerConstants {
     return _mm512_loadu_si512(powers.bits);
   }
 };
+
+// 2^t = 2^(n/16) 2^r, n = round(16 t), |r| <= 1/32, within 5e-7; 0 below 2^-126, which would be
+// slow. What is made of it has 8 bits, or is a sum of such. Powers of 2^(1/16) are looked up in a
+// register, as in exponential.hpp; vscalef does the rest, infinite where t is too large.
 struct BinaryPower {
   __m512 root, n;  // root 2^floor(n)
   explicit IOATTN_INLINE BinaryPower(__m512 t, const BinaryPowerConstants& c = {}) {
@@ -68,12 +69,14 @@ IOATTN_INLINE __m512 flushed_power_of_2(__m512 t, const BinaryPowerConstants& co
   const BinaryPower power(t, constants);
   return _mm512_scalef_ps(power.root, power.n);
 }
-// Where powers below 2^-126 are flushed, or have to be made 0.
-enum class Denormals { flushed, kept };
-template <Denormals denormals>
-IOATTN_INLINE __m512 power_where(__m512 t) {
-  return denormals == Denormals::flushed ? flushed_power_of_2(t) : power_of_2(t);
-}
+// Either, for what does not know where it is.
+struct Power {
+  IOATTN_INLINE __m512 operator()(__m512 t) const { return power_of_2(t); }
+};
+struct FlushedPower {
+  const BinaryPowerConstants& constants;
+  IOATTN_INLINE __m512 operator()(__m512 t) const { return flushed_power_of_2(t, constants); }
+};
 
 // power_of_2 in three stages, of which fewer operations take a multiply-add's place: the same bits,
 // but that results below 2^-126 may be denormals. Its constants are read each time, because beside
@@ -295,11 +298,12 @@ struct X86Bf16Softmax {
     return _mm512_cmp_ps_mask(parts, _mm512_set1_ps(255), _CMP_LT_OQ);
   }
   // Weights of 32 scores, or of the first ones, added to the parts of their sum.
-  template <bool whole, Denormals denormals = Denormals::kept, class RowExponents>
+  template <bool whole, class RowExponents, class AnyPower = Power>
   static IOATTN_INLINE void weigh_scores(__m512 one, __m512 two, index_t count,
-                                         const RowExponents& exponents, __m512* part, bf16x2* to) {
-    __m512 x = power_where<denormals>(exponents.of(one));
-    __m512 y = power_where<denormals>(exponents.of(two));
+                                         const RowExponents& exponents, __m512* part, bf16x2* to,
+                                         const AnyPower& power = {}) {
+    __m512 x = power(exponents.of(one));
+    __m512 y = power(exponents.of(two));
     if (whole) {
       _mm512_storeu_si512(to, narrow(x, y));
     } else {
@@ -309,19 +313,18 @@ struct X86Bf16Softmax {
     }
     *part = _mm512_add_ps(*part, _mm512_add_ps(x, y));
   }
-  template <Denormals denormals = Denormals::kept, class RowExponents>
+  template <class RowExponents>
   static IOATTN_INLINE void weigh_whole(const float* scores, const RowExponents& exponents,
                                         __m512* part, bf16x2* to) {
-    weigh_scores<true, denormals>(_mm512_loadu_ps(scores), _mm512_loadu_ps(scores + lanes),
-                                  2 * lanes, exponents, part, to);
+    weigh_scores<true>(_mm512_loadu_ps(scores), _mm512_loadu_ps(scores + lanes), 2 * lanes,
+                       exponents, part, to);
   }
-  template <Denormals denormals = Denormals::kept, class RowExponents>
+  template <class RowExponents>
   static IOATTN_INLINE void weigh_some(const float* scores, index_t count,
                                        const RowExponents& exponents, __m512* part, bf16x2* to) {
-    weigh_scores<false, denormals>(
-        _mm512_maskz_loadu_ps(first_of_16(count), scores),
-        _mm512_maskz_loadu_ps(first_of_16(count - lanes), scores + lanes), count, exponents, part,
-        to);
+    weigh_scores<false>(_mm512_maskz_loadu_ps(first_of_16(count), scores),
+                        _mm512_maskz_loadu_ps(first_of_16(count - lanes), scores + lanes), count,
+                        exponents, part, to);
   }
 
   // What TileWeights makes of a row, without denormals; a whole one has 32 scores.
@@ -342,16 +345,10 @@ struct X86Bf16Softmax {
   static IOATTN_INLINE void weigh(const float* scores, index_t count, const WeightConstants& c,
                                   float binary_max, float* part, bf16x2* to) {
     const Exponents exponents = {c.binary_scale, _mm512_set1_ps(binary_max)};
-    __m512 x = flushed_power_of_2(exponents.of(_mm512_load_ps(scores)), c.power);
-    __m512 y = flushed_power_of_2(exponents.of(_mm512_load_ps(scores + lanes)), c.power);
-    if (whole) {
-      _mm512_storeu_si512(to, narrow(x, y));
-    } else {
-      x = _mm512_maskz_mov_ps(first_of_16(count), x);
-      y = _mm512_maskz_mov_ps(first_of_16(count - lanes), y);
-      _mm512_mask_storeu_epi32(to, first_of_16((count + 1) / 2), narrow(x, y));
-    }
-    _mm512_store_ps(part, _mm512_add_ps(_mm512_load_ps(part), _mm512_add_ps(x, y)));
+    __m512 sum = _mm512_load_ps(part);
+    weigh_scores<whole>(_mm512_load_ps(scores), _mm512_load_ps(scores + lanes), count, exponents,
+                        &sum, to, FlushedPower{c.power});
+    _mm512_store_ps(part, sum);
   }
   // False, and nothing is added, if a weight may be too large: none is if no part is.
   static IOATTN_INLINE bool add_parts(const float* parts, index_t rows, float* row_sum) {
