@@ -48,37 +48,20 @@ void DeltaPass<S>::run_block(const kernels::KernelTable<T>& kernels, const Trace
   trace.write_and_remove(sums);
 }
 
-// 16-bit rows become f32 a piece at a time: few rows where they are long, because they may be pages
-// apart. Sums are of 64 terms each.
 template <class S>
 void add_row_products(const kernels::KernelTable<Compute<S>>& kernels, const MatrixView<const S>& o,
                       const MatrixView<const S>& d_o, const Range& rows, const Range& cols,
                       Compute<S>* sums) {
-  using T = Compute<S>;
-  T parts[rows_at_once];
-  const auto add = [&](index_t count, index_t terms, const T* x, index_t x_stride, const T* y,
-                       index_t y_stride, T* to) {
-    kernels.row_dot(count, terms, x, x_stride, y, y_stride, parts);
-    tell_written(kernels, to, count);
-    for (index_t i = 0; i < count; ++i) to[i] += parts[i];
-  };
+  const S* const x = o.at(rows.begin, cols.begin);
+  const S* const y = d_o.at(rows.begin, cols.begin);
   if constexpr (is_half_storage<S>) {
-    constexpr index_t terms = 64, most_terms = 8 * terms, least_rows = 4;
-    alignas(64) T x[least_rows * most_terms], y[least_rows * most_terms];
-    const index_t width = std::min(round_up(cols.size(), terms), most_terms);
-    const index_t some_rows = std::min(least_rows * most_terms / width, rows_at_once);
-    for (Range piece(rows.begin, rows.end, some_rows); piece; piece.next())
-      for (Range k(cols.begin, cols.end, width); k; k.next()) {
-        load_rows(kernels, o.at(piece.begin, k.begin), o.stride, piece.size(), k.size(), x, width);
-        load_rows(kernels, d_o.at(piece.begin, k.begin), d_o.stride, piece.size(), k.size(), y,
-                  width);
-        for (Range part(k.size(), terms); part; part.next())
-          add(piece.size(), part.size(), x + part.begin, width, y + part.begin, width,
-              sums + (piece.begin - rows.begin));
-      }
+    kernels.template storage<S>().add_row_dot(rows.size(), cols.size(), x, o.stride, y, d_o.stride,
+                                              sums);
   } else {
-    add(rows.size(), cols.size(), o.at(rows.begin, cols.begin), o.stride,
-        d_o.at(rows.begin, cols.begin), d_o.stride, sums);
+    S parts[rows_at_once];
+    kernels.row_dot(rows.size(), cols.size(), x, o.stride, y, d_o.stride, parts);
+    tell_written(kernels, sums, rows.size());
+    for (index_t i = 0; i < rows.size(); ++i) sums[i] += parts[i];
   }
 }
 

@@ -7,6 +7,7 @@
 #include "base/half.hpp"
 #include "kernels/guarded_pages.hpp"
 #include "kernels/implementations.hpp"
+#include "kernels/product_order.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -224,6 +225,68 @@ void check_bounds(const KernelTable<float>& table) {
   }
 }
 
+// Of integers, whose sums are exact in any order, added to what is there.
+template <class S>
+void check_row_products(const KernelTable<float>& table) {
+  constexpr index_t rows = 3;
+  std::vector<index_t> counts = {517, 1024, 2085};
+  for (index_t count = 0; count <= 100; ++count) counts.push_back(count);
+  for (const index_t count : counts) {
+    const index_t stride = count + 3;
+    const index_t size = (rows - 1) * stride + count;
+    std::vector<S> x, y;
+    for (index_t i = 0; i < size; ++i) {
+      x.push_back(ioattn::from_float<S>(float(i % 7 - 3)));
+      y.push_back(ioattn::from_float<S>(float(i % 5 - 1)));
+    }
+    for (const Side side : sides) {
+      GuardedPages left(x.size() * sizeof(S)), right(y.size() * sizeof(S));
+      float sums[rows] = {1, -2, 3};
+      running = {"row products of 16 bits", {count}};
+      table.storage<S>().add_row_dot(rows, count, left.place(x.data(), size, side), stride,
+                                     right.place(y.data(), size, side), stride, sums);
+      for (index_t i = 0; i < rows; ++i) {
+        float expected = i == 1 ? -2.0F : float(1 + i);
+        for (index_t k = 0; k < count; ++k)
+          expected += float((i * stride + k) % 7 - 3) * float((i * stride + k) % 5 - 1);
+        ASSERT_EQ(sums[i], expected) << "row " << i << " of " << count;
+      }
+    }
+  }
+}
+
+template <class S>
+void check_bits_of_row_products(const KernelTable<float>& table) {
+  for (const index_t count : {1, 7, 40, 64, 100, 300, 2085}) {
+    std::vector<S> x, y;
+    std::vector<float> wide_x, wide_y;
+    for (index_t k = 0; k < count; ++k) {
+      x.push_back(ioattn::from_float<S>(1 / float(k % 17 + 3)));
+      y.push_back(ioattn::from_float<S>(1 / (float(k % 29) - 14.5F)));
+      wide_x.push_back(ioattn::to_float(x.back()));
+      wide_y.push_back(ioattn::to_float(y.back()));
+    }
+    float sum = 0, expected = 0;
+    table.storage<S>().add_row_dot(1, count, x.data(), count, y.data(), count, &sum);
+    table.row_dot(1, count, wide_x.data(), count, wide_y.data(), count, &expected);
+    EXPECT_EQ(bits_of(sum), bits_of(expected)) << count;
+  }
+}
+
+// Equal terms are rounded to one side for as long as their sum has one exponent.
+template <class S>
+void check_long_row_products(const KernelTable<float>& table) {
+  constexpr index_t count = 4096;
+  const std::vector<S> x(count, ioattn::from_float<S>(1.1F)), y(count, ioattn::from_float<S>(0.7F));
+  const double expected = double(count) * ioattn::to_float(x[0]) * ioattn::to_float(y[0]);
+  float sum = 0;
+  table.storage<S>().add_row_dot(1, count, x.data(), count, y.data(), count, &sum);
+  constexpr index_t terms = ioattn::kernels::terms_per_accumulator;
+  constexpr index_t chains = 4, most_lanes = 16;
+  constexpr double roundings = terms / chains + count / terms + most_lanes + 2;
+  EXPECT_LE(std::abs(sum - expected), roundings * 0x1p-24 * expected);
+}
+
 TEST_P(StorageTest, EveryNumberBecomesTheFloatThatItIs) {
   check_widening<bf16>(table<float>());
   check_widening<f16>(table<float>());
@@ -246,6 +309,22 @@ TEST_P(StorageTest, NothingBesideTheRowsIsTouched) {
   const FaultsAreTold told;
   check_bounds<bf16>(table<float>());
   check_bounds<f16>(table<float>());
+}
+
+TEST_P(StorageTest, RowProductsAreThoseOfTheFloats) {
+  const FaultsAreTold told;
+  check_row_products<bf16>(table<float>());
+  check_row_products<f16>(table<float>());
+}
+
+TEST_P(StorageTest, RowProductsHaveTheBitsOfThoseOfFloats) {
+  check_bits_of_row_products<bf16>(table<float>());
+  check_bits_of_row_products<f16>(table<float>());
+}
+
+TEST_P(StorageTest, LongRowProductsAreSumsOfSums) {
+  check_long_row_products<bf16>(table<float>());
+  check_long_row_products<f16>(table<float>());
 }
 
 IOATTN_FOR_EACH_IMPLEMENTATION(StorageTest);

@@ -151,31 +151,44 @@ struct ScoreKernels {
     }
   }
 
+  struct Operands {
+    static IOATTN_INLINE V vector(const T* x) { return V::load(x); }
+    static IOATTN_INLINE T number(const T* x) { return *x; }
+  };
+
+  // The sum of a row's products, in one order however its numbers are stored.
+  template <class Load, class S>
+  static IOATTN_INLINE T dot(index_t cols, const S* x, const S* y) {
+    constexpr int chains = 4;
+    T total = 0;
+    for (index_t first = 0; first < cols; first += terms_per_accumulator) {
+      const index_t last = end_of_block(first, cols);
+      V sum[chains];
+      for (int v = 0; v < chains; ++v) sum[v] = V::splat(T(0));
+      index_t k = first;
+      for (; k + chains * V::lanes <= last; k += chains * V::lanes)
+#pragma GCC unroll 4
+        for (int v = 0; v < chains; ++v)
+          sum[v] = V::fma(Load::vector(x + k + v * V::lanes), Load::vector(y + k + v * V::lanes),
+                          sum[v]);
+      for (; k + V::lanes <= last; k += V::lanes)
+        sum[0] = V::fma(Load::vector(x + k), Load::vector(y + k), sum[0]);
+      T lanes[V::lanes];
+      ((sum[0] + sum[1]) + (sum[2] + sum[3])).store(lanes);
+#pragma GCC unroll 4
+      for (int half = V::lanes / 2; half > 0; half /= 2)
+        for (int v = 0; v < half; ++v) lanes[v] += lanes[v + half];
+      T part = 0;
+      for (; k < last; ++k) part += Load::number(x + k) * Load::number(y + k);
+      total += part + lanes[0];
+    }
+    return total;
+  }
+
   static IOATTN_KERNEL void row_dot(index_t rows, index_t cols, const T* x, index_t x_stride,
                                     const T* y, index_t y_stride, T* out) {
-    constexpr int chains = 4;
-    for (index_t i = 0; i < rows; ++i, x += x_stride, y += y_stride) {
-      T total = 0;
-      for (index_t first = 0; first < cols; first += terms_per_accumulator) {
-        const index_t last = end_of_block(first, cols);
-        V sum[chains];
-        for (int v = 0; v < chains; ++v) sum[v] = V::splat(T(0));
-        index_t k = first;
-        for (; k + chains * V::lanes <= last; k += chains * V::lanes)
-#pragma GCC unroll 4
-          for (int v = 0; v < chains; ++v)
-            sum[v] = V::fma(V::load(x + k + v * V::lanes), V::load(y + k + v * V::lanes), sum[v]);
-        for (; k + V::lanes <= last; k += V::lanes)
-          sum[0] = V::fma(V::load(x + k), V::load(y + k), sum[0]);
-        T lanes[V::lanes];
-        ((sum[0] + sum[1]) + (sum[2] + sum[3])).store(lanes);
-        T part = 0;
-        for (; k < last; ++k) part += x[k] * y[k];
-        for (int v = 0; v < V::lanes; ++v) part += lanes[v];
-        total += part;
-      }
-      out[i] = total;
-    }
+    for (index_t i = 0; i < rows; ++i, x += x_stride, y += y_stride)
+      out[i] = dot<Operands>(cols, x, y);
   }
 
   // Rows from memory are no stream that a CPU fetches by itself if they are short and far apart.

@@ -3,6 +3,7 @@
 #include "base/half.hpp"
 #include "kernels/generic/inlining.hpp"
 #include "kernels/generic/pack_kernel.hpp"
+#include "kernels/generic/score_kernels.hpp"
 #include "kernels/kernel_table.hpp"
 
 // Conversions between 16-bit storage and f32. See scalar_vector.hpp about the anonymous namespace.
@@ -22,6 +23,10 @@ struct IntegerConversion {
   template <class S>
   static IOATTN_INLINE void widen(const S* src, float* dst) {
     *dst = to_float(*src);
+  }
+  template <class S>
+  static IOATTN_INLINE void widen_operands(const S* src, float* dst) {
+    widen(src, dst);
   }
   template <bool scales, class S>
   static IOATTN_INLINE void narrow(const float* src, float scale, S* dst) {
@@ -93,7 +98,22 @@ struct StorageKernel {
     }
   }
 
-  static constexpr StorageKernels<S> table = {widen, narrow, pack};
+  struct WidenedOperands {
+    static IOATTN_INLINE V vector(const S* src) {
+      alignas(64) float wide[V::lanes];
+      for (int v = 0; v < V::lanes; v += Conversion::lanes)
+        Conversion::widen_operands(src + v, wide + v);
+      return V::load(wide);
+    }
+    static IOATTN_INLINE float number(const S* src) { return to_float(*src); }
+  };
+  static IOATTN_KERNEL void add_row_dot(index_t rows, index_t cols, const S* x, index_t x_stride,
+                                        const S* y, index_t y_stride, float* sums) {
+    for (index_t i = 0; i < rows; ++i, x += x_stride, y += y_stride)
+      sums[i] += ScoreKernels<V>::template dot<WidenedOperands>(cols, x, y);
+  }
+
+  static constexpr StorageKernels<S> table = {widen, narrow, pack, add_row_dot};
 };
 
 }  // namespace

@@ -31,10 +31,17 @@ struct X86Conversion {
                                    _mm512_set1_epi32(0x7f800000));
   }
 
+  static IOATTN_INLINE __m512i words(const bf16* src) {
+    return _mm512_slli_epi32(_mm512_cvtepu16_epi32(load(src)), 16);
+  }
   static IOATTN_INLINE void widen(const bf16* src, float* dst) {
-    const __m512i x = _mm512_slli_epi32(_mm512_cvtepu16_epi32(load(src)), 16);
+    const __m512i x = words(src);
     const __m512i quiet = _mm512_mask_or_epi32(x, is_nan(x), x, _mm512_set1_epi32(0x400000));
     _mm512_storeu_ps(dst, _mm512_castsi512_ps(quiet));
+  }
+  // For arithmetic, which makes a NaN quiet.
+  static IOATTN_INLINE void widen_operands(const bf16* src, float* dst) {
+    _mm512_storeu_ps(dst, _mm512_castsi512_ps(words(src)));
   }
   template <bool scales>
   static IOATTN_INLINE void narrow(const float* src, float scale, bf16* dst) {
@@ -49,6 +56,7 @@ struct X86Conversion {
   static IOATTN_INLINE void widen(const f16* src, float* dst) {
     _mm512_storeu_ps(dst, _mm512_cvtph_ps(load(src)));
   }
+  static IOATTN_INLINE void widen_operands(const f16* src, float* dst) { widen(src, dst); }
   template <bool scales>
   static IOATTN_INLINE void narrow(const float* src, float scale, f16* dst) {
     store(dst, _mm512_cvtps_ph(scaled<scales>(src, scale),
@@ -75,10 +83,17 @@ struct X86Conversion {
                               _mm256_set1_epi32(0x7f800000));
   }
 
+  static IOATTN_INLINE __m256i words(const bf16* src) {
+    return _mm256_slli_epi32(_mm256_cvtepu16_epi32(load(src)), 16);
+  }
   static IOATTN_INLINE void widen(const bf16* src, float* dst) {
-    const __m256i x = _mm256_slli_epi32(_mm256_cvtepu16_epi32(load(src)), 16);
+    const __m256i x = words(src);
     const __m256i quiet = _mm256_and_si256(is_nan(x), _mm256_set1_epi32(0x400000));
     _mm256_storeu_ps(dst, _mm256_castsi256_ps(_mm256_or_si256(x, quiet)));
+  }
+  // For arithmetic, which makes a NaN quiet.
+  static IOATTN_INLINE void widen_operands(const bf16* src, float* dst) {
+    _mm256_storeu_ps(dst, _mm256_castsi256_ps(words(src)));
   }
   template <bool scales>
   static IOATTN_INLINE void narrow(const float* src, float scale, bf16* dst) {
@@ -95,6 +110,7 @@ struct X86Conversion {
   static IOATTN_INLINE void widen(const f16* src, float* dst) {
     _mm256_storeu_ps(dst, _mm256_cvtph_ps(load(src)));
   }
+  static IOATTN_INLINE void widen_operands(const f16* src, float* dst) { widen(src, dst); }
   template <bool scales>
   static IOATTN_INLINE void narrow(const float* src, float scale, f16* dst) {
     store(dst, _mm256_cvtps_ph(scaled<scales>(src, scale), _MM_FROUND_TO_NEAREST_INT));
