@@ -97,9 +97,9 @@ struct StorageKernels {
   // As KernelTable::pack.
   void (*pack)(const S* src, index_t lane_stride, index_t depth_stride, index_t lanes,
                index_t depth, float* dst);
-  // sums[i] += sum_k x[i][k] y[i][k], with the bits of KernelTable::row_dot
-  void (*add_row_dot)(index_t rows, index_t cols, const S* x, index_t x_stride, const S* y,
-                      index_t y_stride, float* sums);
+  // As KernelTable::row_dot of the floats, with its bits.
+  void (*row_dot)(index_t rows, index_t cols, const S* x, index_t x_stride, const S* y,
+                  index_t y_stride, float* out);
 };
 
 // p = scale f o (q - delta) of score tiles [rows][cols] with one delta per row, rounded to 16 bits

@@ -1,7 +1,5 @@
 #include "schedules/delta_pass.hpp"
 
-#include <algorithm>
-
 #include "parallel/parallel.hpp"
 #include "schedules/shared_blocks.hpp"
 #include "schedules/storage.hpp"
@@ -35,47 +33,28 @@ void DeltaPass<S>::run_block(const kernels::KernelTable<T>& kernels, const Trace
   const Block sums = {Operand::delta, i.begin, 0, i.size(), 1};
   trace.create(sums);
   fill_words(kernels, delta + i.begin, i.size(), T(0));
+  constexpr index_t rows_at_once = 64;
+  T parts[rows_at_once];
   for (Range k(e_, cols_); k; k.next()) {
     const Block left = {Operand::O, i.begin, k.begin, i.size(), k.size()};
     const Block right = {Operand::dO, i.begin, k.begin, i.size(), k.size()};
     trace.read(left);
     trace.read(right);
-    for (Range rows(i.begin, i.end, rows_at_once); rows; rows.next())
-      add_row_products(kernels, o, d_o, rows, k, delta + rows.begin);
+    for (Range rows(i.begin, i.end, rows_at_once); rows; rows.next()) {
+      dot_rows(kernels, rows.size(), k.size(), o.at(rows.begin, k.begin), o.stride,
+               d_o.at(rows.begin, k.begin), d_o.stride, parts);
+      tell_written(kernels, delta + rows.begin, rows.size());
+      for (index_t row = 0; row < rows.size(); ++row) delta[rows.begin + row] += parts[row];
+    }
     trace.remove(left);
     trace.remove(right);
   }
   trace.write_and_remove(sums);
 }
 
-template <class S>
-void add_row_products(const kernels::KernelTable<Compute<S>>& kernels, const MatrixView<const S>& o,
-                      const MatrixView<const S>& d_o, const Range& rows, const Range& cols,
-                      Compute<S>* sums) {
-  const S* const x = o.at(rows.begin, cols.begin);
-  const S* const y = d_o.at(rows.begin, cols.begin);
-  if constexpr (is_half_storage<S>) {
-    kernels.template storage<S>().add_row_dot(rows.size(), cols.size(), x, o.stride, y, d_o.stride,
-                                              sums);
-  } else {
-    S parts[rows_at_once];
-    kernels.row_dot(rows.size(), cols.size(), x, o.stride, y, d_o.stride, parts);
-    tell_written(kernels, sums, rows.size());
-    for (index_t i = 0; i < rows.size(); ++i) sums[i] += parts[i];
-  }
-}
-
 template class DeltaPass<float>;
 template class DeltaPass<double>;
 template class DeltaPass<bf16>;
 template class DeltaPass<f16>;
-
-#define IOATTN_INSTANTIATE(S)                                                            \
-  template void add_row_products(const kernels::KernelTable<Compute<S>>&,                \
-                                 const MatrixView<const S>&, const MatrixView<const S>&, \
-                                 const Range&, const Range&, Compute<S>*)
-IOATTN_INSTANTIATE(bf16);
-IOATTN_INSTANTIATE(f16);
-#undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::schedules

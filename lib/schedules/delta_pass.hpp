@@ -6,13 +6,6 @@
 
 namespace ioattn::schedules {
 
-// sums[row] += rowsum(O o dO) over some columns of at most rows_at_once rows.
-constexpr index_t rows_at_once = 64;
-template <class S>
-void add_row_products(const kernels::KernelTable<Compute<S>>& kernels, const MatrixView<const S>& o,
-                      const MatrixView<const S>& d_o, const Range& rows, const Range& cols,
-                      Compute<S>* sums);
-
 // delta = rowsum(O o dO), written to memory: `o` rows and `w` columns of the two at a time; for one
 // head or, block by block, for several. Cost of one: theory::delta_cost.
 template <class S>

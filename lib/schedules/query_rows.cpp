@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "schedules/delta_pass.hpp"
 #include "schedules/memory_moves.hpp"
+#include "schedules/storage.hpp"
 
 namespace ioattn::schedules::row_stream {
 namespace {
@@ -18,15 +18,8 @@ void set_delta(const QueryLayout& layout, const BackwardTask<S>& task, const Ran
     const index_t in_sub = local % layout.rho;
     const index_t count = std::min(o.end - row, layout.rho - in_sub);
     T* lanes = delta + layout.lane_offset(local - in_sub) + in_sub;
-    if constexpr (is_half_storage<S>) {
-      fill_words(*task.kernels, lanes, count, T(0));
-      const Range all(task.shape.dv, task.shape.dv);
-      for (Range part(row, row + count, rows_at_once); part; part.next())
-        add_row_products(*task.kernels, task.o, task.d_o, part, all, lanes + (part.begin - row));
-    } else {
-      task.kernels->row_dot(count, task.shape.dv, task.o.row(row), task.o.stride, task.d_o.row(row),
-                            task.d_o.stride, lanes);
-    }
+    dot_rows(*task.kernels, count, task.shape.dv, task.o.row(row), task.o.stride, task.d_o.row(row),
+             task.d_o.stride, lanes);
     row += count;
     if (row == o.end || in_sub + count == layout.rho) {
       fill_words(*task.kernels, lanes + count, layout.sub_lanes() - in_sub - count, T(0));

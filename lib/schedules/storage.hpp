@@ -39,6 +39,17 @@ void load_scaled_rows(const kernels::KernelTable<Compute<S>>& kernels, const S* 
   }
 }
 
+// out[i] = sum_k x[i][k] y[i][k]
+template <class S>
+void dot_rows(const kernels::KernelTable<Compute<S>>& kernels, index_t rows, index_t cols,
+              const S* x, index_t x_stride, const S* y, index_t y_stride, Compute<S>* out) {
+  if constexpr (is_half_storage<S>) {
+    kernels.template storage<S>().row_dot(rows, cols, x, x_stride, y, y_stride, out);
+  } else {
+    kernels.row_dot(rows, cols, x, x_stride, y, y_stride, out);
+  }
+}
+
 // As KernelTable::pack, times a factor.
 template <class S>
 void load_panels(const kernels::KernelTable<Compute<S>>& kernels, const S* from,

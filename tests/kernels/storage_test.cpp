@@ -225,7 +225,7 @@ void check_bounds(const KernelTable<float>& table) {
   }
 }
 
-// Of integers, whose sums are exact in any order, added to what is there.
+// Of integers, whose sums are exact in any order.
 template <class S>
 void check_row_products(const KernelTable<float>& table) {
   constexpr index_t rows = 3;
@@ -243,10 +243,10 @@ void check_row_products(const KernelTable<float>& table) {
       GuardedPages left(x.size() * sizeof(S)), right(y.size() * sizeof(S));
       float sums[rows] = {1, -2, 3};
       running = {"row products of 16 bits", {count}};
-      table.storage<S>().add_row_dot(rows, count, left.place(x.data(), size, side), stride,
-                                     right.place(y.data(), size, side), stride, sums);
+      table.storage<S>().row_dot(rows, count, left.place(x.data(), size, side), stride,
+                                 right.place(y.data(), size, side), stride, sums);
       for (index_t i = 0; i < rows; ++i) {
-        float expected = i == 1 ? -2.0F : float(1 + i);
+        float expected = 0;
         for (index_t k = 0; k < count; ++k)
           expected += float((i * stride + k) % 7 - 3) * float((i * stride + k) % 5 - 1);
         ASSERT_EQ(sums[i], expected) << "row " << i << " of " << count;
@@ -267,7 +267,7 @@ void check_bits_of_row_products(const KernelTable<float>& table) {
       wide_y.push_back(ioattn::to_float(y.back()));
     }
     float sum = 0, expected = 0;
-    table.storage<S>().add_row_dot(1, count, x.data(), count, y.data(), count, &sum);
+    table.storage<S>().row_dot(1, count, x.data(), count, y.data(), count, &sum);
     table.row_dot(1, count, wide_x.data(), count, wide_y.data(), count, &expected);
     EXPECT_EQ(bits_of(sum), bits_of(expected)) << count;
   }
@@ -280,7 +280,7 @@ void check_long_row_products(const KernelTable<float>& table) {
   const std::vector<S> x(count, ioattn::from_float<S>(1.1F)), y(count, ioattn::from_float<S>(0.7F));
   const double expected = double(count) * ioattn::to_float(x[0]) * ioattn::to_float(y[0]);
   float sum = 0;
-  table.storage<S>().add_row_dot(1, count, x.data(), count, y.data(), count, &sum);
+  table.storage<S>().row_dot(1, count, x.data(), count, y.data(), count, &sum);
   constexpr index_t terms = ioattn::kernels::terms_per_accumulator;
   constexpr index_t chains = 4, most_lanes = 16;
   constexpr double roundings = terms / chains + count / terms + most_lanes + 2;

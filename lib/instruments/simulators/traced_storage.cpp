@@ -53,14 +53,14 @@ struct Traced {
     }
     inner->pack(src, lane_stride, depth_stride, lanes, depth, dst);
   }
-  static void add_row_dot(index_t rows, index_t cols, const S* x, index_t x_stride, const S* y,
-                          index_t y_stride, float* sums) {
+  static void row_dot(index_t rows, index_t cols, const S* x, index_t x_stride, const S* y,
+                      index_t y_stride, float* out) {
     for (index_t i = 0; i < rows; ++i) {
       touch(current(), x + i * x_stride, cols, false);
       touch(current(), y + i * y_stride, cols, false);
-      touch(current(), sums + i, 1, true);
+      touch(current(), out + i, 1, true);
     }
-    inner->add_row_dot(rows, cols, x, x_stride, y, y_stride, sums);
+    inner->row_dot(rows, cols, x, x_stride, y, y_stride, out);
   }
 };
 
@@ -72,7 +72,7 @@ kernels::StorageKernels<S> traced_storage(const kernels::StorageKernels<S>& trac
   Traced<S>::current = current;
   Traced<S>::inner = &traced;
   Traced<S>::nr = nr;
-  return {Traced<S>::widen, Traced<S>::narrow, Traced<S>::pack, Traced<S>::add_row_dot};
+  return {Traced<S>::widen, Traced<S>::narrow, Traced<S>::pack, Traced<S>::row_dot};
 }
 
 template kernels::StorageKernels<bf16> traced_storage(const kernels::StorageKernels<bf16>&, index_t,

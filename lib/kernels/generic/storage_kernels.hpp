@@ -107,13 +107,13 @@ struct StorageKernel {
     }
     static IOATTN_INLINE float number(const S* src) { return to_float(*src); }
   };
-  static IOATTN_KERNEL void add_row_dot(index_t rows, index_t cols, const S* x, index_t x_stride,
-                                        const S* y, index_t y_stride, float* sums) {
+  static IOATTN_KERNEL void row_dot(index_t rows, index_t cols, const S* x, index_t x_stride,
+                                    const S* y, index_t y_stride, float* out) {
     for (index_t i = 0; i < rows; ++i, x += x_stride, y += y_stride)
-      sums[i] += ScoreKernels<V>::template dot<WidenedOperands>(cols, x, y);
+      out[i] = ScoreKernels<V>::template dot<WidenedOperands>(cols, x, y);
   }
 
-  static constexpr StorageKernels<S> table = {widen, narrow, pack, add_row_dot};
+  static constexpr StorageKernels<S> table = {widen, narrow, pack, row_dot};
 };
 
 }  // namespace
