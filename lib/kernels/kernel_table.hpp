@@ -254,7 +254,7 @@ struct KernelTable {
 
   // Online softmax over the keys of one tile: updates the running row_max and row_sum, sets
   // rescale = exp(old max - new max) unless it is null; with `store` the tile becomes
-  // exp(tile - new max). A maximum stays until weights would exceed e^5.5: what they refer to need
+  // exp(tile - new max). A maximum stays until weights would exceed e^16: what they refer to need
   // not be the largest score.
   void (*softmax_update)(const ScoreTile<T>& tile, bool store, T* row_max, T* row_sum, T* rescale);
 

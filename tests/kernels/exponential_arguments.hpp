@@ -20,7 +20,7 @@ template <class T>
 constexpr T least = sizeof(T) == 4 ? T(-88.0296919) : T(-709.0895657128241);
 // Softmax weights are at most e^highest.
 template <class T>
-constexpr T highest = T(5.5);
+constexpr T highest = T(16);
 
 // Weights of scores less LSE.
 template <class T>
