@@ -5,6 +5,7 @@
 #include "api/isa_variable.hpp"
 #include "api/layer_half_call.hpp"
 #include "base/isa.hpp"
+#include "normal_numbers.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -27,7 +28,7 @@ struct HalfArray {
             std::int64_t cols, std::mt19937* random)
       : strides(strides_of(layout, heads, rows, cols)),
         values(std::size_t(span_of(strides, batch, heads, rows, cols))) {
-    std::normal_distribution<float> normal;
+    NormalNumbers<float> normal;
     for (S& x : values) x = element<S>(normal(*random));
   }
 

@@ -7,6 +7,7 @@
 
 #include "api/sdpa.hpp"
 #include "base/half.hpp"
+#include "normal_numbers.hpp"
 #include "schedules/half_case.hpp"
 #include "schedules/thread_counts.hpp"
 
@@ -27,7 +28,7 @@ struct Call {
     EXPECT_TRUE(parse_problem(text, &problem, &error)) << error;
     problem.dtype = dtype_of<S>::value;
     std::mt19937 random(5);
-    std::normal_distribution<float> normal;
+    NormalNumbers<float> normal;
     const auto fill = [&](index_t count, float by, std::vector<S>* to) {
       for (index_t i = 0; i < count; ++i) to->push_back(from_float<S>(by * normal(random)));
     };

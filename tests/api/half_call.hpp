@@ -11,6 +11,7 @@
 
 #include "base/half.hpp"
 #include "ioattn/ioattn.h"
+#include "normal_numbers.hpp"
 
 // Calls of the C functions of SDPA with arrays in 16 bits.
 namespace ioattn_test {
@@ -70,7 +71,7 @@ struct HalfCall {
         dk(k.size(), nan<G>()),
         dv(v.size(), nan<G>()) {
     std::mt19937 random(seed);
-    std::normal_distribution<float> normal(0, deviation);
+    NormalNumbers<float> normal(0, deviation);
     for (std::vector<S>* each : {&q, &k, &v, &d_o})
       for (S& x : *each) x = element<S>(normal(random));
     problem.struct_size = sizeof problem;

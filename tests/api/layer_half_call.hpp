@@ -3,6 +3,7 @@
 #include <array>
 
 #include "api/half_call.hpp"
+#include "normal_numbers.hpp"
 #include "reference/oracle.hpp"
 
 // Calls of the C functions of the layer problem with arrays in 16 bits.
@@ -32,7 +33,7 @@ struct LayerHalfCall {
     for (std::vector<S>* each : {&a1, &a2, &a3, &x, &y, &d_o, &w_q, &w_k}) {
       // Scores of order 1.
       const bool inner = each == &x || each == &y;
-      std::normal_distribution<float> normal(
+      NormalNumbers<float> normal(
           0, inner ? deviation / std::sqrt(float(std::max<std::int64_t>(s.d, 1))) : deviation);
       for (S& value : *each) value = element<S>(normal(random));
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/half.hpp"
+#include "normal_numbers.hpp"
 #include "schedules/sdpa.hpp"
 
 // The same SDPA problem stored in 16 bits and in f32, of numbers that both have.
@@ -35,7 +36,7 @@ class GapTensor {
   }
   template <class Random>
   void randomise(Random* random) {
-    std::normal_distribution<float> normal;
+    NormalNumbers<float> normal;
     for (std::size_t i = 0; i < values_.size(); ++i)
       if (ioattn::index_t(i) % (cols_ + 3) < cols_)
         values_[i] = ioattn::to_storage<S>(normal(*random));

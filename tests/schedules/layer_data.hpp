@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/layer_inputs.hpp"
+#include "normal_numbers.hpp"
 #include "schedules/schedules.hpp"
 
 namespace ioattn_test {
@@ -59,7 +60,7 @@ class LayerData {
   }
   std::vector<T> random(ioattn::index_t rows, ioattn::index_t cols, std::mt19937& engine) const {
     std::vector<T> values = poison((rows - 1) * (cols + padding_) + cols);
-    std::normal_distribution<double> normal;
+    NormalNumbers<double> normal;
     for (ioattn::index_t i = 0; i < rows; ++i)
       for (ioattn::index_t j = 0; j < cols; ++j)
         values[static_cast<std::size_t>(i * (cols + padding_) + j)] =
