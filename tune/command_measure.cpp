@@ -20,7 +20,7 @@ class Report {
   explicit Report(const MeasureOptions& options) : file_(options.output) {}
 
   void put(const std::string& text) {
-    if (file_.is_open()) {
+    if (file_.is_wanted()) {
       file_.write(text);
     } else {
       fmt::print("{}", text);
@@ -31,7 +31,7 @@ class Report {
   }
 
  private:
-  OpenedFile file_;
+  ReportFile file_;
 };
 
 void measure_command(const MeasureOptions& options, CounterSetup* setup, Report* report) {

@@ -42,7 +42,7 @@ CounterSetup::CounterSetup(const CounterOptions& options)
     }
     events_.push_back(event);
   }
-  if (recording_.is_open()) {
+  if (recording_.is_wanted()) {
     recorder_ = std::make_unique<instruments::RecordingPerf>(system_);
   }
 }

@@ -38,7 +38,7 @@ class CounterSetup {
   instruments::Surroundings surroundings_;
   instruments::PerfSystem* system_;
   std::unique_ptr<instruments::RecordingPerf> recorder_;
-  OpenedFile recording_;
+  ReportFile recording_;
 };
 
 }  // namespace ioattn::tune

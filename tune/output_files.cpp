@@ -77,21 +77,23 @@ void OutputFiles::keep() {
 
 void require_writable(const std::string& path) { OutputFiles().add(path); }
 
-OpenedFile::OpenedFile(const std::string& path) : path_(path) {
+ReportFile::ReportFile(const std::string& path) : path_(path) {
   if (path.empty()) return;
   std::error_code ignored;
-  is_of_no_use_ = !fs::exists(path, ignored);
-  file_.reset(std::fopen(path.c_str(), "ae"));  // e: no command that is run has it
-  if (!file_) cannot_write(path);
+  if (fs::exists(path, ignored)) {
+    open();
+  } else {
+    require_writable(path);  // a signal may end the program before there is anything to tell
+  }
 }
 
-OpenedFile::~OpenedFile() {
-  std::error_code ignored;
-  if (is_of_no_use_ && file_) fs::remove(path_, ignored);
+void ReportFile::open() {
+  file_.reset(std::fopen(path_.c_str(), "ae"));  // e: no command that is run has it
+  if (!file_) cannot_write(path_);
 }
 
-void OpenedFile::write(const std::string& text) {
-  is_of_no_use_ = false;
+void ReportFile::write(const std::string& text) {
+  if (!file_) open();
   std::error_code ignored;  // pipes and terminals have no size
   fs::resize_file(path_, 0, ignored);
   const bool is_written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size();

@@ -44,25 +44,23 @@ class OutputFiles {
 // Throws RunError as OutputFiles::add does, and leaves nothing: for before the work.
 void require_writable(const std::string& path);
 
-// A file that is open before what it is to tell of begins, which might take long for nothing
-// otherwise. What was there stays until there is something to tell.
-class OpenedFile {
+// A file that is known to be writable before what it is to tell of begins, which might take long
+// for nothing otherwise. What was there, or was not, stays so until there is something to tell.
+class ReportFile {
  public:
-  explicit OpenedFile(const std::string& path);  // "": none; throws RunError
-  ~OpenedFile();                                 // removes what it made, if nothing was written
-  OpenedFile(const OpenedFile&) = delete;
-  OpenedFile& operator=(const OpenedFile&) = delete;
+  explicit ReportFile(const std::string& path);  // "": none; throws RunError
 
-  bool is_open() const { return file_ != nullptr; }
+  bool is_wanted() const { return !path_.empty(); }
   void write(const std::string& text);  // throws RunError
 
  private:
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
+  void open();
+
   std::string path_;
   std::unique_ptr<std::FILE, Close> file_;
-  bool is_of_no_use_ = false;
 };
 
 }  // namespace ioattn::tune

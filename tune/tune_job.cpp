@@ -1,6 +1,5 @@
 #include "tune/tune_job.hpp"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "api/layer_search.hpp"
@@ -44,7 +43,11 @@ TuneJob job_of(const typename Kind::Problem& problem, const typename Kind::Set& 
 template <class Set, class Named, std::size_t count>
 Set set_of(const std::string& names, const char* otherwise, const Named (&gradients)[count]) {
   Set set;
-  for (const std::string& name : CLI::detail::split(names.empty() ? otherwise : names, '+')) {
+  const std::string all = names.empty() ? otherwise : names;
+  for (std::size_t begin = 0; begin <= all.size();) {
+    const std::size_t end = std::min(all.find('+', begin), all.size());
+    const std::string name = all.substr(begin, end - begin);
+    begin = end + 1;
     const auto found = std::find_if(std::begin(gradients), std::end(gradients),
                                     [&](const Named& gradient) { return name == gradient.name; });
     if (found == std::end(gradients)) {

@@ -8,6 +8,7 @@
 #include "data_path.hpp"
 #include "tune/command_error.hpp"
 #include "tune/npy_outputs.hpp"
+#include "tune/output_files.hpp"
 
 namespace {
 
@@ -132,6 +133,22 @@ TEST(Outputs, NeedADirectoryWithAName) {
     EXPECT_EQ(result.exit_code, 2) << result.err;
     EXPECT_NE(result.err.find("\"\" is no file"), std::string::npos) << result.err;
   }
+}
+
+// A signal may come at any time.
+TEST(Outputs, OfReportsAreNotThereBeforeThereIsAnything) {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "report";
+  ioattn::tune::ReportFile file(path);
+  EXPECT_FALSE(fs::exists(path));
+  EXPECT_TRUE(names_in(directory.path()).empty());
+  file.write("all of it");
+  EXPECT_EQ(names_in(directory.path()), std::vector<std::string>{"report"});
+  ioattn::tune::ReportFile again(path);
+  EXPECT_EQ(read_file(path), "all of it");
+  again.write("more");
+  EXPECT_EQ(read_file(path), "more");
+  EXPECT_THROW(ioattn::tune::ReportFile(directory / "none/report"), ioattn::tune::RunError);
 }
 
 }  // namespace
