@@ -25,9 +25,10 @@ if(IOATTN_SANITIZE)
   add_compile_options(-fsanitize=${IOATTN_SANITIZE} -fno-sanitize-recover=all
                       -fno-omit-frame-pointer -g)
   add_link_options(-fsanitize=${IOATTN_SANITIZE})
-  # Kernels, and loops over small inlined functions. Checks of every step and use of a pointer leave these as calls, and make
-  # clang 14 take five times as long for kernels, more than six minutes a file: what kernels read and write is watched by AddressSanitizer and by the guard pages of the tests. Its
-  # checks are calls in those of pairs and of tiles, which then compile in a quarter to a third of the time.
+  # Kernels, and loops over small functions. Checks of every step and use of a pointer keep clang 14 from inlining these, and
+  # make it take five times as long for kernels, more than six minutes a file: what kernels read and write is watched by
+  # AddressSanitizer and by the guard pages of the tests. Its checks are calls in those of pairs and of tiles, which then
+  # compile in a quarter to a third of the time.
   set(IOATTN_SANITIZED_LOOPS -fno-sanitize=pointer-overflow,alignment,null,object-size -gline-tables-only)
   set(IOATTN_SANITIZED_BY_CALLS "$<$<CXX_COMPILER_ID:Clang>:-mllvm;-asan-instrumentation-with-call-threshold=0>")
 endif()
