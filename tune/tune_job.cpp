@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/layer_search.hpp"
+#include "api/pass_name.hpp"
 #include "api/sdpa_search.hpp"
 #include "tune/candidates_report.hpp"
 #include "tune/options.hpp"
@@ -43,11 +44,7 @@ TuneJob job_of(const typename Kind::Problem& problem, const typename Kind::Set& 
 template <class Set, class Named, std::size_t count>
 Set set_of(const std::string& names, const char* otherwise, const Named (&gradients)[count]) {
   Set set;
-  const std::string all = names.empty() ? otherwise : names;
-  for (std::size_t begin = 0; begin <= all.size();) {
-    const std::size_t end = std::min(all.find('+', begin), all.size());
-    const std::string name = all.substr(begin, end - begin);
-    begin = end + 1;
+  for (const std::string& name : api::names_of_set(names.empty() ? otherwise : names)) {
     const auto found = std::find_if(std::begin(gradients), std::end(gradients),
                                     [&](const Named& gradient) { return name == gradient.name; });
     if (found == std::end(gradients)) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/schedule.hpp"
 
@@ -19,19 +20,26 @@ std::string name_of_pass(const std::optional<Set>& set, const Named (&gradients)
   return name;
 }
 
+// What stands between signs of plus, if only nothing.
+inline std::vector<std::string> names_of_set(const std::string& text) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('+', begin), text.size());
+    names.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
 // False unless each gradient is there once, in their order, and nothing else.
 template <class Set, class Named, std::size_t count>
 bool parse_pass(const std::string& name, const Named (&gradients)[count], std::optional<Set>* set) {
   set->reset();
   if (name == name_of(Pass::forward)) return true;
   Set parsed;
-  for (std::size_t begin = 0; begin <= name.size();) {
-    const std::size_t end = std::min(name.find('+', begin), name.size());
-    const std::string one = name.substr(begin, end - begin);
+  for (const std::string& one : names_of_set(name))
     for (const Named& gradient : gradients)
       if (one == gradient.name) parsed.*gradient.wanted = true;
-    begin = end + 1;
-  }
   if (name.empty() || name_of_pass(std::optional(parsed), gradients) != name) return false;
   *set = parsed;
   return true;
