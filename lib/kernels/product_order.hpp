@@ -30,8 +30,8 @@ template <class Product>
 // Tiles below one another whose sums are kept in L1 while blocks of terms are added to them.
 constexpr index_t tiles_of_sums = 16;
 
-// Rows of a tile half a panel wide: sums enough to hide the latency of an addition. A tile of a
-// whole panel that has fewer than least_rows has too few, and takes some of the one before.
-constexpr int narrow_rows = 8, least_rows = 4;
+// Rows of a tile half a panel wide: sums enough to hide the latency of an addition. A tile that has
+// fewer than those of least_rows of a whole panel has too few, and takes some of the one before.
+constexpr int narrow_rows = 8, least_rows = 5;
 
 }  // namespace ioattn::kernels

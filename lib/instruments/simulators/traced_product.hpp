@@ -80,11 +80,13 @@ class TracedProduct {
   // of the one before.
   template <class Body>
   void for_tiles(index_t first, index_t end, const Body& body) const {
-    const index_t least_rows = kernels::least_rows * nr_ / lanes_;
+    const auto shares = [&](index_t left) {
+      return left > 0 && left * lanes_ < kernels::least_rows * nr_;
+    };
     for (index_t row = first; row < end;) {
       const index_t left = end - row;
       index_t count = std::min<index_t>(rows_of_tile_, left);
-      if (left > rows_of_tile_ && left < rows_of_tile_ + least_rows) count = (left + 1) / 2;
+      if (shares(left - rows_of_tile_)) count = (left + 1) / 2;
       body(row, count);
       row += count;
     }

@@ -383,7 +383,7 @@ struct RegisterTiles {
     Strip strip = all;
     index_t whole = rows / most;
     index_t left = rows - whole * most;
-    const bool shared = whole > 0 && left > 0 && left < least_rows * vectors / width;
+    const bool shared = whole > 0 && left > 0 && left * width < least_rows * vectors;
     if (shared) --whole;
     if (whole > 0) tiles<most, width, a_unit_row, finish, fetches>(strip, whole);
     advance<a_unit_row>(&strip, whole * most);
