@@ -10,6 +10,7 @@ namespace ioattn_test {
 namespace {
 
 class ExponentialSweep : public KernelTest {};
+class ExponentialSweepBesideTiles : public KernelTest {};
 
 std::uint32_t bits_of(float x) {
   std::uint32_t bits;
@@ -100,6 +101,43 @@ TEST_P(ExponentialSweep, SoftmaxWeightOfEveryThirteenthFloat) {
   EXPECT_GT(sweep.checked, 160'000'000u);
 }
 
+// Scores of one term, of keys of whole tiles and of others, to one of a panel of queries.
+TEST_P(ExponentialSweepBesideTiles, EveryThirteenthFloat) {
+  const KernelTable<float>& kernels = table<float>();
+  if (kernels.weights == nullptr) GTEST_SKIP() << "no such kernel";
+  const index_t lanes = kernels.tile.cols;
+  const std::vector<float> ones(std::size_t(lanes), 1.0f), maxima(ones.size(), 0.0f);
+  std::vector<float> weights;
+  const auto beside_tiles = [&](const std::vector<float>& scores) {
+    std::vector<float> sums(ones.size(), 0.0f);
+    const index_t keys = static_cast<index_t>(scores.size());
+    weights.resize(scores.size() * ones.size());
+    ioattn::kernels::Product<float> product;
+    product.rows = keys;
+    product.cols = product.depth = 1;
+    product.a = {scores.data(), 1, 1};
+    product.b = {ones.data(), lanes, lanes};
+    product.c = {weights.data(), lanes, lanes};
+    product.padded = true;
+    EXPECT_TRUE(kernels.weights(product, maxima.data(), sums.data()));
+    std::vector<float> of_query(scores.size());
+    for (std::size_t j = 0; j < scores.size(); ++j) of_query[j] = weights[j * ones.size()];
+    return of_query;
+  };
+  std::uint64_t others = 0, checked = 0;
+  for (const float last : {least<float>, highest<float>}) {
+    for_floats(beside_tiles, bits_of(last > 0 ? 0.0f : -0.0f), bits_of(last), 13,
+               [&](const std::vector<float>& scores, const std::vector<float>& made) {
+                 const std::vector<float> expected = softmax_weights(kernels, scores);
+                 for (std::size_t j = 0; j < made.size(); ++j)
+                   others += bits_of(made[j]) == bits_of(expected[j]) ? 0u : 1u;
+                 checked += made.size();
+               });
+  }
+  EXPECT_EQ(others, 0u);
+  EXPECT_GT(checked, 160'000'000u);
+}
+
 TEST_P(ExponentialSweep, SoftmaxWeightOfEveryFloat) {
   const Sweep sweep = sweep_weights(table<float>(), 1);
   expect_two_ulp(sweep);
@@ -172,6 +210,7 @@ TEST_P(ExponentialSweep, SoftmaxWeightsOfTenMillionDoubles) {
 }
 
 IOATTN_FOR_EACH_IMPLEMENTATION(ExponentialSweep);
+IOATTN_FOR_EACH_WEIGHTS(ExponentialSweepBesideTiles);
 
 }  // namespace
 }  // namespace ioattn_test

@@ -38,6 +38,19 @@ const std::vector<Implementation>& product_implementations() {
   return all;
 }
 
+const std::vector<Implementation>& weights_implementations() {
+  static const std::vector<Implementation> all = [] {
+    std::vector<Implementation> list = implementations();
+    for (const Implementation& each : implementations()) {
+      if (each.f32->tile.isa != ioattn::Isa::avx512) continue;
+      const ioattn::kernels::Kernels& amx = *ioattn::kernels::find_kernels(ioattn::Isa::avx512_amx);
+      list.push_back({each.name + "_of_amx", amx.f32, amx.f64, each.available});
+    }
+    return list;
+  }();
+  return all;
+}
+
 std::ostream& operator<<(std::ostream& stream, const Implementation& implementation) {
   const ioattn::TileShape f32 = implementation.f32->tile, f64 = implementation.f64->tile;
   return stream << implementation.name << ", tiles f32 " << f32.rows << "x" << f32.cols << ", f64 "

@@ -12,7 +12,8 @@ namespace {
 
 // A tile of scores, rows of keys by a panel of queries, becomes weights while the next one is made:
 // that is possible as long as no query's maximum, which all of its weights refer to, has to grow.
-template <class V, int max_rows, int vectors, class Products>
+// by_sums: for CPUs where sums leave multiply-adds their place.
+template <class V, int max_rows, int vectors, class Products, bool by_sums = true>
 struct RegisterWeights {
   using T = typename V::value_type;
   using Product = kernels::Product<T>;
@@ -66,9 +67,9 @@ struct RegisterWeights {
           state->largest[v] = V::max(state->largest[v], exponent);
           weight.begin(exponent, c);
         } else if constexpr (stage == 1) {
-          weight.split(c);
+          weight.template split<by_sums>(c);
         } else if constexpr (stage == 2) {
-          weight.begin_tail(c);
+          weight.template begin_tail<by_sums>(c);
         } else {
           const V result = weight.result();
           result.store(weights + lane);

@@ -24,9 +24,9 @@ struct SixteenthPowers {
 };
 // Of 2^(k/16).
 constexpr SixteenthPowers sixteenth_powers() {
-  using C = ExpConstants<float, 16>;
+  using C = ExpConstants<float, 32>;
   SixteenthPowers powers = {};
-  for (std::uint32_t k = 0; k < 16; ++k) powers.bits[k] = C::powers[k] + (k << C::shift);
+  for (std::uint32_t k = 0; k < 16; ++k) powers.bits[k] = C::powers[2 * k] + (2 * k << C::shift);
   return powers;
 }
 
@@ -86,9 +86,9 @@ struct alignas(64) PowerConstants {
   float magic, least, most, square, slope, one;  // most: of the exponents of softmax weights
 };
 constexpr PowerConstants power_constants() {
-  using C = ExpConstants<float, 16>;
+  using C = ExpConstants<float, 32>;
   PowerConstants x = {{}, to_sixteenths, -127, 128, power_square, power_slope, 1};
-  for (std::uint32_t k = 0; k < 16; ++k) x.powers[k] = C::powers[k];
+  for (std::uint32_t k = 0; k < 16; ++k) x.powers[k] = C::powers[2 * k];
   return x;
 }
 IOATTN_INLINE const PowerConstants& power_constants_in_memory() {
@@ -106,7 +106,7 @@ struct StagedPower {
     n_bits = _mm512_add_ps(t, _mm512_set1_ps(c.magic));
   }
   IOATTN_INLINE void go_on(const PowerConstants& c) {
-    constexpr int shift = ExpConstants<float, 16>::shift;
+    constexpr int shift = ExpConstants<float, 32>::shift + 1;
     const __m512i n = _mm512_castps_si512(n_bits);
     t = _mm512_sub_ps(t, _mm512_sub_ps(n_bits, _mm512_set1_ps(c.magic)));
     power = _mm512_castsi512_ps(_mm512_add_epi32(

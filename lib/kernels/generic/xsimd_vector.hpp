@@ -18,7 +18,7 @@ struct XsimdVector {
   static constexpr int lanes = static_cast<int>(batch::size);
 #ifdef __AVX512F__
   static constexpr int registers = 32;
-  static constexpr int powers = 16;  // that exponentials look up
+  static constexpr int powers = sizeof(T) == 4 ? 32 : 16;  // that exponentials look up
 #else
   static constexpr int registers = 16;
   static constexpr int powers = 1;
@@ -83,18 +83,27 @@ struct XsimdVector {
 #ifdef __AVX512F__
   // The numbers whose bits are table[k] + (those of x << shift), k the low bits of x.
   template <int shift>
-  static XsimdVector lookup(const typename bits::value_type (&table)[16], XsimdVector x) {
+  static XsimdVector lookup(const typename bits::value_type (&table)[powers], XsimdVector x) {
     const __m512i entries = _mm512_loadu_si512(table);
     if constexpr (sizeof(T) == 4) {
       const __m512i n = _mm512_castps_si512(x.value);
       return {batch(_mm512_castsi512_ps(
-          _mm512_add_epi32(_mm512_permutexvar_epi32(n, entries), _mm512_slli_epi32(n, shift))))};
+          _mm512_add_epi32(_mm512_permutex2var_epi32(entries, n, _mm512_loadu_si512(table + 16)),
+                           _mm512_slli_epi32(n, shift))))};
     } else {
       const __m512i n = _mm512_castpd_si512(x.value);
       return {batch(_mm512_castsi512_pd(
           _mm512_add_epi64(_mm512_permutex2var_epi64(entries, n, _mm512_loadu_si512(table + 8)),
                            _mm512_slli_epi64(n, shift))))};
     }
+  }
+  // x / 2^times, by bits: of +0 it is 0, of NaN a number, of -0 and what is as small nothing
+  // useful.
+  template <int times>
+  static XsimdVector halved(XsimdVector x) {
+    static_assert(sizeof(T) == 4);
+    return {batch(_mm512_castsi512_ps(
+        _mm512_subs_epu16(_mm512_castps_si512(x.value), _mm512_set1_epi32(times << 23))))};
   }
 #endif
 

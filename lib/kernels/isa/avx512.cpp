@@ -37,8 +37,17 @@ constexpr KernelTable<float> of_bf16 =
     f32.with_pairs(shape_for(Isa::avx512_bf16), &avx512_bf16_pairs);
 constexpr KernelTable<float> of_bf16_in_halves =
     f32_in_halves.with_pairs(shape_for(Isa::avx512_bf16), &avx512_bf16_pairs_in_halves);
+
+// CPUs with AMX have two places for operations of 512 bits, whatever these do.
+constexpr KernelTable<float> f32_of_amx = [] {
+  KernelTable<float> table = f32;
+  using All = Tiles<float, avx512_wide_rows>;
+  table.weights =
+      RegisterWeights<XsimdVector<float>, avx512_rows, 2, All::Products, false>::weights;
+  return table;
+}();
 constexpr KernelTable<float> of_tiles =
-    f32.with_pairs(shape_for(Isa::avx512_amx), &avx512_amx_pairs);
+    f32_of_amx.with_pairs(shape_for(Isa::avx512_amx), &avx512_amx_pairs);
 
 constexpr Kernels kernels_in_halves = {Isa::avx512, &f32_in_halves, &f64_in_halves, &f32_in_halves};
 constexpr Kernels bf16_kernels_in_halves = {Isa::avx512_bf16, &f32_in_halves, &f64_in_halves,
@@ -48,6 +57,6 @@ constexpr Kernels bf16_kernels_in_halves = {Isa::avx512_bf16, &f32_in_halves, &f
 const Kernels avx512_kernels = {Isa::avx512, &f32, &f64, &f32, &kernels_in_halves};
 const Kernels avx512_bf16_kernels = {Isa::avx512_bf16, &f32, &f64, &of_bf16,
                                      &bf16_kernels_in_halves};
-const Kernels avx512_amx_kernels = {Isa::avx512_amx, &f32, &f64, &of_tiles};
+const Kernels avx512_amx_kernels = {Isa::avx512_amx, &f32_of_amx, &f64, &of_tiles};
 
 }  // namespace ioattn::kernels
