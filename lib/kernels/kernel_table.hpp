@@ -168,10 +168,11 @@ struct PairKernels {
                          float* rescale, bf16x2* dst, index_t dst_stride);
   // The same of a tile of rows of keys, one a query (ScoreTile's other way round):
   // dst[i][k] = {weight[i][2k], weight[i][2k + 1]}. Nothing is touched beyond `keys`, but the
-  // second weight of a last odd one is 0. A maximum stays until weights would exceed 2^8: what they
-  // refer to need not be the largest score.
+  // second weight of a last odd one is 0. A maximum stays until weights would exceed 2^8, and
+  // becomes the largest of scale * tile and `margin` then: what weights refer to need not be a
+  // score.
   void (*softmax_rows)(const ScoreTile<float>& tile, float scale, float* row_max, float* row_sum,
-                       float* rescale, bf16x2* dst, index_t dst_stride);
+                       float* rescale, bf16x2* dst, index_t dst_stride, float margin);
 
   // As KernelTable::fma_loop; a pair is two multiply-adds.
   float (*fma_loop)(index_t iterations);

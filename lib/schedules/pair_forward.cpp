@@ -160,7 +160,7 @@ bool PairForward::make_weights(const Work& work, const Range& strip, const Range
          tile_stride_);
   }
   pairs.softmax_rows({scores.c.data, tile_stride_, computed.size(), strip.size()}, scale, row_max,
-                     row_sum, worker_.rescale.in(work.local), rounded, pair_stride_);
+                     row_sum, worker_.rescale.in(work.local), rounded, pair_stride_, 0);
   return true;
 }
 
@@ -202,27 +202,22 @@ bool PairForward::make_first_weights(const kernels::Product<float, Word>& scores
   others.cols -= nr_;
   others.b.data += others.b.panel;
   others.c.data += others.c.panel;
-  const auto weigh_panel = [&] {
-    pairs.softmax_rows({panel.c.data, panel.c.row, nr_, rows}, scale, row_max, row_sum, rescale,
-                       rounded, pair_stride_);
-  };
   if (!are_made) multiply(kernels_, panel);
-  weigh_panel();
+  pairs.softmax_rows({panel.c.data, panel.c.row, nr_, rows}, scale, row_max, row_sum, rescale,
+                     rounded, pair_stride_, margin);
   float panel_max[most_rows];
-  for (index_t i = 0; i < rows; ++i) panel_max[i] = row_max[i] += margin;
-  std::fill_n(row_sum, rows, 0.f);
-  weigh_panel();
+  std::copy_n(row_max, rows, panel_max);
   Word* const beside = rounded + words_of<Word>(nr_);
   if (weigh(others, are_made, {scale, row_max, row_sum, beside, pair_stride_})) return true;
   if (!are_made) multiply(kernels_, others);
   pairs.softmax_rows({others.c.data, others.c.row, others.cols, rows}, scale, row_max, row_sum,
-                     rescale, beside, pair_stride_);
+                     rescale, beside, pair_stride_, 0);
   for (index_t i = 0; i < rows; ++i) {
     if (row_max[i] == panel_max[i]) continue;
     row_max[i] = least;  // of the sum nothing is left then
     pairs.softmax_rows({scores.c.data + i * scores.c.row, scores.c.row, scores.cols, 1}, scale,
                        row_max + i, row_sum + i, rescale + i, rounded + i * pair_stride_,
-                       pair_stride_);
+                       pair_stride_, 0);
   }
   return true;
 }

@@ -104,7 +104,7 @@ TEST_P(FewPairsTest, WeightsAreThoseOfRows) {
     const bool done = pairs().few_weights(
         scores, {scale, row_max.data(), few_sum.data(), few.data(), dst_stride});
     pairs().softmax_rows(scores, scale, new_max.data(), row_sum.data(), rescale.data(), all.data(),
-                         dst_stride);
+                         dst_stride, 0);
     if (new_max != row_max || (pairs().weights != nullptr && row_max[0] >= 0x1p12f)) {
       ASSERT_FALSE(done);
     }

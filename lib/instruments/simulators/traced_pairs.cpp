@@ -155,7 +155,7 @@ void softmax_update(const kernels::ScoreTile<float>& tile, float scale, float* r
 }
 
 void softmax_rows(const kernels::ScoreTile<float>& tile, float scale, float* row_max,
-                  float* row_sum, float* rescale, bf16x2* dst, index_t dst_stride) {
+                  float* row_sum, float* rescale, bf16x2* dst, index_t dst_stride, float margin) {
   for (index_t i = 0; i < tile.queries; i += side) {
     const index_t count = std::min(side, tile.queries - i);
     for (index_t k = i; k < i + count; ++k) read(tile.data + k * tile.stride, tile.keys);
@@ -167,7 +167,7 @@ void softmax_rows(const kernels::ScoreTile<float>& tile, float scale, float* row
     }
     write(row_sum + i, count);
   }
-  inner->softmax_rows(tile, scale, row_max, row_sum, rescale, dst, dst_stride);
+  inner->softmax_rows(tile, scale, row_max, row_sum, rescale, dst, dst_stride, margin);
 }
 
 bool weights(const Product& p, const kernels::PairWeights& weights) {

@@ -123,7 +123,7 @@ struct EmulatedPairs {
 
   static IOATTN_KERNEL void softmax_rows(const ScoreTile<float>& tile, float scale, float* row_max,
                                          float* row_sum, float* rescale, bf16x2* dst,
-                                         index_t dst_stride) {
+                                         index_t dst_stride, float margin) {
     for (index_t i = 0; i < tile.queries; ++i) {
       const float* scores = tile.data + i * tile.stride;
       bool grows = false;
@@ -133,7 +133,7 @@ struct EmulatedPairs {
         grows |= exceeds(score, row_max[i]);
         largest = largest > score ? largest : score;
       }
-      const float new_max = grows ? largest : row_max[i];
+      const float new_max = grows ? largest + margin : row_max[i];
       const float shift = new_max > -__builtin_inff() ? new_max : 0;
       const float factor = weight(row_max[i] - shift);
       float total = 0;

@@ -422,8 +422,8 @@ struct X86Bf16Softmax {
     return reduced(of_row, [](__m512 x, __m512 y) { return _mm512_max_ps(x, y); });
   }
   // Most blocks of keys change no maximum: their scores are read once.
-  static IOATTN_INLINE void update_rows(const ScoreRows& of, float* row_max, float* row_sum,
-                                        float* rescale) {
+  static IOATTN_INLINE void update_rows(const ScoreRows& of, float margin, float* row_max,
+                                        float* row_sum, float* rescale) {
     const __m512 least = _mm512_set1_ps(-__builtin_inff());
     const __mmask16 exist = first_of_16(of.rows);
     const __m512 before = _mm512_maskz_loadu_ps(exist, row_max);
@@ -432,7 +432,8 @@ struct X86Bf16Softmax {
     if (!all_have_seen || !weigh_rows(of, before, &total)) {
       const __m512 largest = largest_of_rows(of);
       const __mmask16 grows = exceeds(AnyExponents::of_rows(of.scale, before).of(largest));
-      after = _mm512_mask_mul_ps(before, grows, largest, _mm512_set1_ps(of.scale));
+      const __m512 largest_scaled = _mm512_mul_ps(largest, _mm512_set1_ps(of.scale));
+      after = _mm512_mask_add_ps(before, grows, largest_scaled, _mm512_set1_ps(margin));
       // As in update().
       const __mmask16 has_seen = _mm512_cmp_ps_mask(least, after, _CMP_LT_OQ);
       factor = rescaling(before, after, has_seen);
@@ -445,13 +446,13 @@ struct X86Bf16Softmax {
   }
   static IOATTN_KERNEL void softmax_rows(const ScoreTile<float>& tile, float scale, float* row_max,
                                          float* row_sum, float* rescale, bf16x2* dst,
-                                         index_t dst_stride) {
+                                         index_t dst_stride, float margin) {
     const ScoreTile<float> x = tile;
     for (index_t i = 0; i < x.queries; i += lanes) {
       const index_t rows = x.queries - i < lanes ? x.queries - i : lanes;
       update_rows(
           {x.data + i * x.stride, x.stride, rows, x.keys, dst + i * dst_stride, dst_stride, scale},
-          row_max + i, row_sum + i, rescale != nullptr ? rescale + i : nullptr);
+          margin, row_max + i, row_sum + i, rescale != nullptr ? rescale + i : nullptr);
     }
   }
 };

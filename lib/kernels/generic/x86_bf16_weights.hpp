@@ -156,9 +156,11 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
   static bool weights(const Product<float, bf16x2>& p, const PairWeights& weights) {
     if (p.rows > most_rows || p.depth > terms_per_accumulator) return false;
     Rows all;
-    for (index_t i = 0; i < p.rows; ++i) {
-      if (!Base::is_ordinary(weights.row_max[i])) return false;
-      all.binary_max[i] = Base::binary(weights.row_max[i]);
+    for (index_t i = 0; i < p.rows; i += lanes) {
+      const __m512 row_max =
+          _mm512_maskz_loadu_ps(Base::first_of_16(p.rows - i), weights.row_max + i);
+      if (!Base::are_ordinary(row_max)) return false;
+      _mm512_store_ps(all.binary_max + i, _mm512_mul_ps(row_max, _mm512_set1_ps(log2_of_e)));
     }
     for (index_t i = 0; i < (p.rows + lanes - 1) / lanes * lanes * lanes; ++i) all.part[i] = 0;
     Strip strip = {};
