@@ -56,8 +56,9 @@ struct X86Bf16Gradients : X86Bf16Weights<max_rows> {
         for (index_t i = 0; i < 2; ++i) {
           const __m512 lse = _mm512_set1_ps(first.shifts[row + i].lse);
           const __m512 scores = _mm512_load_ps(first.scores + at + i * nr);
-          state->weight[i].begin(exponents_of_gradients(scores, scale, lse), _mm512_setzero_ps(),
-                                 c);
+          const __m512 exponents =
+              exponents_of_gradients(scores, scale, lse, StagedPower::of_exponent);
+          state->weight[i].begin(exponents, _mm512_setzero_ps(), c);
         }
       } else if constexpr (stage == 1) {
         state->weight[0].go_on(c);

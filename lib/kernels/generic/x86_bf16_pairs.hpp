@@ -267,8 +267,8 @@ struct X86Bf16Pairs : X86Bf16Softmax {
     // Keeps the compiler from knowing them.
     IOATTN_INLINE void hold() {
       __asm__(""
-              : "+v"(scale), "+v"(binary_scale), "+v"(power.magic), "+v"(power.square),
-                "+v"(power.slope), "+v"(power.one), "+v"(power.powers));
+              : "+v"(scale), "+v"(binary_scale), "+v"(power.magic), "+v"(power.centre),
+                "+v"(power.rest), "+v"(power.powers));
       __asm__("" : "+v"(order), "+v"(lower), "+v"(upper));
     }
   };

@@ -2,6 +2,7 @@
 
 #include <immintrin.h>
 
+#include <bit>
 #include <cstdint>
 
 #include "kernels/generic/exponential.hpp"
@@ -15,34 +16,41 @@
 namespace ioattn::kernels {
 namespace {
 
-// A sum with it is rounded to sixteenths. 2^r = 1 + r (slope + square r), |r| <= 1/32.
-inline constexpr float to_sixteenths = 12582912.f / 16, power_slope = 0.69318783f,
-                       power_square = 0.24022651f;
+// A sum with `to_sixteenths` is rounded to these. 2^r = factor (centred^2 + rest) for centred = r +
+// centre, |r| <= 1/32, within 4.3e-7; 1 where r is 0, rounding included. So it takes a sum, a
+// multiply-add and, with the factor in the table of powers, a product.
+struct PowerOfRest {
+  static constexpr float to_sixteenths = 12582912.f / 16;
+  static constexpr float factor = 0.2402195f, centre = 1.442822f, rest = 2.081124f;
+};
 
 struct SixteenthPowers {
   std::uint32_t bits[16];
 };
-// Of 2^(k/16).
-constexpr SixteenthPowers sixteenth_powers() {
-  using C = ExpConstants<float, 32>;
+// Of factor 2^(k/16).
+constexpr SixteenthPowers sixteenth_powers(float factor) {
+  using C = ExpConstants<double, 16>;
   SixteenthPowers powers = {};
-  for (std::uint32_t k = 0; k < 16; ++k) powers.bits[k] = C::powers[2 * k] + (2 * k << C::shift);
+  for (std::uint32_t k = 0; k < 16; ++k) {
+    const double power = std::bit_cast<double>(C::powers[k] + (std::uint64_t(k) << C::shift));
+    powers.bits[k] = std::bit_cast<std::uint32_t>(static_cast<float>(double(factor) * power));
+  }
   return powers;
 }
 
 struct BinaryPowerConstants {
-  __m512 magic = _mm512_set1_ps(to_sixteenths), square = _mm512_set1_ps(power_square),
-         slope = _mm512_set1_ps(power_slope), one = _mm512_set1_ps(1);
+  __m512 magic = _mm512_set1_ps(PowerOfRest::to_sixteenths),
+         centre = _mm512_set1_ps(PowerOfRest::centre), rest = _mm512_set1_ps(PowerOfRest::rest);
   __m512i powers = table();
 
  private:
   static IOATTN_INLINE __m512i table() {
-    static constexpr SixteenthPowers powers = sixteenth_powers();
+    static constexpr SixteenthPowers powers = sixteenth_powers(PowerOfRest::factor);
     return _mm512_loadu_si512(powers.bits);
   }
 };
 
-// 2^t = 2^(n/16) 2^r, n = round(16 t), |r| <= 1/32, within 5e-7; 0 below 2^-126, which would be
+// 2^t = 2^(n/16) 2^r, n = round(16 t), |r| <= 1/32, within 6.2e-7; 0 below 2^-126, which would be
 // slow. What is made of it has 8 bits, or is a sum of such. Powers of 2^(1/16) are looked up in a
 // register, as in exponential.hpp; vscalef does the rest, infinite where t is too large.
 struct BinaryPower {
@@ -50,11 +58,10 @@ struct BinaryPower {
   explicit IOATTN_INLINE BinaryPower(__m512 t, const BinaryPowerConstants& c = {}) {
     const __m512 n_bits = _mm512_add_ps(t, c.magic);
     n = _mm512_sub_ps(n_bits, c.magic);
-    const __m512 r = _mm512_sub_ps(t, n);
+    const __m512 centred = _mm512_add_ps(_mm512_sub_ps(t, n), c.centre);
     const __m512 power =
         _mm512_castsi512_ps(_mm512_permutexvar_epi32(_mm512_castps_si512(n_bits), c.powers));
-    const __m512 slope = _mm512_fmadd_ps(r, c.square, c.slope);
-    root = _mm512_mul_ps(power, _mm512_fmadd_ps(r, slope, c.one));
+    root = _mm512_mul_ps(power, _mm512_fmadd_ps(centred, centred, c.rest));
   }
 };
 IOATTN_INLINE __m512 power_of_2(__m512 t) {
@@ -78,17 +85,20 @@ struct FlushedPower {
   IOATTN_INLINE __m512 operator()(__m512 t) const { return flushed_power_of_2(t, constants); }
 };
 
-// power_of_2 in three stages, of which fewer operations take a multiply-add's place: the same bits,
-// but that results below 2^-126 may be denormals. Its constants are read each time, because beside
-// a product there are no registers for them.
+// power_of_2 where denormal results are flushed to 0, in three stages, of which fewer operations
+// take a multiply-add's place: the same bits. Its constants are read each time, because beside
+// a product there are no registers for them. It is made of t/4, whose squares are 1/16 of t's, and
+// of powers that are 16 times as large, lest these be denormals where the result is none.
 struct alignas(64) PowerConstants {
-  std::uint32_t powers[16];  // of 2^(k/16), less k as it is in a sum with magic << shift
-  float magic, least, most, square, slope, one;  // most: of the exponents of softmax weights
+  std::uint32_t powers[16];                // less k as it is in a sum with magic << shift
+  float magic, least, most, centre, rest;  // most: of the exponents of softmax weights
 };
+constexpr int power_shift = 23 - 4;
 constexpr PowerConstants power_constants() {
-  using C = ExpConstants<float, 32>;
-  PowerConstants x = {{}, to_sixteenths, -127, 128, power_square, power_slope, 1};
-  for (std::uint32_t k = 0; k < 16; ++k) x.powers[k] = C::powers[2 * k];
+  using P = PowerOfRest;
+  const SixteenthPowers powers = sixteenth_powers(16 * P::factor);
+  PowerConstants x = {{}, P::to_sixteenths / 4, -127.f / 4, 126.f / 4, P::centre / 4, P::rest / 16};
+  for (std::uint32_t k = 0; k < 16; ++k) x.powers[k] = powers.bits[k] - (k << power_shift);
   return x;
 }
 IOATTN_INLINE const PowerConstants& power_constants_in_memory() {
@@ -98,32 +108,34 @@ IOATTN_INLINE const PowerConstants& power_constants_in_memory() {
   return *c;
 }
 struct StagedPower {
+  static constexpr float of_exponent = 0.25f;
   __m512 t, n_bits, power;  // t - n from the second stage on; power: 2^n
 
-  IOATTN_INLINE void begin(__m512 exponent, __m512 most, const PowerConstants& c) {
+  // 2^(4 quarter), at most 2^(4 most).
+  IOATTN_INLINE void begin(__m512 quarter, __m512 most, const PowerConstants& c) {
     // NaN is the second operand, which is what comes of it.
-    t = _mm512_min_ps(most, _mm512_max_ps(_mm512_set1_ps(c.least), exponent));
+    t = _mm512_min_ps(most, _mm512_max_ps(_mm512_set1_ps(c.least), quarter));
     n_bits = _mm512_add_ps(t, _mm512_set1_ps(c.magic));
   }
   IOATTN_INLINE void go_on(const PowerConstants& c) {
-    constexpr int shift = ExpConstants<float, 32>::shift + 1;
     const __m512i n = _mm512_castps_si512(n_bits);
     t = _mm512_sub_ps(t, _mm512_sub_ps(n_bits, _mm512_set1_ps(c.magic)));
-    power = _mm512_castsi512_ps(_mm512_add_epi32(
-        _mm512_permutexvar_epi32(n, _mm512_load_si512(c.powers)), _mm512_slli_epi32(n, shift)));
+    power = _mm512_castsi512_ps(
+        _mm512_add_epi32(_mm512_permutexvar_epi32(n, _mm512_load_si512(c.powers)),
+                         _mm512_slli_epi32(n, power_shift)));
   }
   IOATTN_INLINE __m512 end(const PowerConstants& c) const {
-    const __m512 slope = _mm512_fmadd_ps(t, _mm512_set1_ps(c.square), _mm512_set1_ps(c.slope));
-    return _mm512_mul_ps(power, _mm512_fmadd_ps(t, slope, _mm512_set1_ps(c.one)));
+    const __m512 centred = _mm512_add_ps(t, _mm512_set1_ps(c.centre));
+    return _mm512_mul_ps(power, _mm512_fmadd_ps(centred, centred, _mm512_set1_ps(c.rest)));
   }
 };
 inline constexpr float log2_of_e = 1.44269504f;
 
-// log2(e) (scale s - lse). Rounded as rows' maxima are: it is 0 where lse is that of one score,
-// however large.
-IOATTN_INLINE __m512 exponents_of_gradients(__m512 s, __m512 scale, __m512 lse) {
+// unit log2(e) (scale s - lse). Rounded as rows' maxima are: it is 0 where lse is that of one
+// score, however large.
+IOATTN_INLINE __m512 exponents_of_gradients(__m512 s, __m512 scale, __m512 lse, float unit = 1) {
   const __m512 exponent = _mm512_sub_ps(_mm512_mul_ps(s, scale), lse);
-  return _mm512_mul_ps(exponent, _mm512_set1_ps(log2_of_e));
+  return _mm512_mul_ps(exponent, _mm512_set1_ps(unit * log2_of_e));
 }
 // Weights that gradients are made of are 1 at most; NaN stays.
 IOATTN_INLINE __m512 not_above_zero(__m512 exponent) {
@@ -337,8 +349,8 @@ struct X86Bf16Softmax {
     // As of GradientConstants.
     IOATTN_INLINE void hold() {
       __asm__(""
-              : "+v"(binary_scale), "+v"(power.magic), "+v"(power.square), "+v"(power.slope),
-                "+v"(power.one), "+v"(power.powers));
+              : "+v"(binary_scale), "+v"(power.magic), "+v"(power.centre), "+v"(power.rest),
+                "+v"(power.powers));
     }
   };
   template <bool whole>

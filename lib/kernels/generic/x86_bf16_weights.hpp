@@ -31,9 +31,9 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
   static_assert(PairKernels::most_rows_weighed <= most_rows &&
                 PairKernels::most_pairs_weighed <= terms_per_accumulator);
   struct alignas(64) Rows {
-    float binary_max[most_rows];
-    float part[most_rows * lanes];  // of the sum of weights
-    float scores[max_rows * nr];    // of the tile that waits
+    float binary_max[most_rows], staged_max[most_rows];  // as StagedPower takes them
+    float part[most_rows * lanes];                       // of the sum of weights
+    float scores[max_rows * nr];                         // of the tile that waits
   };
 
   // What becomes of scores of a panel of keys.
@@ -48,9 +48,9 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
   struct Waiting {
     static constexpr index_t pieces = max_rows, stages = 3;
     const float* scores;  // [max_rows][nr]
-    const float* binary_max;
+    const float* staged_max;
     float* part;
-    float binary_scale;
+    float staged_scale;
     bf16x2* to;
     index_t stride;
 
@@ -62,8 +62,8 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
     IOATTN_INLINE void run(index_t row, State* state) const {
       const PowerConstants& c = power_constants_in_memory();
       if constexpr (stage == 0) {
-        const __m512 scale = _mm512_set1_ps(binary_scale);
-        const __m512 shift = _mm512_set1_ps(binary_max[row]);
+        const __m512 scale = _mm512_set1_ps(staged_scale);
+        const __m512 shift = _mm512_set1_ps(staged_max[row]);
         const float* of_row = scores + row * nr;
         const __m512 most = _mm512_set1_ps(c.most);
         state->x.begin(_mm512_fmsub_ps(_mm512_load_ps(of_row), scale, shift), most, c);
@@ -104,9 +104,9 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
         Tiles::template tile<max_rows, 2, false>(s, a, store);
       }
       *waiting = {made,
-                  all->binary_max + row,
+                  all->staged_max + row,
                   all->part + row * lanes,
-                  panel.binary_scale,
+                  panel.binary_scale * StagedPower::of_exponent,
                   panel.dst + row * panel.dst_stride,
                   panel.dst_stride};
     }
@@ -155,12 +155,16 @@ struct X86Bf16Weights : X86Bf16Pairs<max_rows> {
 
   static bool weights(const Product<float, bf16x2>& p, const PairWeights& weights) {
     if (p.rows > most_rows || p.depth > terms_per_accumulator) return false;
+    const typename Base::WithoutDenormals mode;
     Rows all;
     for (index_t i = 0; i < p.rows; i += lanes) {
       const __m512 row_max =
           _mm512_maskz_loadu_ps(Base::first_of_16(p.rows - i), weights.row_max + i);
       if (!Base::are_ordinary(row_max)) return false;
-      _mm512_store_ps(all.binary_max + i, _mm512_mul_ps(row_max, _mm512_set1_ps(log2_of_e)));
+      const __m512 binary_max = _mm512_mul_ps(row_max, _mm512_set1_ps(log2_of_e));
+      _mm512_store_ps(all.binary_max + i, binary_max);
+      _mm512_store_ps(all.staged_max + i,
+                      _mm512_mul_ps(binary_max, _mm512_set1_ps(StagedPower::of_exponent)));
     }
     for (index_t i = 0; i < (p.rows + lanes - 1) / lanes * lanes * lanes; ++i) all.part[i] = 0;
     Strip strip = {};
