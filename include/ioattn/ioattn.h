@@ -241,8 +241,8 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
  * where Q and K, V are those of head h and of head h / (heads / kv_heads). Results of a head have
  * the same bits alone, in any batch and for any number of threads; only forward, heads that share
  * keys may be planned for another instruction set than a head alone, and a memory_limit, which is
- * of all heads, may plan them in another way. Sums are of weights up to 2^24, divided at the end:
- * where a value of V is above 2^-24 of the largest number over m they may be infinite, as O and the
+ * of all heads, may plan them in another way. Sums are of weights up to 2^47, divided at the end:
+ * where a value of V is above 2^-47 of the largest number over m they may be infinite, as O and the
  * gradients are where finite inputs make a score that is not. Strides are elements from
  * batch entry to batch entry, from head to head and from row to row; within a row they are 1. A
  * stride of 0 stands for that of [batch, heads, rows, columns] in C order, given the strides to the

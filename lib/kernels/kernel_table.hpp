@@ -255,7 +255,7 @@ struct KernelTable {
 
   // Online softmax over the keys of one tile: updates the running row_max and row_sum, sets
   // rescale = exp(old max - new max) unless it is null; with `store` the tile becomes
-  // exp(tile - new max). A maximum stays until weights would exceed e^16: what they refer to need
+  // exp(tile - new max). A maximum stays until weights would exceed e^32: what they refer to need
   // not be the largest score.
   void (*softmax_update)(const ScoreTile<T>& tile, bool store, T* row_max, T* row_sum, T* rescale);
 
@@ -285,6 +285,9 @@ struct KernelTable {
   // over whole panels; accumulate, epilogue and scale are not used. Null: there is no such kernel.
   static constexpr index_t most_terms_weighed = 128, most_panels_weighed = 8;
   bool (*weights)(const Product<T>& scores, const T* row_max, T* row_sum) = nullptr;
+  // Of keys that queries see first, whose largest scores do as maxima for `weights` of the others;
+  // 0: softmax_update of all takes less time.
+  index_t first_keys = 0;
 
   // What product and softmax_update do, with `store`, with scores, rows of keys by at most
   // few_queries columns of queries: the same bits. Nothing of C, maxima, sums and rescale is

@@ -173,13 +173,14 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
       streams.next.then = &next_values;
     }
   }
+  Caution caution;
   for (Range sub(work.rows.size(), layout_.rho); sub; sub.next()) {
     const Interval queries = {work.rows.begin + sub.begin, work.rows.begin + sub.end};
     const Interval seen = intersect(mask_.of_any(queries, m_), interval_of(keys));
     if (seen.is_empty()) continue;
     const index_t skipped = seen.begin - keys.begin;
     add_keys(work, sub, Range(seen.begin, seen.end, seen.size()), streams.from(skipped),
-             bring_values);
+             bring_values, &caution);
     streams.beside = {};
     streams.next = {};
   }
@@ -191,7 +192,8 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
 template <class S, class P>
 template <class BringValues>
 void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range& keys,
-                                 const Streams& streams, const BringValues& bring_values) const {
+                                 const Streams& streams, const BringValues& bring_values,
+                                 Caution* caution) const {
   const index_t first = work.rows.begin + sub.begin;
   const Range queries(first, first + sub.size(), sub.size());
   const Block tile = {Operand::scores, queries.begin, keys.begin, sub.size(), keys.size()};
@@ -212,7 +214,7 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
   product.accumulate = bias.data != nullptr;
   product.beside = streams.beside.rows;
   product.beside_row = streams.beside.stride;
-  const Weights weights = make_weights(work, {queries, keys, lane}, product);
+  const Weights weights = make_weights(work, {queries, keys, lane}, product, caution);
   bring_values();
 
   kernels::Product<T> update;
@@ -234,33 +236,85 @@ void ForwardPass<S, P>::add_keys(const Work& work, const Range& sub, const Range
 // The online softmax of the scores.
 template <class S, class P>
 auto ForwardPass<S, P>::make_weights(const Work& work, const Meeting& meeting,
-                                     const kernels::Product<T>& scores) const -> Weights {
+                                     const kernels::Product<T>& scores, Caution* caution) const
+    -> Weights {
   const auto& [queries, keys, lane] = meeting;
-  T* row_max = worker_.row_max.in(work.local) + lane;
-  T* row_sum = worker_.row_sum.in(work.local) + lane;
-  T* rescale = worker_.rescale.in(work.local);
-  const bool full = is_full(mask_, interval_of(queries), interval_of(keys));
-  if (!scores.accumulate && full && queries.size() <= kernels_.few_queries) {
-    kernels::Product<T> close = scores;
-    close.c.row = queries.size();
-    kernels_.few_weights(close, row_max, row_sum, rescale);
-    return {close.c.row, rescale};
-  }
   constexpr T least = -std::numeric_limits<T>::infinity();
-  // Weights beside a product are made of whole panels.
-  const index_t computed = kernels_.tile.computed(queries.size());
-  const bool fill_panels = computed % nr_ == 0;
-  if (kernels_.weights != nullptr && !scores.accumulate && full && fill_panels &&
-      kernels_.weights(scores, row_max, row_sum))
-    return {tile_stride_, nullptr};
-  masked_scores(kernels_, scores, mask_.transposed(), keys, queries);
-  if (!full) {
+  const Softmax softmax = {worker_.row_max.in(work.local) + lane,
+                           worker_.row_sum.in(work.local) + lane, worker_.rescale.in(work.local)};
+  if (!is_full(mask_, interval_of(queries), interval_of(keys))) {
+    masked_scores(kernels_, scores, mask_.transposed(), keys, queries);
     hide(kernels_, mask_.transposed(), keys, queries, least, scores.c.data, tile_stride_);
+    update(softmax, scores);
+    return {tile_stride_, softmax.rescale};
   }
-  const index_t lanes = std::min(layout_.sub_lanes(), computed);
-  kernels_.softmax_update({scores.c.data, tile_stride_, keys.size(), lanes}, true, row_max, row_sum,
-                          rescale);
-  return {tile_stride_, rescale};
+  const bool are_few = !scores.accumulate && queries.size() <= kernels_.few_queries;
+  kernels::Product<T> made = scores;
+  if (are_few) made.c.row = queries.size();
+  const index_t first_keys = kernels_.first_keys;
+  constexpr index_t least_others = 3;  // times as many keys
+  if (first_keys > 0 && made.rows >= (1 + least_others) * first_keys && !made.accumulate &&
+      made.depth <= kernels::KernelTable<T>::most_terms_weighed &&
+      std::all_of(softmax.max, softmax.max + made.cols, [](T max) { return max == least; })) {
+    make_first_weights(softmax, made, caution);
+    return {made.c.row, nullptr};
+  }
+  if (weigh(softmax, made, caution)) return {made.c.row, nullptr};
+  multiply_and_update(softmax, made);
+  return {made.c.row, softmax.rescale};
+}
+
+template <class S, class P>
+void ForwardPass<S, P>::update(const Softmax& softmax, const kernels::Product<T>& scores) const {
+  const index_t lanes = std::min(layout_.sub_lanes(), kernels_.tile.computed(scores.cols));
+  kernels_.softmax_update({scores.c.data, tile_stride_, scores.rows, lanes}, true, softmax.max,
+                          softmax.sum, softmax.rescale);
+}
+
+template <class S, class P>
+void ForwardPass<S, P>::multiply_and_update(const Softmax& softmax,
+                                            const kernels::Product<T>& scores) const {
+  if (scores.c.row != tile_stride_) {
+    kernels_.few_weights(scores, softmax.max, softmax.sum, softmax.rescale);
+  } else {
+    multiply(kernels_, scores);
+    update(softmax, scores);
+  }
+}
+
+// Whether maxima stay: weights then are made beside the product, of whole panels.
+template <class S, class P>
+bool ForwardPass<S, P>::weigh(const Softmax& softmax, const kernels::Product<T>& scores,
+                              Caution* caution) const {
+  if (kernels_.weights == nullptr || scores.accumulate || scores.c.row != tile_stride_)
+    return false;
+  if (kernels_.tile.computed(scores.cols) % nr_ != 0 || !caution->allows()) return false;
+  if (kernels_.weights(scores, softmax.max, softmax.sum)) return true;
+  caution->was_in_vain();
+  return false;
+}
+
+// Of queries that have seen no key: weights refer to the largest scores of the first few keys, as
+// long as others do not rise above them by too much. Of a query with such a score the first weights
+// are rescaled: each by itself, lest its bits depend on the queries beside it.
+template <class S, class P>
+void ForwardPass<S, P>::make_first_weights(const Softmax& softmax,
+                                           const kernels::Product<T>& scores,
+                                           Caution* caution) const {
+  const index_t count = kernels_.first_keys;
+  kernels::Product<T> first = scores, others = scores;
+  first.rows = count;
+  others.rows -= count;
+  others.a.data = scores.a.at(count, 0);
+  others.c.data = scores.c.row_of(0, count);
+  if (scores.beside != nullptr) others.beside += count * scores.beside_row;
+  multiply_and_update(softmax, first);
+  if (weigh(softmax, others, caution)) return;
+  multiply_and_update(softmax, others);
+  for (index_t j = 0; j < count; ++j) {
+    T* const weights = first.c.row_of(0, j);
+    for (index_t i = 0; i < scores.cols; ++i) weights[i] *= softmax.rescale[i];
+  }
 }
 
 // What stays is defined in forward_pass_sums.cpp, which instantiates these members.

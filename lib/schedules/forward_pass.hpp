@@ -105,16 +105,36 @@ class ForwardPass {
 
   void start(const Work& work) const;
   void stream_keys(const Work& work, const Range& keys) const;
+  // Weights beside a product are made in vain where a maximum has to change, which is likely where
+  // one of the strip before had to: some strips do without, and have the same bits.
+  class Caution {
+   public:
+    bool allows() { return strips_ == 0 || --strips_ == 0; }
+    void was_in_vain() { strips_ = 4; }
+
+   private:
+    index_t strips_ = 0;  // until the next attempt
+  };
   template <class BringValues>
   void add_keys(const Work& work, const Range& sub, const Range& keys, const Streams& streams,
-                const BringValues& bring_values) const;
+                const BringValues& bring_values, Caution* caution) const;
   // Of a tile [keys][queries], and what sums over earlier keys are multiplied by, unless it is 1.
   struct Weights {
     index_t stride;
     const T* rescale;
   };
-  Weights make_weights(const Work& work, const Meeting& meeting,
-                       const kernels::Product<T>& scores) const;
+  // Of the queries of a tile, and what their sums are to be multiplied by.
+  struct Softmax {
+    T *max, *sum, *rescale;
+  };
+  Weights make_weights(const Work& work, const Meeting& meeting, const kernels::Product<T>& scores,
+                       Caution* caution) const;
+  // Of scores whose rows are closer than those of tiles there are few.
+  void update(const Softmax& softmax, const kernels::Product<T>& scores) const;
+  void multiply_and_update(const Softmax& softmax, const kernels::Product<T>& scores) const;
+  bool weigh(const Softmax& softmax, const kernels::Product<T>& scores, Caution* caution) const;
+  void make_first_weights(const Softmax& softmax, const kernels::Product<T>& scores,
+                          Caution* caution) const;
   void finish(const Work& work) const;
   void divide(const Work& work, const Range& some, const InverseSums<T>& inverse) const;
   void multiply_by_y(const Work& work) const;

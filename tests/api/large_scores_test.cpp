@@ -103,6 +103,77 @@ TYPED_TEST(LargeScores, BitsDoNotDependOnWhereQueriesLie) {
   }
 }
 
+// Late keys whose scores rise above all before for one query, or for some: results of the others
+// keep their bits, and those of the query are right.
+TYPED_TEST(LargeScores, OfAQueryLeaveOthersAlone) {
+  using T = TypeParam;
+  constexpr std::size_t d = 64, e = 40;
+  for (const char* isa : {"scalar", "avx2", "avx512", "neon"}) {
+    setenv("IOATTN_ISA", isa, 1);
+    for (const std::size_t n : {3u, 40u, 200u}) {
+      SCOPED_TRACE(testing::Message() << isa << " " << n);
+      const reference::SdpaInputs<double> plain_inputs =
+          reference::random_sdpa(1, 1, 1, n, 300, d, e, 9);
+      SdpaCall<T> plain(plain_inputs, Layout::bhsd);
+      const ioattn_status status = plain.forward();
+      if (status == IOATTN_UNSUPPORTED) break;  // not on this CPU
+      ASSERT_EQ(status, IOATTN_OK) << ioattn_last_error();
+      plain.expect_forward();
+      for (const double factor : {20.0, 60.0, 1e4, HUGE_VAL, std::nan("")}) {
+        reference::SdpaInputs<double> inputs = plain_inputs;
+        for (std::size_t k = 0; k < d; ++k) inputs.Q.values[d + k] *= factor;
+        SdpaCall<T> call(inputs, Layout::bhsd);
+        ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
+        if (std::isfinite(factor)) call.expect_forward();
+        std::vector<T> o = call.o.dense().values, lse = call.lse.dense().values;
+        const std::vector<T> others = plain.o.dense().values, of_others = plain.lse.dense().values;
+        std::copy_n(others.begin() + e, e, o.begin() + e);
+        lse[1] = of_others[1];
+        EXPECT_TRUE(same_bits(o, others)) << factor;
+        EXPECT_TRUE(same_bits(lse, of_others)) << factor;
+      }
+    }
+  }
+}
+
+// Heads that share keys are taken together, where a head alone may have few queries.
+TYPED_TEST(LargeScores, OfAHeadAloneHaveTheBitsOfAGroup) {
+  using T = TypeParam;
+  constexpr std::size_t heads = 16, d = 64, e = 40;
+  for (const char* isa : {"scalar", "avx2", "avx512", "neon"}) {
+    setenv("IOATTN_ISA", isa, 1);
+    for (const std::size_t n : {1u, 4u, 9u}) {
+      for (const double rise : {1.0, 20.0}) {
+        SCOPED_TRACE(testing::Message() << isa << " " << n << " " << rise);
+        reference::SdpaInputs<double> inputs =
+            reference::random_sdpa(1, heads, 1, n, 300, d, e, 10);
+        for (std::size_t i = 250 * d; i < 260 * d; ++i) inputs.K.values[i] *= rise;
+        SdpaCall<T> group(inputs, Layout::bhsd);
+        const ioattn_status status = group.forward();
+        if (status == IOATTN_UNSUPPORTED) break;  // not on this CPU
+        ASSERT_EQ(status, IOATTN_OK) << ioattn_last_error();
+        group.expect_forward();
+        const std::vector<T> all = group.o.dense().values;
+        for (std::size_t head = 0; head < heads; ++head) {
+          reference::SdpaInputs<double> of_head = inputs;
+          of_head.Q.heads = of_head.dO.heads = 1;
+          const auto part = [&](const std::vector<double>& x, std::size_t width) {
+            const auto first = x.begin() + std::ptrdiff_t(head * n * width);
+            return std::vector<double>(first, first + std::ptrdiff_t(n * width));
+          };
+          of_head.Q.values = part(inputs.Q.values, d);
+          of_head.dO.values = part(inputs.dO.values, e);
+          SdpaCall<T> alone(of_head, Layout::bhsd);
+          ASSERT_EQ(alone.forward(), IOATTN_OK) << ioattn_last_error();
+          const auto first = all.begin() + std::ptrdiff_t(head * n * e);
+          EXPECT_TRUE(same_bits(alone.o.dense().values,
+                                std::vector<T>(first, first + std::ptrdiff_t(n * e))));
+        }
+      }
+    }
+  }
+}
+
 // Of equal keys, too, but for LSE's last place.
 TYPED_TEST(LargeScores, EqualKeysShareTheWeight) {
   using T = TypeParam;

@@ -20,7 +20,7 @@ template <class T>
 constexpr T least = sizeof(T) == 4 ? T(-88.0296919) : T(-709.0895657128241);
 // Softmax weights are at most e^highest.
 template <class T>
-constexpr T highest = T(16);
+constexpr T highest = T(32);
 
 // Weights of scores less LSE.
 template <class T>
@@ -62,7 +62,7 @@ std::vector<T> arguments(std::size_t count, T last, std::uint64_t seed = 3) {
                       -std::numeric_limits<T>::min(),
                       -std::numeric_limits<T>::denorm_min(),
                       -std::numeric_limits<T>::epsilon()};
-  for (int k = -32 * 1025; k <= 32 * 9; ++k) {
+  for (int k = -32 * 1025; k <= 32 * 47; ++k) {
     const T middle = static_cast<T>(k * 0.69314718055994530942 / 32);
     for (const T near : {std::nextafter(middle, T(-2000)), middle, std::nextafter(middle, T(2000))})
       if (near >= lowest<T> && near <= last) x.push_back(near);

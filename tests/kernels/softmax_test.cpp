@@ -94,7 +94,7 @@ void check(const KernelTable<T>& table) {
             for (const double s : scores) max = std::max(max, s);
             // It may be that of earlier keys.
             const double old = old_max[static_cast<std::size_t>(i)];
-            if (max - old <= 16) max = old;
+            if (max - old <= 32) max = old;
             const auto weight = [&](double s) { return max == -inf ? 0 : std::exp(s - max); };
             for (const double s : scores) sum += weight(s);
             ASSERT_EQ(static_cast<double>(rows.max[i]), max);

@@ -130,7 +130,7 @@ void check_refusals(const KernelTable<T>& table) {
   std::mt19937 engine(6);
   for (const index_t keys : {8, 16, 17, 23}) {
     for (index_t bad = 0; bad < keys; ++bad) {
-      for (const T rise : {infinity, T(1e6), T(16.25)}) {
+      for (const T rise : {infinity, T(1e6), T(32.25)}) {
         const index_t queries = table.tile.cols + 5, depth = 40, nr = table.tile.cols;
         Block<T> block(table, keys, queries, depth);
         block.fill(&engine, 0, Side::end);

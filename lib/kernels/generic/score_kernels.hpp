@@ -96,7 +96,7 @@ struct ScoreKernels {
 
   // A maximum stays until weights would exceed e^largest_exponent, which other rows have no part
   // in.
-  static constexpr T largest_exponent = T(16);
+  static constexpr T largest_exponent = T(32);
   static IOATTN_INLINE V new_max(V old, V largest) {
     return V::select_less(V::splat(largest_exponent), largest - old, largest, old);
   }

@@ -14,9 +14,16 @@ namespace {
 template <class T, int wide_rows>
 using Tiles = TileKernels<XsimdVector<T>, avx512_rows, 2, wide_rows>;
 
+template <class T>
+constexpr KernelTable<T> with_first_keys(KernelTable<T> table, index_t count) {
+  table.first_keys = count;
+  return table;
+}
+constexpr index_t first_keys = 32;
 constexpr KernelTable<float> f32 =
-    Tiles<float, avx512_wide_rows>::table<X86Conversion>(Isa::avx512);
-constexpr KernelTable<double> f64 = Tiles<double, avx512_wide_rows>::table(Isa::avx512);
+    with_first_keys(Tiles<float, avx512_wide_rows>::table<X86Conversion>(Isa::avx512), first_keys);
+constexpr KernelTable<double> f64 =
+    with_first_keys(Tiles<double, avx512_wide_rows>::table(Isa::avx512), first_keys);
 
 // The same table but for its products.
 template <class T>
@@ -27,6 +34,7 @@ constexpr KernelTable<T> in_halves(KernelTable<T> table) {
   table.product =
       ProductKernel<V, avx512_rows, 2, SingleTerms<V>, avx512_wide_rows_in_halves, Rest>::product;
   table.least_columns = Half::lanes;
+  table.first_keys = 0;
   return table;
 }
 constexpr KernelTable<float> f32_in_halves = in_halves(f32);
