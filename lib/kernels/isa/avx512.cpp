@@ -14,18 +14,21 @@ namespace {
 template <class T, int wide_rows>
 using Tiles = TileKernels<XsimdVector<T>, avx512_rows, 2, wide_rows>;
 
+constexpr KernelTable<float> f32 =
+    Tiles<float, avx512_wide_rows>::table<X86Conversion>(Isa::avx512);
+constexpr KernelTable<double> f64 = Tiles<double, avx512_wide_rows>::table(Isa::avx512);
+
+// For CPUs that take vectors at once, and sums beside multiply-adds: a first block weighed beside
+// its product takes less time there.
 template <class T>
-constexpr KernelTable<T> with_first_keys(KernelTable<T> table, index_t count) {
-  table.first_keys = count;
+constexpr KernelTable<T> at_once(KernelTable<T> table) {
+  table.first_keys = 32;
   return table;
 }
-constexpr index_t first_keys = 32;
-constexpr KernelTable<float> f32 =
-    with_first_keys(Tiles<float, avx512_wide_rows>::table<X86Conversion>(Isa::avx512), first_keys);
-constexpr KernelTable<double> f64 =
-    with_first_keys(Tiles<double, avx512_wide_rows>::table(Isa::avx512), first_keys);
+constexpr KernelTable<float> f32_at_once = at_once(f32);
+constexpr KernelTable<double> f64_at_once = at_once(f64);
 
-// The same table but for its products.
+// For CPUs that take them by halves: products alone are others.
 template <class T>
 constexpr KernelTable<T> in_halves(KernelTable<T> table) {
   using V = XsimdVector<T>;
@@ -34,7 +37,6 @@ constexpr KernelTable<T> in_halves(KernelTable<T> table) {
   table.product =
       ProductKernel<V, avx512_rows, 2, SingleTerms<V>, avx512_wide_rows_in_halves, Rest>::product;
   table.least_columns = Half::lanes;
-  table.first_keys = 0;
   return table;
 }
 constexpr KernelTable<float> f32_in_halves = in_halves(f32);
@@ -42,7 +44,7 @@ constexpr KernelTable<double> f64_in_halves = in_halves(f64);
 
 constexpr TileShape shape_for(Isa isa) { return {isa, avx512_rows, f32.tile.cols}; }
 constexpr KernelTable<float> of_bf16 =
-    f32.with_pairs(shape_for(Isa::avx512_bf16), &avx512_bf16_pairs);
+    f32_at_once.with_pairs(shape_for(Isa::avx512_bf16), &avx512_bf16_pairs);
 constexpr KernelTable<float> of_bf16_in_halves =
     f32_in_halves.with_pairs(shape_for(Isa::avx512_bf16), &avx512_bf16_pairs_in_halves);
 
@@ -62,8 +64,9 @@ constexpr Kernels bf16_kernels_in_halves = {Isa::avx512_bf16, &f32_in_halves, &f
                                             &of_bf16_in_halves};
 }  // namespace
 
-const Kernels avx512_kernels = {Isa::avx512, &f32, &f64, &f32, &kernels_in_halves};
-const Kernels avx512_bf16_kernels = {Isa::avx512_bf16, &f32, &f64, &of_bf16,
+const Kernels avx512_kernels = {Isa::avx512, &f32_at_once, &f64_at_once, &f32_at_once,
+                                &kernels_in_halves};
+const Kernels avx512_bf16_kernels = {Isa::avx512_bf16, &f32_at_once, &f64_at_once, &of_bf16,
                                      &bf16_kernels_in_halves};
 const Kernels avx512_amx_kernels = {Isa::avx512_amx, &f32_of_amx, &f64, &of_tiles};
 
