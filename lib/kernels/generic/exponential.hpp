@@ -96,9 +96,29 @@ inline V power_of_bits(V n_bits) {
   }
 }
 
+// What the stages below share.
+template <class V>
+struct ExponentialStages {
+  V x, power, tail;  // x is r from the second stage on
+
+  template <class Constants>
+  void begin(V argument, const Constants& c) {
+    x = V::max(V::splat(c.least), argument);  // of NaN the second, which is NaN
+  }
+  // n; of n ln(2)/N the low part is left in x.
+  template <class Constants>
+  V split_high(const Constants& c) {
+    power = V::fma(x, V::splat(c.log2e), V::splat(c.magic));
+    const V n = power - V::splat(c.magic);
+    x = V::fma(n, V::splat(c.minus_ln2_high), x);
+    return n;
+  }
+};
+
 // In stages, so that they can be done apart.
 template <class V, int powers = V::powers>
-struct Exponential {
+struct Exponential : ExponentialStages<V> {
+  using ExponentialStages<V>::x, ExponentialStages<V>::power, ExponentialStages<V>::tail;
   using T = typename V::value_type;
   using Of = ExpConstants<T, powers>;
   static constexpr int degree = static_cast<int>(std::size(Of::q));
@@ -114,16 +134,9 @@ struct Exponential {
   }
   static constexpr Constants constants = make_constants();
 
-  V x, power, tail;  // x is r from the second stage on
-
-  void begin(V argument, const Constants& c) {
-    x = V::max(V::splat(c.least), argument);  // of NaN the second, which is NaN
-  }
   template <bool by_sums = false>
   void split(const Constants& c) {
-    power = V::fma(x, V::splat(c.log2e), V::splat(c.magic));
-    const V n = power - V::splat(c.magic);
-    x = V::fma(n, V::splat(c.minus_ln2_high), x);
+    const V n = this->split_high(c);
     x = V::fma(n, V::splat(c.minus_ln2_low), x);
   }
   template <bool by_sums = false>
@@ -160,7 +173,8 @@ struct Exponential {
 // Of floats whose vectors look up 32 powers. `by_sums` it has the same bits by fewer multiply-adds
 // and more operations: sums, and differences of exponents.
 template <class V>
-struct Exponential<V, 32> {
+struct Exponential<V, 32> : ExponentialStages<V> {
+  using ExponentialStages<V>::x, ExponentialStages<V>::power, ExponentialStages<V>::tail;
   using T = typename V::value_type;
   using Of = ExpConstants<T, 32>;
 
@@ -171,22 +185,16 @@ struct Exponential<V, 32> {
                                           -Of::ln2_high,      -Of::ln2_low, T(0.5),
                                           Of::slope,          2 * Of::slope};
 
-  V x, power, tail;  // x is r from the second stage on, tail e^r - 1
-
-  void begin(V argument, const Constants& c) {
-    x = V::max(V::splat(c.least), argument);  // of NaN the second, which is NaN
-  }
   template <bool by_sums = false>
   void split(const Constants& c) {
-    power = V::fma(x, V::splat(c.log2e), V::splat(c.magic));
-    const V n = power - V::splat(c.magic);
-    x = V::fma(n, V::splat(c.minus_ln2_high), x);
+    const V n = this->split_high(c);
     if constexpr (by_sums) {
       x = x + V::template halved<Of::halvings_of_low>(n);
     } else {
       x = V::fma(n, V::splat(c.minus_ln2_low), x);
     }
   }
+  // The tail is all of e^r - 1.
   template <bool by_sums = false>
   void begin_tail(const Constants& c) {
     if constexpr (by_sums) {
