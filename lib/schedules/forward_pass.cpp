@@ -248,9 +248,8 @@ auto ForwardPass<S, P>::make_weights(const Work& work, const Meeting& meeting,
     update(softmax, scores);
     return {tile_stride_, softmax.rescale};
   }
-  const bool are_few = !scores.accumulate && queries.size() <= kernels_.few_queries;
   kernels::Product<T> made = scores;
-  if (are_few) made.c.row = queries.size();
+  if (!scores.accumulate && queries.size() <= kernels_.few_queries) made.c.row = queries.size();
   const index_t first_keys = kernels_.first_keys;
   constexpr index_t least_others = 3;  // times as many keys
   if (first_keys > 0 && made.rows >= (1 + least_others) * first_keys && !made.accumulate &&
@@ -274,7 +273,7 @@ void ForwardPass<S, P>::update(const Softmax& softmax, const kernels::Product<T>
 template <class S, class P>
 void ForwardPass<S, P>::multiply_and_update(const Softmax& softmax,
                                             const kernels::Product<T>& scores) const {
-  if (scores.c.row != tile_stride_) {
+  if (are_few(scores)) {
     kernels_.few_weights(scores, softmax.max, softmax.sum, softmax.rescale);
   } else {
     multiply(kernels_, scores);
@@ -286,8 +285,7 @@ void ForwardPass<S, P>::multiply_and_update(const Softmax& softmax,
 template <class S, class P>
 bool ForwardPass<S, P>::weigh(const Softmax& softmax, const kernels::Product<T>& scores,
                               Caution* caution) const {
-  if (kernels_.weights == nullptr || scores.accumulate || scores.c.row != tile_stride_)
-    return false;
+  if (kernels_.weights == nullptr || scores.accumulate || are_few(scores)) return false;
   if (kernels_.tile.computed(scores.cols) % nr_ != 0 || !caution->allows()) return false;
   if (kernels_.weights(scores, softmax.max, softmax.sum)) return true;
   caution->was_in_vain();

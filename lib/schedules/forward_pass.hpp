@@ -129,7 +129,8 @@ class ForwardPass {
   };
   Weights make_weights(const Work& work, const Meeting& meeting, const kernels::Product<T>& scores,
                        Caution* caution) const;
-  // Of scores whose rows are closer than those of tiles there are few.
+  // Scores of few queries have rows as close as these.
+  bool are_few(const kernels::Product<T>& scores) const { return scores.c.row != tile_stride_; }
   void update(const Softmax& softmax, const kernels::Product<T>& scores) const;
   void multiply_and_update(const Softmax& softmax, const kernels::Product<T>& scores) const;
   bool weigh(const Softmax& softmax, const kernels::Product<T>& scores, Caution* caution) const;
