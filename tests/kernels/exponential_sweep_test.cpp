@@ -210,7 +210,7 @@ TEST_P(ExponentialSweep, SoftmaxWeightsOfTenMillionDoubles) {
 }
 
 IOATTN_FOR_EACH_IMPLEMENTATION(ExponentialSweep);
-IOATTN_FOR_EACH_WEIGHTS(ExponentialSweepBesideTiles);
+IOATTN_FOR_EACH_VARIANT(ExponentialSweepBesideTiles);
 
 }  // namespace
 }  // namespace ioattn_test

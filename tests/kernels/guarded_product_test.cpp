@@ -201,7 +201,7 @@ TEST_P(GuardedProduct, PackStaysInItsOperands) {
   check_pack(table<double>());
 }
 
-IOATTN_FOR_EACH_PRODUCT(GuardedProduct);
+IOATTN_FOR_EACH_VARIANT(GuardedProduct);
 
 }  // namespace
 }  // namespace ioattn_test

@@ -24,29 +24,17 @@ const std::vector<Implementation>& implementations() {
   return all;
 }
 
-namespace {
-// And kernels that AVX-512 has for some CPUs, if they were built.
-template <class Find>
-std::vector<Implementation> and_of_avx512(const char* suffix, const Find& find) {
-  std::vector<Implementation> list = implementations();
-  for (const Implementation& each : implementations()) {
-    if (each.f32->tile.isa != ioattn::Isa::avx512) continue;
-    const ioattn::kernels::Kernels& some = *find();
-    list.push_back({each.name + suffix, some.f32, some.f64, each.available});
-  }
-  return list;
-}
-}  // namespace
-
-const std::vector<Implementation>& product_implementations() {
-  static const std::vector<Implementation> all = and_of_avx512(
-      "_in_halves", [] { return ioattn::kernels::find_kernels(ioattn::Isa::avx512)->in_halves; });
-  return all;
-}
-
-const std::vector<Implementation>& weights_implementations() {
-  static const std::vector<Implementation> all = and_of_avx512(
-      "_of_amx", [] { return ioattn::kernels::find_kernels(ioattn::Isa::avx512_amx); });
+const std::vector<Implementation>& variants() {
+  static const std::vector<Implementation> all = [] {
+    std::vector<Implementation> list = implementations();
+    for (const Implementation& each : implementations()) {
+      if (each.f32->tile.isa != ioattn::Isa::avx512) continue;
+      const ioattn::kernels::Kernels& halves =
+          *ioattn::kernels::find_kernels(ioattn::Isa::avx512)->in_halves;
+      list.push_back({each.name + "_in_halves", halves.f32, halves.f64, each.available});
+    }
+    return list;
+  }();
   return all;
 }
 

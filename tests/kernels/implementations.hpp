@@ -30,10 +30,9 @@ struct Implementation {
   }
 };
 const std::vector<Implementation>& implementations();
-// And those whose products alone are others, for vectors that are taken by halves.
-const std::vector<Implementation>& product_implementations();
-// And those whose softmax weights alone are others, for CPUs with AMX.
-const std::vector<Implementation>& weights_implementations();
+// And those whose products and softmax weights alone are others, for vectors that are taken by
+// halves; these weights are those of CPUs with AMX, too.
+const std::vector<Implementation>& variants();
 std::ostream& operator<<(std::ostream& stream, const Implementation& implementation);
 
 // The longest sweep takes one of so many of its cases: IOATTN_TEST_EVERY, for CPUs that are
@@ -60,10 +59,7 @@ class KernelTest : public testing::TestWithParam<Implementation> {
                            [](const auto& tested) { return std::string(tested.param.name); })
 #define IOATTN_FOR_EACH_IMPLEMENTATION(suite) \
   IOATTN_FOR_EACH_OF(ioattn_test::implementations(), suite)
-#define IOATTN_FOR_EACH_PRODUCT(suite) \
-  IOATTN_FOR_EACH_OF(ioattn_test::product_implementations(), suite)
-#define IOATTN_FOR_EACH_WEIGHTS(suite) \
-  IOATTN_FOR_EACH_OF(ioattn_test::weights_implementations(), suite)
+#define IOATTN_FOR_EACH_VARIANT(suite) IOATTN_FOR_EACH_OF(ioattn_test::variants(), suite)
 
 template <class T>
 bool same_bits(T x, T y) {

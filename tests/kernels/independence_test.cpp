@@ -292,7 +292,7 @@ TEST_P(IndependenceTest, RowDotOfRowAndAlignment) {
   check_row_dot(table<double>());
 }
 
-IOATTN_FOR_EACH_PRODUCT(IndependenceTest);
+IOATTN_FOR_EACH_VARIANT(IndependenceTest);
 
 }  // namespace
 }  // namespace ioattn_test

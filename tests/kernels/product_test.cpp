@@ -258,7 +258,7 @@ TEST_P(ProductTest, OfNothingWritesNothing) {
   check_empty(table<double>());
 }
 
-IOATTN_FOR_EACH_PRODUCT(ProductTest);
+IOATTN_FOR_EACH_VARIANT(ProductTest);
 
 }  // namespace
 }  // namespace ioattn_test

@@ -94,7 +94,7 @@ TEST_P(SummationTest, SoftmaxSumErrsLittle) {
   EXPECT_LT(std::abs(static_cast<double>(row_sum) - exact) / exact, threshold);
 }
 
-IOATTN_FOR_EACH_PRODUCT(SummationTest);
+IOATTN_FOR_EACH_VARIANT(SummationTest);
 
 }  // namespace
 }  // namespace ioattn_test

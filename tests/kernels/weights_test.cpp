@@ -271,7 +271,7 @@ void check_few(const KernelTable<T>& table) {
 TEST_P(WeightsTest, OfFewQueriesAreThoseOfTheProduct) { check_few(table<float>()); }
 TEST_P(WeightsTest, OfFewQueriesAreThoseOfTheProductInDouble) { check_few(table<double>()); }
 
-IOATTN_FOR_EACH_WEIGHTS(WeightsTest);
+IOATTN_FOR_EACH_VARIANT(WeightsTest);
 
 }  // namespace
 }  // namespace ioattn_test

@@ -13,7 +13,7 @@ namespace {
 // A tile of scores, rows of keys by a panel of queries, becomes weights while the next one is made:
 // that is possible as long as no query's maximum, which all of its weights refer to, has to grow.
 // by_sums: for CPUs where sums leave multiply-adds their place.
-template <class V, int max_rows, int vectors, class Products, bool by_sums = true>
+template <class V, int max_rows, int vectors, class Products, bool by_sums = false>
 struct RegisterWeights {
   using T = typename V::value_type;
   using Product = kernels::Product<T>;

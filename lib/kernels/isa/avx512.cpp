@@ -19,10 +19,15 @@ constexpr KernelTable<float> f32 =
 constexpr KernelTable<double> f64 = Tiles<double, avx512_wide_rows>::table(Isa::avx512);
 
 // For CPUs that take vectors at once, and sums beside multiply-adds: a first block weighed beside
-// its product takes less time there.
+// its product takes less time there, and exp of f32 by more operations of which fewer multiply.
+// CPUs that take them by halves, and those with AMX, have no such places for all of them.
 template <class T>
 constexpr KernelTable<T> at_once(KernelTable<T> table) {
   table.first_keys = 32;
+  if constexpr (sizeof(T) == 4) {
+    using Products = typename Tiles<T, avx512_wide_rows>::Products;
+    table.weights = RegisterWeights<XsimdVector<T>, avx512_rows, 2, Products, true>::weights;
+  }
   return table;
 }
 constexpr KernelTable<float> f32_at_once = at_once(f32);
@@ -48,16 +53,8 @@ constexpr KernelTable<float> of_bf16 =
 constexpr KernelTable<float> of_bf16_in_halves =
     f32_in_halves.with_pairs(shape_for(Isa::avx512_bf16), &avx512_bf16_pairs_in_halves);
 
-// CPUs with AMX have two places for operations of 512 bits, whatever these do.
-constexpr KernelTable<float> f32_of_amx = [] {
-  KernelTable<float> table = f32;
-  using All = Tiles<float, avx512_wide_rows>;
-  table.weights =
-      RegisterWeights<XsimdVector<float>, avx512_rows, 2, All::Products, false>::weights;
-  return table;
-}();
 constexpr KernelTable<float> of_tiles =
-    f32_of_amx.with_pairs(shape_for(Isa::avx512_amx), &avx512_amx_pairs);
+    f32.with_pairs(shape_for(Isa::avx512_amx), &avx512_amx_pairs);
 
 constexpr Kernels kernels_in_halves = {Isa::avx512, &f32_in_halves, &f64_in_halves, &f32_in_halves};
 constexpr Kernels bf16_kernels_in_halves = {Isa::avx512_bf16, &f32_in_halves, &f64_in_halves,
@@ -68,6 +65,6 @@ const Kernels avx512_kernels = {Isa::avx512, &f32_at_once, &f64_at_once, &f32_at
                                 &kernels_in_halves};
 const Kernels avx512_bf16_kernels = {Isa::avx512_bf16, &f32_at_once, &f64_at_once, &of_bf16,
                                      &bf16_kernels_in_halves};
-const Kernels avx512_amx_kernels = {Isa::avx512_amx, &f32_of_amx, &f64, &of_tiles};
+const Kernels avx512_amx_kernels = {Isa::avx512_amx, &f32, &f64, &of_tiles};
 
 }  // namespace ioattn::kernels
