@@ -15,6 +15,7 @@
 #include "tune/npy_outputs.hpp"
 #include "tune/options.hpp"
 #include "tune/report_text.hpp"
+#include "tune/text_list.hpp"
 
 namespace ioattn::tune {
 namespace {
@@ -51,7 +52,7 @@ bool* find_output(const std::string& name, Wanted* wanted) {
 
 Wanted parse_outputs(const std::string& text) {
   Wanted wanted = {false, false, {}};
-  for (const std::string& name : CLI::detail::split(text, ',')) {
+  for (const std::string& name : split(text, ',')) {
     bool* flag = find_output(name, &wanted);
     if (flag == nullptr || *flag) {
       throw CLI::ValidationError("--outputs",

@@ -7,6 +7,7 @@
 #include "machine/cpu_id.hpp"
 #include "machine/machine.hpp"
 #include "tune/command_error.hpp"
+#include "tune/text_list.hpp"
 
 namespace ioattn::tune {
 
@@ -15,7 +16,7 @@ void CounterOptions::add(CLI::App* app) {
       ->type_name("FILE");
   // One text: an option of several values would take the -- behind it.
   app->add_option_function<std::string>(
-         "--event", [this](const std::string& list) { named = CLI::detail::split(list, ','); },
+         "--event", [this](const std::string& list) { named = split(list, ','); },
          "count these too: page-faults, r0151, names of libpfm4")
       ->type_name("LIST");
   app->add_option("--record", record, "keep what the kernel answered, for tests elsewhere")

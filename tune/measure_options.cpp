@@ -9,6 +9,7 @@
 #include "base/problem_text.hpp"
 #include "tune/command_error.hpp"
 #include "tune/output_files.hpp"
+#include "tune/text_list.hpp"
 
 namespace ioattn::tune {
 namespace {
@@ -21,7 +22,7 @@ std::vector<index_t> parse_sweep(const std::string& text) {
   };
   const bool is_range = text.find(':') != std::string::npos;
   std::vector<index_t> values;
-  for (const std::string& field : CLI::detail::split(text, is_range ? ':' : ',')) {
+  for (const std::string& field : split(text, is_range ? ':' : ',')) {
     index_t value = 0;
     if (!parse_size(field, &value) || value < 1 || value > largest_words) throw wrong();
     values.push_back(value);
@@ -51,7 +52,7 @@ void add_once(T value, std::vector<T>* list) {
 void add_levels(CLI::App* command, std::vector<int>* levels) {
   const auto parse = [=](const std::string& text) {
     levels->clear();
-    for (const std::string& name : CLI::detail::split(text, ',')) {
+    for (const std::string& name : split(text, ',')) {
       if (name.size() != 2 || name[0] != 'L' || name[1] < '1' || name[1] > '3') {
         throw CLI::ValidationError("--level", "\"" + text + "\" is not a list of L1, L2, L3");
       }
@@ -94,7 +95,7 @@ void MeasureOptions::add(CLI::App* app) {
          "--objective",
          [this](const std::string& text) {
            objectives.clear();
-           for (const std::string& name : CLI::detail::split(text, ',')) {
+           for (const std::string& name : split(text, ',')) {
              add_once(objective_of(name), &objectives);
            }
          },

@@ -72,6 +72,7 @@ struct WrongLine {
 TEST(ExitCode, WrongCommandLinesAreTwo) {
   const Arguments bounds = {"bounds", "--n", "8", "--d", "4"};
   const Arguments plan = {"plan", "--problem", "layer:n64,d16"};
+  const Arguments measure = {"measure", "--problem", "layer:n64,d16"};
   const WrongLine lines[] = {
       {{}, "subcommand"},
       {{"train"}, "no subcommand \"train\""},
@@ -111,6 +112,11 @@ TEST(ExitCode, WrongCommandLinesAreTwo) {
        "paper_small for M = 100000 words (backward pass) needs more than 1000 bytes"},
       {{"bounds", "--M", "64", "--sparse", "[s,e]"}, "[s,e]"},
       {{"tune", "--dry-run", "--problem", "[sdpa:n8]"}, "begins with"},
+      {measure + Arguments{"--level", "L1,"}, "\"L1,\" is not a list"},
+      {measure + Arguments{"--objective", "time,"}, "--objective"},
+      {measure + Arguments{"--sweep-M", "600,"}, "\"600,\" is not a list"},
+      {measure + Arguments{"--sweep-M", "600:1200:2:"}, "\"600:1200:2:\" is not a list"},
+      {{"measure", "--event", "page-faults,", "--", "true"}, "event"},
       {{"demo"}, "directory"},
       {{"demo", "/nonexistent"}, "no such file"},
   };
@@ -137,6 +143,7 @@ TEST_F(GradExitCode, WrongOptionsAreTwo) {
       {{"--outputs", "O,dZ"}, "O, LSE, dX, dY"},
       {{"--outputs", "O,O"}, "O, LSE, dX"},
       {{"--outputs", ""}, "O, LSE, dX"},
+      {{"--outputs", "O,"}, "\"O,\" is not a list"},
       {{"--threads", "0"}, "--threads"},
       {{"--literal"}, "paper_large"},
       {{"--schedule", "row_stream", "--literal"}, "paper_large"},
