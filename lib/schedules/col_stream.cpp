@@ -379,8 +379,13 @@ template <class S, class P>
 void ColStream<S, P>::begin(const kernels::KernelTable<T>& kernels, int worker,
                             void* workspace) const {
   // The padding of the rows is read as lanes.
-  for (const Slot<T>& rows : {worker_.d_o, worker_.s, worker_.key_rows})
+  const auto clear = [&](const Slot<T>& rows, index_t cols) {
+    if (cols % nr_ == 0) return;
     fill_words(kernels, rows.in(workers_.of(worker, workspace)), rows.count, T(0));
+  };
+  clear(worker_.d_o, v_);
+  clear(worker_.s, d_);
+  clear(worker_.key_rows, d_);
 }
 
 template <class S, class P>
