@@ -13,14 +13,23 @@ namespace {
 float rounding_of_weights(float lse) { return 0x1p-19f + 0x1p-22f * std::abs(lse); }
 
 struct Sums {
-  float f = 0, fq = 0;
+  float f, fq;
 };
 
-// In 16 parts: one sum would wait for each addition. Parts that are elements of an array would go
+constexpr index_t lanes = 16;
+using Lanes = float __attribute__((vector_size(lanes * sizeof(float))));
+
+float sum_of(Lanes parts) {
+  using Quarter = float __attribute__((vector_size(sizeof(Lanes) / 4)));
+  Quarter quarters[4];
+  std::memcpy(quarters, &parts, sizeof parts);
+  const Quarter sum = (quarters[0] + quarters[1]) + (quarters[2] + quarters[3]);
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+// In parts: one sum would wait for each addition. Parts that are elements of an array would go
 // through memory.
 Sums sums_of(const float* f, const float* q, index_t count) {
-  constexpr index_t lanes = 16;
-  using Lanes = float __attribute__((vector_size(lanes * sizeof(float))));
   Lanes f_parts = {}, fq_parts = {};
   index_t j = 0;
   const auto add = [&](index_t some) {
@@ -32,12 +41,7 @@ Sums sums_of(const float* f, const float* q, index_t count) {
   };
   for (; j + lanes <= count; j += lanes) add(lanes);
   add(count - j);
-  Sums sums;
-  for (index_t lane = 0; lane < lanes; ++lane) {
-    sums.f += f_parts[lane];
-    sums.fq += fq_parts[lane];
-  }
-  return sums;
+  return {sum_of(f_parts), sum_of(fq_parts)};
 }
 
 }  // namespace
