@@ -2,8 +2,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
-
 #include "machine/cpu_id.hpp"
 #include "machine/machine.hpp"
 #include "tune/command_error.hpp"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "theory/bounds.hpp"
 #include "theory/sparse_bounds.hpp"

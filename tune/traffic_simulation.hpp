@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vector>
-
 #include "instruments/simulators/set_associative.hpp"
 #include "machine/machine.hpp"
 #include "tune/traffic_report.hpp"

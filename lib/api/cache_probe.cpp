@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 
 #include "api/timed_threads.hpp"
 #include "base/aligned_buffer.hpp"

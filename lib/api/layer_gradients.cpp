@@ -1,4 +1,7 @@
 #include "schedules/layer_gradients.hpp"
+
+#include <algorithm>
+
 #include "api/array_types.hpp"
 #include "api/layer.hpp"
 #include "api/layer_checks.hpp"

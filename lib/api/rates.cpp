@@ -1,7 +1,6 @@
 #include "api/rates.hpp"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <vector>
 

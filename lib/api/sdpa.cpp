@@ -1,7 +1,6 @@
 #include "api/sdpa.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "api/plan_cache.hpp"
 #include "api/plan_without_search.hpp"

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "api/array_types.hpp"

@@ -1,5 +1,7 @@
 #include "api/sdpa_search.hpp"
 
+#include <algorithm>
+
 namespace ioattn::api {
 
 SdpaProblem timed_problem(const SdpaProblem& problem, const std::optional<SdpaSet>& set,

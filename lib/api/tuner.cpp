@@ -1,5 +1,7 @@
 #include "api/tuner.hpp"
 
+#include <algorithm>
+
 #include "api/wisdom_state.hpp"
 
 namespace ioattn::api {

@@ -1,4 +1,7 @@
 #include "api/layer.hpp"
+
+#include <algorithm>
+
 #include "api/layer_checks.hpp"
 #include "api/lent_memory.hpp"
 #include "api/session.hpp"

@@ -1,7 +1,6 @@
 #include "machine/cpu_id.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <sstream>
 
 #include "machine/machine.hpp"

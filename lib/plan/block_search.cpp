@@ -1,7 +1,6 @@
 #include "plan/block_search.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "theory/io_cost.hpp"

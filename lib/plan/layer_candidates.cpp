@@ -1,7 +1,5 @@
 #include "plan/layer_candidates.hpp"
 
-#include <algorithm>
-
 #include "plan/block_search.hpp"
 #include "plan/fast_memory.hpp"
 #include "plan/gradient_ways.hpp"

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "base/isa.hpp"
 #include "plan/product_blocks.hpp"
 

@@ -1,7 +1,5 @@
 #include "schedules/gradient_pass.hpp"
 
-#include <algorithm>
-
 #include "parallel/parallel.hpp"
 #include "schedules/product_pass.hpp"
 

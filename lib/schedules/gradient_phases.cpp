@@ -1,6 +1,5 @@
 #include "schedules/gradient_phases.hpp"
 
-#include <algorithm>
 #include <optional>
 
 #include "schedules/batch.hpp"

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "base/mask.hpp"
 #include "kernels/kernel_table.hpp"
 #include "schedules/task.hpp"

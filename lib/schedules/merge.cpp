@@ -1,6 +1,5 @@
 #include "schedules/merge.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

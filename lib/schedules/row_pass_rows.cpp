@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "schedules/memory_moves.hpp"
 #include "schedules/pass_types.hpp"

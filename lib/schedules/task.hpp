@@ -1,7 +1,5 @@
 #pragma once
 
-#include <algorithm>
-
 #include "base/layer_inputs.hpp"
 #include "base/observer.hpp"
 #include "base/overflow_counts.hpp"

@@ -1,7 +1,5 @@
 #include "schedules/tile_fused_tile.hpp"
 
-#include <algorithm>
-
 #include "schedules/masked_tile.hpp"
 #include "schedules/memory_moves.hpp"
 #include "schedules/refined_delta.hpp"

@@ -1,7 +1,5 @@
 #include "schedules/weighted_sum_pass.hpp"
 
-#include <algorithm>
-
 #include "parallel/parallel.hpp"
 #include "schedules/memory_moves.hpp"
 #include "schedules/product_pass.hpp"

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstddef>
-
 #include "base/types.hpp"
 
 namespace ioattn::search {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <span>
 #include <vector>
 
 // Of times, whose noise is one-sided and has outliers: the least is a lucky shot, the mean is

@@ -1,6 +1,5 @@
 #include "wisdom/wisdom.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <functional>
 #include <utility>

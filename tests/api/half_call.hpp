@@ -4,7 +4,6 @@
 
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <random>
 #include <type_traits>
 #include <vector>

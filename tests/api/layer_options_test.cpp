@@ -1,7 +1,7 @@
 // Batch, scale and mask through the C functions and ioattn.hpp: the results, and every way to be
 // refused.
 
-#include <functional>
+#include <cmath>
 
 #include "api/batch_call.hpp"
 #include "api/raw_values.h"

@@ -1,8 +1,6 @@
 // Sequences of several lengths packed one after the other: each has the bits that it has alone, for
 // any number of threads, and rows of no sequence are left alone.
 
-#include <numeric>
-
 #include "api/packed_call.hpp"
 #include "ioattn/ioattn.hpp"
 #include "schedules/thread_counts.hpp"

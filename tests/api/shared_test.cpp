@@ -1,6 +1,5 @@
 // Results of the C functions against the reference, through the shared library alone.
 
-#include <cmath>
 #include <string>
 
 #include "api/layer_call.hpp"

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "schedules/random_problem.hpp"
 
 namespace ioattn {

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <functional>
 #include <map>
-#include <set>
 #include <vector>
 
 #include "instruments/counters/perf_system.hpp"

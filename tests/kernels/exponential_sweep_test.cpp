@@ -1,6 +1,5 @@
 // exp on every float and on millions of doubles: too long for the first tier.
 
-#include <algorithm>
 #include <cstdint>
 #include <iostream>
 

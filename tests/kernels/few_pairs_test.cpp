@@ -1,9 +1,7 @@
 // Products of few rows by operands that are not packed, and weights of their scores: the bits of
 // what packs, multiplies and weighs.
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 #include <random>
 
 #include "base/half.hpp"

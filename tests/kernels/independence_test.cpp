@@ -2,7 +2,6 @@
 // falls in, not on how many rows and columns stand beside it, nor on how a product is split into
 // calls. Results that do not depend on the number of threads rest on this.
 
-#include <cmath>
 #include <random>
 
 #include "kernels/implementations.hpp"

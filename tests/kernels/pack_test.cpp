@@ -1,4 +1,3 @@
-#include <random>
 
 #include "kernels/implementations.hpp"
 

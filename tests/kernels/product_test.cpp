@@ -2,7 +2,6 @@
 // multiples of 1/64, so that every sum is exact in either type and one wrong term shows.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <random>
 

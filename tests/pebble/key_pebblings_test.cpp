@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
-#include <random>
-
 #include "pebble/expect_pebbling.hpp"
 #include "pebble/pebbler.hpp"
 #include "schedules/col_stream.hpp"

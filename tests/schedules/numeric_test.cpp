@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <iostream>
 #include <random>
 #include <type_traits>

@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "theory/gradients_bounds.hpp"

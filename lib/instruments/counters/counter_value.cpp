@@ -1,7 +1,5 @@
 #include "instruments/counters/counter_value.hpp"
 
-#include <algorithm>
-
 namespace ioattn::instruments {
 
 const char* name_of(Validity validity) {

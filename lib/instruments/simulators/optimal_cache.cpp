@@ -1,7 +1,6 @@
 #include "instruments/simulators/optimal_cache.hpp"
 
 #include <algorithm>
-#include <queue>
 
 namespace ioattn::instruments {
 

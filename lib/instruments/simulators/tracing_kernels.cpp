@@ -1,5 +1,6 @@
 #include "instruments/simulators/tracing_kernels.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 

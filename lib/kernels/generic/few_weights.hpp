@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <limits>
+
 #include "kernels/generic/product_kernel.hpp"
 #include "kernels/generic/score_kernels.hpp"
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/generic/register_tiles.hpp"
 
 // The product over a vector type V. See scalar_vector.hpp about the anonymous namespace.

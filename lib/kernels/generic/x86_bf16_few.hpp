@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/generic/x86_bf16_pairs.hpp"
 
 // Products of few rows by operands that are not packed. See scalar_vector.hpp about the anonymous

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "schedules/memory_moves.hpp"
 #include "schedules/paper/square_blocks.hpp"
