@@ -27,8 +27,8 @@ struct X86Conversion {
     return !scales ? x : _mm512_mul_ps(_mm512_set1_ps(scale), x);
   }
   static IOATTN_INLINE __mmask16 is_nan(__m512i x) {
-    return _mm512_cmpgt_epi32_mask(_mm512_and_si512(x, _mm512_set1_epi32(0x7fffffff)),
-                                   _mm512_set1_epi32(0x7f800000));
+    constexpr int quiet = 0x01, signaling = 0x80;
+    return _mm512_fpclass_ps_mask(_mm512_castsi512_ps(x), quiet | signaling);
   }
 
   static IOATTN_INLINE __m512i words(const bf16* src) {
@@ -46,12 +46,11 @@ struct X86Conversion {
   template <bool scales>
   static IOATTN_INLINE void narrow(const float* src, float scale, bf16* dst) {
     const __m512i x = _mm512_castps_si512(scaled<scales>(src, scale));
-    const __m512i upper = _mm512_srli_epi32(x, 16);
-    const __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
-    const __m512i sum = _mm512_add_epi32(x, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-    const __m512i rounded = _mm512_srli_epi32(sum, 16);
-    const __m512i result = _mm512_mask_or_epi32(rounded, is_nan(x), upper, _mm512_set1_epi32(0x40));
-    store(dst, _mm512_cvtepi32_epi16(result));
+    const __mmask16 is_odd = _mm512_test_epi32_mask(x, _mm512_set1_epi32(0x10000));
+    const __m512i half = _mm512_add_epi32(x, _mm512_set1_epi32(0x7fff));
+    const __m512i sum = _mm512_mask_add_epi32(half, is_odd, half, _mm512_set1_epi32(1));
+    const __m512i result = _mm512_mask_or_epi32(sum, is_nan(x), x, _mm512_set1_epi32(0x400000));
+    store(dst, _mm512_cvtepi32_epi16(_mm512_srli_epi32(result, 16)));
   }
   static IOATTN_INLINE void widen(const f16* src, float* dst) {
     _mm512_storeu_ps(dst, _mm512_cvtph_ps(load(src)));
