@@ -55,7 +55,7 @@ inline constexpr std::size_t timing_repeats = 7;
 inline double peak_flops(DType dtype, int threads) {
   const kernels::Kernels* kernels = nullptr;
   require(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels));
-  return kernels::measure_fma_peak(*kernels, dtype, 0.1) * threads;
+  return kernels::measure_fma_peak(*kernels, dtype, 0.03) * threads;
 }
 
 template <class Run>

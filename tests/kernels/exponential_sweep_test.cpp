@@ -1,6 +1,7 @@
 // exp on every float and on millions of doubles: too long for the first tier.
 
 #include <cstdint>
+#include <cstring>
 #include <iostream>
 
 #include "kernels/exponential_arguments.hpp"

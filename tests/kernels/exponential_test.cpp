@@ -1,6 +1,7 @@
 // exp, as the score tiles use it, against the correctly rounded value in units of its last place.
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "kernels/exponential_arguments.hpp"

@@ -1,6 +1,7 @@
 // Products and packing with every operand flush against pages that fault: nothing beside what
 // kernel_table.hpp grants is read or written, and the place of the operands changes no bit.
 
+#include <cstring>
 #include <random>
 
 #include "kernels/guarded_pages.hpp"

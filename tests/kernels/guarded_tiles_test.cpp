@@ -1,6 +1,7 @@
 // Kernels on score tiles and dot products of rows with every operand flush against pages that
 // fault, for every tail of keys, queries and columns; the place of the operands changes no bit.
 
+#include <cstring>
 #include <random>
 
 #include "kernels/guarded_pages.hpp"

@@ -2,6 +2,7 @@
 // falls in, not on how many rows and columns stand beside it, nor on how a product is split into
 // calls. Results that do not depend on the number of threads rest on this.
 
+#include <cstring>
 #include <random>
 
 #include "kernels/implementations.hpp"

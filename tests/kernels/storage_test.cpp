@@ -3,6 +3,7 @@
 
 #include <cfenv>
 #include <cmath>
+#include <cstring>
 
 #include "base/half.hpp"
 #include "kernels/guarded_pages.hpp"

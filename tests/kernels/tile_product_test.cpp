@@ -2,6 +2,7 @@
 // surrounds their operands.
 
 #include <gtest/gtest.h>
+#include <cstring>
 
 #include <algorithm>
 #include <random>
