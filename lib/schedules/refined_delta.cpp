@@ -19,7 +19,7 @@ struct Sums {
 constexpr index_t lanes = 16;
 using Lanes = float __attribute__((vector_size(lanes * sizeof(float))));
 
-float sum_of(Lanes parts) {
+float sum_of(const Lanes& parts) {
   using Quarter = float __attribute__((vector_size(sizeof(Lanes) / 4)));
   Quarter quarters[4];
   std::memcpy(quarters, &parts, sizeof parts);
