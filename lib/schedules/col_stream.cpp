@@ -378,14 +378,10 @@ void ColStream<S, P>::prepare(const kernels::KernelTable<T>& kernels, const Trac
 template <class S, class P>
 void ColStream<S, P>::begin(const kernels::KernelTable<T>& kernels, int worker,
                             void* workspace) const {
-  // The padding of the rows is read as lanes.
-  const auto clear = [&](const Slot<T>& rows, index_t cols) {
-    if (cols % nr_ == 0) return;
-    fill_words(kernels, rows.in(workers_.of(worker, workspace)), rows.count, T(0));
-  };
-  clear(worker_.d_o, v_);
-  clear(worker_.s, d_);
-  clear(worker_.key_rows, d_);
+  void* memory = workers_.of(worker, workspace);
+  clear_padded_rows(kernels, worker_.d_o, v_, memory);
+  clear_padded_rows(kernels, worker_.s, d_, memory);
+  clear_padded_rows(kernels, worker_.key_rows, d_, memory);
 }
 
 template <class S, class P>

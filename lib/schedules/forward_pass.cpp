@@ -74,13 +74,12 @@ void ForwardPass<S, P>::run(const Trace& trace, const Operands& operands, void* 
 
 template <class S, class P>
 void ForwardPass<S, P>::begin(int worker, void* workspace) const {
-  // The padding of copied rows is read as lanes.
   void* memory = workers_.of(worker, workspace);
-  const auto clear = [&](const Slot<T>& rows) {
-    fill_words(kernels_, rows.in(memory), rows.count, T(0));
-  };
-  if (tied_ && d_ % nr_ != 0) clear(worker_.key);
-  if (!tied_ && width_ % nr_ != 0) clear(worker_.value);
+  if (tied_) {
+    clear_padded_rows(kernels_, worker_.key, d_, memory);
+  } else {
+    clear_padded_rows(kernels_, worker_.value, width_, memory);
+  }
 }
 
 template <class S, class P>

@@ -58,5 +58,11 @@ void fill_words(const kernels::KernelTable<T>& kernels, T* first, index_t count,
   tell_written(kernels, first, count);
   std::fill_n(first, count, value);
 }
+// Rows whose padding is read as lanes: where their columns are whole panels there is none.
+template <class T>
+void clear_padded_rows(const kernels::KernelTable<T>& kernels, const Slot<T>& rows, index_t cols,
+                       void* memory) {
+  if (cols % kernels.tile.cols != 0) fill_words(kernels, rows.in(memory), rows.count, T(0));
+}
 
 }  // namespace ioattn::schedules
