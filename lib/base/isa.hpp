@@ -42,7 +42,8 @@ struct TileShape {
   // Columns that vectors compute of a product of so many: half of a last panel, where that is
   // enough, or all of it.
   constexpr index_t computed(index_t columns) const {
-    return round_up(columns, cols > 1 ? cols / 2 : 1);
+    const index_t half = cols > 1 ? cols / 2 : 1, whole = round_down(columns, cols);
+    return columns == whole ? whole : whole + (columns - whole <= half ? half : cols);
   }
   // So many columns at most are few: softmax has rows for lanes then (KernelTable::few_weights).
   constexpr index_t few() const { return cols > 8 ? cols / 8 : 1; }

@@ -59,7 +59,8 @@ struct Product {
   Epilogue epilogue = Epilogue::none;
   const T* lane = nullptr;  // readable over whole panels
   const T* row = nullptr;   // instead of lane
-  bool padded = false;      // C's last panel may be written over all nr columns
+  bool padded = false;      // C's last panel may be written over all nr columns, and is over those
+                            // that are computed (TileShape::computed)
   T scale = 1;              // of A B, if W are pairs or with `row`
   // B[q][j] is at b.data[j * b.row + q] and C[i][j] at c.data[j * c.row + i]: of sums alone, where
   // PairKernels::transpose. Rows of C beyond `cols` of whole tiles may be written as they are.
@@ -68,8 +69,9 @@ struct Product {
   // A are prefetched a tile ahead, these into L2 meanwhile. They may be longer or shorter.
   const W* beside = nullptr;
   index_t beside_row = 0;
-  // Fetched by products without an epilogue whose A is read by columns, or is pairs. Products by
-  // tiles and few_product fetch none that come `then`.
+  // Fetched by products without an epilogue: of single terms where A is read by columns, of pairs by
+  // vectors where it is by rows, of pairs by tiles. Tiles and few_product fetch none that come
+  // `then`.
   RowsAhead ahead;
 };
 

@@ -193,7 +193,7 @@ void TileFusedForward<S, W>::add_values(const Work& work, const Range& keys, boo
 template <class S, class W>
 void TileFusedForward<S, W>::update_softmax(const Work& work, const Range& keys) const {
   const kernels::ScoreTile<T> tile = {worker_.tile.in(work.local), tile_stride_, keys.size(),
-                                      round_up(work.rows.size(), nr_)};
+                                      kernels_.tile.computed(work.rows.size())};
   T* row_max = worker_.row_max.in(work.local);
   T* row_sum = worker_.row_sum.in(work.local);
   T* rescale = worker_.rescale.in(work.local);

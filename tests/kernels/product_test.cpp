@@ -281,6 +281,38 @@ TEST_P(ProductTest, OfNothingWritesNothing) {
   check_empty(table<double>());
 }
 
+// Softmax reads what is computed, not only what there is.
+template <class T>
+void check_padded_columns(const KernelTable<T>& table) {
+  constexpr T unwritten = 42;
+  const index_t rows = table.tile.rows + 1, nr = table.tile.cols, depth = 3;
+  for (index_t cols = 1; cols <= 3 * nr; ++cols) {
+    const index_t panels = (cols + nr - 1) / nr;
+    const std::vector<T> a(static_cast<std::size_t>(rows * depth), 1);
+    const std::vector<T> b(static_cast<std::size_t>(panels * depth * nr), 1);
+    std::vector<T> c(static_cast<std::size_t>(rows * panels * nr), unwritten);
+    Product<T> p;
+    p.rows = rows;
+    p.cols = cols;
+    p.depth = depth;
+    p.a = {a.data(), depth, 1};
+    p.b = {b.data(), depth * nr, nr};
+    p.c = {c.data(), nr, panels * nr};
+    p.padded = true;
+    table.product(p);
+    index_t left_out = 0;
+    for (index_t i = 0; i < rows; ++i)
+      for (index_t j = 0; j < table.tile.computed(cols); ++j)
+        left_out += c[static_cast<std::size_t>(i * panels * nr + j)] == unwritten;
+    EXPECT_EQ(left_out, 0) << cols << " columns";
+  }
+}
+
+TEST_P(ProductTest, WritesWhatIsComputedOfAPaddedPanel) {
+  check_padded_columns(table<float>());
+  check_padded_columns(table<double>());
+}
+
 IOATTN_FOR_EACH_VARIANT(ProductTest);
 
 }  // namespace

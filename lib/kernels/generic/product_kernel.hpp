@@ -256,18 +256,21 @@ struct ProductKernel {
     }
   }
 
-  // Columns that are left for vectors of half the length.
+  // Columns that are left for vectors of half the length. Where C may be written to the end of its
+  // panel, what else TileShape::computed() has is 0, as sums with B's padding are.
   template <bool a_unit_row>
   static void rest_of_columns(const Product& p, index_t col) {
+    using Vector = typename Rest::Vector;
     Panel panel = panel_at(p, col);
     const index_t first = col % nr;
     panel.b += first;
     panel.c += first;
-    panel.columns = p.cols - col;
     using How = typename Rest::Finish;
     const auto strip = strip_of<Rest>(p, panel, nullptr);
     if (!p.accumulate) {
       Rest::template all_rows<narrow_rows, 1, a_unit_row, How::store, false>(strip, p.rows);
+      for (index_t i = 0; i < p.rows && p.padded; ++i)
+        Rest::store(Vector::splat(0), panel.c + i * p.c.row + Vector::lanes, Vector::lanes);
     } else if (p.row_scale != nullptr) {
       Rest::template all_rows<narrow_rows, 1, a_unit_row, How::scale_add, false>(strip, p.rows);
     } else {

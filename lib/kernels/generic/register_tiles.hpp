@@ -38,6 +38,7 @@ struct CutTerms : SingleTerms<V> {
 // `vectors` wide, all of it, or two panels.
 template <class V, int vectors, class Terms>
 struct RegisterTiles {
+  using Vector = V;
   using T = typename V::value_type;
   using Word = typename Terms::Word;
 
