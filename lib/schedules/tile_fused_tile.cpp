@@ -1,5 +1,7 @@
 #include "schedules/tile_fused_tile.hpp"
 
+#include <algorithm>
+
 #include "schedules/masked_tile.hpp"
 #include "schedules/memory_moves.hpp"
 #include "schedules/refined_delta.hpp"
@@ -254,15 +256,25 @@ const W* TileFused<S, W>::Tile::weights_by_keys() const {
   }
 }
 
+// What the next tile begins with. More columns than come together would drive out what is there.
+template <class S, class W>
+kernels::RowsAhead TileFused<S, W>::Tile::next_columns(const MatrixView<const S>& from) const {
+  return rows_ahead(
+      MatrixView<const S>{from.data, from.rows, std::min(from.cols, pass.w_), from.stride},
+      next_rows);
+}
+
 template <class S, class W>
 void TileFused<S, W>::Tile::add_to_keys() const {
+  const bool are_last = !pass.kind_.queries || pass.d_ <= pass.w_;
   const auto bring = [&](const Range& k, int slot) {
     trace.read(part_of(Operand::S, rows, k));
     run.pack_terms(queries, rows, k, panel_slot(slot));
   };
   stream(pass.d_, bring, [&](const Range& k, int slot) {
     add_to_key_sums(p_by_queries(), queries, keys, k, panel_slot(slot), run.d_keys,
-                    run.operands.d_keys_name, rows_ahead(queries, next_rows),
+                    run.operands.d_keys_name,
+                    are_last && k.end == pass.d_ ? next_columns(queries) : kernels::RowsAhead(),
                     has_rest() ? &rest : nullptr);
     trace.remove(part_of(Operand::S, rows, k));
   });
@@ -295,7 +307,7 @@ void TileFused<S, W>::Tile::add_to_queries() const {
   stream(pass.d_, bring, [&](const Range& k, int slot) {
     W* const packed = packed_before ? run.columns_in(pass.worker_.key_rows, k) : panel_slot(slot);
     kernels::Product<T, W> p = sum_of(keys, k, packed, sums.at(rows.begin, k.begin), sums.stride);
-    p.ahead = rows_ahead(d_o, next_rows);
+    if (k.end == pass.d_) p.ahead = next_columns(pass.d_ <= pass.w_ ? d_o : queries);
     p.rows = rows.size();
     p.a = {weights_by_keys(), pass.tile_stride_, 1};
     add_product(p, part_of(run.operands.d_queries_name, rows, k), adds_to_queries(), pass.mask_,

@@ -90,6 +90,7 @@ struct TileFused<S, W>::Tile {
   void add_to_keys() const;
   // dQ += p K, p scaled, when all earlier blocks of keys have been added.
   void add_to_queries() const;
+  kernels::RowsAhead next_columns(const MatrixView<const S>& from) const;
   MatrixView<T> sums_of_queries() const;
   bool adds_to_queries() const;  // or makes the first terms
   // sums[key] += the sum over queries of tile[query][key] terms[query], columns k of it, which are
