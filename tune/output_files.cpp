@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/linked_file.hpp"
 #include "tune/command_error.hpp"
 
 namespace ioattn::tune {
@@ -58,8 +59,8 @@ OutputFiles::~OutputFiles() {
 std::string OutputFiles::add(const std::string& path) {
   if (is_special(path)) cannot_write(path + ": it is no regular file");
   std::error_code error;
-  const fs::path target = fs::canonical(path, error);
-  const std::string place = target.empty() ? path : target.string();  // not the link to it
+  const std::string place = linked_file(path, &error);
+  if (error) cannot_write(path + ": " + error.message());
   const std::string temporary = place + ".tmp" + std::to_string(::getpid());
   files_.emplace_back(temporary, place);
   if (!std::ofstream(temporary, std::ios::binary | std::ios::trunc)) cannot_write(path);

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/linked_file.hpp"
 #include "wisdom/text.hpp"
 
 namespace ioattn::wisdom {
@@ -66,9 +67,23 @@ Verdict lock(const File& file, const std::string& path) {
   return {};
 }
 
-Verdict write_new(const std::string& path, const std::string& text) {
+// As far as it is allowed: who shared a file goes on sharing it.
+void take_owner_and_mode(int descriptor, const std::string& of) {
+  struct stat about = {};
+  if (stat(of.c_str(), &about) != 0) return;
+  if (fchown(descriptor, about.st_uid, about.st_gid) != 0 &&
+      fchown(descriptor, static_cast<uid_t>(-1), about.st_gid) != 0) {
+    about.st_mode &= ~static_cast<mode_t>(S_IRWXG);  // of another group
+  }
+  static_cast<void>(fchmod(descriptor, about.st_mode & 0777));
+}
+
+// What takes the place of another file.
+Verdict write_new(const std::string& path, const std::string& text, const std::string& place) {
   const File file(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
-  if (!file.is_open() || !write_all(file.descriptor(), text) || fsync(file.descriptor()) != 0) {
+  if (!file.is_open()) return failed(Reason::unwritable, path);
+  take_owner_and_mode(file.descriptor(), place);
+  if (!write_all(file.descriptor(), text) || fsync(file.descriptor()) != 0) {
     return failed(Reason::unwritable, path);
   }
   return {};
@@ -84,7 +99,9 @@ class NewFile {
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
-  Verdict write(const std::string& text) const { return write_new(path_, text); }
+  Verdict write(const std::string& text, const std::string& place) const {
+    return write_new(path_, text, place);
+  }
   bool rename_to(const std::string& place) {
     if (rename(path_.c_str(), place.c_str()) != 0) return false;
     path_.clear();
@@ -95,17 +112,18 @@ class NewFile {
   std::string path_;
 };
 
-// A link's target; a path where nothing is as it is. Fine unless nothing may be made there.
+// A link's target, also where there is nothing yet. Fine unless nothing may be made there.
 Verdict find_place(const std::string& path, std::string* place) {
   const std::filesystem::path name = std::filesystem::path(path).filename();
   if (name.empty() || name == "." || name == "..") {
     return {Reason::unwritable, "\"" + path + "\" names no file"};
   }
   std::error_code failure;
-  const std::filesystem::path target = std::filesystem::canonical(path, failure);
+  *place = linked_file(path, &failure);
   if (failure == std::errc::not_enough_memory) throw std::bad_alloc();
-  *place = failure ? path : target.string();
-  if (!failure && !std::filesystem::is_regular_file(target, failure)) {
+  if (failure) return {Reason::unwritable, path + ": " + failure.message()};
+  if (std::filesystem::exists(*place, failure) &&
+      !std::filesystem::is_regular_file(*place, failure)) {
     return {Reason::unwritable, path + " is no regular file"};
   }
   return {};
@@ -154,7 +172,9 @@ Verdict update_file(const std::string& path, const std::function<void(Wisdom*)>&
   std::error_code ignored;
   std::filesystem::create_directories(directory, ignored);
   const std::string lock_path = place + ".lock";
-  const File lock_file(lock_path, O_RDWR | O_CREAT);
+  const File own_lock(lock_path, O_RDWR | O_CREAT);
+  const File others_lock(own_lock.is_open() ? "" : lock_path, O_RDONLY);
+  const File& lock_file = own_lock.is_open() ? own_lock : others_lock;
   if (!lock_file.is_open()) return failed(Reason::unwritable, lock_path);
   verdict = lock(lock_file, lock_path);
   if (!verdict.is_ok()) return verdict;
@@ -168,7 +188,7 @@ Verdict update_file(const std::string& path, const std::function<void(Wisdom*)>&
     return {Reason::too_large, place + " would have " + std::to_string(text.size()) + " bytes"};
   }
   NewFile fresh(place + ".new");  // whose only writer has the lock
-  verdict = fresh.write(text);
+  verdict = fresh.write(text, place);
   if (!verdict.is_ok()) return verdict;
   if (!fresh.rename_to(place)) return failed(Reason::unwritable, place);
   sync_directory(directory);  // nothing may fail any more

@@ -93,8 +93,11 @@ std::string list_of(const RatesByType& rates) {
 
 Verdict parse(std::string_view text, Wisdom* wisdom) {
   if (text.size() > largest_text) {
-    return {Reason::too_large,
-            std::to_string(text.size()) + " bytes, more than " + std::to_string(largest_text)};
+    return {Reason::too_large, "more than " + std::to_string(largest_text) + " bytes"};
+  }
+  // To the parser it would be the end.
+  if (text.find('\0') != std::string_view::npos) {
+    return {Reason::syntax, "a byte of it is 0"};
   }
   if (depth_of(text) > deepest) {
     return {Reason::too_deep, "nested deeper than " + std::to_string(deepest)};

@@ -96,6 +96,12 @@ TEST(Outputs, FollowLinksAndLeaveDevicesAlone) {
   EXPECT_EQ(read_file(elsewhere), layer.output("O"));
   EXPECT_GT(read_file(elsewhere).size(), 100u);
 
+  fs::remove(elsewhere);
+  ASSERT_EQ(run_ioattn(layer.grad()).exit_code, 0);
+  EXPECT_TRUE(fs::is_symlink(o));
+  EXPECT_EQ(read_file(elsewhere), layer.output("O"));
+  EXPECT_GT(read_file(elsewhere).size(), 100u);
+
   fs::remove(o);
   fs::create_symlink("/dev/null", o);
   const RunResult device = run_ioattn(layer.grad());

@@ -115,6 +115,46 @@ TEST_F(WisdomFile, IsReplacedWhereALinkPoints) {
   EXPECT_EQ(read("real.json"), to_text(sample_wisdom()));
 }
 
+TEST_F(WisdomFile, IsMadeWhereALinkPoints) {
+  fs::create_symlink("b/link", path());  // from the directory of the link
+  fs::create_directory(path("b"));
+  fs::create_symlink("real.json", path("b/link"));
+  ASSERT_TRUE(merge_into_file(path(), sample_wisdom()).is_ok());
+  EXPECT_TRUE(fs::is_symlink(path()));
+  EXPECT_TRUE(fs::is_symlink(path("b/link")));
+  EXPECT_EQ(read("b/real.json"), to_text(sample_wisdom()));
+
+  fs::create_symlink("circle", path("circle"));
+  EXPECT_EQ(reason(merge_into_file(path("circle"), sample_wisdom())), "unwritable");
+  EXPECT_TRUE(fs::is_symlink(path("circle")));
+}
+
+TEST_F(WisdomFile, KeepsItsMode) {
+  for (const fs::perms mode : {fs::perms(0600), fs::perms(0664)}) {
+    write("wisdom.json", to_text(Wisdom()));
+    fs::permissions(path(), mode);
+    ASSERT_TRUE(merge_into_file(path(), sample_wisdom()).is_ok());
+    EXPECT_EQ(fs::status(path()).permissions(), mode);
+  }
+}
+
+// Who shares the directory may have made the lock.
+TEST_F(WisdomFile, IsWrittenUnderALockOfAnother) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another";
+  write("wisdom.json.lock", "");
+  fs::permissions(path("wisdom.json.lock"), fs::perms(0644));
+  fs::permissions(directory_, fs::perms::all);
+  constexpr uid_t nobody = 65534;
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool is_other = setuid(nobody) == 0;
+    _exit(is_other && merge_into_file(path(), sample_wisdom()).is_ok() ? 0 : 1);
+  }
+  int status = 1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(WisdomFile, TellsWhatCannotBeWritten) {
   write("file", "");
   EXPECT_EQ(reason(merge_into_file(path("file/wisdom.json"), sample_wisdom())), "unwritable");
