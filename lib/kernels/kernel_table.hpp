@@ -69,8 +69,8 @@ struct Product {
   // A are prefetched a tile ahead, these into L2 meanwhile. They may be longer or shorter.
   const W* beside = nullptr;
   index_t beside_row = 0;
-  // Fetched by products without an epilogue: of single terms where A is read by columns, of pairs by
-  // vectors where it is by rows, of pairs by tiles. Tiles and few_product fetch none that come
+  // Fetched by products without an epilogue: of single terms where A is read by columns, of pairs
+  // by vectors where it is by rows, of pairs by tiles. Tiles and few_product fetch none that come
   // `then`.
   RowsAhead ahead;
 };

@@ -84,8 +84,13 @@ void run(int threads, void (*body)(void*, int), void* context) {
 
 void OrderedGate::wait_for(index_t turn) {
   constexpr int spins_before_yield = 4000;
-  for (int spins = 0; turn_.load(std::memory_order_acquire) != turn; ++spins) {
-    if (spins >= spins_before_yield) sched_yield();
+  int spins = 0;
+  while (turn_.load(std::memory_order_acquire) != turn) {
+    if (spins < spins_before_yield) {
+      ++spins;
+    } else {
+      sched_yield();
+    }
   }
 }
 

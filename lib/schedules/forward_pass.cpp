@@ -310,6 +310,7 @@ void ForwardPass<S, P>::make_first_weights(const Softmax& softmax,
   multiply_and_update(softmax, others);
   for (index_t j = 0; j < count; ++j) {
     T* const weights = first.c.row_of(0, j);
+    tell_written(kernels_, weights, scores.cols);
     for (index_t i = 0; i < scores.cols; ++i) weights[i] *= softmax.rescale[i];
   }
 }

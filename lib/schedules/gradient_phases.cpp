@@ -187,11 +187,13 @@ class GradientPhases {
     if (!has_key_pass(steps_, task_.blocks)) return keys;
     const KeyPassKind kind = key_pass(steps_, task_.blocks).in_parts(of_pairs);
     const index_t nr = task_.kernels->tile.cols;
-    if (task_.blocks.by_keys == Schedule::tile_fused) {
-      keys.tiles.emplace(task_.shape, task_.blocks.keys, kind, nr, threads_, &layout_, 1, 1);
-    } else {
-      keys.columns.emplace(task_.shape, task_.blocks.keys, kind, nr, threads_, &layout_);
+    if constexpr (std::is_same_v<S, P>) {
+      if (task_.blocks.by_keys == Schedule::tile_fused) {
+        keys.tiles.emplace(task_.shape, task_.blocks.keys, kind, nr, threads_, &layout_, 1, 1);
+        return keys;
+      }
     }
+    keys.columns.emplace(task_.shape, task_.blocks.keys, kind, nr, threads_, &layout_);
     return keys;
   }
   void run_keys(const KeyPasses& keys, const StoredProducts<S, P>& thin) const {

@@ -6,7 +6,7 @@
 #include "schedules/task.hpp"
 
 // What a schedule does to memory itself, without a kernel. A table that traces its kernels is told,
-// so that a trace has every line that is touched.
+// but for zeros in rows that see no key and sums over the entries of a batch.
 namespace ioattn::schedules {
 
 template <class T>

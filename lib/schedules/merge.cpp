@@ -39,7 +39,10 @@ void merge_row(std::span<const Partial<S>> parts, index_t b, index_t h, index_t 
     }
     sum += of_block;
   }
-  if (lse.data != nullptr) *lse.matrix(b, h).at(0, i) = max + std::log(sum);
+  if (lse.data != nullptr) {
+    const double of_all = static_cast<double>(max) + std::log(static_cast<double>(sum));
+    *lse.matrix(b, h).at(0, i) = static_cast<T>(of_all);  // rounded once
+  }
   if (o.data == nullptr) return;
   for (Range k(o.cols, cols_at_once); k; k.next()) {
     T sums[cols_at_once] = {};

@@ -15,8 +15,13 @@ void begin_softmax(const kernels::KernelTable<T>& kernels, T* row_max, T* row_su
   fill_words(kernels, row_sum, count, T(0));
 }
 
-// What some rows of sums are multiplied by. A row that sees no key, or scores of -inf alone: O = 0,
-// LSE = -inf.
+// What a row of O is multiplied by. A row that sees no key, or scores of -inf alone: O = 0, LSE =
+// -inf.
+template <class T>
+T inverse_sum(T row_sum) {
+  return row_sum == T(0) ? T(0) : T(1) / row_sum;
+}
+// Of some rows.
 template <class T>
 class InverseSums {
  public:
@@ -24,7 +29,7 @@ class InverseSums {
 
   InverseSums(const kernels::KernelTable<T>& kernels, const T* row_sum, index_t rows) {
     tell_read(kernels, row_sum, rows);
-    for (index_t i = 0; i < rows; ++i) of_rows_[i] = row_sum[i] == T(0) ? T(0) : T(1) / row_sum[i];
+    for (index_t i = 0; i < rows; ++i) of_rows_[i] = inverse_sum(row_sum[i]);
   }
   RowFactors<T> factors() const { return RowFactors<T>(of_rows_); }
 

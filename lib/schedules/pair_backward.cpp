@@ -74,7 +74,7 @@ void PairBackward::start(const Work& work) const {
   // Rows that see no key get no term.
   if (makes_dq_) fill_words(kernels_, worker_.sums.in(work.local), rows.size() * sum_stride_, 0.f);
   if (work.makes_d_bias() && !work.memory.add_to_d_bias)
-    clear_d_bias(work.trace, rows, work.memory.d_bias);
+    clear_d_bias(kernels_, work.trace, rows, work.memory.d_bias);
 }
 
 void PairBackward::stream_keys(const Work& work, const Range& keys) const {

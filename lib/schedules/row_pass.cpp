@@ -113,7 +113,7 @@ void RowPass<S, P>::make_u(const Work& work) const {
   make_resident(work);
   const bool clears = mask_.hides() && !work.memory.add_to_d_bias;
   if (work.memory.d_bias.data != nullptr && clears) {
-    clear_d_bias(trace, work.rows, work.memory.d_bias);
+    clear_d_bias(kernels_, trace, work.rows, work.memory.d_bias);
   }
   const Interval seen = mask_.of_any(interval_of(work.rows), m_);
   for (Range keys = blocks_within(seen, c_); keys; keys.next()) stream_keys(work, keys);

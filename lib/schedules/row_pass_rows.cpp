@@ -17,7 +17,7 @@ void RowPass<S, P>::make_resident(const Work& work) const {
   load_lanes(kernels_, layout_, work.task.lse, work.rows, worker_.lse.in(work.local));
   if (work.memory.bias.data != nullptr) {
     T* lse = worker_.lse.in(work.local);
-    copy_shifts(lse, worker_.lse.count, lse);
+    copy_shifts(lse, layout_.lanes(work.rows.size()), lse);
   }
   if (!kind_.makes_u) return;
   work.trace.create(inner_rows(Operand::U, work.rows));

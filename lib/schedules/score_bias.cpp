@@ -53,7 +53,7 @@ void load_bias(const kernels::KernelTable<Compute<S>>& kernels, const Trace& tra
                       false, tile, stride);
   }
   for (index_t j = 0; j < keys.size() && lanes > queries.size(); ++j)
-    std::fill_n(tile + j * stride + queries.size(), lanes - queries.size(), T(0));
+    fill_words(kernels, tile + j * stride + queries.size(), lanes - queries.size(), T(0));
 }
 
 template <class S>
@@ -65,7 +65,7 @@ void load_bias_rows(const kernels::KernelTable<Compute<S>>& kernels, const Trace
   load_rows(kernels, bias.at(queries.begin, keys.begin), bias.stride, queries.size(), keys.size(),
             tile, stride);
   for (index_t i = 0; i < queries.size(); ++i, tile += stride)
-    std::fill_n(tile + keys.size(), lanes - keys.size(), T(0));
+    fill_words(kernels, tile + keys.size(), lanes - keys.size(), T(0));
 }
 
 template <class T>
@@ -86,10 +86,11 @@ void store_d_bias_rows(const kernels::KernelTable<float>& kernels, const Trace& 
 }
 
 template <class T>
-void clear_d_bias(const Trace& trace, const Range& queries, const MatrixView<T>& d_bias) {
+void clear_d_bias(const kernels::KernelTable<T>& kernels, const Trace& trace, const Range& queries,
+                  const MatrixView<T>& d_bias) {
   trace_store(trace, queries, Range(d_bias.cols, d_bias.cols), false);
   for (index_t i = queries.begin; i < queries.end; ++i)
-    std::fill_n(d_bias.row(i), d_bias.cols, T(0));
+    fill_words(kernels, d_bias.row(i), d_bias.cols, T(0));
 }
 
 template <class S>
@@ -137,7 +138,8 @@ IOATTN_INSTANTIATE_STORAGE(f16);
 #define IOATTN_INSTANTIATE(T)                                                                 \
   template void store_d_bias(const kernels::KernelTable<T>&, const Trace&, const T*, index_t, \
                              const Range&, const Range&, bool, const MatrixView<T>&);         \
-  template void clear_d_bias(const Trace&, const Range&, const MatrixView<T>&);               \
+  template void clear_d_bias(const kernels::KernelTable<T>&, const Trace&, const Range&,      \
+                             const MatrixView<T>&);                                           \
   template const T* copy_shifts(const T*, index_t, T*)
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);

@@ -31,7 +31,8 @@ void store_d_bias_rows(const kernels::KernelTable<float>& kernels, const Trace& 
 
 // Zeros, a word at a time, where tiles that a mask hides will add nothing.
 template <class T>
-void clear_d_bias(const Trace& trace, const Range& queries, const MatrixView<T>& d_bias);
+void clear_d_bias(const kernels::KernelTable<T>& kernels, const Trace& trace, const Range& queries,
+                  const MatrixView<T>& d_bias);
 
 // A gradient that was summed in f32, [queries, m], is rounded to what is stored in 16 bits, or
 // added to it.

@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "schedules/online_softmax.hpp"
 #include "schedules/product_pass.hpp"
 #include "schedules/row_stream.hpp"
@@ -31,8 +29,8 @@ class LseHook final : public TileHook {
   }
   void end_rows(int, const Range& i) const override {
     tell_read(kernels_, row_sum_ + i.begin, i.size());
-    tell_written(kernels_, lse_ + i.begin, i.size());
-    for (index_t row = i.begin; row < i.end; ++row) lse_[row] += std::log(row_sum_[row]);
+    for (index_t row = i.begin; row < i.end; ++row)
+      write_lse(kernels_, lse_ + row, row_sum_ + row, lse_ + row);
     trace_.remove(block(Operand::row_max, i));
     trace_.write_and_remove(block(Operand::row_sum, i));  // LSE takes its place
   }

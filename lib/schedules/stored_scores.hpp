@@ -13,7 +13,7 @@ class StoredScores {
   StoredScores() = default;
   // A is [n, depth], B is [m, depth].
   StoredScores(const LayerShape& shape, index_t depth, const ProductBlocks& blocks, index_t nr,
-               int threads, WorkspaceLayout* layout, Factors factors = Factors::native);
+               int threads, WorkspaceLayout* layout, Factors factors);
   template <class A, class B>
   void run(const kernels::KernelTable<T>& kernels, const Trace& trace, Operand operand,
            const Factor<const A>& a, const Factor<const B>& b, void* workspace) const {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "schedules/online_softmax.hpp"
 #include "schedules/paper/projections.hpp"
@@ -90,14 +89,15 @@ class PaperLargeForward {
   // Divides by the sums and writes O and LSE.
   void finish(const Range& i) const {
     for (index_t row = 0; row < i.size(); ++row) {
-      const T row_sum = memory_.at(row_sum_)[row], inverse = T(1) / row_sum;
+      const T *row_max = memory_.at(row_max_) + row, *row_sum = memory_.at(row_sum_) + row;
+      const T inverse = inverse_sum(*row_sum);
       const T* o = memory_.at(o_) + row * o_stride_;
-      T *target = task_.o.row(i.begin + row), *lse = task_.lse + i.begin + row;
+      T* target = task_.o.row(i.begin + row);
+      tell_read(kernels_, row_sum, 1);
       tell_read(kernels_, o, e_);
       tell_written(kernels_, target, e_);
-      tell_written(kernels_, lse, 1);
       for (index_t k = 0; k < e_; ++k) target[k] = o[k] * inverse;
-      *lse = memory_.at(row_max_)[row] + std::log(row_sum);
+      write_lse(kernels_, row_max, row_sum, task_.lse + i.begin + row);
     }
     trace_.write_and_remove(part_of(Operand::O, i, all_e_));
     trace_.write_and_remove(rows_of(Operand::row_sum, i, 1));  // LSE takes its place

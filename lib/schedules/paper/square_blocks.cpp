@@ -1,7 +1,6 @@
 #include "schedules/paper/square_blocks.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "schedules/online_softmax.hpp"
 
@@ -70,8 +69,8 @@ void SquareBlocks<T>::finish_statistics(const kernels::KernelTable<T>& kernels,
   T* row_max = row_max_.in(buffer_.data());
   const T* row_sum = row_sum_.in(buffer_.data());
   tell_read(kernels, row_sum, rows);
-  tell_written(kernels, row_max, rows);
-  for (index_t row = 0; row < rows; ++row) row_max[row] += std::log(row_sum[row]);
+  for (index_t row = 0; row < rows; ++row)
+    write_lse(kernels, row_max + row, row_sum + row, row_max + row);
 }
 
 template class SquareBlocks<float>;
