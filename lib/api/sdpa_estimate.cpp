@@ -19,7 +19,7 @@ class Comparison {
   Comparison(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
              const plan::SdpaPlan& plan)
       : request_(request), set_(set), plan_(plan) {
-    if (!set && request.shape.has_grouped_rows()) {
+    if (!set) {
       plan::add_rows_of_group(request, &plan_);
       request_.shape = request.shape.with_grouped_rows();
     }

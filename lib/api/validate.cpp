@@ -96,6 +96,7 @@ Status validate_problem(const LayerProblem& problem) {
     return invalid("a size is negative");
   }
   // The largest figures anywhere: multiply-adds and words of all passes, and workspaces in bytes.
+  // Of what is made again for every block of rows the cost model takes care.
   const CheckedSize widths = CheckedSize(shape.d) + shape.dv + 1;
   const CheckedSize rows = CheckedSize(shape.n) + shape.m + 1;
   const CheckedSize batch = CheckedSize(problem.batch) * 64;

@@ -112,10 +112,6 @@ struct ColumnTimes {
 
 }  // namespace
 
-index_t least_tile_fused(const LayerShape& shape, KeyPassKind kind) {
-  return theory::tile_fused(shape, blocks_of(kind, 1, 1, 1), kind).footprint;
-}
-
 // Sums over d and dv go into the tile w terms at a time, those over queries and keys are as long as
 // the tile.
 double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,

@@ -5,11 +5,8 @@
 
 namespace ioattn::plan {
 
-// Words of fast memory from which on pairs of score tiles exist: one key, one query, one column.
-index_t least_tile_fused(const LayerShape& shape, KeyPassKind kind);
-
-// c, rho and w that take the least estimated time with M >= least_tile_fused words; of pairs, in 16
-// bits, M counts numbers in f32 all the same.
+// c, rho and w that take the least estimated time with M words, which hold a tile of one key and
+// one query, and a column, at least; of pairs, in 16 bits, M counts numbers in f32 all the same.
 Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMemory& memory,
                          const TileShape& tile);
 

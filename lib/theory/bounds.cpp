@@ -250,8 +250,6 @@ Bound key_gradients_bound(AlgorithmClass algorithms, const LayerShape& shape, Fo
   const LayerShape part = visible_part(shape);
   CoreProblem core;
   core.pairs = pairs_of(shape);
-  core.rows = double(part.n);
-  core.columns = double(part.m);
   core.d = double(shape.d);
   core.e = double(form == Form::g ? shape.d : shape.dv);
   core.tied = form == Form::g && shape.tie != Tie::none;
@@ -259,9 +257,10 @@ Bound key_gradients_bound(AlgorithmClass algorithms, const LayerShape& shape, Fo
   core.dK = kind.of_keys();
   core.dV = kind.of_values();
   core.one_sum = kind.is_sum();
+  const double rows = double(part.n), columns = double(part.m);
   core.compulsory =
-      core.rows * double(widths.query + widths.u) + core.columns * double(widths.key + widths.sums);
-  core.apart = core.rows * (core.needs_p() ? 2 : 1);  // LSE and delta
+      rows * double(widths.query + widths.u) + columns * double(widths.key + widths.sums);
+  core.apart = rows * (core.needs_p() ? 2 : 1);  // LSE and delta
   return core_bounds(core, M).best(algorithms);
 }
 

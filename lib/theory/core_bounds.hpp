@@ -9,8 +9,7 @@ namespace ioattn::theory {
 // keys, whose Q is S and whose V and dO are h and dO or A3 and G. Sums over independent problems:
 // pairs, queries (of a group, those of all its heads) and keys.
 struct CoreProblem {
-  double pairs = 0, rows = 0, columns = 0;
-  double d = 0, e = 0;
+  double pairs = 0, d = 0, e = 0;
   bool tied = false;  // K and V are one memory, of d = e columns
   bool dQ = false, dK = false, dV = false;
   bool p_wanted = false;  // where none of dQ and dK is: dBias

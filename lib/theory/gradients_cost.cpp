@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
+#include "base/checked_size.hpp"
 #include "theory/block_costs.hpp"
 
 namespace ioattn::theory {
@@ -99,8 +101,10 @@ index_t gradients_fma(const LayerShape& shape, const GradientSet& set, const Gra
   const GradientSteps steps = steps_of(set, tie, blocks.rows.form);
   const index_t dw = d * d * set.dk * ((steps.dw_q ? 1 : 0) + (steps.dw_k ? 1 : 0));
   if (steps.alone) {
-    return steps.dx ? dw + entries * fma_count(Pass::backward, blocks.schedule, shape, blocks.rows)
-                    : 0;
+    if (!steps.dx) return 0;
+    const CheckedSize fma =
+        CheckedSize(entries) * fma_count(Pass::backward, blocks.schedule, shape, blocks.rows) + dw;
+    return fma.overflow() ? std::numeric_limits<index_t>::max() : fma.value();
   }
   const index_t v = h_form ? e : d;
   index_t fma = 0;

@@ -1,7 +1,9 @@
 #include "theory/io_cost.hpp"
 
 #include <algorithm>
+#include <limits>
 
+#include "base/checked_size.hpp"
 #include "theory/block_costs.hpp"
 
 namespace ioattn::theory {
@@ -83,6 +85,19 @@ ScheduleCost forward_cost(Schedule schedule, const LayerShape& shape, const Bloc
   return cost;
 }
 
+namespace {
+
+// Products of m d^2 multiply-adds that are made again for every block of rows. If there are more
+// than can be counted, so many that no plan wants them and others can be added.
+index_t again_per_row_block(const LayerShape& shape, const Blocks& blocks, index_t products) {
+  constexpr index_t most = std::numeric_limits<index_t>::max() / 4;
+  const CheckedSize row_blocks = ceil_div(shape.n, std::min(blocks.r, shape.n));
+  const CheckedSize count = CheckedSize(products) * shape.m * shape.d * shape.d * row_blocks;
+  return count.overflow() ? most : std::min(count.value(), most);
+}
+
+}  // namespace
+
 index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const Blocks& blocks) {
   const auto [n, m, d, e, tie, mask] = shape;
   const bool forward = pass == Pass::forward;
@@ -96,8 +111,7 @@ index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const B
     case Schedule::paper_large:
       if (forward) return s + h + scores + n * m * e;
       // T A2 is taken once per row block: md^2 ceil(n / B_r).
-      return s + h + scores + n * m * e + n * m * d +
-             m * d * d * ceil_div(n, std::min(blocks.r, n));
+      return s + h + scores + n * m * e + n * m * d + again_per_row_block(shape, blocks, 1);
     case Schedule::row_stream:
     case Schedule::stationary:
     case Schedule::score_stored:
@@ -108,7 +122,7 @@ index_t fma_count(Pass pass, Schedule schedule, const LayerShape& shape, const B
     case Schedule::weight_resident:
       // K' = A2 X^T and T A2 are taken once per row block.
       return 2 * scores + (h_form ? h + n * m * e : n * d * e + n * m * d) +
-             2 * m * d * d * ceil_div(n, std::min(blocks.r, n));
+             again_per_row_block(shape, blocks, 2);
     case Schedule::resident: return s + h + scores + n * m * e + n * m * d + n * d * d;
     case Schedule::tile_fused:
       if (pass == Pass::backward) return s + h + scores + pairs * e + pairs * d + n * d * d;

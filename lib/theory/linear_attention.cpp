@@ -23,7 +23,7 @@ std::array<NamedProduct, linear_products> products_of(Pass pass, const LayerShap
 std::optional<ProductBlocks> best_tile(const NamedProduct& product, index_t M) {
   std::optional<ProductBlocks> best;
   index_t least = 0;
-  word_level::for_each_tile_width(product.cols, [&](index_t cols) {
+  const auto visit = [&](index_t cols) {
     const index_t most = (M - cols) / (cols + 1);
     if (most < 1) return;
     // As few rows as need no further row of tiles.
@@ -32,7 +32,9 @@ std::optional<ProductBlocks> best_tile(const NamedProduct& product, index_t M) {
     if (best && words >= least) return;
     least = words;
     best = {rows, cols, 1, false};
-  });
+  };
+  word_level::for_each_tile_width(product.cols, visit);
+  if (!best) visit(1);
   return best;
 }
 

@@ -41,8 +41,6 @@ BoundSet sdpa_backward_bounds(const SdpaShape& shape, const SdpaSet& set, index_
   if (t.pairs == 0) return {};
   CoreProblem core;
   core.pairs = t.pairs;
-  core.rows = t.rows;
-  core.columns = t.columns;
   core.d = t.d;
   core.e = t.e;
   core.dQ = set.dQ;

@@ -14,11 +14,13 @@ namespace {
 // 2 rows cols + cols + 2 rows + 1 <= M.
 std::optional<index_t> least_twin_reads(index_t n, index_t d, index_t m, index_t M) {
   std::optional<index_t> best;
-  for_each_tile_width(m, [&](index_t cols) {
+  const auto visit = [&](index_t cols) {
     const index_t rows = std::min(n, (M - 1 - cols) / (2 * cols + 2));
     if (rows < 1) return;
     keep_least(&best, d * (2 * n * ceil_div(m, cols) + m * ceil_div(n, rows)));
-  });
+  };
+  for_each_tile_width(m, visit);
+  if (!best) visit(1);
   return best;
 }
 
@@ -198,7 +200,7 @@ Cost tile_fused_backward(const LayerShape& shape, index_t M, ScoreTile score_til
   const ThinProducts thin(shape, M);
   if (!thin.s || !thin.g || !thin.dx) return std::nullopt;
   Cost best;
-  for_each_tile_width(m, [&](index_t cols) {
+  const auto visit = [&](index_t cols) {
     // tiles rows cols + 2 rows + max(rows, cols) + 1 <= M
     index_t rows = (M - 1 - cols) / (tiles * cols + 2);
     if (rows > cols) rows = (M - 1) / (tiles * cols + 3);
@@ -209,7 +211,9 @@ Cost tile_fused_backward(const LayerShape& shape, index_t M, ScoreTile score_til
     const index_t scores = 2 * d * (n * across + m * down);
     const index_t u = m * d * down + n * d * (across - 1);
     keep_least(&best, {2 * n + scores + u + spilled, n * d * across + spilled});
-  });
+  };
+  for_each_tile_width(m, visit);
+  if (!best) visit(1);
   if (!best) return std::nullopt;
   best->reads += 2 * n * shape.dv + *thin.s + *thin.g + *thin.dx;
   best->writes += n + 2 * n * d + d * d;
@@ -222,14 +226,16 @@ Cost tile_fused_forward(const LayerShape& shape, index_t M) {
   const std::optional<index_t> h = least_product_reads(m, d, e, M);
   if (!s || !h) return std::nullopt;
   Cost best;
-  for_each_tile_width(m, [&, n = n, m = m, d = d, e = e](index_t cols) {
+  const auto visit = [&, n = n, m = m, d = d, e = e](index_t cols) {
     // rows cols + 3 rows + cols + 1 <= M: maximum and sum, a word of S or O; one of h or A2
     const index_t rows = std::min((M - 1 - cols) / (cols + 3), n);
     if (rows < 1) return;
     const index_t down = ceil_div(n, rows), across = ceil_div(m, cols);
     keep_least(&best, {(n * across + m * down) * d + m * e * down + n * e * (across - 1),
                        n * e * across + n});
-  });
+  };
+  for_each_tile_width(m, visit);
+  if (!best) visit(1);
   if (!best) return std::nullopt;
   best->reads += *s + *h;
   best->writes += n * d + m * e;

@@ -8,7 +8,8 @@
 namespace ioattn::theory::word_level {
 
 // Calls visit(c) for the widths c = ceil(columns / k) of k equal tiles: every k up to 600, then in
-// steps of 2%, which costs less than 1% and bounds the search.
+// steps of 2%, which costs less than 1% and bounds the search. 1, for which alone the least M has
+// room, may not be among them.
 template <class Visit>
 void for_each_tile_width(index_t columns, Visit visit) {
   for (index_t k = 1; k <= columns; k = k < 600 ? k + 1 : index_t(double(k) * 1.02) + 1) {

@@ -86,6 +86,13 @@ TEST(BoundsOfSchedules, AreTheLeastOfEither) {
   }
 }
 
+// A tile of one column is tried, too, where not all widths are.
+TEST(BoundsLinear, NeedsThreeWordsWhateverTheWidth) {
+  for (const char* d : {"600", "700", "1000", "5000"})
+    EXPECT_EQ(run_ioattn({"bounds", "--n", "10", "--d", d, "--M", "3", "--linear"}).exit_code, 0)
+        << d;
+}
+
 TEST(BoundsLinear, IsTheCostOfTheProducts) {
   const RunResult result =
       run_ioattn({"bounds", "--n", "500", "--d", "20", "--M", "300", "--linear", "--json"});

@@ -507,6 +507,20 @@ TEST(Planner, WeightResidentIsTakenWhereItsMultiplyAddsPay) {
   EXPECT_EQ(plan.schedule, Schedule::weight_resident);
 }
 
+// n d^3 / M multiply-adds more may be too many to count.
+TEST(Planner, WhatCannotBeCountedIsNotTaken) {
+  const PlanRequest request =
+      request_for(Pass::backward, {1900000, 1900000, 4096, 4096, Tie::none}, 33718352);
+  for (const Candidate& c : candidates(request)) {
+    if (c.fits) {
+      EXPECT_GT(c.fma, 0) << name_of(c.schedule);
+    }
+  }
+  Plan plan;
+  ASSERT_TRUE(make_plan(request, &plan).is_ok());
+  EXPECT_NE(plan.schedule, Schedule::weight_resident);
+}
+
 TEST(Planner, ResidentIsTakenWhereEverythingFits) {
   for (const Tie tie : {Tie::none, Tie::kv, Tie::all}) {
     const LayerShape shape = {1024, 1024, 64, 64, tie};

@@ -181,7 +181,10 @@ TEST(Sdpa, CountsOfPairsOfTilesAreTheFormula) {
     SdpaSet set = random_set(&random);
     const bool one_pass = set.dQ && random.uniform(0, 2) > 0;
     if (!one_pass) set.dV = set.dV || !set.dK;  // dQ alone is made in one pass
-    const index_t least_M = plan::least_tile_fused(shape.head(), set.key_kind(one_pass));
+    Blocks least_blocks;
+    least_blocks.c = least_blocks.rho = least_blocks.w = 1;
+    const index_t least_M =
+        theory::tile_fused(shape.head(), least_blocks, set.key_kind(one_pass)).footprint;
     const index_t M = trial % 5 == 0 ? least_M : random.logarithmic(least_M, 300 * least_M);
     const SdpaBlocks blocks =
         blocks_of_tiles(shape, set, one_pass, M, table.tile, any_blocks(&random));

@@ -153,7 +153,7 @@ TEST(PairNames, OfCores) {
       found = core_bounds(CoreForward{pairs, d, d}, M).b3;
     } else if (!has("forward")) {
       CoreProblem core;
-      core.pairs = pairs, core.rows = core.columns = 1e6;
+      core.pairs = pairs;
       core.d = core.e = d;
       core.dQ = has("dQ") || name == "all";
       core.dK = has("dK") || name == "all";

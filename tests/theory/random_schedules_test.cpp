@@ -134,10 +134,8 @@ void check_tied_cores(std::uint64_t seed, int runs) {
     const index_t M = small_memory(&random, shape);
     const index_t which = random.between(1, 7);
     const SdpaSet set = {(which & 1) != 0, (which & 2) != 0, (which & 4) != 0};
-    const LayerShape part = theory::visible_part(shape);
     theory::CoreProblem core;
     core.pairs = theory::pairs_of(shape);
-    core.rows = double(part.n), core.columns = double(part.m);
     core.d = core.e = double(shape.d);
     core.tied = true;
     core.dQ = set.dQ, core.dK = set.dK, core.dV = set.dV;

@@ -210,7 +210,7 @@ TEST(RecomputationBound, OfTiedCores) {
   const double pairs = double(n) * double(n), scores = pairs * double(d);
   const auto at = [&](bool tied, bool dQ, bool dK, bool dV) {
     CoreProblem core;
-    core.pairs = pairs, core.rows = core.columns = double(n);
+    core.pairs = pairs;
     core.d = core.e = double(d);
     core.tied = tied, core.dQ = dQ, core.dK = dK, core.dV = dV;
     return core_bounds(core, M);
