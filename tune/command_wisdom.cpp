@@ -63,6 +63,10 @@ void explain(const WisdomOptions& options) {
                record["code"].get<std::string>(), record["message"].get<std::string>());
   }
   fmt::print("{} records are used here\n", used);
+  for (const Json& other : known["others"]) {
+    fmt::print("{} records: not used, {}: {}\n", other["records"].get<index_t>(),
+               other["code"].get<std::string>(), other["message"].get<std::string>());
+  }
   for (const Json& rates : known["rates"]) {
     if (rates["code"] == "ok") continue;
     fmt::print("rates of {}: not used, {}: {}\n", rates["dtype"].get<std::string>(),
@@ -72,6 +76,10 @@ void explain(const WisdomOptions& options) {
 
 void forget(const WisdomOptions& options) {
   const std::string file = wisdom_file(options.path);
+  wisdom::Wisdom there;
+  const wisdom::Verdict found = wisdom::read_file(file, &there);
+  if (found.reason == wisdom::Reason::not_found && options.path.empty()) return;
+  require(found);
   require(wisdom::update_file(file, [&](wisdom::Wisdom* wisdom) {
     if (options.all) *wisdom = {};
     for (int isa = 0; isa < isa_count; ++isa)

@@ -243,11 +243,11 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
  * keys may be planned for another instruction set than a head alone, and a memory_limit, which is
  * of all heads, may plan them in another way. Sums are of weights up to 2^47, divided at the end:
  * where a value of V is above 2^-47 of the largest number over m they may be infinite, as O and the
- * gradients are where finite inputs make a score that is not. Strides are elements from
- * batch entry to batch entry, from head to head and from row to row; within a row they are 1. A
- * stride of 0 stands for that of [batch, heads, rows, columns] in C order, given the strides to the
- * right of it. So Q as [batch, n, heads, d] has q_stride = {n * heads * d, d, heads * d}. Sizes may
- * be 0: without keys (m = 0) O is 0, LSE -inf, and gradients are 0.
+ * gradients are where finite inputs make a score, or scale Q, that is not. Strides are elements
+ * from batch entry to batch entry, from head to head and from row to row; within a row they are 1.
+ * A stride of 0 stands for that of [batch, heads, rows, columns] in C order, given the strides to
+ * the right of it. So Q as [batch, n, heads, d] has q_stride = {n * heads * d, d, heads * d}. Sizes
+ * may be 0: without keys (m = 0) O is 0, LSE -inf, and gradients are 0.
  *
  * Forward, keys pass by once for all heads that share them, not once for each, where no bias and no
  * mask tells their rows apart and rows of Q, O and LSE follow each other from head to head:
@@ -308,7 +308,8 @@ typedef struct ioattn_sdpa_problem {
  * batch, head and row, those of LSE of batch and head; a null pointer or 0 means C order. An output
  * may interleave with other arrays, as heads of one packed array do, but share no element; its own
  * strides nest, each at least as long as what the shorter ones reach. Memory
- * beside the outputs: O(1) in batch, n and m. Options: of the schedules there is "row_stream".
+ * beside the outputs: O(1) in batch, n and m. Options: of the schedules there is "row_stream",
+ * which leaves the passes to the planner as "auto" does.
  *
  * Errors: IOATTN_INVALID_ARGUMENT, IOATTN_SIZE_OVERFLOW, IOATTN_OUT_OF_MEMORY,
  * IOATTN_FAST_MEMORY_TOO_SMALL, IOATTN_UNSUPPORTED; outputs are then untouched. */
@@ -477,9 +478,9 @@ IOATTN_API ioattn_status ioattn_plan_describe(const ioattn_plan* plan, char* buf
  * not change. 0: they count no longer, which costs nothing. Not while the plan is executed. */
 IOATTN_API ioattn_status ioattn_plan_count_overflows(ioattn_plan* plan, int32_t on);
 
-/** The planned forward pass: O [n, dv] and LSE [n]. The problem has the planned sizes, dtype,
- * scale, mask and batch, and operands planned as one memory are one. A null workspace: the heap;
- * else it overlaps no operand and no output, which is not checked. */
+/** The planned forward pass: O [n, dv] and LSE [n], neither of which may be null. The problem has
+ * the planned sizes, dtype, scale, mask and batch, and operands planned as one memory are one. A
+ * null workspace: the heap; else it overlaps no operand and no output, which is not checked. */
 IOATTN_API ioattn_status ioattn_layer_execute_forward(const ioattn_plan* plan,
                                                       const ioattn_layer_problem* problem, void* o,
                                                       int64_t o_stride, void* lse, void* workspace,
@@ -632,9 +633,9 @@ IOATTN_API ioattn_status ioattn_wisdom_export_file(const char* path);
 IOATTN_API ioattn_status ioattn_wisdom_forget(void);
 
 /** What the process knows, as one JSON object: its "environment" by instruction set in use, the
- * "files" that it has read by itself, the "records" for it and the "rates" that estimates are made
- * from, each with a "code" ("ok", or why it is not used) and a "message". The buffer as in
- * ioattn_plan_text(). */
+ * "files" that it has read by itself, the "records" for it, how many records of which "others"
+ * there are, and the "rates" that estimates are made from, each with a "code" ("ok", or why it is
+ * not used) and a "message". The buffer as in ioattn_plan_text(). */
 IOATTN_API ioattn_status ioattn_wisdom_explain(char* buffer, size_t size, size_t* needed);
 
 /** @} */

@@ -52,6 +52,15 @@ constexpr ioattn_dtype dtype_number() {
 template <class T>
 using Sum = typename std::conditional<sizeof(T) == 2, float, T>::type;
 
+/** T where it is not to be deduced, so that what becomes one is taken for it. */
+template <class T>
+struct Given {
+  using type = T; /**< the same */
+};
+/** Inputs and outputs of a problem of T: Matrix<const T> takes a Matrix<T> as well. */
+template <template <class> class View, class T>
+using ViewOf = View<typename Given<T>::type>;
+
 /** A row-major matrix in memory of the caller's. T is float, double, ioattn_bf16 or ioattn_f16,
  * const for inputs. */
 template <class T>
@@ -227,7 +236,7 @@ struct Gradients {
 /** O [n, dv] and LSE [n]; outputs whose data are null are not wanted. Throws std::invalid_argument
  * if a shape does not fit the others, as all that take inputs do. */
 template <class T>
-void forward(const Layer<T>& layer, Matrix<T> o, Sum<T>* lse, const Options& options = {}) {
+void forward(const Layer<T>& layer, ViewOf<Matrix, T> o, Sum<T>* lse, const Options& options = {}) {
   const ioattn_layer_problem problem = layer.c();
   layer.check_results(o);
   const ioattn_options c_options = options.c();
@@ -236,8 +245,8 @@ void forward(const Layer<T>& layer, Matrix<T> o, Sum<T>* lse, const Options& opt
 
 /** Gradients from dO, and O and LSE of the forward pass (both null: computed first). */
 template <class T, class G>
-void backward(const Layer<T>& layer, Matrix<const T> d_o, Matrix<const T> o, const Sum<T>* lse,
-              const Gradients<G, T>& gradients, const Options& options = {}) {
+void backward(const Layer<T>& layer, ViewOf<Matrix, const T> d_o, ViewOf<Matrix, const T> o,
+              const Sum<T>* lse, const Gradients<G, T>& gradients, const Options& options = {}) {
   const ioattn_layer_problem problem = layer.c();
   layer.check_results(o, d_o);
   const ioattn_options c_options = options.c();
@@ -297,7 +306,8 @@ class PlanHandle {
 template <class T>
 class Plan : public PlanHandle {
  public:
-  /** The forward pass of layers of this shape; which operands are one memory matters too. */
+  /** The forward pass of layers of this shape; which operands are one memory matters too, and those
+   * without data are none. */
   static Plan forward(const Layer<T>& layer, const Options& options = {}) {
     return Plan(IOATTN_FORWARD, layer, nullptr, options);
   }
@@ -345,7 +355,8 @@ class Plan : public PlanHandle {
     shape.window_left = problem.window_left;
     shape.window_right = problem.window_right;
     shape.batch = problem.batch;
-    if (problem.a2 == problem.a3 && problem.a2_stride == problem.a3_stride) {
+    if (problem.a2 != nullptr && problem.a2 == problem.a3 &&
+        problem.a2_stride == problem.a3_stride) {
       const bool all = problem.a1 == problem.a2 && problem.a1_stride == problem.a2_stride &&
                        problem.n == problem.m;
       shape.tie = all ? IOATTN_TIE_ALL : IOATTN_TIE_KV;
@@ -492,8 +503,11 @@ struct SdpaGradients {
   bool accumulate = false; /**< added to what the outputs hold */
   Tensor<T> dbias;         /**< [1 or batch, 1 or heads, n, m], as the bias */
 
-  /** For the C functions. */
+  /** For the C functions, of a problem of S. */
+  template <class S>
   ioattn_sdpa_gradients c() const {
+    static_assert(std::is_same<T, S>::value || std::is_same<T, Sum<S>>::value,
+                  "gradients are of the problem's type or, where that has 16 bits, float");
     ioattn_sdpa_gradients g = {};
     g.struct_size = sizeof g;
     g.dq = dq.data;
@@ -518,14 +532,15 @@ struct SdpaGradients {
     check_shape("dK", dk, of.k.batch, of.k.heads, of.k.rows, of.k.cols);
     check_shape("dV", dv, of.v.batch, of.v.heads, of.v.rows, of.v.cols);
     check_shape("dBias", dbias, of.bias.batch, of.bias.heads, of.q.rows, of.k.rows);
-    return c();
+    return c<S>();
   }
 };
 
 /** O [batch, heads, n, dv] and LSE [batch, heads, n], whose rows are columns 0 ... n - 1 of a
  * tensor with one row a head; outputs whose data are null are not wanted. */
 template <class T>
-void forward(const Sdpa<T>& sdpa, Tensor<T> o, Tensor<Sum<T>> lse, const Options& options = {}) {
+void forward(const Sdpa<T>& sdpa, ViewOf<Tensor, T> o, ViewOf<Tensor, Sum<T>> lse,
+             const Options& options = {}) {
   const ioattn_sdpa_problem problem = sdpa.c();
   sdpa.check_results(o, lse);
   const ioattn_options c_options = options.c();
@@ -534,10 +549,9 @@ void forward(const Sdpa<T>& sdpa, Tensor<T> o, Tensor<Sum<T>> lse, const Options
 
 /** Gradients from dO, and O and LSE of the forward pass. G is T or, where T has 16 bits, float. */
 template <class T, class G>
-void backward(const Sdpa<T>& sdpa, Tensor<const T> d_o, Tensor<const T> o, Tensor<const Sum<T>> lse,
-              const SdpaGradients<G>& gradients, const Options& options = {}) {
-  static_assert(std::is_same<G, T>::value || std::is_same<G, Sum<T>>::value,
-                "T, or float for 16 bits");
+void backward(const Sdpa<T>& sdpa, ViewOf<Tensor, const T> d_o, ViewOf<Tensor, const T> o,
+              ViewOf<Tensor, const Sum<T>> lse, const SdpaGradients<G>& gradients,
+              const Options& options = {}) {
   const ioattn_sdpa_problem problem = sdpa.c();
   sdpa.check_results(o, lse, d_o);
   const ioattn_options c_options = options.c();
@@ -559,7 +573,7 @@ class SdpaPlan : public PlanHandle {
   template <class G>
   static SdpaPlan backward(const Sdpa<T>& sdpa, const SdpaGradients<G>& gradients,
                            const Options& options = {}) {
-    const ioattn_sdpa_gradients wanted = gradients.c();
+    const ioattn_sdpa_gradients wanted = gradients.template c<T>();
     return SdpaPlan(IOATTN_BACKWARD, sdpa, &wanted, options);
   }
 
@@ -603,7 +617,7 @@ struct Partial {
 /** O and LSE over all keys from parts that have seen each key once (ioattn_merge). Throws
  * std::invalid_argument if their shapes do not fit together. */
 template <class T>
-void merge(const std::vector<Partial<T>>& parts, Tensor<T> o, Tensor<Sum<T>> lse,
+void merge(const std::vector<Partial<T>>& parts, ViewOf<Tensor, T> o, ViewOf<Tensor, Sum<T>> lse,
            const Options& options = {}) {
   ioattn_merge_shape shape = {};
   shape.struct_size = sizeof shape;

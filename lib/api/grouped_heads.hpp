@@ -7,11 +7,10 @@
 // same by the same kernels: no row's depend on those beside it.
 namespace ioattn::api {
 
-// Without the keys that nobody sees, and the mask, of which a single query has no use.
 template <class S>
 void keep_seen_keys(schedules::SdpaForwardTask<S>* task) {
-  task->shape.m = task->in.k.rows = task->in.v.rows = task->shape.keys_of_all();
-  task->shape.mask = {};
+  task->shape = task->shape.with_seen_keys();
+  task->in.k.rows = task->in.v.rows = task->shape.m;
 }
 
 // False if they do not follow each other.

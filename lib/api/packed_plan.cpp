@@ -94,9 +94,8 @@ Status PackedPlan::plan_shapes(const Plan& plan) {
 Status PackedPlan::create(const Goal& goal, const RunOptions& options, PackedPlan* result) {
   result->goal_ = goal;
   result->work_ = PackedWork(goal.sequences, options);
-  const index_t queries = goal.problem.shape.heads * goal.problem.shape.n;
   Status status =
-      plan::check_scratch(goal.gradients, queries, goal.problem.dtype, options.memory_limit_bytes);
+      check_scratch(goal.sequences, goal.gradients, goal.problem.dtype, options.memory_limit_bytes);
   if (!status.is_ok()) return status;
   std::vector<bool> learned(result->work_.shapes().size());
   if (asks_for_search(options)) status = search_classes(goal, result->work_, options, &learned);

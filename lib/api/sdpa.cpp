@@ -23,7 +23,14 @@ Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
   }
   request->shape = shape_to_plan(problem.shape);
   request->dtype = problem.dtype;
-  return find_resources(problem.dtype, options, request);
+  const Status found = find_resources(problem.dtype, options, request);
+  if (is_trivial(problem.shape)) request->memory_limit_bytes = -1;  // none is taken
+  return found;
+}
+
+bool is_trivial(const SdpaShape& shape) {
+  return shape.batch == 0 || shape.heads == 0 || shape.n == 0 || shape.dv == 0 ||
+         seen_keys(shape.head()).is_empty();
 }
 
 SdpaShape shape_to_plan(SdpaShape shape) {

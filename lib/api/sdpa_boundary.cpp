@@ -8,10 +8,13 @@
 namespace ioattn::api {
 namespace {
 
-// Query i is query i + q_offset of a longer sequence, key j is key j + k_offset.
+// Query i is query i + q_offset of a longer sequence, key j is key j + k_offset. No sequence is so
+// long that limits beyond `unbounded` would hide anything.
 Mask shifted(Mask mask, index_t offset) {
-  if (mask.first > -Mask::unbounded) mask.first += offset;
-  if (mask.last < Mask::unbounded) mask.last += offset;
+  constexpr index_t unbounded = Mask::unbounded;
+  if (mask.first > -unbounded)
+    mask.first = std::clamp(mask.first + offset, -unbounded, unbounded - 1);
+  if (mask.last < unbounded) mask.last = std::clamp(mask.last + offset, 1 - unbounded, unbounded);
   return mask;
 }
 

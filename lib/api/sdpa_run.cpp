@@ -62,7 +62,7 @@ Status run_forward(const SdpaRun& run, const SdpaInputs<S>& inputs, TensorView<S
   task.o = o;
   task.lse = lse;
   task.blocks = run.plan.blocks.rows;
-  if (!task.shape.has_bias() && task.shape.keys_of_all() > 0) keep_seen_keys(&task);
+  keep_seen_keys(&task);
   if (task.shape.has_grouped_rows() && run.groups_heads) group_heads(&task);
   return schedules::sdpa_forward(task);
 }
@@ -76,8 +76,7 @@ Status run_backward(const SdpaRun& run, const SdpaInputs<S>& inputs,
   drop_empty(&out.d_bias);
   if (out.set().is_empty()) return Status::ok();
   const SdpaShape& shape = run.problem.shape;
-  if (shape.batch == 0 || shape.heads == 0 || shape.n == 0 || shape.dv == 0 ||
-      seen_keys(shape.head()).is_empty()) {
+  if (is_trivial(shape)) {
     if (out.accumulate || run.only_tells()) return Status::ok();
     for (const TensorView<G>& view : {out.dq, out.dk, out.dv, out.d_bias}) fill_heads(view, G{});
     return Status::ok();

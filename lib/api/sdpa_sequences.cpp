@@ -92,11 +92,19 @@ Status plan_work(const std::optional<SdpaSet>& set, PackedWork* work) {
 
 }  // namespace
 
+Status check_scratch(std::span<const Sequence> sequences, const SdpaSet& set, DType dtype,
+                     index_t limit) {
+  index_t queries = 0;
+  for (const Sequence& s : sequences)
+    if (!is_trivial(s.problem.shape)) queries += s.problem.shape.heads * s.problem.shape.n;
+  return plan::check_scratch(set, queries, dtype, limit);
+}
+
 PackedWork::PackedWork(std::span<const Sequence> sequences, const RunOptions& options) {
   index_t total = 0, queries = 0;
   for (const Sequence& s : sequences) {
     total += work_of(s.problem.shape);
-    queries += s.problem.shape.n;
+    if (!is_trivial(s.problem.shape)) queries += s.problem.shape.n;
   }
   threads_ = threads_for(total, options);
   // Long ones first: what is left at the end is short.
@@ -224,8 +232,7 @@ Status packed_backward(std::span<const Sequence> sequences, const RunOptions& op
   Status status = check_backward(inputs, forward, gradients);
   if (!status.is_ok()) return status;
   const SdpaSet set = set_of<S>(gradients);
-  const index_t queries = forward.d_o.heads * forward.d_o.rows;
-  status = plan::check_scratch(set, queries, dtype_of<S>::value, options.memory_limit_bytes);
+  status = check_scratch(sequences, set, dtype_of<S>::value, options.memory_limit_bytes);
   if (!status.is_ok()) return status;
   PackedWork work(sequences, options);
   status = plan_work(set, &work);

@@ -27,6 +27,10 @@ struct PackedShape {
   index_t bytes = 0;  // of workspace, while one of them is computed
 };
 
+// Whether the gradients of all of them may have the scratch memory that they take.
+Status check_scratch(std::span<const Sequence> sequences, const SdpaSet& set, DType dtype,
+                     index_t limit);
+
 // How a packed batch is computed. Long sequences are taken one after the other by all threads, the
 // others are shared out. Once planned it never changes: several threads may run it at once.
 class PackedWork {

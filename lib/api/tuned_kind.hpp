@@ -144,7 +144,7 @@ Status needs_search(const typename Kind::Problem& problem, const typename Kind::
   const WisdomReading known;
   const wisdom::Record* record = find_record(*known, request, set);
   typename Kind::Plan plan;
-  *needed = record == nullptr || record->rigor < options.rigor ||
+  *needed = record == nullptr || record->rigor < rigor_of(options) ||
             !read_plan(request, set, *record, &plan).is_ok();
   return status;
 }

@@ -155,10 +155,14 @@ double seconds_of(const RunOptions& options) {
   return options.time_limit_seconds > 0 ? std::min(options.time_limit_seconds, most) : most;
 }
 
+wisdom::Rigor rigor_of(const RunOptions& options) {
+  return seconds_of(options) > measure_seconds ? options.rigor : Rigor::measure;
+}
+
 Status find_fastest(const RunOptions& options, double begin, const Watch& watch, Ways* ways,
                     Found* found) {
   const Status status = Search(seconds_of(options), begin, watch, ways, found).run();
-  found->record.rigor = options.rigor == Rigor::patient ? Rigor::patient : Rigor::measure;
+  found->record.rigor = found->stopped ? Rigor::measure : rigor_of(options);
   return status;
 }
 

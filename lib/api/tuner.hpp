@@ -43,6 +43,8 @@ using Watch = std::function<bool(const search::Progress&)>;  // false: stop; nul
 
 // Seconds that a search may take.
 double seconds_of(const RunOptions& options);
+// What one that takes all of them counts as: patience that is limited to the time of less is less.
+wisdom::Rigor rigor_of(const RunOptions& options);
 
 // Times the ways for as long as the options allow, from `begin` on (search::steady_seconds). Where
 // that tells nothing, because a run takes too long, it is no failure: the verdict says so.

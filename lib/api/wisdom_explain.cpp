@@ -114,6 +114,15 @@ std::set<Isa> isas_of(const kernels::Kernels& kernels) {
   return isas;
 }
 
+// Of environments that no call has here, and what tells the first of these from them.
+std::string others_json(const wisdom::Wisdom::Known& other, const wisdom::Environment& here) {
+  JsonObject json;
+  json.add_json("environment", environment_json(other.environment));
+  json.add("records", static_cast<index_t>(other.records.size()));
+  add_verdict(wisdom::compare(other.environment, here), &json);
+  return json.text();
+}
+
 }  // namespace
 
 std::string explain_wisdom() {
@@ -121,14 +130,20 @@ std::string explain_wisdom() {
   JsonObject json;
   json.add("off", known->places.off);
   json.add("file", known->places.user);
-  std::vector<std::string> files, records, rates;
+  std::vector<std::string> files, records, rates, others;
   for (const KnownWisdom::File& file : known->files) files.push_back(file_json(file));
   const kernels::Kernels* kernels = nullptr;
   const Status selected = selected_kernels(&kernels);
   if (selected.is_ok()) {
     json.add_json("environment", environment_json(known->environment(kernels->isa)));
     list_rates(*known, *kernels, &rates);
-    for (const Isa isa : isas_of(*kernels)) {
+    const std::set<Isa> used = isas_of(*kernels);
+    for (const wisdom::Wisdom::Known& of : known->wisdom.known()) {
+      const auto is_of = [&](Isa isa) { return known->environment(isa) == of.environment; };
+      if (!of.records.empty() && std::none_of(used.begin(), used.end(), is_of))
+        others.push_back(others_json(of, known->environment(kernels->isa)));
+    }
+    for (const Isa isa : used) {
       const wisdom::Records* all = known->wisdom.records_of(known->environment(isa));
       if (all == nullptr) continue;
       for (const auto& [of, record] : *all) records.push_back(record_json(of, record));
@@ -140,6 +155,7 @@ std::string explain_wisdom() {
   json.add_json("files", json_list(files));
   json.add("records_of_all", known->wisdom.size());
   json.add_json("records", json_list(records));
+  json.add_json("others", json_list(others));
   json.add_json("rates", json_list(rates));
   return json.text();
 }

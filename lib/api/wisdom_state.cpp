@@ -78,10 +78,9 @@ std::unique_ptr<KnownWisdom> first_known() {
   return known;
 }
 
-const KnownWisdom* the_first() {
+void publish_first() {
   const ChangeLock lock;
   if (published == nullptr) publish(first_known());
-  return published;
 }
 
 std::string text_of_cpu(const machine::Machine& machine) {
@@ -124,7 +123,7 @@ WisdomReading::WisdomReading() {
   known_ = published;
   if (known_ != nullptr) return;
   --readers;
-  the_first();  // may throw
+  publish_first();  // may throw
   ++readers;
   known_ = published;
 }
@@ -132,7 +131,7 @@ WisdomReading::WisdomReading() {
 WisdomReading::~WisdomReading() { --readers; }
 
 void change_wisdom(const std::function<void(wisdom::Wisdom*)>& change) {
-  if (published == nullptr) the_first();
+  if (published == nullptr) publish_first();
   const ChangeLock lock;
   auto changed = std::make_unique<KnownWisdom>(*published.load());
   change(&changed->wisdom);

@@ -47,7 +47,13 @@ struct SdpaShape {
   }
   // Of one thread: of all of the group.
   SdpaShape with_grouped_rows() const {
-    return has_grouped_rows() ? with_grouped_rows(group()) : *this;
+    return has_grouped_rows() ? with_grouped_rows(group()) : with_seen_keys();
+  }
+  // Forward, without the keys that nobody sees, and the mask, where it hides no others: of which a
+  // single query has no use.
+  SdpaShape with_seen_keys() const {
+    if (has_bias() || keys_of_all() == 0) return *this;
+    return {batch, heads, kv_heads, n, keys_of_all(), d, dv};
   }
 };
 

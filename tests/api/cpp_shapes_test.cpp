@@ -85,11 +85,11 @@ TEST(CppShapes, OfTheLayerProblem) {
 
   const auto forward_plan = ioattn::Plan<float>::forward(layer);
   const auto plan = ioattn::Plan<float>::backward(layer, g);
-  const Calls forward = {[&] { ioattn::forward<float>(layer, o, lse); },
+  const Calls forward = {[&] { ioattn::forward(layer, o, lse); },
                          [&] { forward_plan.execute_forward(layer, o, lse); }};
   // Without O and LSE, which are computed then; and with those of before.
   const Calls backward = {[&] { ioattn::backward<float>(layer, d_o, no_o, nullptr, g); }};
-  const Calls with_o = {[&] { ioattn::backward<float>(layer, d_o, o, lse, g); },
+  const Calls with_o = {[&] { ioattn::backward(layer, d_o, o, lse, g); },
                         [&] { plan.execute_backward(layer, d_o, o, lse, g); }};
   const auto refused = [&](const char* name, auto* view, const Calls& calls) {
     using View = std::remove_pointer_t<decltype(view)>;
@@ -130,9 +130,9 @@ TEST(CppShapes, OfSdpa) {
 
   const auto forward_plan = ioattn::SdpaPlan<float>::forward(sdpa);
   const auto plan = ioattn::SdpaPlan<float>::backward(sdpa, g);
-  const Calls forward = {[&] { ioattn::forward<float>(sdpa, o, lse); },
+  const Calls forward = {[&] { ioattn::forward(sdpa, o, lse); },
                          [&] { forward_plan.execute_forward(sdpa, o, lse); }};
-  const Calls backward = {[&] { ioattn::backward<float>(sdpa, d_o, o, lse, g); },
+  const Calls backward = {[&] { ioattn::backward(sdpa, d_o, o, lse, g); },
                           [&] { plan.execute_backward(sdpa, d_o, o, lse, g); }};
   const Calls merge = {[&] { ioattn::merge<float>({{o, lse}, {o, lse}}, merged_o, merged_lse); }};
   const auto refused = [&](const char* name, auto* view, const Calls& calls) {

@@ -117,10 +117,28 @@ TEST(PackedSdpa, IsRefusedUntouched) {
   EXPECT_TRUE(call.untouched() && d_bias == 0.5F);
   call.gradients.dbias = nullptr;
   ioattn_options little = with_threads(1);
-  little.memory_limit = 300;  // of each alone, not of all
+  little.memory_limit = 200;  // of each alone, not of all
   ASSERT_EQ(call.forward(&little), IOATTN_OK);
   EXPECT_EQ(call.backward(&little), IOATTN_MEMORY_LIMIT) << ioattn_last_error();
   EXPECT_TRUE(call.gradients_untouched());
+}
+
+// Of delta, a float for each query of a sequence: rows of none take no memory, nor do sequences
+// without queries or keys.
+TEST(PackedSdpa, ScratchIsOfTheQueriesOfSequences) {
+  const struct {
+    const PackedCase& packed;
+    std::int64_t bytes;
+  } cases[] = {{packed_cases[0], 4 * 2 * 33}, {packed_cases[1], 4 * 3 * 39}};
+  for (const auto& one : cases) {
+    PackedCall<float> call(one.packed);
+    ASSERT_EQ(call.forward(), IOATTN_OK);
+    ioattn_options options = with_threads(1);
+    options.memory_limit = one.bytes;
+    EXPECT_EQ(call.backward(&options), IOATTN_OK) << ioattn_last_error();
+    --options.memory_limit;
+    EXPECT_EQ(call.backward(&options), IOATTN_MEMORY_LIMIT) << ioattn_last_error();
+  }
 }
 
 TEST(PackedSdpa, FromCpp) {

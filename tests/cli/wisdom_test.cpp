@@ -47,6 +47,29 @@ class WisdomCommand : public testing::Test {
   TemporaryDirectory directory_;
 };
 
+// Of another library nothing is used, whatever else the file has.
+TEST_F(WisdomCommand, ExplainsWhatIsOfAnotherEnvironment) {
+  json(tune({"--pass", "forward"}));
+  Json text = Json::parse(read_file(file()));
+  Json other = text["environments"][0];
+  other["library"] = "9.9.9";
+  text["environments"].push_back(other);
+  write_file(file(), text.dump());
+  const Json known = json({"wisdom", "explain"});
+  ASSERT_EQ(known["others"].size(), 1u) << known.dump(1);
+  EXPECT_EQ(known["others"][0]["code"], "other_library");
+  EXPECT_EQ(known["others"][0]["records"], other["records"].size());
+  EXPECT_NE(run({"wisdom", "explain"}).out.find("not used, other_library: its version: 9.9.9"),
+            std::string::npos);
+}
+
+TEST_F(WisdomCommand, ForgetsNothingWhereThereIsNothing) {
+  EXPECT_EQ(run({"wisdom", "forget"}).exit_code, 0);
+  EXPECT_FALSE(fs::exists(file()));
+  expect_usage_error({"wisdom", "forget", "--file", directory_ / "none.json"}, "not_found");
+  EXPECT_FALSE(fs::exists(directory_ / "none.json"));
+}
+
 TEST_F(WisdomCommand, TunesSavesAndFollows) {
   const Json tuned = json(tune());
   EXPECT_EQ(tuned["file"], file());
