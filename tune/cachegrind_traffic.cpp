@@ -60,7 +60,9 @@ class Watching {
   Watching(const std::string& self, const TrafficCase& problem, const std::string& plan,
            const CachegrindTraffic& watched)
       : command_(cachegrind_command(watched.levels[0].cache, watched.levels[1].cache)),
-        variables_({{isa_variable, watched.isa}, {"OMP_NUM_THREADS", "1"}}) {
+        variables_({{isa_variable, watched.isa},
+                    {"OMP_NUM_THREADS", "1"},
+                    {"VALGRIND_OPTS", ""}}) {  // which could print elsewhere
     // Cachegrind's caches are what is left of the machine's in the child.
     index_t evicted = 0;
     for (const CachegrindTraffic::Level& one : watched.levels) {

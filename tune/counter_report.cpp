@@ -103,21 +103,11 @@ std::string traffic_text(const std::vector<QuantityValue>& quantities) {
   return table.text();
 }
 
-std::string missing_text(const std::vector<QuantityValue>& quantities) {
-  std::string text;
-  std::string last;
-  for (const QuantityValue& quantity : quantities) {
-    if (quantity.lines || quantity.reason == last) continue;
-    last = quantity.reason;
-    text += "unavailable: " + last + "\n";
-  }
-  return text;
-}
-
 std::string event_file_text(const instruments::EventFile& file) {
   std::string text = "CPU: " + file.cpu + "\n";
   for (const instruments::Event& event : file.events) {
-    text += fmt::format("event {} {}\n  {}\n", event.name, perf_stat_name(event), event.text);
+    text +=
+        fmt::format("event {} {}\n  {}\n", event.name, perf_stat_name(event, file.pmu), event.text);
   }
   for (const instruments::Quantity& quantity : file.quantities) {
     const std::string formula = file.formula_text(quantity);
@@ -131,8 +121,9 @@ std::string event_file_text(const instruments::EventFile& file) {
 }
 
 Json event_file_json(const instruments::EventFile& file) {
-  const auto event_json = [](const instruments::Event& event) {
-    return Json({{"name", event.name}, {"perf", perf_stat_name(event)}, {"text", event.text}});
+  const auto event_json = [&](const instruments::Event& event) {
+    return Json(
+        {{"name", event.name}, {"perf", perf_stat_name(event, file.pmu)}, {"text", event.text}});
   };
   Json json;
   json["cpu"] = file.cpu;

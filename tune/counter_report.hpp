@@ -18,8 +18,6 @@ Json quantity_json(const instruments::QuantityValue& quantity);
 
 std::string events_text(const std::vector<instruments::CounterValue>& values);
 std::string traffic_text(const std::vector<instruments::QuantityValue>& quantities);
-// One line for all that have the same reason not to be there; "" if all are.
-std::string missing_text(const std::vector<instruments::QuantityValue>& quantities);
 
 // The file itself: each event as `perf stat -e` takes it, each formula, and their prose.
 std::string event_file_text(const instruments::EventFile& file);

@@ -41,13 +41,11 @@ QuantityValue quantity_of(const instruments::EventFile& file, int level, CacheTr
 }
 
 double expected_words(const Traffic& traffic, CacheTraffic kind) {
-  const IoCost& count = traffic.count;
-  return static_cast<double>(count.created +
-                             (kind == CacheTraffic::fills ? count.reads : count.writes));
+  return kind == CacheTraffic::fills ? expected_in(traffic) : expected_out(traffic);
 }
 
 const char* parts_of(CacheTraffic kind) {
-  return kind == CacheTraffic::fills ? "reads + created" : "writes + created";
+  return kind == CacheTraffic::fills ? "reads + created_memory" : "writes + created_memory";
 }
 
 }  // namespace

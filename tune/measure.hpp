@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/half.hpp"
+#include "instruments/created_memory.hpp"
 #include "kernels/registry.hpp"
 #include "machine/machine.hpp"
 #include "tune/command_error.hpp"
@@ -106,11 +107,12 @@ PassReport measure_runs(const PlannedPass& planned, const IoCost& formula, RunMo
   }
 
   instruments::IoCounter counter;
+  instruments::CreatedMemory created(&counter);
   Words counted = poisoned(*words);
   const auto start = std::chrono::steady_clock::now();
   ++report.runs;
   OverflowCounts overflows;
-  require(run(&counter, &overflows, &counted));
+  require(run(&created, &overflows, &counted));
   report.overflows = report_of(overflows, rounded);
   if (!how.timed) {
     report.seconds =
@@ -121,6 +123,7 @@ PassReport measure_runs(const PlannedPass& planned, const IoCost& formula, RunMo
                    name_of(planned.pass) + ") gave other bits when it was counted");
   }
   report.count = counter.total();
+  report.created_memory = created.words();
   report.phases = counter.phases();
   check_count(counter, formula, planned.problem.shape.mask,
               std::string(name_of(planned.plan.schedule)) + " (" + name_of(planned.pass) +

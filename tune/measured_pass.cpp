@@ -149,6 +149,7 @@ Json io_json(const PassReport& report) {
   json["level"] = report.planned.plan.level;
   json["M"] = report.planned.M;
   add_count(report.count, &json);
+  json["created_memory"] = report.created_memory;
   json["formula"] = report.formula;
   json["lower_bound"] = report.bound.words;
   json["bound"] = report.bound.name;

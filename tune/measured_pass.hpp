@@ -68,6 +68,7 @@ struct PassReport {
   int runs = 0;        // of the pass in all, timed and counted
   double gflops = 0;   // nominal
   IoCost count;
+  index_t created_memory = 0;  // created words, where tiles count once
   std::vector<instruments::IoCounter::Phase> phases;
   index_t formula = 0;  // reads + writes, from theory
   theory::Bound bound;

@@ -35,9 +35,10 @@ SdpaReport measure(const PlannedSdpa& planned, const Bounds& bounds,
   });
   SdpaOutputs<S, G> counted = *outputs;
   instruments::IoCounter counter;
+  instruments::CreatedMemory created(&counter);
   ++report.runs;
   OverflowCounts overflows;
-  require(run(&counter, &overflows, &counted));
+  require(run(&created, &overflows, &counted));
   report.overflows = report_of(overflows, rounded);
   const bool all_same = same_bits(outputs->o, counted.o) && same_bits(outputs->lse, counted.lse) &&
                         same_bits(outputs->dq, counted.dq) && same_bits(outputs->dk, counted.dk) &&
@@ -51,6 +52,7 @@ SdpaReport measure(const PlannedSdpa& planned, const Bounds& bounds,
   const IoCost formula = moves ? estimate.cost.total() : IoCost();
   check_count(counter, formula, problem.shape.mask, to_text(problem) + " (" + name_of(pass) + ")");
   report.count = counter.total();
+  report.created_memory = created.words();
   report.phases = counter.phases();
   report.formula = formula.words();
   report.bound_M = std::max(report.M, report.count.footprint);
@@ -76,6 +78,7 @@ Json io_json(const SdpaReport& report) {
   json["level"] = report.level;
   json["M"] = report.M;
   add_count(report.count, &json);
+  json["created_memory"] = report.created_memory;
   json["formula"] = report.formula;
   json["class"] = name_of(report.algorithms);
   json["lower_bound"] = report.bound.words;

@@ -23,6 +23,7 @@ struct SdpaReport {
   int runs = 0;        // of the pass in all, timed and counted
   double gflops = 0;   // 2 flops per multiply-add of a visible pair
   IoCost count;
+  index_t created_memory = 0;  // created words, where tiles count once
   std::vector<instruments::IoCounter::Phase> phases;
   index_t formula = 0;  // reads + writes, from theory
   theory::AlgorithmClass algorithms = theory::AlgorithmClass::F;

@@ -18,9 +18,13 @@ using instruments::CacheGeometry;
 using instruments::LineTraffic;
 using instruments::Replacement;
 
-CacheGeometry geometry_of(index_t bytes, int line_bytes, int ways, Replacement replacement) {
-  const index_t sets = bytes / (index_t{line_bytes} * ways);
-  return {static_cast<std::uint64_t>(std::max<index_t>(sets, 1)), ways, replacement};
+index_t lines_of(index_t bytes, int line_bytes) { return std::max<index_t>(bytes / line_bytes, 1); }
+
+// Of fewer lines than ways: a single set.
+CacheGeometry geometry_of(index_t bytes, int line_bytes, int most_ways) {
+  const index_t lines = lines_of(bytes, line_bytes);
+  const index_t ways = std::clamp<index_t>(most_ways, 1, lines);
+  return {static_cast<std::uint64_t>(lines / ways), static_cast<int>(ways), Replacement::lru};
 }
 
 std::string too_long(std::uint64_t limit) {
@@ -76,13 +80,13 @@ class ThreadSimulators {
       result.lines.push_back(line);
     };
     const auto capacity =
-        static_cast<std::uint64_t>(std::max<index_t>(cache_.capacity_bytes / cache_.line_bytes, 1));
+        static_cast<std::uint64_t>(lines_of(cache_.capacity_bytes, cache_.line_bytes));
     const std::vector<LineTraffic> curve = distances_.curve();
     add("LRU", "lru", "", [&] { return curve[std::min<std::size_t>(capacity, curve.size()) - 1]; });
     add("OPT", "opt", buffer_.overflowed() ? too_long(limits_.optimal) : "", [&] {
       return instruments::optimal_traffic(buffer_, instruments::next_uses(buffer_), capacity);
     });
-    const std::string ways = cache_.ways > 0 ? fmt::format("{} ways", cache_.ways) : "by ways";
+    const std::string ways = ways_text();
     add(ways + " LRU", "set_lru", by_lru_.reason, [&] { return by_lru_.simulator->traffic(); });
     add(ways + " tree-PLRU", "set_plru", by_plru_.reason,
         [&] { return by_plru_.simulator->traffic(); });
@@ -90,14 +94,15 @@ class ThreadSimulators {
       add(fmt::format("{} behind L{}", ways, cache_.first->level), "behind_first", second_.reason,
           [&] { return second_.simulator->second_level(); });
     }
-    if (whole.empty() && !curve.empty()) add_curve(curve, words_per_line, lru);
+    if (!curve.empty()) add_curve(curve, words_per_line, lru);
     return result;
   }
 
+  bool is_whole() const { return !recorder_.overflowed(); }
+
  private:
   std::vector<instruments::AccessSink*> made(const SimulatedCache& cache) {
-    const CacheGeometry lru = geometry_of(cache.capacity_bytes, cache.line_bytes,
-                                          std::max(cache.ways, 1), Replacement::lru);
+    const CacheGeometry lru = geometry_of(cache.capacity_bytes, cache.line_bytes, cache.ways);
     CacheGeometry plru = lru;
     plru.replacement = Replacement::tree_plru;
     by_lru_.make(cache, lru);
@@ -106,13 +111,25 @@ class ThreadSimulators {
     if (by_lru_.simulator) sinks.push_back(&*by_lru_.simulator);
     if (by_plru_.simulator) sinks.push_back(&*by_plru_.simulator);
     if (cache.first != nullptr) {
-      const int ways = std::max(cache.first->ways, 1);
-      second_.make(cache,
-                   geometry_of(cache.first->share_bytes, cache.line_bytes, ways, Replacement::lru),
-                   lru);
+      if (cache.first->ways == 0) {
+        second_.reason = fmt::format("the number of ways of L{} is unknown", cache.first->level);
+      } else {
+        second_.make(
+            cache, geometry_of(cache.first->share_bytes, cache.line_bytes, cache.first->ways), lru);
+      }
       if (second_.simulator) sinks.push_back(&*second_.simulator);
     }
     return sinks;
+  }
+
+  // Sets are as long as each other: some lines may be left over.
+  std::string ways_text() const {
+    if (cache_.ways == 0) return "by ways";
+    const index_t lines = lines_of(cache_.capacity_bytes, cache_.line_bytes);
+    const CacheGeometry used = geometry_of(cache_.capacity_bytes, cache_.line_bytes, cache_.ways);
+    const index_t in_sets = static_cast<index_t>(used.sets) * used.ways;
+    if (in_sets == lines) return fmt::format("{} ways", used.ways);
+    return fmt::format("{} ways ({} of {} lines)", used.ways, in_sets, lines);
   }
 
   // Beyond its own lines a thread moves no less in a larger cache.
@@ -156,10 +173,13 @@ void simulate(const SimulatedCache& cache, const TraceLimits& limits, std::uint6
     throw RunError("internal error: the pass gave other bits when it was traced");
   }
   std::vector<Traffic::OfThread> of_threads;
+  bool are_whole = true;
   for (const auto& one : simulators) {
+    are_whole = are_whole && one->is_whole();
     of_threads.push_back(one->finish(words_per_line, &traffic->lru));
     traffic->accesses += of_threads.back().accesses;
   }
+  if (!are_whole) traffic->lru.clear();
   const std::size_t count = of_threads.front().lines.size();
   for (std::size_t i = 0; i < count; ++i) {
     TrafficLine sum = of_threads.front().lines[i];

@@ -61,13 +61,13 @@ lines() {
     }' "$folder/events" "$folder/perf"
 }
 
-# expected MEMBER: words of reads + created, or writes + created, of all runs of all passes.
+# expected MEMBER: words of reads (writes) + created_memory, of all runs of all passes.
 expected() {
   awk -v member="\"$1\":" '
     function flush() { sum += runs * (words + created); words = created = runs = 0 }
     /^    [{]/ { flush() }
     # Members of a pass are indented by six; those of its phases by more.
-    match($0, /^      "/) { gsub(",", ""); if ($1 == member) words = $2; if ($1 == "\"created\":") created = $2; if ($1 == "\"runs\":") runs = $2 }
+    match($0, /^      "/) { gsub(",", ""); if ($1 == member) words = $2; if ($1 == "\"created_memory\":") created = $2; if ($1 == "\"runs\":") runs = $2 }
     END { flush(); printf "%.0f\n", sum }' "$folder/json"
 }
 

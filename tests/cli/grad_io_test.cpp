@@ -93,9 +93,10 @@ TEST(GradJson, HasTheseKeys) {
                                    "mask", "threads", "seconds", "gflops", "peak_fraction", "io"}));
   ASSERT_EQ(json["io"].size(), 2u);
   const std::set<std::string> entry_keys = {
-      "pass",    "level",       "M",     "reads",   "writes", "created",    "footprint",
-      "formula", "lower_bound", "bound", "bound_M", "regime", "phases",     "overflow",
-      "runs",    "schedule",    "plan",  "seconds", "gflops", "assumption", "overflows"};
+      "pass",      "level",      "M",           "reads",         "writes",  "created",
+      "footprint", "formula",    "lower_bound", "bound",         "bound_M", "regime",
+      "phases",    "overflow",   "runs",        "schedule",      "plan",    "seconds",
+      "gflops",    "assumption", "overflows",   "created_memory"};
   for (const Json& entry : json["io"]) EXPECT_EQ(keys(entry), entry_keys);
   EXPECT_EQ(json["io"][0]["pass"], "backward");
   EXPECT_EQ(json["io"][1]["pass"], "forward");

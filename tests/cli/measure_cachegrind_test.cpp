@@ -121,7 +121,9 @@ TEST(MeasureCachegrind, HoldsCachegrindAgainstTheTrace) {
   const RunResult found =
       run_ioattn({"--version"}, {}, "command -v valgrind >/dev/null || exit 99");
   if (found.exit_code == 99) GTEST_SKIP() << "no Valgrind";
-  const RunResult result = run_ioattn(watched + Arguments{"--simulate", "--json"}, caches);
+  Environment environment = caches;
+  environment.emplace_back("VALGRIND_OPTS", "--quiet");  // for other uses of it
+  const RunResult result = run_ioattn(watched + Arguments{"--simulate", "--json"}, environment);
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const Json levels = result.json()["levels"];
   ASSERT_EQ(levels.size(), 2u);

@@ -56,6 +56,35 @@ TEST(MeasureCommand, HoldsSimulatedCachesAgainstTheCount) {
   EXPECT_TRUE(json["levels"][1]["measured"].contains("behind_first"));
 }
 
+// Of fewer lines than ways, too, no cache of as many lines has fewer fills than OPT.
+TEST(MeasureCommand, SimulatesCachesOfTheSizeThatIsTold) {
+  const RunResult result = run_ioattn({"measure", "--problem", "layer:n32,d4", "--level", "L1",
+                                       "--sweep-M", "24,100,190", "--simulate", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json json = result.json();
+  ASSERT_EQ(json["sweep"].size(), 3u);
+  for (const Json& one : json["sweep"]) {
+    SCOPED_TRACE(one.dump(1));
+    const Json& measured = one["measured"];
+    for (const char* by_ways : {"set_lru", "set_plru"}) {
+      if (measured[by_ways]["in"].is_number()) {
+        EXPECT_LE(measured["opt"]["in"], measured[by_ways]["in"]) << by_ways;
+      }
+    }
+  }
+}
+
+// Nobody knows the ways of a first level of another size.
+TEST(MeasureCommand, SimulatesNoFirstLevelOfUnknownWays) {
+  const RunResult result =
+      run_ioattn({"measure", "--problem", "layer:n32,d4", "--level", "L2", "--simulate", "--json"},
+                 {{"IOATTN_L1", "32k"}});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json behind = result.json()["levels"][0]["measured"]["behind_first"];
+  EXPECT_FALSE(behind.contains("in")) << behind.dump();
+  EXPECT_TRUE(behind["reason"].is_string()) << behind.dump();
+}
+
 // Through f32, and in products of pairs.
 TEST(MeasureCommand, SimulatesSixteenBits) {
   for (const char* isa : {"scalar", "emulated_bf16", "emulated_amx"}) {
@@ -178,6 +207,18 @@ TEST(MeasureCommand, TakesSdpaAndFiles) {
   arguments.resize(arguments.size() - 2);
   const Json files = done(arguments + Arguments{"--simulate"});
   EXPECT_EQ(files["problem"], "layer:n24,m20,d12,v8,f32");
+}
+
+// Where a mask hides the same last keys from every query a forward pass leaves them out, and counts
+// and their formula have no mask. A count that is not its formula is an internal error.
+TEST(MeasureCommand, CountsKeysThatEveryQuerySees) {
+  const auto count = [](const char* problem, const char* M) {
+    return done({"measure", "--problem", problem, "--pass", "forward", "--sweep-M", M});
+  };
+  count("sdpa:n8,m64,d512,f32,keys*:20", "4096");
+  count("sdpa:n1,m512,d64,f32,causal-bottom-right", "60");
+  count("sdpa:n1,m512,d64,bf16,causal-bottom-right", "260");
+  count("sdpa:h4,kv2,n8,m64,d512,f32,keys*:20", "4096");
 }
 
 TEST(MeasureCommand, WritesOneFileWithAPlot) {

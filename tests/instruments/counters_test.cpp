@@ -184,6 +184,11 @@ TEST(ThreadCounters, ThreadsThatComeLaterAreMissed) {
   EXPECT_EQ(value.validity, Validity::incomplete);
   EXPECT_EQ(value.count, 7u);
   EXPECT_EQ(value.reason, "2 threads began after the counters were opened");
+
+  counters.start();
+  system.thread_ids = {100};  // they have ended
+  counters.stop();
+  EXPECT_EQ(counters.read()[0].validity, Validity::incomplete);
 }
 
 TEST(ThreadCounters, CountersThatCannotBeStartedAreUnavailable) {

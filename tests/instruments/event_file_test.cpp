@@ -220,6 +220,7 @@ TEST(Event, IsResolvedByName) {
   ASSERT_TRUE(resolve_event("r1f25", &event).is_ok());
   EXPECT_EQ(event.id, (EventId{PERF_TYPE_RAW, 0x1f25}));
   EXPECT_EQ(perf_stat_name(event), "r1f25:u");
+  EXPECT_EQ(perf_stat_name(event, "cpu_core"), "cpu_core/config=0x1f25/u");
   ASSERT_TRUE(resolve_event("cache-misses", &event).is_ok());
   EXPECT_TRUE(is_generic(event.id));
   EXPECT_NE(event.text.find("generic"), std::string::npos);

@@ -45,6 +45,21 @@ TEST(Traffic, MarksWhatTheHardwareCounted) {
   EXPECT_EQ(marker->words, 570 * words_per_line);
 }
 
+// As simulated caches are: score tiles, made again and again in one buffer, count once.
+TEST(Traffic, HoldsWhatTheHardwareCountedAgainstTheSameWords) {
+  Traffic traffic;
+  traffic.count = {1000, 200, 90000, 0};
+  traffic.created_memory = 600;
+  tune::HardwareTraffic hardware;
+  hardware.fills.level = hardware.write_backs.level = 2;
+  hardware.write_backs.kind = instruments::CacheTraffic::write_backs;
+  hardware.fills.lines = hardware.write_backs.lines = 100;
+  const double words = 100 * tune::line_bytes_of(2) / 4.0;
+  const tune::Json json = hardware_json(hardware, traffic, DType::f32);
+  EXPECT_EQ(json["fills"]["ratio"], words / 1600);
+  EXPECT_EQ(json["write_backs"]["ratio"], words / 800);
+}
+
 TEST(Traffic, DrawsMarkersAndTheTextOfTheReport) {
   try {
     tune::require_gnuplot();

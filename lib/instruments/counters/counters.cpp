@@ -95,9 +95,12 @@ void ThreadCounters::stop() {
     if (result < 0) control_error_ = -result;
   }
   const std::vector<int> now = system_.threads();
-  new_threads_ = static_cast<int>(std::count_if(now.begin(), now.end(), [&](int thread) {
+  const auto is_new = [&](int thread) {
     return std::find(opened_for_.begin(), opened_for_.end(), thread) == opened_for_.end();
-  }));
+  };
+  // Counts add up: those that end before the next stop are still missing.
+  new_threads_ =
+      std::max(new_threads_, static_cast<int>(std::count_if(now.begin(), now.end(), is_new)));
 }
 
 void ThreadCounters::add(const Group& group, std::vector<CounterValue>* values) {

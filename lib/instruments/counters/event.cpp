@@ -62,13 +62,14 @@ Status resolve_event(std::string_view name, Event* event) {
   return Status::ok();
 }
 
-std::string perf_stat_name(const Event& event) {
+std::string perf_stat_name(const Event& event, const std::string& pmu) {
   for (const KernelEvent& known : kernel_events) {
     if (known.id == event.id) return std::string(known.name) + ":u";
   }
   char digits[17];
   const auto [end, error] = std::to_chars(digits, digits + sizeof digits, event.id.config, 16);
-  return "r" + std::string(digits, end) + ":u";
+  const std::string code(digits, end);
+  return pmu.empty() ? "r" + code + ":u" : pmu + "/config=0x" + code + "/u";
 }
 
 }  // namespace ioattn::instruments

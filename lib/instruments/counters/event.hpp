@@ -36,7 +36,8 @@ Status resolve_event(std::string_view name, Event* event);
 bool built_with_libpfm();
 Status resolve_libpfm_name(const std::string& name, EventId* id);
 
-// How `perf stat -e` is told to count it: "r0151:u", "page-faults:u".
-std::string perf_stat_name(const Event& event);
+// How `perf stat -e` is told to count it: "r0151:u", "page-faults:u"; where a CPU has several PMUs,
+// in which a code means different events, "cpu_core/config=0x151/u".
+std::string perf_stat_name(const Event& event, const std::string& pmu = "");
 
 }  // namespace ioattn::instruments
