@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "api/tuned_kind.hpp"
 #include "tune/command_error.hpp"
 #include "tune/report_json.hpp"
@@ -21,10 +23,14 @@ api::SearchReportOf<Kind> candidates_of(const typename Kind::Problem& problem,
   return report;
 }
 
-// Of a candidate to the estimate: predicted where nothing was timed.
+// Of a candidate to the estimate: predicted where nothing was timed. Times are in multiply-adds of
+// a plan's own instruction set: those of another have no ratio.
 template <class Kind>
-double predicted(const api::SearchReportOf<Kind>& report, std::size_t i) {
-  return report.candidates[i].estimate.time / report.candidates[0].estimate.time;
+std::optional<double> predicted(const api::SearchReportOf<Kind>& report, std::size_t i) {
+  const auto &candidate = report.candidates[i], &estimate = report.candidates[0];
+  if (candidate.plan.tile.isa != estimate.plan.tile.isa) return std::nullopt;
+  if (candidate.estimate.time <= 0 || estimate.estimate.time <= 0) return std::nullopt;
+  return candidate.estimate.time / estimate.estimate.time;
 }
 
 // Each with its words, its predicted time beside that of the estimate, and what was timed.
@@ -40,7 +46,8 @@ Json candidates_json(const api::SearchReportOf<Kind>& report, const typename Kin
     json["made_from"] = candidate.made_from;
     json["words"] = total.words();
     json["footprint"] = total.footprint;
-    json["predicted"] = candidate.estimate.time > 0 ? Json(predicted(report, i)) : Json();
+    const std::optional<double> time = predicted(report, i);
+    json["predicted"] = time ? Json(*time) : Json();
     json["rounds"] = timing.rounds();
     json["median"] = timing.rounds() > 0 ? Json(timing.median()) : Json();
     list.push_back(json);
@@ -55,8 +62,9 @@ std::string candidates_text(const api::SearchReportOf<Kind>& report,
   for (std::size_t i = 0; i < report.candidates.size(); ++i) {
     const typename Kind::Candidate& candidate = report.candidates[i];
     const IoCost total = candidate.estimate.cost.total();
+    const std::optional<double> time = predicted(report, i);
     table.add({candidate.made_from, Kind::text_of(candidate.plan, set, report.timed),
-               grouped(total.words()), grouped(total.footprint), ratio_text(predicted(report, i))});
+               grouped(total.words()), grouped(total.footprint), time ? ratio_text(*time) : "-"});
   }
   return table.text();
 }

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -15,7 +16,12 @@ namespace {
 
 int report(int exit_code, std::string message) {
   std::replace(message.begin(), message.end(), '\n', ' ');
-  std::fprintf(stderr, "ioattn: %s\n", message.c_str());
+  std::string printed;
+  for (const char c : message) {  // what a file holds may move a terminal's cursor
+    const auto byte = static_cast<unsigned char>(c);
+    printed += byte < ' ' || byte == 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+  }
+  std::fprintf(stderr, "ioattn: %s\n", printed.c_str());
   return exit_code;
 }
 
@@ -101,8 +107,9 @@ int run_command(int argc, const char* const* argv) {
     exit_code = report(exit_failed, error.what());
   }
   // --help and --version are printed by CLI11, to std::cout.
-  if ((std::fflush(stdout) != 0 || !std::cout) && exit_code == 0) {
-    exit_code = report(exit_failed, "cannot write to stdout");
+  if (std::fflush(stdout) != 0 || !std::cout) {
+    const int failed = report(exit_failed, "cannot write to stdout");
+    if (exit_code == 0) exit_code = failed;
   }
   return exit_code;
 }

@@ -288,8 +288,10 @@ void add_plan_command(CLI::App* app) {
   add_schedule(command, &options->run.schedule);
   command->add_flag("--literal", options->run.literal,
                     "paper_large with the paper's own block sizes, although they exceed M");
-  add_integer(command, "--memory-limit", &options->run.memory_limit_bytes, 0, largest_words,
-              "bytes of scratch memory for intermediates (default: O(n d), never n x m)");
+  add_integer(
+      command, "--memory-limit", &options->run.memory_limit_bytes, 0, largest_words,
+      "bytes of scratch memory for intermediates (default: O(n d), never n x m but for what "
+      "a named schedule stores)");
   command->add_flag(
       "--explain", options->explain,
       "what a search would compare, what that is predicted to take, the plan at every "

@@ -70,9 +70,11 @@ std::vector<TuneJob> all_jobs(const TuneOptions& options) {
     throw UsageError("--gradients are of the backward pass");
   }
   std::vector<TuneJob> jobs;
-  for (const std::string& text : texts)
+  for (const std::string& text : texts) {
+    if (text.empty()) throw UsageError("--problem: an empty text is no problem");
     for (TuneJob& job : jobs_of(text, options.pass, options.gradients))
       jobs.push_back(std::move(job));
+  }
   return jobs;
 }
 

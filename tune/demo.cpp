@@ -12,11 +12,6 @@
 namespace ioattn::tune {
 namespace {
 
-bool is_printed_in_the_paper(Schedule schedule) {
-  return schedule == Schedule::naive || schedule == Schedule::paper_small ||
-         schedule == Schedule::paper_large;
-}
-
 std::vector<plan::PlanRequest> plan_levels(const LayerProblem& problem) {
   std::vector<plan::PlanRequest> levels;
   for (const int level : {1, 2}) {
@@ -109,7 +104,7 @@ const DemoRow* least_words(const std::vector<DemoRow>& rows, DType dtype, bool p
   const DemoRow* least = nullptr;
   for (const DemoRow& row : rows) {
     if (!row.report || row.dtype != dtype || row.literal()) continue;
-    if (paper_only && !is_printed_in_the_paper(row.candidate.schedule)) continue;
+    if (paper_only && !is_papers(row.candidate.schedule)) continue;
     if (least == nullptr || row.report->count.words() < least->report->count.words()) least = &row;
   }
   return least;

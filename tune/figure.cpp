@@ -69,15 +69,14 @@ Figure make_figure(const LayerShape& shape) {
   figure.shape = shape;
   figure.marks = marks_of(shape);
   figure.M = sizes_of_M(shape, figure.marks);
-  figure.curves = {
-      {"paper_formula", "paper: min{(n²d² + nd³)/M, (n²d + nd²)/√M}, an order", true, {}},
-      {"paper_small", "paper, small cache (Alg. 2–6), as printed", false, {}},
-      {"paper_large_nominal", "paper, large cache (Alg. 7–9), as printed", false, {}},
-      {"paper_large", "paper, large cache, blocks that fit", false, {}},
-      {"ours", "ours: the best schedule", false, {}},
-      {"bound_f", "lower bound, one accumulator per entry", false, {}},
-      {"bound_p", "lower bound, any algorithm", false, {}},
-      {"compulsory", "compulsory: every word once", false, {}}};
+  figure.curves = {{"paper_formula", "paper: min{(n²d² + nd³)/M, (n²d + nd²)/√M}, an order", {}},
+                   {"paper_small", "paper, small cache (Alg. 2–6), as printed", {}},
+                   {"paper_large_nominal", "paper, large cache (Alg. 7–9), as printed", {}},
+                   {"paper_large", "paper, large cache, blocks that fit", {}},
+                   {"ours", "ours: the best schedule", {}},
+                   {"bound_f", "lower bound, one accumulator per entry", {}},
+                   {"bound_p", "lower bound, any algorithm", {}},
+                   {"compulsory", "compulsory: every word once", {}}};
   for (const index_t M : figure.M) {
     std::optional<double> ours;
     const char* best = "";

@@ -14,9 +14,8 @@ namespace ioattn::tune {
 constexpr index_t figure_least_d = 8;  // below, the marks of the small cache are no integers apart
 
 struct Curve {
-  const char* key;        // of the CSV
-  const char* label;      // of the figure
-  bool is_order = false;  // a formula whose constant nothing was proved for
+  const char* key;    // of the CSV
+  const char* label;  // of the figure
   // One value for each M; empty where the schedule does not fit.
   std::vector<std::optional<double>> words;
 };

@@ -125,7 +125,8 @@ std::vector<std::unique_ptr<PointSource>> point_sources() {
 
 std::vector<index_t> sizes_of_points(const Figure& figure) {
   std::vector<index_t> sizes = {figure.M.front(), figure.M.back()};
-  for (const Mark& mark : figure.marks) sizes.push_back(static_cast<index_t>(mark.M));
+  for (const Mark& mark : figure.marks)
+    if (static_cast<index_t>(mark.M) > sizes.front()) sizes.push_back(static_cast<index_t>(mark.M));
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   return sizes;

@@ -113,8 +113,10 @@ void MeasureOptions::add(CLI::App* app) {
               "of --simulate: traces of so many threads, each with caches of its own (default: 1)")
       ->needs(simulated);
   add_schedule(app, &run.schedule);
-  add_integer(app, "--memory-limit", &run.memory_limit_bytes, 0, largest_words,
-              "bytes of scratch memory for intermediates (default: O(n d), never n x m)");
+  add_integer(
+      app, "--memory-limit", &run.memory_limit_bytes, 0, largest_words,
+      "bytes of scratch memory for intermediates (default: O(n d), never n x m but for what "
+      "a named schedule stores)");
   app->add_flag("--perf", perf, "count with the hardware's counters too");
   app->add_flag(
       "--cachegrind", cachegrind,

@@ -53,7 +53,9 @@ CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule) {
   };
   return app
       ->add_option_function<std::string>("--schedule", parse,
-                                         "one of " + schedule_names() + " (default: auto)")
+                                         "one of " + schedule_names() +
+                                             " (default: auto); of SDPA row_stream alone, which "
+                                             "leaves the passes to the planner as auto does")
       ->type_name("NAME");
 }
 

@@ -1,4 +1,6 @@
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -54,15 +56,51 @@ std::string text_of(const std::string& path) {
   return text;
 }
 
-// Of both sides there are arrays before an entry is read: a file of one line could take all memory.
-void check_sides(const std::string& path, const std::string& text) {
-  std::istringstream lines(text);
-  double rows = 0, cols = 0;
-  for (std::string line; std::getline(lines, line);) {
-    if (line[0] != '%' && std::sscanf(line.c_str(), "%lf %lf", &rows, &cols) == 2) break;
+// Whole numbers with which a line begins.
+template <std::size_t count>
+bool read_numbers(const std::string& line, std::array<index_t, count>* numbers) {
+  const char *at = line.data(), *const end = at + line.size();
+  for (index_t& number : *numbers) {
+    while (at < end && (*at == ' ' || *at == '\t')) ++at;
+    const auto [next, failure] = std::from_chars(at, end, number);
+    if (failure != std::errc() || (next < end && std::strchr(" \t\r", *next) == nullptr))
+      return false;
+    at = next;
   }
-  if (rows <= most_sparse_rows && cols <= most_sparse_rows) return;
-  throw UsageError(path + ": more than 10^7 rows or columns");
+  return true;
+}
+
+// What CHOLMOD makes something of: it takes memory for the sides before it reads an entry, cuts
+// indices and lines short, and takes the first index to be 0 if there is one.
+void check_text(const std::string& path, const std::string& text) {
+  std::istringstream lines(text);
+  const auto next = [&](std::string* line) {
+    while (std::getline(lines, *line))
+      if ((*line)[0] != '%' && line->find_first_not_of(" \t\r") != std::string::npos) return true;
+    return false;
+  };
+  const auto refuse = [&](const std::string& why) { throw UsageError(path + ": " + why); };
+  const std::string banner = text.substr(0, text.find('\n'));
+  const bool is_symmetric = strcasestr(banner.c_str(), "symmetric") != nullptr ||
+                            strcasestr(banner.c_str(), "hermitian") != nullptr;
+  std::string line;
+  std::array<index_t, 3> size = {};
+  if (!next(&line) || !read_numbers(line, &size))
+    refuse("not a sparse matrix in Matrix Market format");
+  const auto [rows, cols, entries] = size;
+  if (rows > most_sparse_rows || cols > most_sparse_rows) refuse("more than 10^7 rows or columns");
+  if (is_symmetric && rows != cols) refuse("symmetric, but not square");
+  index_t count = 0;
+  for (; next(&line); ++count) {
+    std::array<index_t, 2> at = {};
+    if (!read_numbers(line, &at) || at[0] < 1 || at[1] < 1 || at[0] > rows || at[1] > cols) {
+      refuse("entry " + std::to_string(count + 1) + ", \"" + line.substr(0, 40) +
+             "\", is at no row and column from 1 to those of the matrix");
+    }
+  }
+  if (count != entries) {
+    refuse(std::to_string(count) + " entries where the header tells " + std::to_string(entries));
+  }
 }
 
 // What made CHOLMOD give no matrix.
@@ -76,7 +114,7 @@ void check(const void* matrix, const std::string& path, const cholmod_common& co
 
 SparsePattern read_matrix_market(const std::string& path) {
   std::string text = text_of(path);
-  check_sides(path, text);
+  check_text(path, text);
   const File file(fmemopen(text.data(), text.size(), "r"));
   if (!file) throw UsageError(path + ": " + std::strerror(errno));
   Session session;

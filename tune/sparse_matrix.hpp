@@ -22,7 +22,7 @@ struct SparsePattern {
 
 // Reads Matrix Market, coordinate format; entries that are 0 are none. Throws UsageError, also
 // beyond so many rows or columns.
-constexpr double most_sparse_rows = 1e7;
+constexpr index_t most_sparse_rows = 10000000;
 SparsePattern read_matrix_market(const std::string& path);
 
 SparsePattern identity_pattern(index_t n);

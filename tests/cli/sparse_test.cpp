@@ -126,6 +126,30 @@ TEST(SparseCommand, SmallMatrices) {
   EXPECT_FALSE(with_x.contains("mask"));
 }
 
+// Not what CHOLMOD makes of them.
+TEST(SparseCommand, WrongEntries) {
+  if (!reads_files()) GTEST_SKIP() << "built without CHOLMOD";
+  const struct {
+    const char *kind, *text, *why;
+  } wrong[] = {
+      {"pattern general", "3 3 1\n1 1\n2 2\n3 3\n", "3 entries where the header tells 1"},
+      {"pattern general", "3 3 2\n1 1\n", "1 entries where the header tells 2"},
+      {"pattern general", "10 10 1000000000000000\n1 1\n", "the header tells 1000000000000000"},
+      {"real general", "3 3 1\n1.5 1 1\n", "entry 1"},
+      {"real general", "3 3 1\n0 0 1\n", "entry 1"},
+      {"real general", "3 3 2\n1 1 1\n4 1 1\n", "entry 2"},
+      {"real symmetric", "3 2 2\n1 1 1\n2 1 1\n", "not square"},
+  };
+  const TemporaryDirectory directory;
+  for (const auto& one : wrong) {
+    write_file(directory / "wrong.mtx", coordinates(one.kind, one.text));
+    const RunResult result =
+        run_ioattn({"bounds", "--M", "64", "--d", "4", "--sparse", directory / "wrong.mtx"});
+    EXPECT_EQ(result.exit_code, 2) << one.text;
+    EXPECT_NE(result.err.find(one.why), std::string::npos) << result.err;
+  }
+}
+
 TEST(SparseCommand, WrongFiles) {
   const TemporaryDirectory directory;
   write_file(directory / "text.mtx", "no matrix\n");
@@ -154,11 +178,11 @@ TEST(SparseCommand, WrongFiles) {
 TEST(SparseCommand, TooLittleMemoryIsOne) {
   if (!reads_files()) GTEST_SKIP() << "built without CHOLMOD";
   const TemporaryDirectory directory;
-  write_file(directory / "dense.mtx", coordinates("pattern general", "9 9 900000000\n1 1\n"));
-  const RunResult result = run_ioattn({"bounds", "--M", "64", "--sparse", directory / "dense.mtx"},
-                                      {}, "ulimit -v 4000000");
+  write_file(directory / "long.mtx", coordinates("pattern general", "10000000 10000000 1\n1 1\n"));
+  const RunResult result = run_ioattn({"bounds", "--M", "64", "--sparse", directory / "long.mtx"},
+                                      {}, "ulimit -v 300000");
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_NE(result.err.find("dense.mtx: out of memory"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("long.mtx: out of memory"), std::string::npos) << result.err;
 }
 #endif
 
