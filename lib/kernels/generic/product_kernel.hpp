@@ -322,11 +322,15 @@ struct ProductKernel {
 
   template <bool a_unit_row>
   static void product_of(const Product& all) {
-    if (!may_fetch<a_unit_row> || all.ahead.first == nullptr) {
-      by_terms(all, terms_at_once<Word, T, a_unit_row>,
-               [](const Product& p) { all_panels<a_unit_row>(p, nullptr); });
-      return;
+    constexpr index_t most_terms = terms_at_once<Word, T, a_unit_row>;
+    if constexpr (may_fetch<a_unit_row>) {
+      if (all.ahead.first != nullptr) return fetching_product<a_unit_row>(all, most_terms);
     }
+    by_terms(all, most_terms, [](const Product& p) { all_panels<a_unit_row>(p, nullptr); });
+  }
+
+  template <bool a_unit_row>
+  static void fetching_product(const Product& all, index_t most_terms) {
     constexpr int width = wide_rows > 0 ? 2 * vectors : vectors;
     constexpr int columns = width * V::lanes;
     constexpr int most = wide_rows > 0 ? wide_rows : max_rows;
@@ -334,8 +338,7 @@ struct ProductKernel {
     const index_t tiles = ((all.cols + columns - 1) / columns) * ((all.rows + rows - 1) / rows);
     // The last terms of a tile are no steps.
     RowsFetcher fetcher(all.ahead, tiles * all.depth * 15 / 16 / Tiles::terms_a_step);
-    by_terms(all, terms_at_once<Word, T, a_unit_row>,
-             [&](const Product& p) { all_panels<a_unit_row>(p, &fetcher); });
+    by_terms(all, most_terms, [&](const Product& p) { all_panels<a_unit_row>(p, &fetcher); });
   }
 };
 
