@@ -18,16 +18,17 @@ Mask shifted(Mask mask, index_t offset) {
   return mask;
 }
 
-}  // namespace
-
-// What overflows is no memory that a caller has; as the largest number it is refused.
-index_t stride_or(index_t given, index_t count, index_t inner) {
-  if (given != 0) return given;
-  const CheckedSize product = CheckedSize(count) * CheckedSize(inner);
-  return product.overflow() ? INT64_MAX : product.value();
+// Of all rows of packed sequences: no query meets all keys.
+Status validate_packed(const SdpaProblem& problem) {
+  SdpaProblem queries = problem, keys = problem;
+  queries.shape.m = std::min<index_t>(problem.shape.m, 1);
+  keys.shape.n = std::min<index_t>(problem.shape.n, 1);
+  const Status status = validate_problem(queries);
+  return status.is_ok() ? validate_problem(keys) : status;
 }
 
-Status problem_of(const ioattn_sdpa_problem* p, SdpaProblem* problem) {
+Status read_problem(const ioattn_sdpa_problem* p, Status (*validate)(const SdpaProblem&),
+                    SdpaProblem* problem) {
   constexpr int64_t farthest = int64_t(1) << 59;
   Status status = check_struct(p, "problem", "ioattn_sdpa_problem");
   if (status.is_ok()) status = check_dtype(p->dtype);
@@ -43,10 +44,23 @@ Status problem_of(const ioattn_sdpa_problem* p, SdpaProblem* problem) {
                     p->d,     p->dv,    {},          p->bias_batch, p->bias_heads};
   problem->dtype = dtype_of_number(p->dtype);
   problem->scale = p->scale;
-  status = validate_problem(*problem);
+  status = validate(*problem);
   if (status.is_ok()) status = check_mask(*p);
   if (status.is_ok()) problem->shape.mask = shifted(mask_of(*p), p->q_offset - p->k_offset);
   return status;
+}
+
+}  // namespace
+
+// What overflows is no memory that a caller has; as the largest number it is refused.
+index_t stride_or(index_t given, index_t count, index_t inner) {
+  if (given != 0) return given;
+  const CheckedSize product = CheckedSize(count) * CheckedSize(inner);
+  return product.overflow() ? INT64_MAX : product.value();
+}
+
+Status problem_of(const ioattn_sdpa_problem* p, SdpaProblem* problem) {
+  return read_problem(p, validate_problem, problem);
 }
 
 bool is_packed(const ioattn_sdpa_problem* p) {
@@ -74,7 +88,7 @@ Status packed_problem_of(const ioattn_sdpa_problem& p, SdpaProblem* problem) {
     return invalid("bias_batch of packed sequences is not 1");
   }
   const ioattn_sdpa_problem whole = unpacked(p);
-  const Status valid = problem_of(&whole, problem);
+  const Status valid = read_problem(&whole, validate_packed, problem);
   if (!valid.is_ok()) return valid;
   problem->shape.mask = {};
   const auto ascend = [&](const int64_t* starts, int64_t rows) {
@@ -100,10 +114,15 @@ Status sequences_of(const ioattn_sdpa_problem& p, SdpaProblem* problem,
   Status status = packed_problem_of(p, problem);
   if (!status.is_ok()) return status;
   sequences->resize(static_cast<std::size_t>(p.batch));
+  CheckedSize work = 0;
   for (int64_t b = 0; b < p.batch && status.is_ok(); ++b) {
-    status = sequence_of(p, b, &(*sequences)[static_cast<std::size_t>(b)]);
+    Sequence& sequence = (*sequences)[static_cast<std::size_t>(b)];
+    status = sequence_of(p, b, &sequence);
+    if (status.is_ok()) work = work + CheckedSize(work_of(sequence.problem.shape));
   }
-  return status;
+  if (!status.is_ok() || !(work * CheckedSize(16)).overflow()) return status;
+  return Status::error(StatusCode::size_overflow,
+                       "the work of all sequences does not fit in 64 bits");
 }
 
 Status check_gradients(const SdpaProblem& problem, const ioattn_sdpa_gradients* gradients) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/validate.hpp"
 #include "base/checked_size.hpp"
 
 namespace ioattn::api {
@@ -37,15 +38,9 @@ void TensorCheck::add(const char* name, const void* data, Shape shape, std::size
     extent = extent + CheckedSize(inner->count - 1) * CheckedSize(inner->stride);
   }
   const CheckedSize bytes = extent * CheckedSize(static_cast<index_t>(element));
-  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(data);
-  std::uintptr_t end = 0;
-  if (bytes.overflow() ||
-      __builtin_add_overflow(begin, static_cast<std::uintptr_t>(bytes.value()), &end)) {
-    return fail(StatusCode::size_overflow, ": its size does not fit in 64 bits");
-  }
-  if (begin % element != 0) {
-    return fail(StatusCode::invalid_argument, " is not aligned to its elements");
-  }
+  std::uintptr_t begin = 0, end = 0;
+  status_ = find_range(name, data, bytes, element, &begin, &end);
+  if (!status_.is_ok()) return;
   if (is_output && !nested) {
     return fail(StatusCode::invalid_argument, ": its strides make elements overlap");
   }

@@ -36,24 +36,25 @@ void ArgumentCheck::add(const char* name, const void* data, index_t rows, index_
   }
   const CheckedSize bytes = (CheckedSize(rows - 1) * CheckedSize(stride) + CheckedSize(cols)) *
                             CheckedSize(static_cast<index_t>(element));
-  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(data);
-  std::uintptr_t end = 0;
-  if (bytes.overflow() ||
-      __builtin_add_overflow(begin, static_cast<std::uintptr_t>(bytes.value()), &end)) {
-    status_ =
-        Status::error(StatusCode::size_overflow, "%s: its size does not fit in 64 bits", name);
-    return;
-  }
-  if (begin % element != 0) {
-    status_ =
-        Status::error(StatusCode::invalid_argument, "%s is not aligned to its elements", name);
-    return;
-  }
+  std::uintptr_t begin = 0, end = 0;
+  status_ = find_range(name, data, bytes, element, &begin, &end);
+  if (!status_.is_ok()) return;
   if (count_ == most_arrays) {
     status_ = Status::error(StatusCode::internal, "%s: more arrays than a call can have", name);
     return;
   }
   arrays_[count_++] = {name, begin, end, is_output};
+}
+
+Status find_range(const char* name, const void* data, CheckedSize bytes, std::size_t element,
+                  std::uintptr_t* begin, std::uintptr_t* end) {
+  *begin = reinterpret_cast<std::uintptr_t>(data);
+  if (bytes.overflow() ||
+      __builtin_add_overflow(*begin, static_cast<std::uintptr_t>(bytes.value()), end)) {
+    return Status::error(StatusCode::size_overflow, "%s: its size does not fit in 64 bits", name);
+  }
+  if (*begin % element == 0) return Status::ok();
+  return Status::error(StatusCode::invalid_argument, "%s is not aligned to its elements", name);
 }
 
 const Status& ArgumentCheck::status() {

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/checked_size.hpp"
 #include "base/layer_inputs.hpp"
 #include "base/status.hpp"
 #include "plan/gradient_planner.hpp"
@@ -47,6 +48,10 @@ Status validate_scale(double scale, DType dtype);
 Status validate_shape(const LayerShape& shape);
 // The same for a batch of at least 1, and the scale.
 Status validate_problem(const LayerProblem& problem);
+
+// Where an array of so many bytes is, which has elements of a size; or why it is nowhere.
+Status find_range(const char* name, const void* data, CheckedSize bytes, std::size_t element,
+                  std::uintptr_t* begin, std::uintptr_t* end);
 
 // The same for the products with W_Q or W_K [d, dk].
 Status validate_weights(index_t d, index_t dk);

@@ -444,6 +444,31 @@ TEST(PackedPlan, SharesALimitAmongBillionsOfQueries) {
   }
 }
 
+// Of all queries with all keys nothing is made.
+TEST(PackedPlan, OfMoreRowsThanOneSequenceMayHave) {
+  constexpr std::int64_t length = 512, rows = std::int64_t(1) << 24;
+  std::vector<std::int64_t> starts;
+  for (std::int64_t row = 0; row <= rows; row += length) starts.push_back(row);
+  float element = 0;
+  ioattn_sdpa_problem problem = {};
+  problem.struct_size = sizeof problem;
+  problem.batch = rows / length;
+  problem.heads = problem.kv_heads = 8;
+  problem.n = problem.m = rows;
+  problem.d = problem.dv = 64;
+  problem.dtype = IOATTN_BF16;
+  problem.q_starts = problem.k_starts = starts.data();
+  problem.q = problem.k = problem.v = &element;
+  ioattn_plan* plan = nullptr;
+  EXPECT_EQ(ioattn_sdpa_plan_create(IOATTN_FORWARD, &problem, nullptr, nullptr, &plan), IOATTN_OK)
+      << ioattn_last_error();
+  ioattn_plan_destroy(plan);
+  starts = {0, rows};
+  problem.batch = 1;
+  EXPECT_EQ(ioattn_sdpa_plan_create(IOATTN_FORWARD, &problem, nullptr, nullptr, &plan),
+            IOATTN_SIZE_OVERFLOW);
+}
+
 // One search for each class of lengths; what was learned is known.
 TEST(PackedPlan, SearchesOnceForEachClass) {
   // 64 ... 127 and 128 ... 255, three times.
