@@ -16,4 +16,9 @@ struct IoCost {
   bool operator==(const IoCost&) const = default;
 };
 
+// One after the other in the same memory.
+constexpr IoCost times(index_t count, const IoCost& one) {
+  return {count * one.reads, count * one.writes, count * one.created, one.footprint};
+}
+
 }  // namespace ioattn

@@ -41,12 +41,14 @@ constexpr bool values_come_by_steps(KeyPassKind kind, index_t c, index_t rho, in
          2 * words_of_steps(c, rho, w) <= rho * c;
 }
 
+// Terms of a row that PairKernels::gradients takes at most.
+constexpr index_t most_terms_at_once = 512;
+
 // Of pairs of terms one kernel (PairKernels::gradients) can make weights and their gradients if all
 // columns are there, and no more than it takes, but not of S in two parts.
 constexpr bool may_be_made_at_once(KeyPassKind kind, index_t w, index_t d, index_t e) {
-  constexpr index_t most_terms = 512;  // of most_pairs_weighed pairs
   return kind.makes_p() && !kind.parts && d > 0 && e > 0 &&
-         std::max(d, e) <= std::min(w, most_terms);
+         std::max(d, e) <= std::min(w, most_terms_at_once);
 }
 
 }  // namespace ioattn

@@ -29,8 +29,8 @@ Factor<const T> factor(Operand operand, const MatrixView<const T>& view) {
 }
 
 template <class T>
-Factor<const T> transposed(const Factor<T>& f) {
-  return {f.operand, f.data, f.col_stride, f.row_stride, !f.named_transposed, f.padded};
+Factor<const T> as_const(const Factor<T>& f) {
+  return {f.operand, f.data, f.row_stride, f.col_stride, f.named_transposed, f.padded};
 }
 
 template <class T>
@@ -39,8 +39,8 @@ Factor<T> transposed_result(const Factor<T>& f) {
 }
 
 template <class T>
-Factor<const T> as_const(const Factor<T>& f) {
-  return {f.operand, f.data, f.row_stride, f.col_stride, f.named_transposed, f.padded};
+Factor<const T> transposed(const Factor<T>& f) {
+  return as_const(transposed_result(f));
 }
 
 // The part of a factor from (row, col) on, whose own rows and columns are counted from 0.

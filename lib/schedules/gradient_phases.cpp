@@ -39,12 +39,12 @@ class Result {
 };
 
 template <class T>
-Factor<const T> factor_of(Operand operand, const MatrixView<T>& view) {
+Factor<T> result_of(Operand operand, const MatrixView<T>& view) {
   return {operand, view.data, view.stride, 1, false, false};
 }
 template <class T>
-Factor<T> result_of(Operand operand, const MatrixView<T>& view) {
-  return {operand, view.data, view.stride, 1, false, false};
+Factor<const T> factor_of(Operand operand, const MatrixView<T>& view) {
+  return as_const(result_of(operand, view));
 }
 
 // P: of S, G and h in memory: of pairs S, else in compute.

@@ -1,3 +1,4 @@
+#include "base/tile_steps.hpp"
 #include "schedules/masked_strips.hpp"
 #include "schedules/masked_tile.hpp"
 #include "schedules/refined_delta.hpp"
@@ -5,6 +6,8 @@
 
 // Weights and gradients of a pair of score tiles by one kernel.
 namespace ioattn::schedules {
+
+static_assert(most_terms_at_once == 2 * kernels::PairKernels::most_pairs_weighed);
 
 // Of more than a few keys, which every query sees, no delta is refined: of all keys or, under a
 // mask, of the tile's, whose number does not depend on workers there (keys_of_block). What a mask

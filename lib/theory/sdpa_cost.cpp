@@ -8,10 +8,6 @@
 namespace ioattn::theory {
 namespace {
 
-IoCost times(index_t heads, const IoCost& one) {
-  return {heads * one.reads, heads * one.writes, heads * one.created, one.footprint};
-}
-
 // dQ and dBias. Words of dBias pass one at a time: the first tile of several heads is written, the
 // others are added; under a mask, or where there is something to add to, all are, to zeros if need
 // be.

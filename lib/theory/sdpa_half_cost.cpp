@@ -15,10 +15,6 @@ IoCost resident_in_f32(IoCost cost) {
   return cost;
 }
 
-IoCost times(index_t heads, const IoCost& one) {
-  return {heads * one.reads, heads * one.writes, heads * one.created, one.footprint};
-}
-
 // Sums over queries: of how many words a gradient of all keys has.
 index_t key_sums(const LayerShape& head, const KeyPassKind& kind) {
   return head.m * ((kind.of_keys() ? head.d : 0) + (kind.of_values() ? head.dv : 0));
