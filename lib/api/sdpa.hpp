@@ -18,7 +18,7 @@ Status validate_problem(const SdpaProblem& problem);
 index_t work_of(const SdpaShape& shape);
 int threads_for(index_t work, const RunOptions& options);
 
-// There is nothing to multiply: results are 0.
+// A backward pass has nothing to multiply: gradients are 0.
 bool is_trivial(const SdpaShape& shape);
 
 // Sizes of 0 cost nothing: blocks are chosen, and costs told, for at least 1.

@@ -21,11 +21,7 @@ namespace {
 
 class File {
  public:
-  File(const std::string& path, int flags) {
-    do {
-      descriptor_ = open(path.c_str(), flags | O_CLOEXEC, 0666);
-    } while (descriptor_ < 0 && errno == EINTR);
-  }
+  File(const std::string& path, int flags) { try_to_open(path, flags); }
   ~File() {
     if (descriptor_ >= 0) close(descriptor_);
   }
@@ -34,8 +30,20 @@ class File {
 
   bool is_open() const { return descriptor_ >= 0; }
   int descriptor() const { return descriptor_; }
+  // Of one that is not open. If that fails, too, errno is that of the first time.
+  void try_otherwise(const std::string& path, int flags) {
+    const int first = errno;
+    try_to_open(path, flags);
+    if (!is_open()) errno = first;
+  }
 
  private:
+  void try_to_open(const std::string& path, int flags) {
+    do {
+      descriptor_ = open(path.c_str(), flags | O_CLOEXEC, 0666);
+    } while (descriptor_ < 0 && errno == EINTR);
+  }
+
   int descriptor_ = -1;
 };
 
@@ -172,9 +180,8 @@ Verdict update_file(const std::string& path, const std::function<void(Wisdom*)>&
   std::error_code ignored;
   std::filesystem::create_directories(directory, ignored);
   const std::string lock_path = place + ".lock";
-  const File own_lock(lock_path, O_RDWR | O_CREAT);
-  const File others_lock(own_lock.is_open() ? "" : lock_path, O_RDONLY);
-  const File& lock_file = own_lock.is_open() ? own_lock : others_lock;
+  File lock_file(lock_path, O_RDWR | O_CREAT);
+  if (!lock_file.is_open()) lock_file.try_otherwise(lock_path, O_RDONLY);  // that of another user
   if (!lock_file.is_open()) return failed(Reason::unwritable, lock_path);
   verdict = lock(lock_file, lock_path);
   if (!verdict.is_ok()) return verdict;

@@ -138,6 +138,20 @@ TEST_F(WisdomFile, KeepsItsMode) {
   }
 }
 
+TEST_F(WisdomFile, TellsThatItsDirectoryIsAnothers) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another";
+  fs::permissions(directory_, fs::perms(0755));
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool is_other = setuid(65534) == 0;
+    const std::string message = merge_into_file(path(), sample_wisdom()).message;
+    _exit(is_other && message.find("Permission denied") != std::string::npos ? 0 : 1);
+  }
+  int status = 1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
 // Who shares the directory may have made the lock.
 TEST_F(WisdomFile, IsWrittenUnderALockOfAnother) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another";
