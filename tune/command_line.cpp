@@ -25,15 +25,24 @@ int report(int exit_code, std::string message) {
   return exit_code;
 }
 
-// CLI11 misses a subcommand before it looks at what stands in its place.
+// CLI11 misses a subcommand before it looks at what stands in its place, and tells of words that
+// nothing takes in reverse.
 std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* command = &app;
-  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  std::string path = app.get_name();
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    path += " " + command->get_name();
+  }
+  const std::string see = " (see " + path + " --help)";
   const std::vector<std::string> unknown = command->remaining();
-  if (command->get_require_subcommand_min() == 0 || unknown.empty()) return error.what();
+  const bool lacks_subcommand = command->get_require_subcommand_min() > 0;
+  const bool are_surplus = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  if (unknown.empty() || !(lacks_subcommand || are_surplus)) return error.what() + see;
   const std::string& first = unknown.front();
-  return std::string("there is no ") + (first[0] == '-' ? "option" : "subcommand") + " \"" + first +
-         "\"" + (command == &app ? "" : " of " + command->get_name());
+  const char* kind = first[0] == '-' ? "option" : lacks_subcommand ? "subcommand" : "argument";
+  return std::string("there is no ") + kind + " \"" + first + "\"" +
+         (command == &app ? "" : " of " + command->get_name()) + see;
 }
 
 // What `measure` runs. CLI11 would split a word like [a,b] at its commas.
@@ -86,7 +95,7 @@ int parse_and_run(int argc, const char* const* argv) {
     app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    return report(exit_usage, what_is_wrong(app, error) + " (see ioattn --help)");
+    return report(exit_usage, what_is_wrong(app, error));
   }
   return 0;
 }

@@ -285,7 +285,7 @@ void add_plan_command(CLI::App* app) {
                                "words of fast memory, exact (default: of the level)");
   add_level(command, options.get(), M);
   add_objective(command, &options->run.objective);
-  add_schedule(command, &options->run.schedule);
+  add_schedule(command, &options->run.schedule, schedule_of_sdpa);
   command->add_flag("--literal", options->run.literal,
                     "paper_large with the paper's own block sizes, although they exceed M");
   add_integer(

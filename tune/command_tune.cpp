@@ -271,9 +271,11 @@ void add_tune_command(CLI::App* app) {
           },
           "forward, backward or both (default: both)")
       ->check(CLI::IsMember({"forward", "backward", "both"}));
-  command->add_option("--gradients", options->gradients,
-                      "of the backward pass: some of dQ+dK+dV+dBias (default: dQ+dK+dV), of the "
-                      "layer problem of dX+dY+dA1+dA2+dA3+dA+dW_Q+dW_K (default: dX)");
+  command->add_option(
+      "--gradients", options->gradients,
+      "of the backward pass, joined by + or commas: some of dQ, dK, dV, dBias "
+      "(default: dQ+dK+dV), of the layer problem of dX, dY, dA1, dA2, dA3, dA, dW_Q, "
+      "dW_K (default: dX)");
   add_rigor(command, &options->run.rigor);
   add_seconds(command, &options->run.time_limit_seconds);
   add_integer(command, "--threads", &options->threads, 1, 1 << 16,

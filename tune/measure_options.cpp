@@ -112,7 +112,7 @@ void MeasureOptions::add(CLI::App* app) {
   add_integer(app, "--threads", &threads, 1, 1024,
               "of --simulate: traces of so many threads, each with caches of its own (default: 1)")
       ->needs(simulated);
-  add_schedule(app, &run.schedule);
+  add_schedule(app, &run.schedule, schedule_of_sdpa);
   add_integer(
       app, "--memory-limit", &run.memory_limit_bytes, 0, largest_words,
       "bytes of scratch memory for intermediates (default: O(n d), never n x m but for what "

@@ -15,14 +15,16 @@ namespace {
   throw CLI::ValidationError(name, why);
 }
 
+bool is_a_pass(Schedule schedule) {
+  return exists(schedule, Pass::forward) || exists(schedule, Pass::backward);
+}
+
 // "auto, naive, paper_small, ...": those that a pass of its own can be asked for.
 std::string schedule_names() {
   std::string names = "auto";
   for (int i = 0; i < schedule_count; ++i) {
     const Schedule schedule = static_cast<Schedule>(i);
-    if (exists(schedule, Pass::forward) || exists(schedule, Pass::backward)) {
-      names += std::string(", ") + name_of(schedule);
-    }
+    if (is_a_pass(schedule)) names += std::string(", ") + name_of(schedule);
   }
   return names;
 }
@@ -40,22 +42,21 @@ CLI::Option* add_integer(CLI::App* app, const std::string& name, index_t* value,
   return app->add_option_function<std::string>(name, parse, help)->type_name("N");
 }
 
-CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule) {
+CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule,
+                          const std::string& of_sdpa) {
   const auto parse = [=](const std::string& text) {
     Schedule parsed{};
     if (text == "auto") {
       schedule->reset();
-    } else if (parse_schedule(text, &parsed)) {
+    } else if (parse_schedule(text, &parsed) && is_a_pass(parsed)) {
       *schedule = parsed;
     } else {
       wrong("--schedule", "no schedule is called \"" + text + "\"; there are " + schedule_names());
     }
   };
   return app
-      ->add_option_function<std::string>("--schedule", parse,
-                                         "one of " + schedule_names() +
-                                             " (default: auto); of SDPA row_stream alone, which "
-                                             "leaves the passes to the planner as auto does")
+      ->add_option_function<std::string>(
+          "--schedule", parse, "one of " + schedule_names() + " (default: auto)" + of_sdpa)
       ->type_name("NAME");
 }
 

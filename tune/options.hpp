@@ -18,8 +18,12 @@ constexpr index_t largest_words = index_t{1} << 50;  // of M
 CLI::Option* add_integer(CLI::App* app, const std::string& name, index_t* value, index_t least,
                          index_t most, const std::string& help);
 
+// What help adds where the problem may be SDPA's.
+inline constexpr const char* schedule_of_sdpa =
+    "; of SDPA only row_stream, which leaves the passes to the planner as auto does";
 // One of the values that `parse` knows.
-CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule);
+CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule,
+                          const std::string& of_sdpa = "");
 CLI::Option* add_tie(CLI::App* app, Tie* tie);
 CLI::Option* add_dtype(CLI::App* app, std::optional<DType>* dtype);
 // --f32-gradients

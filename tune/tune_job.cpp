@@ -40,9 +40,10 @@ TuneJob job_of(const typename Kind::Problem& problem, const typename Kind::Set& 
   return job;
 }
 
-// In any order, unlike in a file of wisdom, where a set has one name.
+// In any order and with commas, too, unlike in a file of wisdom, where a set has one name.
 template <class Set, class Named, std::size_t count>
-Set set_of(const std::string& names, const char* otherwise, const Named (&gradients)[count]) {
+Set set_of(std::string names, const char* otherwise, const Named (&gradients)[count]) {
+  std::replace(names.begin(), names.end(), ',', '+');
   Set set;
   for (const std::string& name : api::names_of_set(names.empty() ? otherwise : names)) {
     const auto found = std::find_if(std::begin(gradients), std::end(gradients),

@@ -80,6 +80,17 @@ index_t share_of(index_t limit, index_t queries, index_t all) {
   return static_cast<index_t>(static_cast<__int128>(limit) * queries / all);
 }
 
+// Queries of all heads; none where there is nothing to compute.
+index_t computed_queries(const SdpaShape& shape) {
+  return is_trivial(shape) ? 0 : shape.heads * shape.n;
+}
+
+index_t computed_queries(std::span<const Sequence> sequences) {
+  index_t queries = 0;
+  for (const Sequence& s : sequences) queries += computed_queries(s.problem.shape);
+  return queries;
+}
+
 // Plans every sequence as if it were alone; no set: the forward pass.
 Status plan_work(const std::optional<SdpaSet>& set, PackedWork* work) {
   return work->plan([&](std::size_t, PackedShape* shape) {
@@ -94,18 +105,13 @@ Status plan_work(const std::optional<SdpaSet>& set, PackedWork* work) {
 
 Status check_scratch(std::span<const Sequence> sequences, const SdpaSet& set, DType dtype,
                      index_t limit) {
-  index_t queries = 0;
-  for (const Sequence& s : sequences)
-    if (!is_trivial(s.problem.shape)) queries += s.problem.shape.heads * s.problem.shape.n;
-  return plan::check_scratch(set, queries, dtype, limit);
+  return plan::check_scratch(set, computed_queries(sequences), dtype, limit);
 }
 
 PackedWork::PackedWork(std::span<const Sequence> sequences, const RunOptions& options) {
-  index_t total = 0, queries = 0;
-  for (const Sequence& s : sequences) {
-    total += work_of(s.problem.shape);
-    if (!is_trivial(s.problem.shape)) queries += s.problem.shape.n;
-  }
+  index_t total = 0;
+  for (const Sequence& s : sequences) total += work_of(s.problem.shape);
+  const index_t queries = computed_queries(sequences);
   threads_ = threads_for(total, options);
   // Long ones first: what is left at the end is short.
   const auto rank = [&](std::size_t i) {
@@ -126,7 +132,7 @@ PackedWork::PackedWork(std::span<const Sequence> sequences, const RunOptions& op
       const index_t fma = work_of(s.problem.shape);
       if (fma <= total / (index_t(4) * threads_)) shape.options.threads = 1;
       shape.options.memory_limit_bytes =
-          share_of(options.memory_limit_bytes, s.problem.shape.n, queries);
+          share_of(options.memory_limit_bytes, computed_queries(s.problem.shape), queries);
       shape.threads = threads_for(fma, shape.options);
     }
     ++shapes_.back().count;

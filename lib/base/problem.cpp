@@ -31,10 +31,13 @@ bool parse_field(std::string_view field, LayerProblem* problem, char* kind) {
     case 'd': size = &shape.d; break;
     case 'v': size = &shape.dv; break;
     case 'b': size = &problem->batch; break;
-    default: return false;
+    default: *kind = '\0'; return false;
   }
   return parse_size(field.substr(1), size);
 }
+
+constexpr const char* known_fields =
+    "n, m, d, v, b, s, pad, f32, f64, bf16, f16, tied, self, causal, causal-bottom-right, keys";
 
 }  // namespace
 
@@ -49,7 +52,7 @@ bool parse_problem(std::string_view text, LayerProblem* problem, std::string* er
   const auto parse = [&](std::string_view field, char* kind) {
     return parse_field(field, &parsed, kind);
   };
-  if (!parse_fields(text, prefix.size(), parse, error)) return false;
+  if (!parse_fields(text, prefix.size(), parse, known_fields, error)) return false;
   LayerShape& shape = parsed.shape;
   if (shape.n < 0 || shape.d < 0) {
     *error = "n and d are required in " + std::string(text);

@@ -64,14 +64,17 @@ std::string mask_text(const Mask& mask, index_t n, index_t m) {
 }
 
 bool parse_fields(std::string_view text, std::size_t begin, const ParseField& parse,
-                  std::string* error) {
+                  const char* known_fields, std::string* error) {
   std::string kinds;
   while (begin < text.size() || !kinds.empty()) {
     const std::size_t comma = std::min(text.find(',', begin), text.size());
     const std::string_view field = text.substr(begin, comma - begin);
     char kind = '\0';
     if (!parse(field, &kind)) {
-      *error = "unknown field \"" + std::string(field) + "\" in " + std::string(text);
+      const std::string quoted = "field \"" + std::string(field) + "\"";
+      *error = kind == '\0' ? "unknown " + quoted + " in " + std::string(text) + "; there are " +
+                                  known_fields
+                            : "the value of " + quoted + " is not valid in " + std::string(text);
       return false;
     }
     if (kinds.find(kind) != std::string::npos) {

@@ -22,9 +22,9 @@ Mask placed_mask(const Mask& parsed, index_t n, index_t m);
 std::string mask_text(const Mask& mask, index_t n, index_t m);
 
 // Comma-separated fields from `begin` on, each of another kind; false, and *error says why, if one
-// is not known or repeats another.
+// is not known (its kind is 0 then), has no valid value or repeats another.
 using ParseField = std::function<bool(std::string_view field, char* kind)>;
 bool parse_fields(std::string_view text, std::size_t begin, const ParseField& parse,
-                  std::string* error);
+                  const char* known_fields, std::string* error);
 
 }  // namespace ioattn

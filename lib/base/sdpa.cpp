@@ -37,10 +37,13 @@ bool parse_field(std::string_view field, SdpaProblem* problem, char* kind) {
     case 'm': size = &shape.m; break;
     case 'd': size = &shape.d; break;
     case 'v': size = &shape.dv; break;
-    default: return false;
+    default: *kind = '\0'; return false;
   }
   return parse_size(field.substr(1), size);
 }
+
+constexpr const char* known_fields =
+    "b, h, kv, n, m, d, v, s, f32, f64, bf16, f16, bias, causal, causal-bottom-right, keys";
 
 }  // namespace
 
@@ -56,7 +59,7 @@ bool parse_problem(std::string_view text, SdpaProblem* problem, std::string* err
   const auto parse = [&](std::string_view field, char* kind) {
     return parse_field(field, &parsed, kind);
   };
-  if (!parse_fields(text, prefix.size(), parse, error)) return false;
+  if (!parse_fields(text, prefix.size(), parse, known_fields, error)) return false;
   if (shape.n < 0 || shape.d < 0) {
     *error = "n and d are required in " + std::string(text);
     return false;

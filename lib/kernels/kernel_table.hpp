@@ -46,8 +46,8 @@ struct Panels {
 };
 
 // C[rows x cols] (+)= A[rows x depth] B[depth x cols]. Every panel of B must be readable over all
-// its columns (zeros beyond `cols`). Sums are taken in blocks of at most 256 terms. Elements of A
-// and B are W, which may be pairs of terms: then depth and its strides count pairs.
+// its columns (zeros beyond `cols`). Sums are taken in blocks of terms (base/sum_length.hpp).
+// Elements of A and B are W, which may be pairs of terms: then depth and its strides count pairs.
 template <class T, class W = T>
 struct Product {
   index_t rows = 0, cols = 0, depth = 0;

@@ -2,21 +2,16 @@
 
 #include <type_traits>
 
-#include "base/types.hpp"
+#include "base/sum_length.hpp"
 
 // The order in which kernels add the terms of a product, for them and for who traces what they
 // touch.
 namespace ioattn::kernels {
 
-// Longest sum that one accumulator takes: error grows with 256 + depth/256 instead of depth.
-constexpr index_t terms_per_accumulator = 256;
-
-// Terms of a sum in registers, of Words that are added up as T. Where rows of A are adjacent each
-// term has a cache line of its own beside one of B: 256 of both would be all of a small L1. Sums of
-// single terms err by less if they are short, in which pairs differ: rounding them has cost more.
+// Terms of a sum in registers, of Words that are added up as T.
 template <class Word, class T, bool a_unit_row>
 constexpr index_t terms_at_once =
-    a_unit_row || std::is_same_v<Word, T> ? terms_per_accumulator / 2 : terms_per_accumulator;
+    a_unit_row || std::is_same_v<Word, T> ? single_terms_per_accumulator : terms_per_accumulator;
 
 // Whether C takes block after block of terms, and an epilogue is done with the last: plain sums and
 // scores that are added to what C has. Other epilogues wait for a sum that is made elsewhere.

@@ -66,8 +66,12 @@ Status select_kernels(IsaSet cpu, const char* override_name, const Kernels** ker
   if (override_name != nullptr && *override_name != '\0') {
     Isa isa{};
     if (!parse_isa(override_name, &isa)) {
-      return Status::error(StatusCode::invalid_argument, "IOATTN_ISA: no ISA is called \"%.32s\"",
-                           override_name);
+      std::string known;
+      for (int i = 0; i < isa_count; ++i)
+        known += (i == 0 ? "" : ", ") + std::string(name_of(static_cast<Isa>(i)));
+      return Status::error(StatusCode::invalid_argument,
+                           "IOATTN_ISA: no ISA is called \"%.32s\"; there are %s", override_name,
+                           known.c_str());
     }
     const Kernels* found = find_kernels(isa);
     if (found == nullptr || !cpu.has(isa)) {

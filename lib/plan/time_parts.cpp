@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/sum_length.hpp"
 #include "plan/blocking_col_stream.hpp"
 #include "plan/blocking_pair_rows.hpp"
 #include "plan/blocking_rows.hpp"
@@ -17,14 +18,15 @@ namespace ioattn::plan {
 namespace {
 
 // About how many words kernels move between L2 and L1, M words: what of A is larger is read again
-// for every panel of lanes, C is brought in and written back for every block of terms.
+// for every panel of lanes, C is brought in and written back for every block of terms. Of single
+// numbers.
 class KernelWords {
  public:
   KernelWords(index_t M, const TileShape& tile) : M_(M), panel_(tile.cols) {}
 
-  double product(index_t rows, index_t lanes, index_t depth, index_t terms = 256) const {
+  double product(index_t rows, index_t lanes, index_t depth, index_t terms = longest) const {
     const index_t reads = rows * depth <= M_ ? 1 : ceil_div(lanes, panel_);
-    const index_t sums = ceil_div(depth, std::min(terms, index_t(256)));
+    const index_t sums = ceil_div(depth, std::min(terms, longest));
     return static_cast<double>(reads) * times(rows, depth) + times(lanes, depth) +
            static_cast<double>(sums) * tile(rows, lanes);
   }
@@ -54,6 +56,8 @@ class KernelWords {
   }
 
  private:
+  static constexpr index_t longest = single_terms_per_accumulator;
+
   static double times(index_t x, index_t y) { return static_cast<double>(x * y); }
   // Of a sum that tile_fused makes w terms at a time.
   static index_t terms(const Blocks& blocks, index_t depth) {

@@ -65,6 +65,10 @@ TEST(Problem, SurvivesPrintingAndReading) {
   }
 }
 
+const std::string known =
+    "; there are n, m, d, v, b, s, pad, f32, f64, bf16, f16, tied, self, causal, "
+    "causal-bottom-right, keys";
+
 TEST(Problem, SaysWhatIsWrong) {
   for (const char* text : {"", "layer", "sdpa:n1,d1", "n1,d1", "Layer:n1,d1"})
     EXPECT_EQ(error_of(text), "a problem begins with \"layer:\" or \"sdpa:\"");
@@ -72,25 +76,23 @@ TEST(Problem, SaysWhatIsWrong) {
   const struct {
     const char* field;
     const char* why;
-  } unknown[] = {
-      {"n", "no digits"},
-      {"x5", "no such size"},
-      {"n5x", "trailing letters"},
-      {"n-5", "negative"},
-      {"n+5", "sign"},
-      {"n 5", "space"},
-      {"f128", "no such dtype"},
-      {"pad", "no digits"},
-      {"pad-1", "negative"},
-      {"m9223372036854775808", "does not fit in 64 bits"},
-      {"TIED", "upper case"},
-      {"n5.0", "not an integer"},
-      {"", "nothing"},
-      {"v0x10", "hexadecimal"},
+  } bad[] = {
+      {"n", "no digits"},         {"n5x", "trailing letters"},
+      {"n-5", "negative"},        {"n+5", "sign"},
+      {"n 5", "space"},           {"pad", "no digits"},
+      {"pad-1", "negative"},      {"m9223372036854775808", "does not fit in 64 bits"},
+      {"n5.0", "not an integer"}, {"v0x10", "hexadecimal"},
+      {"keys3", "no band"},       {"sinf", "no scale"},
   };
-  for (const auto& [field, why] : unknown) {
+  for (const auto& [field, why] : bad) {
     const std::string text = "layer:n4," + std::string(field) + ",d4";
-    EXPECT_EQ(error_of(text), "unknown field \"" + std::string(field) + "\" in " + text) << why;
+    EXPECT_EQ(error_of(text),
+              "the value of field \"" + std::string(field) + "\" is not valid in " + text)
+        << why;
+  }
+  for (const char* field : {"x5", "f128", "TIED", "h2", ""}) {
+    const std::string text = "layer:n4," + std::string(field) + ",d4";
+    EXPECT_EQ(error_of(text), "unknown field \"" + std::string(field) + "\" in " + text + known);
   }
   for (const std::string text : {"layer:", "layer:n4", "layer:d4", "layer:m4,v4,f64,tied,pad1"})
     EXPECT_EQ(error_of(text), "n and d are required in " + text);
@@ -106,7 +108,7 @@ TEST(Problem, SaysAFieldOnce) {
 }
 
 TEST(Problem, EndsWithAField) {
-  EXPECT_EQ(error_of("layer:n4,d4,"), "unknown field \"\" in layer:n4,d4,");
+  EXPECT_EQ(error_of("layer:n4,d4,"), "unknown field \"\" in layer:n4,d4," + known);
 }
 
 TEST(Problem, TakesTheLargestSize) {

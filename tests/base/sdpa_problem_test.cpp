@@ -65,10 +65,16 @@ TEST(SdpaProblem, TextsAreReadBack) {
 
 TEST(SdpaProblem, Refuses) {
   EXPECT_EQ(error_of("layer:n4,d4"), "an SDPA problem begins with \"sdpa:\"");
-  for (const char* field :
-       {"n", "kv", "kv-1", "h+2", "x3", "", "s0", "sinf", "keys3", "f8", "tied"}) {
+  for (const char* field : {"n", "kv", "kv-1", "h+2", "s0", "sinf", "keys3", "bias2"}) {
     const std::string text = "sdpa:m4," + std::string(field) + ",d4";
-    EXPECT_EQ(error_of(text), "unknown field \"" + std::string(field) + "\" in " + text);
+    EXPECT_EQ(error_of(text),
+              "the value of field \"" + std::string(field) + "\" is not valid in " + text);
+  }
+  for (const char* field : {"x3", "", "f8", "tied"}) {
+    const std::string text = "sdpa:m4," + std::string(field) + ",d4";
+    EXPECT_EQ(error_of(text), "unknown field \"" + std::string(field) + "\" in " + text +
+                                  "; there are b, h, kv, n, m, d, v, s, f32, f64, bf16, f16, bias, "
+                                  "causal, causal-bottom-right, keys");
   }
   for (const std::string text : {"sdpa:", "sdpa:n4", "sdpa:d4,b2"})
     EXPECT_EQ(error_of(text), "n and d are required in " + text);

@@ -352,7 +352,7 @@ TEST_F(WisdomCommand, RefusesWithAReason) {
   expect_usage_error({"tune", "--problem", "layer:n8,d8", "--gradients", "dA"}, "share memory");
   expect_usage_error({"tune", "--problem", "layer:n8,d8", "--gradients", "dY+dX+dY"},
                      "dY is there twice");
-  for (const char* empty : {"dX+", "+dX", "dX++dY"})
+  for (const char* empty : {"dX+", "+dX", "dX++dY", "dX,,dY"})
     expect_usage_error({"tune", "--problem", "layer:n8,d8", "--gradients", empty},
                        "\"\" is no gradient");
   expect_usage_error({"tune", "--shapes", "/nonexistent"}, "/nonexistent");

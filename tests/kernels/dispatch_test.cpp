@@ -151,7 +151,9 @@ TEST(Dispatch, RefusesUnknownNames) {
     const Kernels* chosen = nullptr;
     const Status status = select_kernels(every_isa(), name.c_str(), &chosen);
     EXPECT_EQ(status.code(), StatusCode::invalid_argument);
-    EXPECT_EQ(status.message(), "IOATTN_ISA: no ISA is called \"" + name + "\"");
+    EXPECT_EQ(status.message(), "IOATTN_ISA: no ISA is called \"" + name + "\"" +
+                                    "; there are scalar, avx2, avx512, neon, avx512_bf16, "
+                                    "emulated_bf16, avx512_amx, emulated_amx");
     EXPECT_EQ(chosen, nullptr);
   }
 }

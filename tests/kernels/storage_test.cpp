@@ -282,7 +282,7 @@ void check_long_row_products(const KernelTable<float>& table) {
   const double expected = double(count) * ioattn::to_float(x[0]) * ioattn::to_float(y[0]);
   float sum = 0;
   table.storage<S>().row_dot(1, count, x.data(), count, y.data(), count, &sum);
-  constexpr index_t terms = ioattn::kernels::terms_per_accumulator;
+  constexpr index_t terms = ioattn::terms_per_accumulator;
   constexpr index_t chains = 4, most_lanes = 16;
   constexpr double roundings = terms / chains + count / terms + most_lanes + 2;
   EXPECT_LE(std::abs(sum - expected), roundings * 0x1p-24 * expected);
