@@ -210,8 +210,9 @@ struct ColStream<S, P>::Run {
     const int count = pass.kind_.makes_p() ? 4 : 3;
     for (int i = 0; i < count; ++i) trace.read(streamed[i]);
     T* weights = pass.worker_.tile.in(memory);
-    const T* lse = operands.lse + head * operands.lse_step + rows.begin;
-    if (operands.bias.data != nullptr) lse = load_bias_of(head, rows, keys, lse, weights, memory);
+    const T* lse = shifts_of(operands.lse + head * operands.lse_step + rows.begin, rows.size(),
+                             pass.worker_.lse.in(memory));
+    if (operands.bias.data != nullptr) load_bias_of(head, rows, keys, weights);
     const Block tile = {Operand::p, rows.begin, keys.begin, rows.size(), keys.size()};
     trace.create(tile);
 
@@ -303,14 +304,12 @@ struct ColStream<S, P>::Run {
     masked_scores(kernels, p, pass.mask_, rows, keys);
   }
 
-  // The tile becomes the bias of its queries and keys. Returns the LSE to shift the scores by.
-  const T* load_bias_of(index_t head, const Range& rows, const Range& keys, const T* lse, T* tile,
-                        void* memory) const {
+  // The tile becomes the bias of its queries and keys.
+  void load_bias_of(index_t head, const Range& rows, const Range& keys, T* tile) const {
     MatrixView<const S> bias = operands.bias;
     bias.data += head * operands.bias_step;
     load_bias_rows(kernels, trace, bias, rows, keys, round_up(keys.size(), pass.nr_), tile,
                    pass.tile_stride_);
-    return copy_shifts(lse, rows.size(), pass.worker_.lse.in(memory));
   }
 
   // U_I += p A2_J when all earlier blocks of keys have been added.

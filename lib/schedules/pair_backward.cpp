@@ -65,9 +65,6 @@ void PairBackward::start(const Work& work) const {
   load(work.operands.d_o, e_, worker_.d_o, d_o_stride_);
   work.trace.read(rows_of(Operand::delta, rows, 1));
   work.trace.read(rows_of(Operand::LSE, rows, 1));
-  if (work.has_bias()) {
-    copy_shifts(work.operands.lse + rows.begin, rows.size(), worker_.lse.in(work.local));
-  }
   for (Range row(rows.begin, rows.end, 1); makes_dq_ && row && work.trace.is_observed(); row.next())
     work.trace.create(rows_of(Operand::U, row, d_));
   if (!mask_.hides()) return;
@@ -155,7 +152,7 @@ auto PairBackward::score(const Meeting& meeting, const Word* rows, index_t strid
 // f = exp(scale Q K^T + bias - LSE)
 void PairBackward::make_weights(const Work& work, const Meeting& meeting) const {
   const float* lse =
-      work.has_bias() ? worker_.lse.in(work.local) : work.operands.lse + work.rows.begin;
+      shifts_of(work.operands.lse + work.rows.begin, work.rows.size(), worker_.lse.in(work.local));
   Product p = score(meeting, worker_.queries.in(work.local), query_stride_, words_of<Word>(d_),
                     worker_.keys.in(work.local), worker_.f.in(work.local));
   p.scale = work.memory.scale;

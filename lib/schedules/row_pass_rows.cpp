@@ -14,11 +14,9 @@ void RowPass<S, P>::make_resident(const Work& work) const {
   make_scores_side(work);
   make_values_side(work);
   work.trace.read(rows_of(Operand::LSE, work.rows, 1));
-  load_lanes(kernels_, layout_, work.task.lse, work.rows, worker_.lse.in(work.local));
-  if (work.memory.bias.data != nullptr) {
-    T* lse = worker_.lse.in(work.local);
-    copy_shifts(lse, layout_.lanes(work.rows.size()), lse);
-  }
+  T* lse = worker_.lse.in(work.local);
+  load_lanes(kernels_, layout_, work.task.lse, work.rows, lse);
+  shifts_of(lse, layout_.lanes(work.rows.size()), lse);
   if (!kind_.makes_u) return;
   work.trace.create(inner_rows(Operand::U, work.rows));
   // Rows that see no key get no term.

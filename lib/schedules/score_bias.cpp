@@ -116,8 +116,11 @@ void round_d_bias(const kernels::KernelTable<Compute<S>>& kernels, const Trace& 
 }
 
 template <class T>
-const T* copy_shifts(const T* lse, index_t count, T* copy) {
+const T* shifts_of(const T* lse, index_t count, T* copy) {
   constexpr T infinity = std::numeric_limits<T>::infinity();
+  index_t unseen = 0;
+  for (index_t i = 0; i < count; ++i) unseen += lse[i] == -infinity ? 1 : 0;
+  if (unseen == 0) return lse;
   for (index_t i = 0; i < count; ++i) copy[i] = lse[i] == -infinity ? infinity : lse[i];
   return copy;
 }
@@ -140,7 +143,7 @@ IOATTN_INSTANTIATE_STORAGE(f16);
                              const Range&, const Range&, bool, const MatrixView<T>&);         \
   template void clear_d_bias(const kernels::KernelTable<T>&, const Trace&, const Range&,      \
                              const MatrixView<T>&);                                           \
-  template const T* copy_shifts(const T*, index_t, T*)
+  template const T* shifts_of(const T*, index_t, T*)
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);
 #undef IOATTN_INSTANTIATE

@@ -41,9 +41,9 @@ void round_d_bias(const kernels::KernelTable<Compute<S>>& kernels, const Trace& 
                   const MatrixView<const Compute<S>>& sums, index_t first_query, bool add,
                   const MatrixView<S>& d_bias);
 
-// A copy of the LSE to shift scores by; in place too. A bias may hide all keys of a query: its LSE
-// is -inf and its weights are to be 0, not NaN.
+// What scores are shifted by: the LSE, or, where one is -inf, as all scores of a query are where a
+// bias or keys hide all, a copy by which its weights are 0, not NaN. In place too.
 template <class T>
-const T* copy_shifts(const T* lse, index_t count, T* copy);
+const T* shifts_of(const T* lse, index_t count, T* copy);
 
 }  // namespace ioattn::schedules

@@ -121,7 +121,7 @@ void TileFused<S, W>::Tile::stream(index_t cols, const Bring& bring, const Use& 
 template <class S, class W>
 const Compute<S>* TileFused<S, W>::Tile::shift() const {
   const T* lse = run.operands.lse + head * run.operands.lse_step + rows.begin;
-  return has_bias() ? copy_shifts(lse, rows.size(), pass.worker_.lse.in(run.memory)) : lse;
+  return shifts_of(lse, rows.size(), pass.worker_.lse.in(run.memory));
 }
 
 template <class S, class W>

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "api/half_call.hpp"
 #include "api/isa_variable.hpp"
 #include "api/sdpa_call.hpp"
 
@@ -193,6 +194,59 @@ TYPED_TEST(LargeScores, EqualKeysShareTheWeight) {
     for (const T weights : call.dv.dense().values)
       ASSERT_NEAR(double(weights), 16, 16 * epsilon * (score / 2 + 4));
   }
+}
+
+// All keys of a query are as if hidden: it has no part in the others' gradients, as if its dO were
+// 0, and none of its own.
+template <class S>
+void check_that_no_weight_is_no_part() {
+  const KeptIsaVariable kept;
+  for (const char* isa :
+       {"scalar", "avx2", "avx512", "avx512_bf16", "avx512_amx", "emulated_bf16", "emulated_amx"}) {
+    setenv("IOATTN_ISA", isa, 1);
+    for (const HalfSizes& sizes : {HalfSizes{1, 2, 2, 70, 70, 24, 16},
+                                   {1, 2, 1, 1, 40, 64, 64},
+                                   {1, 1, 1, 90, 130, 600, 40}}) {
+      for (int outputs = 1; outputs < 8; ++outputs) {
+        SCOPED_TRACE(testing::Message() << isa << " d " << sizes.d << " outputs " << outputs);
+        HalfCall<S> call(sizes);
+        call.problem.scale = outputs % 2 == 1 ? 0.125 : 0.3;
+        const ioattn_status status = call.forward();
+        if (status == IOATTN_UNSUPPORTED) break;  // not on this CPU
+        ASSERT_EQ(status, IOATTN_OK) << ioattn_last_error();
+        if ((outputs & 1) == 0) call.gradients.dq = nullptr;
+        if ((outputs & 2) == 0) call.gradients.dk = nullptr;
+        if ((outputs & 4) == 0) call.gradients.dv = nullptr;
+        const auto row = static_cast<std::size_t>(sizes.n / 2);
+        const auto d = static_cast<std::size_t>(sizes.d), dv = static_cast<std::size_t>(sizes.dv);
+        HalfCall<S> without(call);
+        for (void** output : {&without.gradients.dq, &without.gradients.dk, &without.gradients.dv})
+          *output = nullptr;
+        if (call.gradients.dq != nullptr) without.gradients.dq = without.dq.data();
+        if (call.gradients.dk != nullptr) without.gradients.dk = without.dk.data();
+        if (call.gradients.dv != nullptr) without.gradients.dv = without.dv.data();
+        std::fill_n(without.d_o.begin() + std::ptrdiff_t(row * dv), dv, element<S>(0));
+        call.lse[row] = -std::numeric_limits<float>::infinity();
+        ASSERT_EQ(call.backward(), IOATTN_OK) << ioattn_last_error();
+        ASSERT_EQ(without.backward(), IOATTN_OK) << ioattn_last_error();
+        const auto same_values = [](const std::vector<S>& a, const std::vector<S>& b) {
+          for (std::size_t i = 0; i < a.size(); ++i)
+            if (number(a[i]) != number(b[i]) && !std::isnan(number(b[i]))) return false;
+          return true;
+        };
+        EXPECT_TRUE(same_values(call.dk, without.dk));
+        EXPECT_TRUE(same_values(call.dv, without.dv));
+        EXPECT_TRUE(same_values(call.dq, without.dq));
+        for (std::size_t i = row * d; i < (row + 1) * d && call.gradients.dq != nullptr; ++i)
+          ASSERT_EQ(number(call.dq[i]), 0);
+      }
+    }
+  }
+}
+TEST(NoWeight, OfAQueryIsNoPart) {
+  check_that_no_weight_is_no_part<float>();
+  check_that_no_weight_is_no_part<ioattn_bf16>();
+  check_that_no_weight_is_no_part<ioattn_f16>();
 }
 
 }  // namespace

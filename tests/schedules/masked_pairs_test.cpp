@@ -164,8 +164,9 @@ struct Oracle {
     clear(s.m, s.dv, &dv);
     for (index_t i = 0; i < s.n; ++i) {
       const Interval seen = s.mask.of_row(i, s.m);
+      const double lse = double(in.lse.values()[place(0, i, s.n)]);
       const auto weight = [&](index_t j) {
-        return std::exp(score(i, j) - double(in.lse.values()[place(0, i, s.n)]));
+        return lse == -HUGE_VAL ? 0 : std::exp(score(i, j) - lse);
       };
       double delta = 0;
       if (from == Delta::of_o) {
