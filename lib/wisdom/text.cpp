@@ -1,6 +1,7 @@
 #include "wisdom/text.hpp"
 
 #include <algorithm>
+#include <cfenv>
 #include <utility>
 
 #include "wisdom/text_reader.hpp"
@@ -89,6 +90,18 @@ std::string list_of(const RatesByType& rates) {
   return list + "]";
 }
 
+// Numbers are read as strtod() rounds them: to nearest, whatever the caller has.
+class RoundingToNearest {
+ public:
+  RoundingToNearest() : saved_(std::fegetround()) { std::fesetround(FE_TONEAREST); }
+  ~RoundingToNearest() { std::fesetround(saved_); }
+  RoundingToNearest(const RoundingToNearest&) = delete;
+  RoundingToNearest& operator=(const RoundingToNearest&) = delete;
+
+ private:
+  int saved_;
+};
+
 }  // namespace
 
 Verdict parse(std::string_view text, Wisdom* wisdom) {
@@ -102,6 +115,7 @@ Verdict parse(std::string_view text, Wisdom* wisdom) {
   if (depth_of(text) > deepest) {
     return {Reason::too_deep, "nested deeper than " + std::to_string(deepest)};
   }
+  const RoundingToNearest rounding;
   WisdomReader reader(text.size());
   Json::sax_parse(text.begin(), text.end(), &reader);
   if (reader.verdict().is_ok()) *wisdom = reader.take();

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cfenv>
 #include <ctime>
 #include <random>
 
@@ -41,6 +42,19 @@ TEST(WisdomText, IsReadBack) {
   Wisdom nothing;
   EXPECT_TRUE(parse(to_text(Wisdom()), &nothing).is_ok());
   EXPECT_EQ(nothing.size(), 0);
+}
+
+TEST(WisdomText, RoundsNumbersToNearest) {
+  const std::string text = to_text(sample_wisdom());
+  for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+    Wisdom read;
+    ASSERT_EQ(std::fesetround(mode), 0);
+    const bool is_read = parse(text, &read).is_ok();
+    EXPECT_EQ(std::fegetround(), mode);
+    std::fesetround(FE_TONEAREST);
+    ASSERT_TRUE(is_read);
+    EXPECT_EQ(to_text(read), text);
+  }
 }
 
 // In the order of names, of two of one name the later, as ASCII.
