@@ -106,8 +106,9 @@ template <class S, class G>
 Outcome run(const GradOptions& options) {
   const LayerFiles<S> files = read_layer<S>(options.paths);
   if (!files.not_finite.empty()) {
-    std::fprintf(stderr, "ioattn: warning: NaN or Inf in %s\n",
-                 fmt::format("{}", fmt::join(files.not_finite, ", ")).c_str());
+    std::fprintf(stderr, "ioattn: warning: NaN or Inf in %s, as %s\n",
+                 fmt::format("{}", fmt::join(files.not_finite, ", ")).c_str(),
+                 name_of(dtype_of<S>::value));
   }
   LayerInputs<S> inputs = files.inputs();
   inputs.scale = options.scale;

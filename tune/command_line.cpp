@@ -25,8 +25,8 @@ int report(int exit_code, std::string message) {
   return exit_code;
 }
 
-// CLI11 misses a subcommand before it looks at what stands in its place, and tells of words that
-// nothing takes in reverse.
+// CLI11 misses a subcommand, or an option, before it looks at what stands in its place, and tells
+// of words that nothing takes in reverse.
 std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* command = &app;
   std::string path = app.get_name();
@@ -38,9 +38,10 @@ std::string what_is_wrong(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = command->remaining();
   const bool lacks_subcommand = command->get_require_subcommand_min() > 0;
   const bool are_surplus = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
-  if (unknown.empty() || !(lacks_subcommand || are_surplus)) return error.what() + see;
+  const bool is_option = !unknown.empty() && unknown.front()[0] == '-';
+  if (unknown.empty() || !(lacks_subcommand || are_surplus || is_option)) return error.what() + see;
   const std::string& first = unknown.front();
-  const char* kind = first[0] == '-' ? "option" : lacks_subcommand ? "subcommand" : "argument";
+  const char* kind = is_option ? "option" : lacks_subcommand ? "subcommand" : "argument";
   return std::string("there is no ") + kind + " \"" + first + "\"" +
          (command == &app ? "" : " of " + command->get_name()) + see;
 }

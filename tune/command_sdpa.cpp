@@ -98,7 +98,9 @@ void warn_of_not_finite(const SdpaFiles<T>& files) {
     names += (names.empty() ? "" : ", ") + std::string("the bias");
   }
   note("dO", files.d_o);
-  if (!names.empty()) std::fprintf(stderr, "ioattn: warning: NaN or Inf in %s\n", names.c_str());
+  if (!names.empty())
+    std::fprintf(stderr, "ioattn: warning: NaN or Inf in %s, as %s\n", names.c_str(),
+                 name_of(dtype_of<T>::value));
 }
 
 // The dimensions that the file of an input had, with other rows and columns.

@@ -99,7 +99,7 @@ void MeasureOptions::add(CLI::App* app) {
              add_once(objective_of(name), &objectives);
            }
          },
-         "what plans have least of, each a plan of its own: a list of time, words@L1 and words@L2, "
+         "what plans minimise, each a plan of its own: a list of time, words@L1 and words@L2, "
          "which is for its level alone (default: time)")
       ->type_name("LIST");
   app->add_option_function<std::string>(

@@ -122,7 +122,7 @@ CLI::Option* add_objective(CLI::App* app, api::Objective* objective) {
   return app
       ->add_option_function<std::string>(
           "--objective", [=](const std::string& name) { *objective = objective_of(name); },
-          "what the plan has least of: time, words@L1 or words@L2 (default: time)")
+          "what the plan minimises: time, words@L1 or words@L2 (default: time)")
       ->type_name("NAME");
 }
 
@@ -172,10 +172,7 @@ void MaskOptions::add(CLI::App* app) {
 Mask MaskOptions::of(index_t n, index_t m) const {
   const index_t diagonal = bottom_right.value_or(false) ? m - n : 0;
   auto [left, right] = window.value_or(std::pair<index_t, index_t>{-1, -1});
-  if (bottom_right) {
-    if (right > 0) throw UsageError("--causal shows no key after a query's own, --window some");
-    right = 0;
-  }
+  if (bottom_right) right = 0;
   return ioattn::window(diagonal, left, right);
 }
 

@@ -19,7 +19,6 @@ from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 
 from ioattn_sdpa import Library, Sdpa  # noqa: E402
 
-MOST_FLOPS = 2**37  # forward; what `all` leaves out takes minutes a shape
 SAMPLE_SECONDS = 0.02  # shorter calls are timed several at once
 
 
@@ -116,7 +115,7 @@ def medians(runs):
     for run in runs:
         run()
     longest = max(seconds_per_call(run, 1) for run in runs)
-    repeats = 3 if longest > 1 else 5 if longest > 0.1 else 11
+    repeats = 1 if longest > 5 else 3 if longest > 1 else 5 if longest > 0.1 else 11
     calls = max(1, round(SAMPLE_SECONDS / longest))
     samples = [[] for _ in runs]
     for repeat in range(repeats):
@@ -196,6 +195,8 @@ def arguments():
     parser.add_argument("--library", default=default_library(), help="libioattn.so; that of build/release")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of both; all CPUs")
     parser.add_argument("--shapes", choices=list(SHAPES), default="quick")
+    parser.add_argument("--most-flops", type=float, default=2.0**37, metavar="COUNT",
+                        help="leave out shapes of more flops forward, which take minutes each (inf: none)")
     parser.add_argument("--dtype", choices=list(DTYPES), default="f32")
     parser.add_argument("--errors", type=int, default=0, metavar="COUNT",
                         help="compare relative L2 errors of so many problems, and no times")
@@ -208,11 +209,11 @@ def arguments():
     return args
 
 
-def compare(grid, dtype, library):
+def compare(grid, most_flops, dtype, library):
     """Prints a table and returns what JSON shall hold."""
-    shapes = [shape for shape in grid if shape.forward_flops() <= MOST_FLOPS]
+    shapes = [shape for shape in grid if shape.forward_flops() <= most_flops]
     if len(shapes) < len(grid):
-        print(f"{len(grid) - len(shapes)} shapes of {len(grid)} left out: more than {MOST_FLOPS:.2g} flops forward")
+        print(f"{len(grid) - len(shapes)} shapes of {len(grid)} left out: more than {most_flops:.2g} flops forward")
     print(f"{'':24}{'forward, ms':^28}  {'backward, ms':^28}".rstrip())
     print((f"{'shape':24}" + 2 * f"{'torch':>10}{'ioattn':>10}{'ratio':>8}  ").rstrip())
     rows = []
@@ -243,7 +244,7 @@ def main():
         if args.errors > 0:
             report = {"l2_errors": compare_errors(args.errors, args.n, args.d, dtype, library)}
         else:
-            report = compare(SHAPES[args.shapes], dtype, library)
+            report = compare(SHAPES[args.shapes], args.most_flops, dtype, library)
     if args.json:
         report = {"torch": torch.__version__, "dtype": args.dtype, "threads": args.threads, **report}
         pathlib.Path(args.json).write_text(json.dumps(report, indent=2) + "\n")

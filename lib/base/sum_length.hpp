@@ -10,8 +10,8 @@ namespace ioattn {
 constexpr index_t terms_per_accumulator = 256;
 
 // Of single numbers. Where rows of A are adjacent each term has a cache line of its own beside one
-// of B, and 256 of both would be all of a small L1; and shorter sums err by less. Rounding pairs has
-// cost more than that.
+// of B, and 256 of both would be all of a small L1; and shorter sums err by less. Rounding pairs
+// has cost more than that.
 constexpr index_t single_terms_per_accumulator = 128;
 
 }  // namespace ioattn

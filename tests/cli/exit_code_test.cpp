@@ -102,6 +102,7 @@ TEST(ExitCode, WrongCommandLinesAreTwo) {
       {{"plan", "--problem", "layer:n-8,d8"}, "the value of field \"n-8\" is not valid"},
       {{"plan", "--problm", "layer:n8,d8"},
        "no option \"--problm\" of plan (see ioattn plan --help)"},
+      {{"sdpa", "--q", "Q.npy"}, "no option \"--q\" of sdpa"},
       {plan + Arguments{"more"}, "no argument \"more\" of plan (see ioattn plan --help)"},
       {{"--fast"}, "no option \"--fast\" (see ioattn --help)"},
       {{"wisdom", "print"}, "no subcommand \"print\" of wisdom (see ioattn wisdom --help)"},
@@ -350,7 +351,7 @@ TEST_F(GradExitCode, NanAndInfAreOneWarning) {
         std::any_of(dx.values.begin(), dx.values.end(), [](double v) { return std::isnan(v); }));
   }
   write_file(path("dO"), npy_matrix<float>(6, 4, std::vector<float>(24, NAN)));
-  EXPECT_TRUE(contains(run().err, "in X, dO\n"));
+  EXPECT_TRUE(contains(run().err, "in X, dO, as f32\n"));
 }
 
 TEST_F(GradExitCode, DoublesBeyondFloatAreWarnedAbout) {
