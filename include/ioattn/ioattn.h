@@ -5,7 +5,13 @@
  * process, or changes the caller's floating-point environment; results are computed in the default
  * one (round to nearest, denormals kept). On failure outputs are untouched and ioattn_last_error()
  * says why. Threads are proved to be available before OpenMP's runtime makes them; if it then gets
- * none, or no memory for itself, it ends the process, and so does hwloc at the first call.
+ * none, or no memory for itself, it ends the process, and so does hwloc at the first call. A call
+ * takes up to 64 KiB of its thread's stack, and pthread_cancel() of that thread waits for its end.
+ *
+ * Threads are those of OpenMP that the calling thread has: within a parallel region of the caller's
+ * there is one. libgomp ends those that a region leaves out, and a process with this library ends
+ * those of a thread that calls fork(), so that the child can make new ones; with them goes what
+ * they keep in threadprivate variables. LLVM's runtime does neither.
  *
  * The layer problem (Q = A1 W_Q, K = A2 W_K, V = A3 W_V with X = W_Q W_K^T and Y = W_V):
  *
@@ -96,7 +102,8 @@ typedef struct ioattn_f16 {
 } ioattn_f16;
 
 /** Which keys a query sees. What is hidden takes no part in anything: not even a NaN of it does. A
- * query that sees no key has O = 0, LSE = -inf, and no part in gradients. */
+ * query that sees no key has O = 0, LSE = -inf, and no part in gradients (of the layer problem 0 is
+ * then multiplied by X and Y, which makes NaN of what is not finite there). */
 typedef enum ioattn_mask {
   IOATTN_MASK_NONE = 0,                /**< all */
   IOATTN_MASK_CAUSAL_TOP_LEFT = 1,     /**< query i the keys 0 ... i */
@@ -153,7 +160,7 @@ typedef enum ioattn_rigor {
   IOATTN_WISDOM_ONLY = 3 /**< as wisdom says, else IOATTN_UNSUPPORTED */
 } ioattn_rigor;
 
-/** What a plan has least of. Words decide for whoever shares a memory bandwidth that is the limit;
+/** What a plan minimises. Words decide for whoever shares a memory bandwidth that is the limit;
  * the plan with the fewest is seldom the fastest. */
 typedef enum ioattn_objective {
   IOATTN_TIME = 0,     /**< estimated time */
@@ -166,7 +173,8 @@ typedef struct ioattn_options {
   size_t struct_size;  /**< sizeof(ioattn_options) */
   int32_t threads;     /**< at most so many; 0: all that affinity and CPU quota grant. Results are
                           bit-identical for every number; of a NaN only that it is one. */
-  int32_t cache_level; /**< level whose fast memory M decides the plan: 1, 2 or 3; 0: 2 */
+  int32_t cache_level; /**< level whose fast memory M decides the plan: 1, 2 or 3; 0: 2. Of 2 the
+                          blocks may be held in L3, where that is estimated to be faster. */
   int64_t fast_memory_words; /**< M in words of the dtype, exact; of 16 bits a float takes 2; 0:
                                 from the machine */
   int64_t memory_limit; /**< bytes of scratch memory for intermediates; 0: O(n d), never n x m */
@@ -179,10 +187,10 @@ typedef struct ioattn_options {
                     search, and keep in the process's wisdom what they find; the one-call functions
                     take what is known. */
   double time_limit_seconds; /**< of a search, where shorter; 0: that of the rigor */
-  int32_t reproducible; /**< not 0: wisdom has no say, so that results are bit-identical on every
+  int32_t reproducible; /**< not 0: wisdom is not used, so that results are bit-identical on every
                            machine with the same caches and instruction set */
-  int64_t objective; /**< an ioattn_objective. Where words decide, plans are estimated, wisdom has
-                        no say, and cache_level is 0 or the objective's. */
+  int64_t objective;    /**< an ioattn_objective. Where words decide, plans are estimated without
+                           wisdom, and cache_level is 0 or the objective's. */
 } ioattn_options;
 
 /** O [n, dv] and LSE [n]. A null output is not wanted. o_stride: elements from row to row, 0: dv.
@@ -242,12 +250,13 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
  * the same bits alone, in any batch and for any number of threads; only forward, heads that share
  * keys may be planned for another instruction set than a head alone, and a memory_limit, which is
  * of all heads, may plan them in another way. Sums are of weights up to 2^47, divided at the end:
- * where a value of V is above 2^-47 of the largest number over m they may be infinite, as O and the
- * gradients are where finite inputs make a score, or scale Q, that is not. Strides are elements
- * from batch entry to batch entry, from head to head and from row to row; within a row they are 1.
- * A stride of 0 stands for that of [batch, heads, rows, columns] in C order, given the strides to
- * the right of it. So Q as [batch, n, heads, d] has q_stride = {n * heads * d, d, heads * d}. Sizes
- * may be 0: without keys (m = 0) O is 0, LSE -inf, and gradients are 0.
+ * where a value of V is above 2^-47 of the largest number over m they may be infinite. O and the
+ * gradients may be anything where finite inputs make scale Q, Q K^T or, before its scale, dQ that
+ * is not finite. A query whose scores are all -inf has LSE = -inf, O = 0 and weights of 0. Strides
+ * are elements from batch entry to batch entry, from head to head and from row to row; within a row
+ * they are 1. A stride of 0 stands for that of [batch, heads, rows, columns] in C order, given the
+ * strides to the right of it. So Q as [batch, n, heads, d] has q_stride = {n * heads * d, d, heads
+ * * d}. Sizes may be 0: without keys (m = 0) O is 0, LSE -inf, and gradients are 0.
  *
  * Forward, keys pass by once for all heads that share them, not once for each, where no bias and no
  * mask tells their rows apart and rows of Q, O and LSE follow each other from head to head:
@@ -259,7 +268,7 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
  * Each is planned and computed as if it were alone, masks and offsets included, with the same bits.
  * A bias, and its gradient, is [1, bias_heads, n, m], of all rows and columns: that of sequence b
  * is the block of its queries and keys. Rows of no sequence, and blocks of the queries of one
- * sequence and the keys of another, are left alone and have no say. Sequences run beside each
+ * sequence and the keys of another, are neither read nor written. Sequences run beside each
  * other, so memory_limit is divided among them by their queries, rounded down.
  */
 typedef struct ioattn_sdpa_problem {
@@ -306,10 +315,10 @@ typedef struct ioattn_sdpa_problem {
 
 /** O [batch, heads, n, dv] and LSE [batch, heads, n]. A null output is not wanted. Strides: of
  * batch, head and row, those of LSE of batch and head; a null pointer or 0 means C order. An output
- * may interleave with other arrays, as heads of one packed array do, but share no element; its own
- * strides nest, each at least as long as what the shorter ones reach. Memory
- * beside the outputs: O(1) in batch, n and m. Options: of the schedules there is "row_stream",
- * which leaves the passes to the planner as "auto" does.
+ * may interleave with other arrays, as heads of one packed array do, but share no element; each of
+ * its strides is at least the extent that the smaller ones span. Memory beside the outputs: O(1) in
+ * batch, n and m. Options: of the schedules there is "row_stream", which leaves the passes to the
+ * planner as "auto" does.
  *
  * Errors: IOATTN_INVALID_ARGUMENT, IOATTN_SIZE_OVERFLOW, IOATTN_OUT_OF_MEMORY,
  * IOATTN_FAST_MEMORY_TOO_SMALL, IOATTN_UNSUPPORTED; outputs are then untouched. */
@@ -337,15 +346,17 @@ typedef struct ioattn_sdpa_gradients {
 
 /** Gradients from dO [batch, heads, n, dv] and the forward pass's O and LSE; O may be null for dv
  * alone. Strides as for ioattn_sdpa_forward(). Given the merged O and LSE of a longer sequence, the
- * gradients over a slice of its keys are its parts: dQ of the slices add up. Weights are
- * exp(s - LSE), and LSE is rounded: where it is as large as the inverse of its type's epsilon (all
- * keys of a query have a bias of -1e9, say) weights are 1 each, not 1 / m. Memory beside the
- * outputs: at most one word per query; of a problem in 16 bits a float per query and, unless in_f32
- * is set or memory_limit leaves no room for it, one per element of dQ; of many heads those that are
- * in work (memory_limit counts all, so that plans do not depend on threads); where dbias is
- * rounded, m floats for each of some d + dv rows per thread. Gradients in IOATTN_F16 beyond 65519
- * become infinite: scale dO, or set in_f32, where they may; a plan counts them
- * (ioattn_plan_count_overflows()). Errors as for ioattn_sdpa_forward(), and IOATTN_MEMORY_LIMIT. */
+ * gradients over a slice of its keys are its parts: dQ of the slices add up. (Of a query that sees
+ * at most 64 keys of a slice in bf16, other slices count as nothing where their weights are less
+ * than 2^-19 + 2^-22 |LSE| in all, however large their values.) Weights are exp(s - LSE), and LSE
+ * is rounded: where it is as large as the inverse of its type's epsilon (all keys of a query have a
+ * bias of -1e9, say) weights are 1 each, not 1 / m. Memory beside the outputs: at most one word per
+ * query; of a problem in 16 bits a float per query and, unless in_f32 is set or memory_limit leaves
+ * no room for it, one per element of dQ; of many heads those that are in work (memory_limit counts
+ * all, so that plans do not depend on threads); where dbias is rounded, m floats for each of some d
+ * + dv rows per thread. Gradients in IOATTN_F16 beyond 65519 become infinite: scale dO, or set
+ * in_f32, where they may; a plan counts them (ioattn_plan_count_overflows()). Errors as for
+ * ioattn_sdpa_forward(), and IOATTN_MEMORY_LIMIT. */
 IOATTN_API ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
                                               const ioattn_options* options, const void* d_o,
                                               const int64_t* d_o_stride, const void* o,
@@ -461,7 +472,7 @@ IOATTN_API ioattn_status ioattn_plan_text(const ioattn_plan* plan, char* buffer,
  * phase, and stored are "delta", rowsum(O o dO) [heads, n], and "dQ" before it is rounded to 16
  * bits [heads, n, d], of the heads in work at a time (as many as threads take whole). Words are
  * those of the dtype: of 16 bits, a float weighs 2. "origin" is "estimate", "measure", "patient",
- * "wisdom" or, of a plan that was parsed, "text". "objective" is what the plan has least of,
+ * "wisdom" or, of a plan that was parsed, "text". "objective" is what the plan minimises,
  * "time", "words@L1" or "words@L2"; of a plan that was parsed null. "overflows" is what
  * ioattn_plan_count_overflows() asked for, or null. Of packed sequences words and multiply-adds are
  * sums over all "sequences", with their "queries" and "keys", the footprint is the largest, and
@@ -580,7 +591,9 @@ typedef struct ioattn_cache {
 /** Fills *cache; IOATTN_UNSUPPORTED if the level (1, 2, 3) was not found. */
 IOATTN_API ioattn_status ioattn_machine_cache(int32_t level, ioattn_cache* cache);
 
-/** Threads that affinity and CPU quota grant; at least 1. */
+/** Threads that affinity and CPU quota grant; at least 1. The affinity is that of the caller at the
+ * call, or of the process where OpenMP binds threads (OMP_PROC_BIND); quota and caches, and which
+ * CPUs share them, are as the first call of the process found them. */
 IOATTN_API int32_t ioattn_machine_threads(void);
 
 /** Algorithms that a bound holds for: all of the red-blue pebble game, or fewer. */

@@ -99,8 +99,8 @@ struct Options {
   std::string schedule;                     /**< a schedule's name; empty: the planner chooses */
   ioattn_rigor rigor = IOATTN_ESTIMATE;     /**< how a plan is found */
   double time_limit_seconds = 0;            /**< of a search, where shorter; 0: that of the rigor */
-  bool reproducible = false;                /**< wisdom has no say */
-  ioattn_objective objective = IOATTN_TIME; /**< what the plan has least of */
+  bool reproducible = false;                /**< wisdom is not used */
+  ioattn_objective objective = IOATTN_TIME; /**< what the plan minimises */
 
   /** For the C functions; valid while this object is unchanged. */
   ioattn_options c() const {
@@ -355,10 +355,11 @@ class Plan : public PlanHandle {
     shape.window_left = problem.window_left;
     shape.window_right = problem.window_right;
     shape.batch = problem.batch;
+    const auto stride = [&](std::int64_t given) { return given == 0 ? problem.d : given; };
     if (problem.a2 != nullptr && problem.a2 == problem.a3 &&
-        problem.a2_stride == problem.a3_stride) {
-      const bool all = problem.a1 == problem.a2 && problem.a1_stride == problem.a2_stride &&
-                       problem.n == problem.m;
+        stride(problem.a2_stride) == stride(problem.a3_stride)) {
+      const bool all = problem.a1 == problem.a2 && problem.n == problem.m &&
+                       stride(problem.a1_stride) == stride(problem.a2_stride);
       shape.tie = all ? IOATTN_TIE_ALL : IOATTN_TIE_KV;
     }
     const ioattn_options c_options = options.c();
@@ -565,7 +566,8 @@ void backward(const Sdpa<T>& sdpa, ViewOf<Tensor, const T> d_o, ViewOf<Tensor, c
 template <class T>
 class SdpaPlan : public PlanHandle {
  public:
-  /** The forward pass of problems like this; its data and strides are not looked at. */
+  /** The forward pass of problems like this: of its tensors count the sizes, and whether there is a
+   * bias. */
   static SdpaPlan forward(const Sdpa<T>& sdpa, const Options& options = {}) {
     return SdpaPlan(IOATTN_FORWARD, sdpa, nullptr, options);
   }

@@ -11,6 +11,7 @@
 #include "base/layer_inputs.hpp"
 #include "ioattn/ioattn.h"
 #include "parallel/floating_point.hpp"
+#include "parallel/uncancelled.hpp"
 
 // Between the C functions and the library: statuses, exceptions, and what callers may get wrong.
 namespace ioattn::api {
@@ -23,6 +24,7 @@ const char* last_error_message();
 // neither changes nor has a say in plans and results.
 template <class Body>
 ioattn_status guarded(Body&& body) noexcept {
+  const parallel::Uncancelled to_the_end;
   const parallel::DefaultFloatingPoint environment;
   try {
     return report(body());

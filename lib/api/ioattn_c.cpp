@@ -166,7 +166,7 @@ ioattn_status ioattn_machine_cache(int32_t level, ioattn_cache* cache) {
 int32_t ioattn_machine_threads(void) {
   int32_t threads = 1;
   guarded([&] {
-    threads = machine::this_machine().usable_threads;
+    threads = granted_threads(0);
     return Status::ok();
   });
   return threads;

@@ -74,8 +74,9 @@ index_t work_of(const SdpaShape& s) { return s.all_heads() * s.n * s.m * (s.d + 
 
 int threads_for(index_t work, const RunOptions& options) {
   constexpr index_t worth_a_thread = index_t(1) << 19;  // 10 to 30 microseconds
-  return static_cast<int>(
-      std::min<index_t>(granted_threads(options.threads), 1 + work / worth_a_thread));
+  const index_t useful = 1 + work / worth_a_thread;
+  if (useful == 1) return 1;
+  return static_cast<int>(std::min<index_t>(granted_threads(options.threads), useful));
 }
 
 Status validate_plan(const plan::SdpaPlan& plan, const std::optional<SdpaSet>& set) {

@@ -6,7 +6,9 @@
 #include "api/validate.hpp"
 #include "api/wisdom_state.hpp"
 #include "base/parse.hpp"
+#include "machine/cgroup.hpp"
 #include "machine/machine.hpp"
+#include "parallel/parallel.hpp"
 
 namespace ioattn::api {
 
@@ -57,7 +59,9 @@ Status selected_kernels(const kernels::Kernels** kernels) {
 }
 
 int granted_threads(int requested) {
-  const int usable = machine::this_machine().usable_threads;
+  if (requested == 1) return 1;
+  const int usable =
+      machine::usable_threads(parallel::available_cpus(), machine::this_machine().cpu_quota);
   return std::max(1, requested <= 0 ? usable : std::min(requested, usable));
 }
 

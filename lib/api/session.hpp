@@ -13,7 +13,7 @@
 
 namespace ioattn::api {
 
-// What a plan has least of: estimated time, or words that cross a level, which then decides.
+// What a plan minimises: estimated time, or words that cross a level, which then decides.
 enum class Objective : std::uint8_t { time, words_l1, words_l2 };
 const char* name_of(Objective objective);  // "time", "words@L1", "words@L2"
 bool parse_objective(std::string_view name, Objective* objective);
@@ -55,7 +55,7 @@ bool names_an_isa();
 // The kernels that calls use: IOATTN_ISA or the best that the CPU has.
 Status selected_kernels(const kernels::Kernels** kernels);
 
-// min(requested, usable), at least 1.
+// min(requested, what affinity, now, and the CPU quota leave), at least 1.
 int granted_threads(int requested);
 
 // Sizes of 0 cost nothing: blocks are chosen, and costs told, for at least 1.

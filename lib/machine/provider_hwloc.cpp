@@ -72,6 +72,17 @@ CpuCaches caches_over(hwloc_obj_t pu, const CpuList& allowed) {
   return caches;
 }
 
+// hwloc prints to stderr where the kernel's files are not there, as in some jails.
+bool can_see_cpus() {
+#if defined(__linux__)
+  for (const char* described : {"HWLOC_XMLFILE", "HWLOC_FSROOT", "HWLOC_SYNTHETIC"})
+    if (std::getenv(described) != nullptr) return true;
+  return access("/sys/devices/system/cpu", F_OK) == 0 || access("/sys/bus/cpu", F_OK) == 0;
+#else
+  return true;
+#endif
+}
+
 }  // namespace
 
 bool built_with_hwloc() { return true; }
@@ -80,6 +91,10 @@ Topology topology_from_hwloc(const CpuList& allowed) {
   Topology result;
   if (hwloc_get_api_version() >> 16 != HWLOC_API_VERSION >> 16) {
     result.notes.push_back("hwloc is not used: its version differs from the one compiled against.");
+    return result;
+  }
+  if (!can_see_cpus()) {
+    result.notes.push_back("hwloc is not used: /sys does not describe the CPUs.");
     return result;
   }
   const char* file = std::getenv("HWLOC_XMLFILE");

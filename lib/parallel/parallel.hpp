@@ -6,6 +6,10 @@
 
 namespace ioattn::parallel {
 
+// CPUs that threads of the caller may use now, or might a millisecond ago: those of its affinity,
+// of the process's where OpenMP's runtime has bound its threads to places.
+int available_cpus();
+
 // Calls body(context, worker) once on each of up to `threads` workers, numbered from 0, and waits.
 // Fewer workers run inside another parallel region (one) or when the system refuses new threads
 // (one): bodies must share work through a Dispenser. Every worker computes in the default

@@ -6,7 +6,7 @@
 
 namespace ioattn::plan {
 
-// What a plan has least of: estimated time, or words that cross the level that decides.
+// What a plan minimises: estimated time, or words that cross the level that decides.
 enum class Objective : std::uint8_t { time, words };
 
 // What moving words costs in multiply-adds; the sum of both is what plans are compared by.

@@ -166,5 +166,26 @@ TEST(CppShapes, OfNothing) {
   EXPECT_NO_THROW(ioattn::merge<float>({{o, lse}}, {}, merged));
 }
 
+// A2 by its fields and A3 by its constructor are one memory: dA, their sum, is of both.
+TEST(CppShapes, AStrideLeftOpenIsThatOfTheColumns) {
+  Values keys = values(n * d), x = values(d * d), y = values(d * dv), d_o = values(n * dv);
+  Values o(d_o.size()), lse(n), d_a(keys.size()), planned(keys.size());
+  ioattn::Layer<float> layer;
+  layer.a1.data = layer.a2.data = keys.data();
+  layer.a1.rows = layer.a2.rows = n;
+  layer.a1.cols = layer.a2.cols = d;
+  layer.a3 = {keys.data(), n, d};
+  layer.x = {x.data(), d, d};
+  layer.y = {y.data(), d, dv};
+  ioattn::forward<float>(layer, {o.data(), n, dv}, lse.data());
+  ioattn::Gradients<float, float> gradients;
+  gradients.da = {d_a.data(), n, d};
+  ioattn::backward<float>(layer, {d_o.data(), n, dv}, {o.data(), n, dv}, lse.data(), gradients);
+  gradients.da = {planned.data(), n, d};
+  const auto plan = ioattn::Plan<float>::backward(layer, gradients);
+  plan.execute_backward(layer, {d_o.data(), n, dv}, {o.data(), n, dv}, lse.data(), gradients);
+  EXPECT_EQ(planned, d_a);
+}
+
 }  // namespace
 }  // namespace ioattn_test

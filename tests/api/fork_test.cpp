@@ -45,6 +45,16 @@ std::vector<float> expected() {
 
 bool is_right(int threads) { return same_bits(gradient(threads), expected()); }
 
+// Its threads are those of the same runtime. Run by itself, too: then the child's is the first
+// call.
+TEST(Fork, AfterARegionOfTheCallers) {
+  std::atomic<int> workers{0};
+#pragma omp parallel num_threads(2)
+  ++workers;
+  EXPECT_EQ(workers, 2);
+  expect_child_succeeds([] { return is_right(2); });
+}
+
 TEST(Fork, BeforeAnyThread) {
   expect_child_succeeds([] { return is_right(2); });
 }

@@ -14,6 +14,7 @@
 namespace {
 std::atomic<int> threads_left{std::numeric_limits<int>::max()};
 std::atomic<int> refused{0};
+std::atomic<std::size_t> stack_asked{0};  // 0: the default
 }  // namespace
 
 extern "C" {  // NOLINTBEGIN(bugprone-reserved-identifier): the linker chose the names
@@ -22,6 +23,9 @@ int __real_pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
 
 int __wrap_pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                           void* (*start)(void*), void* argument) {
+  std::size_t stack = 0;
+  if (attributes != nullptr) pthread_attr_getstacksize(attributes, &stack);
+  stack_asked = stack;
   if (threads_left.fetch_sub(1) <= 0) {
     ++refused;
     return EAGAIN;
@@ -78,6 +82,27 @@ TEST(Refusal, EndsWhenThereAreThreadsAgain) {
   refused = 0;
   EXPECT_EQ(calls_from_new_thread(3, 2).count, 3);  // exactly as many as needed
   EXPECT_EQ(refused, 0);
+}
+
+// OpenMP's threads have stacks of that size, which may be what the system lacks.
+TEST(Refusal, IsOfStacksLikeThoseOfTheRuntime) {
+  pthread_attr_t attributes;
+  std::size_t otherwise = 0;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_getstacksize(&attributes, &otherwise), 0);
+  pthread_attr_destroy(&attributes);
+  const struct {
+    const char* text;
+    std::size_t bytes;
+  } sizes[] = {{"3M", 3u << 20},       {"2048", 2u << 20},  {"2048 k", 2u << 20},
+               {"1048576B", 1u << 20}, {"1 G", 1u << 30},   {"1", otherwise},
+               {"", otherwise},        {"much", otherwise}, {"99999999999G", otherwise}};
+  for (const auto& [text, bytes] : sizes) {
+    setenv("OMP_STACKSIZE", text, 1);
+    calls_from_new_thread(2, 0);  // refused: the runtime makes none
+    EXPECT_EQ(stack_asked, bytes) << text;
+  }
+  unsetenv("OMP_STACKSIZE");
 }
 
 TEST(Refusal, DoesNotTouchWhatWasProved) {
