@@ -139,6 +139,26 @@ TEST_F(LayerWisdom, WithAPlanOfNoUseIsNotFollowed) {
   }
 }
 
+TEST_F(LayerWisdom, WithMoreScratchMemoryThanAllowedIsNotFollowed) {
+  const std::string known = another(every_gradient);
+  plan::GradientPlan parsed;
+  std::string error;
+  ASSERT_TRUE(plan::parse_plan_of(known, every_gradient, Tie::kv, &parsed, &error)) << error;
+  plan::Estimate estimate;
+  plan::estimate_costs(request(every_gradient), every_gradient, parsed, &estimate);
+  ASSERT_GT(estimate.scratch_bytes, 0);
+  import(document(known, every_gradient));
+  ioattn_options options = default_options();
+  options.memory_limit = estimate.scratch_bytes;
+  EXPECT_EQ(describe(every_gradient, &options)["origin"], "wisdom");
+  --options.memory_limit;
+  options.rigor = IOATTN_WISDOM_ONLY;
+  ioattn_plan* plan = nullptr;
+  EXPECT_EQ(create(every_gradient, &options, &plan), IOATTN_UNSUPPORTED);
+  EXPECT_NE(std::string(ioattn_last_error()).find("bad_blocks"), std::string::npos)
+      << ioattn_last_error();
+}
+
 // Sizes that no problem has would overflow in formulas and loops.
 TEST_F(LayerWisdom, WithHugeBlocksIsNotFollowed) {
   const std::string estimate = describe(every_gradient)["plan"];

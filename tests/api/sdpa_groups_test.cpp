@@ -119,6 +119,26 @@ TYPED_TEST(SdpaGroups, HaveTheSameBitsInAnyLayout) {
   }
 }
 
+// Single queries of heads that are apart, what lies between them is no number: rows of one problem.
+TYPED_TEST(SdpaGroups, OfSingleQueriesApart) {
+  using T = TypeParam;
+  constexpr std::int64_t heads = 6, d = 24, step = 30;
+  SdpaCall<T> call({1, heads, 2, 1, 300, d, 20}, Layout::bhsd);
+  const std::vector<T> dense = call.q.dense().values;
+  std::vector<T> apart(heads * step, std::numeric_limits<T>::quiet_NaN());
+  for (std::int64_t h = 0; h < heads; ++h)
+    std::copy_n(dense.begin() + h * d, d, apart.begin() + h * step);
+  call.problem.q = apart.data();
+  call.problem.q_stride[0] = heads * step;
+  call.problem.q_stride[1] = step;
+  call.problem.q_stride[2] = d;
+  ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
+  call.expect_forward();
+  SdpaCall<T> close({1, heads, 2, 1, 300, d, 20}, Layout::bhsd);
+  ASSERT_EQ(close.forward(), IOATTN_OK) << ioattn_last_error();
+  EXPECT_TRUE(same_bits(call.o.dense().values, close.o.dense().values));
+}
+
 // By pairs of terms, where the CPU multiplies such.
 TEST(SdpaGroupsInHalf, HaveTheBitsOfTheirHeadsAlone) {
   constexpr std::int64_t heads = 6, kv_heads = 2, most = 1000, d = 40;

@@ -325,7 +325,16 @@ TEST(PackedPlan, IsForItsSequences) {
   expect_refused(execute_forward(planned, &roomy, nullptr, 0), invalid,
                  "sequence 0 of the plan begins with query 0 and key 0, that of the inputs with "
                  "query 2 and key 0");
-  EXPECT_TRUE(roomy.untouched());
+  PackedCase with_room_for_keys = with_room;
+  with_room_for_keys.sizes.n = 80;
+  with_room_for_keys.sizes.m = 101;
+  PackedCall<float> of_keys(with_room_for_keys);
+  const Plan of_first_keys = create(IOATTN_FORWARD, of_keys.problem, nullptr);
+  const Starts later_keys = {2, 62, 101};
+  of_keys.problem.k_starts = later_keys.data();
+  expect_refused(execute_forward(of_first_keys, &of_keys, nullptr, 0), invalid,
+                 "query 0 and key 2");
+  EXPECT_TRUE(roomy.untouched() && of_keys.untouched());
 
   // Of one pass, set and kind.
   expect_refused(execute_forward(backward, &call, nullptr, 0), invalid, "a backward pass");

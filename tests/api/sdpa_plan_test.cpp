@@ -2,6 +2,7 @@
 // as said, a plan's text is the plan, its description tells the closed formulas, and whatever is
 // wrong leaves the outputs alone.
 
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -489,6 +490,7 @@ TEST(SdpaPlanStatus, AreForOneProblem) {
   call.problem = good;
   // The same mask and scale said in another way.
   call.problem.q_offset = call.problem.k_offset = 5;
+  call.problem.scale = good.scale != 0 ? good.scale : 1 / std::sqrt(double(good.d));
   EXPECT_TRUE(call.untouched());
   EXPECT_EQ(execute_forward(forward, &call, nullptr, 0), IOATTN_OK) << ioattn_last_error();
   EXPECT_EQ(execute_backward(backward, &call, nullptr, 0), IOATTN_OK) << ioattn_last_error();

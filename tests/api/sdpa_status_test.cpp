@@ -48,6 +48,7 @@ TEST(SdpaStatus, Problems) {
   refused(&ioattn_sdpa_problem::kv_heads, 0, "multiple");
   refused(&ioattn_sdpa_problem::q_offset, (std::int64_t(1) << 59) + 1, "q_offset");
   refused(&ioattn_sdpa_problem::k_offset, -most, "k_offset");
+  refused(&ioattn_sdpa_problem::k_offset, (std::int64_t(1) << 59) + 1, "k_offset");
 
   expect_both_refused([](Call* call) { call->problem.struct_size -= 8; }, IOATTN_INVALID_ARGUMENT,
                       "struct_size");

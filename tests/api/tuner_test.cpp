@@ -33,14 +33,14 @@ class FakeWays final : public api::Ways {
   double now() const override { return clock_ + others_; }
   double thread_now() const override { return clock_; }
 
-  api::Found search(double seconds, int threads = 1) {
+  api::Found search(double seconds, int threads = 1, const api::Watch& watch = nullptr) {
     api::RunOptions options;
     options.rigor = wisdom::Rigor::patient;
     options.time_limit_seconds = seconds;
     api::Found found;
     found.threads = threads;
     const double begin = now();
-    EXPECT_TRUE(api::find_fastest(options, begin, nullptr, this, &found).is_ok());
+    EXPECT_TRUE(api::find_fastest(options, begin, watch, this, &found).is_ok());
     EXPECT_LE(now() - begin, seconds * 1.1);
     return found;
   }
@@ -75,6 +75,27 @@ TEST(Tuner, KeepsTheEstimateAgainstTheLucky) {
   EXPECT_EQ(found.record.plan, "plan 0");
   EXPECT_NEAR(found.record.seconds, 1e-3, 1e-9);
   EXPECT_LT(found.timings[1].median(), 0.9e-3) << "it has won the race";
+}
+
+// The time that is kept is the estimate's, too.
+TEST(Tuner, KeepsTheTimeOfTheEstimateThatWonTheDuel) {
+  FakeWays ways({1e-3, 1.1e-3});
+  ways.lucky = 1;
+  ways.lucky_runs = 41;
+  const api::Found found = ways.search(1);
+  EXPECT_EQ(found.winner, 0u);
+  EXPECT_NEAR(found.record.seconds, 1e-3, 1e-9);
+}
+
+// What was searched for less long than a patient search counts as measured.
+TEST(Tuner, SaysHowPatientItWas) {
+  FakeWays ways({1e-3, 1.2e-3, 0.9e-3});
+  EXPECT_EQ(ways.search(0.25).record.rigor, wisdom::Rigor::measure);
+  EXPECT_EQ(ways.search(1).record.rigor, wisdom::Rigor::patient);
+  int asked = 0;
+  const api::Found stopped = ways.search(1, 1, [&](const auto&) { return ++asked < 100; });
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_EQ(stopped.record.rigor, wisdom::Rigor::measure);
 }
 
 TEST(Tuner, KeepsTheEstimateWithoutTimeForADuel) {

@@ -63,6 +63,26 @@ TEST_F(WisdomCommand, ExplainsWhatIsOfAnotherEnvironment) {
             std::string::npos);
 }
 
+// What another CPU has learned is kept, unless all is to go, and not taken for this one's.
+TEST_F(WisdomCommand, LeavesWhatIsOfAnotherCpu) {
+  json(tune({"--pass", "forward"}));
+  Json text = Json::parse(read_file(file()));
+  for (Json& environment : text["environments"]) environment["cpu"] = "Another CPU";
+  const std::string of_another = directory_ / "another.json";
+  write_file(of_another, text.dump());
+  const std::string own = read_file(file());
+  expect_usage_error({"wisdom", "import", of_another}, "other_cpu");
+  EXPECT_EQ(read_file(file()), own);
+  const auto environments = [&] {
+    return Json::parse(read_file(of_another))["environments"].size();
+  };
+  const std::size_t known = environments();
+  EXPECT_EQ(run({"wisdom", "forget", "--file", of_another}).exit_code, 0);
+  EXPECT_EQ(environments(), known);
+  EXPECT_EQ(run({"wisdom", "forget", "--all", "--file", of_another}).exit_code, 0);
+  EXPECT_EQ(environments(), 0u);
+}
+
 TEST_F(WisdomCommand, ForgetsNothingWhereThereIsNothing) {
   EXPECT_EQ(run({"wisdom", "forget"}).exit_code, 0);
   EXPECT_FALSE(fs::exists(file()));

@@ -124,14 +124,18 @@ TEST(StackDistance, IsThatOfAPlainCacheOfEverySize) {
 
 // More accesses than positions: they are renumbered again and again. 16 rounds through many lines.
 TEST(StackDistance, RenumbersPositions) {
-  constexpr std::uint64_t lines = 30000, rounds = 16;
-  std::vector<std::pair<std::uint64_t, bool>> touched;
-  for (std::uint64_t round = 0; round < rounds; ++round)
-    for (std::uint64_t line = 0; line < lines; ++line) touched.emplace_back(line, line % 3 == 0);
-  StackDistance distances;
-  feed(numbered(touched), &distances);
-  EXPECT_EQ(distances.traffic(lines), (LineTraffic{lines, lines / 3}));
-  EXPECT_EQ(distances.traffic(lines - 1), (LineTraffic{rounds * lines, rounds * lines / 3}));
+  // Few lines in many rounds, and more lines than there were positions.
+  for (const auto& [lines, rounds] :
+       {std::pair<std::uint64_t, std::uint64_t>{30000, 16}, {70000, 3}}) {
+    std::vector<std::pair<std::uint64_t, bool>> touched;
+    for (std::uint64_t round = 0; round < rounds; ++round)
+      for (std::uint64_t line = 0; line < lines; ++line) touched.emplace_back(line, line % 3 == 0);
+    StackDistance distances;
+    feed(numbered(touched), &distances);
+    const std::uint64_t written = (lines + 2) / 3;
+    EXPECT_EQ(distances.traffic(lines), (LineTraffic{lines, written}));
+    EXPECT_EQ(distances.traffic(lines - 1), (LineTraffic{rounds * lines, rounds * written}));
+  }
 }
 
 TEST(SetAssociative, IsThatOfAPlainCache) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -10,6 +12,7 @@
 #include <thread>
 
 #include "parallel/parallel.hpp"
+#include "reference/sanitizer.hpp"
 
 namespace {
 std::atomic<int> threads_left{std::numeric_limits<int>::max()};
@@ -84,6 +87,27 @@ TEST(Refusal, EndsWhenThereAreThreadsAgain) {
   EXPECT_EQ(refused, 0);
 }
 
+// A child has none of the threads that were proved.
+TEST(Refusal, OfAChildIsNoticed) {
+  if (IOATTN_SANITIZER_OWNS_MALLOC) GTEST_SKIP() << "the sanitizer takes no such fork";
+  std::atomic<int> calls{0};
+  auto body = [&](int) { ++calls; };
+  run(3, body);
+  ASSERT_EQ(calls, 3);
+  const pid_t child = fork();
+  ASSERT_NE(child, -1);
+  if (child == 0) {
+    alarm(10);
+    threads_left = 0;
+    calls = 0;
+    run(3, body);
+    _exit(calls == 1 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
 // OpenMP's threads have stacks of that size, which may be what the system lacks.
 TEST(Refusal, IsOfStacksLikeThoseOfTheRuntime) {
   pthread_attr_t attributes;
@@ -115,6 +139,9 @@ TEST(Refusal, DoesNotTouchWhatWasProved) {
     calls = 0;
     run(2, body);  // the pool of three is there
     EXPECT_EQ(calls, 2);
+    calls = 0;
+    run(3, body);  // libgomp has ended what the two left out
+    EXPECT_EQ(calls, 1);
     calls = 0;
     run(5, body);  // this needs a new proof
     EXPECT_EQ(calls, 1);

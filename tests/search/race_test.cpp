@@ -200,6 +200,25 @@ TEST(Duel, TakesTheClockOfRuns) {
   EXPECT_EQ(race.winner, 1u);
 }
 
+// Caches are warm for the second of a pair, which each is every other time.
+TEST(Duel, IsNotWonByComingSecond) {
+  double clock = 0;
+  std::size_t last = 1;
+  RaceOptions options;
+  options.seconds = 100;
+  options.clock = [&] { return clock; };
+  int run_of_pair = 0;
+  const auto run = [&](std::size_t i) {
+    clock += run_of_pair++ % 2 == 1 && i != last ? 0.9 : 1;
+    last = i;
+    return Status::ok();
+  };
+  search::Duel duel;
+  ASSERT_TRUE(search::duel(run, options, &duel).is_ok());
+  EXPECT_GE(duel.timings[0].rounds(), search::least_pairs);
+  EXPECT_FALSE(duel.is_won);
+}
+
 TEST(Duel, NeedsPairsEnough) {
   const std::vector<double> few(static_cast<std::size_t>(search::least_pairs - 1), 0.5);
   EXPECT_FALSE(search::is_surely_faster(few));

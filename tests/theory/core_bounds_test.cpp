@@ -79,6 +79,11 @@ TEST(CoreBounds, SmallCacheConstantsOfSdpa) {
   EXPECT_DOUBLE_EQ(with.c, without.c + 2 * pairs);
   EXPECT_DOUBLE_EQ(with.b2, without.b2 + pairs);
   EXPECT_DOUBLE_EQ(with.compulsory, without.compulsory + 2 * pairs);
+  // What is added to is read, too.
+  SdpaSet added = all;
+  added.accumulate = true;
+  const double outputs = 3 * double(n) * double(d) + pairs;
+  EXPECT_DOUBLE_EQ(sdpa_backward_bounds(biased, added, M).compulsory, with.compulsory + outputs);
 }
 
 // Products that a segment can make of its names, as a tensor: one entry per kind of multiply-add,

@@ -29,6 +29,10 @@ TEST(SparseBounds, DenseInstances) {
       const double sound = sparse_products_bound(counts, products, 64);
       const double expected = 2 * products.multiply_adds / 8 - 2 * 64 - nd - nn;
       EXPECT_DOUBLE_EQ(sound, std::max(expected, 2 * nd + double(d * d)));
+      const SparseProducts tied = {products.multiply_adds, nd, true};
+      const double of_tied = 2 * products.multiply_adds / (8 * std::sqrt(2.0)) - 2 * 64 - nd - nn;
+      EXPECT_DOUBLE_EQ(sparse_products_bound(counts, tied, 64),
+                       std::max(of_tied, nd + double(d * d)));
     }
   }
 }

@@ -4,10 +4,12 @@
 #include "wisdom/file.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -84,6 +86,8 @@ TEST_F(WisdomFile, IsMergedNotOverwritten) {
 TEST_F(WisdomFile, IsRefusedWithAReason) {
   EXPECT_EQ(reason_of_reading("nowhere"), "not_found");
   EXPECT_EQ(reason_of_reading("nowhere/at/all"), "not_found");
+  write("plain", "");
+  EXPECT_EQ(reason_of_reading("plain/wisdom.json"), "not_found");
   write("empty", "");
   EXPECT_EQ(reason_of_reading("empty"), "syntax");
   write("large", std::string(largest_text + 1, ' '));
@@ -181,6 +185,23 @@ TEST_F(WisdomFile, TellsWhatCannotBeWritten) {
   record.unknown = "{\"note\":\"" + std::string(largest_text, 'x') + "\"}";
   large.keep(sample_environment(), sample_class(), record);
   EXPECT_EQ(reason(merge_into_file(path("large.json"), large)), "too_large");
+}
+
+// As where the disk is full.
+TEST_F(WisdomFile, LeavesNothingThatCouldNotBeWritten) {
+  const pid_t child = fork();
+  ASSERT_NE(child, -1);
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit bytes = {16, 16};
+    const bool is_limited = setrlimit(RLIMIT_FSIZE, &bytes) == 0;
+    _exit(is_limited && reason(merge_into_file(path(), sample_wisdom())) == "unwritable" ? 0 : 1);
+  }
+  int status = 1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(fs::exists(path()));
+  EXPECT_FALSE(fs::exists(path() + ".new"));
 }
 
 TEST_F(WisdomFile, IsRefusedBeforeAnythingIsMade) {

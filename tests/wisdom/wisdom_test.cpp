@@ -54,6 +54,17 @@ TEST(Wisdom, MergesWhatIsKnownOfEveryEnvironment) {
   EXPECT_EQ(wisdom.size(), 2);
 }
 
+// Of a file that is imported, too.
+TEST(Wisdom, TakesFieldsOfLaterVersionsThatItDoesNotHave) {
+  Wisdom from;
+  from.set_unknown(R"({"x":1})");
+  from.known_of(sample_environment())->unknown = R"({"y":2})";
+  Wisdom into;
+  into.merge(from);
+  EXPECT_EQ(into.unknown(), R"({"x":1})");
+  EXPECT_EQ(into.known_of(sample_environment())->unknown, R"({"y":2})");
+}
+
 TEST(Wisdom, KeepsTheLaterRatesOfATypeAndEnvironment) {
   const Environment here = sample_environment();
   Wisdom wisdom;
