@@ -490,10 +490,13 @@ TEST(SdpaPlanStatus, AreForOneProblem) {
   call.problem = good;
   // The same mask and scale said in another way.
   call.problem.q_offset = call.problem.k_offset = 5;
-  call.problem.scale = good.scale != 0 ? good.scale : 1 / std::sqrt(double(good.d));
   EXPECT_TRUE(call.untouched());
   EXPECT_EQ(execute_forward(forward, &call, nullptr, 0), IOATTN_OK) << ioattn_last_error();
   EXPECT_EQ(execute_backward(backward, &call, nullptr, 0), IOATTN_OK) << ioattn_last_error();
+  call.problem.scale = 0;
+  const Plan of_default = create(IOATTN_FORWARD, call.problem, nullptr);
+  call.problem.scale = 1 / std::sqrt(double(good.d));
+  EXPECT_EQ(execute_forward(of_default, &call, nullptr, 0), IOATTN_OK) << ioattn_last_error();
 }
 
 TEST(SdpaPlanStatus, AreForOnePassSetAndKind) {

@@ -27,6 +27,17 @@ void expect_both_refused(const std::function<void(SdpaCall<float>*)>& change, io
   EXPECT_TRUE(call.untouched());
 }
 
+// None is gone along.
+TEST(SdpaStatus, TheStrideOfASingleEntryMayBeAnything) {
+  SdpaCall<float> call({1, 1, 1, 5, 6, 4, 4});
+  call.problem.q_stride[0] = -5;
+  call.problem.k_stride[1] = -7;
+  ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
+  ASSERT_EQ(call.backward(), IOATTN_OK) << ioattn_last_error();
+  call.expect_forward();
+  call.expect_backward();
+}
+
 TEST(SdpaStatus, Problems) {
   using Call = SdpaCall<float>;
   const auto refused = [](std::int64_t ioattn_sdpa_problem::*field, std::int64_t value,
