@@ -226,7 +226,7 @@ void run_plan(const PlanOptions& options) {
   }
   if (is_sdpa(options.problem)) {
     std::optional<SdpaSet> set;
-    if (options.pass == Pass::backward) set = SdpaSet{true, true, true};
+    if (options.pass == Pass::backward) set = SdpaSet{.dQ = true, .dK = true, .dV = true};
     return print_sdpa_plan(sdpa_of(options.problem), set, options.run, options.explain,
                            options.json);
   }

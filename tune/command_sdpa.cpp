@@ -171,8 +171,10 @@ Outcome run(const SdpaOptions& options) {
   std::optional<PlannedSdpa> backward;
   if (!options.d_o.empty()) {
     const bool in_f32 = !std::is_same_v<T, G>;
-    backward =
-        plan_sdpa(problem, SdpaSet{true, true, true, false, shape.has_bias(), in_f32}, options.run);
+    backward = plan_sdpa(
+        problem,
+        SdpaSet{.dQ = true, .dK = true, .dV = true, .dBias = shape.has_bias(), .in_f32 = in_f32},
+        options.run);
   }
   const PlannedSdpa forward = plan_sdpa(problem, std::nullopt, options.run);
   NpyOutputs outputs(options.out, names_of(options),

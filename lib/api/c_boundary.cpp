@@ -15,6 +15,21 @@ ioattn_status report(const Status& status) {
 
 const char* last_error_message() { return last_error; }
 
+Status pass_of(const ioattn_pass& given, Pass* pass) {
+  const int number = number_of(given);
+  if (number != IOATTN_FORWARD && number != IOATTN_BACKWARD) return invalid("pass is unknown");
+  *pass = number == IOATTN_FORWARD ? Pass::forward : Pass::backward;
+  return Status::ok();
+}
+
+Status tie_of(const ioattn_tie& given, int64_t n, int64_t m, Tie* tie) {
+  const int number = number_of(given);
+  if (number < IOATTN_TIE_NONE || number > IOATTN_TIE_ALL) return invalid("tie is unknown");
+  if (number == IOATTN_TIE_ALL && n != m) return invalid("A1 = A2 needs n = m");
+  *tie = static_cast<Tie>(number);
+  return Status::ok();
+}
+
 Status check_dtype(const ioattn_dtype& dtype) {
   const int number = number_of(dtype);
   if (number >= IOATTN_F32 && number <= IOATTN_F16) return Status::ok();

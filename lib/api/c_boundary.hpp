@@ -139,6 +139,10 @@ LayerGradients<G, S> gradients_of(const ioattn_layer_problem& p, const ioattn_la
   return out;
 }
 
+// Known by its number alone, which in C may be any.
+Status pass_of(const ioattn_pass& given, Pass* pass);
+// Of n queries and m keys.
+Status tie_of(const ioattn_tie& given, int64_t n, int64_t m, Tie* tie);
 Status check_dtype(const ioattn_dtype& dtype);
 DType dtype_of_number(const ioattn_dtype& dtype);  // that check_dtype has found valid
 Status check_problem(const ioattn_layer_problem* problem);

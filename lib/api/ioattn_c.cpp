@@ -177,22 +177,21 @@ ioattn_status ioattn_layer_bound(ioattn_pass pass, ioattn_class algorithms, ioat
                                  double* words, const char** name) {
   return guarded([&] {
     if (words == nullptr) return invalid("words is null");
-    if (number_of(pass) < IOATTN_FORWARD || number_of(pass) > IOATTN_BACKWARD) {
-      return invalid("pass is unknown");
-    }
+    Pass of = Pass::forward;
+    Tie shared = Tie::none;
+    Status status = api::pass_of(pass, &of);
+    if (!status.is_ok()) return status;
     if (number_of(algorithms) < IOATTN_CLASS_PEBBLE || number_of(algorithms) > IOATTN_CLASS_FMA) {
       return invalid("class is unknown");
     }
-    if (number_of(tie) < IOATTN_TIE_NONE || number_of(tie) > IOATTN_TIE_ALL) {
-      return invalid("tie is unknown");
-    }
     if (n < 1 || m < 1 || d < 1 || dv < 1 || M < 1) return invalid("a size or M is below 1");
-    if (tie == IOATTN_TIE_ALL && n != m) return invalid("A1 = A2 needs n = m");
-    const LayerShape shape = {n, m, d, dv, static_cast<Tie>(tie), {}};
-    const Status status = api::validate_shape(shape);
+    status = api::tie_of(tie, n, m, &shared);
+    if (!status.is_ok()) return status;
+    const LayerShape shape = {n, m, d, dv, shared, {}};
+    status = api::validate_shape(shape);
     if (!status.is_ok()) return status;
     const theory::Bound bound = theory::lower_bound(
-        pass == IOATTN_FORWARD ? Pass::forward : Pass::backward,
+        of,
         algorithms == IOATTN_CLASS_PEBBLE ? theory::AlgorithmClass::P : theory::AlgorithmClass::F,
         shape, M);
     *words = bound.words;

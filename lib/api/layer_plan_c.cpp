@@ -10,14 +10,12 @@ Status goal_of(const ioattn_pass& pass, const ioattn_layer_shape* shape,
   Status status = check_struct(shape, "shape", "ioattn_layer_shape");
   if (status.is_ok()) status = pass_of(pass, &goal->pass);
   if (status.is_ok()) status = check_dtype(shape->dtype);
+  Tie tie = Tie::none;
+  if (status.is_ok()) status = tie_of(shape->tie, shape->n, shape->m, &tie);
   if (!status.is_ok()) return status;
-  const int tie = number_of(shape->tie);
-  if (tie < IOATTN_TIE_NONE || tie > IOATTN_TIE_ALL) return invalid("shape: tie is unknown");
-  if (tie == IOATTN_TIE_ALL && shape->n != shape->m) return invalid("A1 = A2 needs n = m");
   if (shape->n < 0 || shape->m < 0) return invalid("shape: a size is negative");
   if (const Status valid = check_mask(*shape); !valid.is_ok()) return valid;
-  goal->problem.shape = {shape->n,       shape->m, shape->d, shape->dv, static_cast<Tie>(tie),
-                         mask_of(*shape)};
+  goal->problem.shape = {shape->n, shape->m, shape->d, shape->dv, tie, mask_of(*shape)};
   goal->problem.scale = shape->scale == 0 ? 1 : shape->scale;
   goal->problem.batch = shape->batch == 0 ? 1 : shape->batch;
   goal->problem.dtype = dtype_of_number(shape->dtype);

@@ -18,14 +18,6 @@ struct ioattn_plan {
 
 namespace ioattn::api {
 
-// Known by its number alone, which in C may be any.
-inline Status pass_of(const ioattn_pass& given, Pass* pass) {
-  const int number = number_of(given);
-  if (number != IOATTN_FORWARD && number != IOATTN_BACKWARD) return invalid("pass is unknown");
-  *pass = number == IOATTN_FORWARD ? Pass::forward : Pass::backward;
-  return Status::ok();
-}
-
 // Makes a plan with make(goal, options, Planned*), for the goal that goal_of(Goal*) finds, and
 // hands it out.
 template <class Planned, class GoalOf, class Make>

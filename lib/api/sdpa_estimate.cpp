@@ -52,7 +52,8 @@ TileShape choose_tile(const plan::SdpaRequest& request, const std::optional<Sdpa
   const std::vector<const kernels::Kernels*> others = other_kernels(request.dtype);
   // What tiles of pairs do to the rate of other kernels is not known.
   if (others.empty() || multiplies_tiles(request.tile.isa)) return request.tile;
-  const std::optional<SdpaSet> all = set ? std::optional(SdpaSet{true, true, true}) : set;
+  const std::optional<SdpaSet> all =
+      set ? std::optional(SdpaSet{.dQ = true, .dK = true, .dV = true}) : set;
   plan::SdpaPlan of_all = plan;
   if (all != set && !plan::make_plan_of(request, all, &of_all, nullptr).is_ok()) {
     return request.tile;

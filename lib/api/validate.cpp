@@ -136,20 +136,16 @@ Status huge_block() { return invalid("a block size of the plan exceeds 2^40"); }
 }  // namespace
 
 Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask, DType dtype) {
-  if (mask.hides() && !takes_masks(plan.schedule)) {
-    return Status::error(StatusCode::unsupported, "%s takes no mask", name_of(plan.schedule));
-  }
-  if (!exists(plan.schedule, pass)) {
-    return Status::error(StatusCode::unsupported, "%s has no %s pass", name_of(plan.schedule),
-                         name_of(pass));
-  }
+  Status taken = check_masked(plan.schedule, mask.hides());
+  if (taken.is_ok()) taken = check_pass(plan.schedule, pass);
+  if (!taken.is_ok()) return taken;
   const Variant variant = variant_of(pass, plan.schedule, plan.blocks);
   const auto known = variants();
   if (std::find(known.begin(), known.end(), variant) == known.end()) {
     return Status::error(StatusCode::unsupported, "there is no %s pass of %s", name_of(pass),
                          to_text(variant).c_str());
   }
-  const Status taken = check_dtype(plan.schedule, dtype, plan.tile.isa);
+  taken = check_dtype(plan.schedule, dtype, plan.tile.isa);
   if (!taken.is_ok()) return taken;
   bool positive = true, huge = false;
   for (const SizeField& field : size_fields()) {
@@ -188,12 +184,11 @@ Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask, DType 
 Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie tie,
                      const Mask& mask, DType dtype) {
   const GradientBlocks& blocks = plan.blocks;
-  if (set.dA && tie == Tie::none) {
-    return invalid("dA is the sum over operands that share memory: it needs A2 = A3, or all three");
-  }
+  Status status = check_tie(set, tie);
+  if (!status.is_ok()) return status;
   const GradientSteps steps = steps_of(set, tie, blocks.rows.form);
   plan::Plan pass = {plan.level, blocks.schedule, blocks.rows, plan.tile};
-  Status status = validate_plan(Pass::backward, pass, mask, dtype);
+  status = validate_plan(Pass::backward, pass, mask, dtype);
   if (!status.is_ok()) return status;
   for (const ProductBlocks* tile : {&blocks.da1, &blocks.da3, &blocks.dy, &blocks.dw})
     if (is_huge(*tile)) return huge_block();

@@ -11,6 +11,13 @@ index_t gradient_numbers(const LayerShape& shape, const GradientSet& set, index_
   return numbers;
 }
 
+Status check_tie(const GradientSet& set, Tie tie) {
+  if (!set.dA || tie != Tie::none) return Status::ok();
+  return Status::error(
+      StatusCode::invalid_argument,
+      "dA is the sum over operands that share memory: it needs A2 = A3, or all three");
+}
+
 GradientSteps steps_of(const GradientSet& set, Tie tie, Form form) {
   const bool all = tie == Tie::all, g_form = form == Form::g;
   GradientSteps steps;

@@ -23,6 +23,9 @@ struct GradientSet {
   bool operator==(const GradientSet&) const = default;
 };
 
+// dA is of operands that share memory.
+Status check_tie(const GradientSet& set, Tie tie);
+
 // They by name, in the order in which they are told.
 struct NamedGradient {
   const char* name;

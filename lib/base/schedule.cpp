@@ -116,6 +116,17 @@ bool has_form(Schedule schedule, Form form) {
   return any_variant([&](const Variant& v) { return v.schedule == schedule && v.form == form; });
 }
 
+Status check_pass(Schedule schedule, Pass pass) {
+  if (exists(schedule, pass)) return Status::ok();
+  return Status::error(StatusCode::unsupported, "%s has no %s pass", name_of(schedule),
+                       name_of(pass));
+}
+
+Status check_masked(Schedule schedule, bool hides) {
+  if (!hides || takes_masks(schedule)) return Status::ok();
+  return Status::error(StatusCode::unsupported, "%s takes no mask", name_of(schedule));
+}
+
 Status check_dtype(Schedule schedule, DType dtype, Isa isa) {
   if (takes_dtype(schedule, dtype, isa)) return Status::ok();
   if (schedule == Schedule::tile_fused) {

@@ -167,6 +167,8 @@ constexpr bool takes_dtype(Schedule schedule, DType dtype, Isa isa) {
 constexpr bool scales_scores(Schedule schedule, bool half) {
   return half && schedule == Schedule::tile_fused;
 }
+Status check_pass(Schedule schedule, Pass pass);
+Status check_masked(Schedule schedule, bool hides);
 Status check_dtype(Schedule schedule, DType dtype, Isa isa);
 Variant variant_of(Pass pass, Schedule schedule, const Blocks& blocks);
 // "row_stream h stored"; the form only where the schedule has two.

@@ -97,8 +97,9 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, LayerCand
     const Status status = check_dtype(*request.schedule, request.problem.dtype, request.tile.isa);
     if (!status.is_ok()) return status;
   }
-  if (request.schedule && shape.mask.hides() && !takes_masks(*request.schedule)) {
-    return Status::error(StatusCode::unsupported, "%s takes no mask", name_of(*request.schedule));
+  if (request.schedule) {
+    const Status status = check_masked(*request.schedule, shape.mask.hides());
+    if (!status.is_ok()) return status;
   }
   index_t least_M = 0;
   double least_time = 0;  // weighed
@@ -144,13 +145,10 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, LayerCand
 
 Status make_gradient_plan(const PlanRequest& request, const GradientSet& set, GradientPlan* plan,
                           Estimate* estimate) {
-  if (set.dA && request.problem.shape.tie == Tie::none) {
-    return Status::error(
-        StatusCode::invalid_argument,
-        "dA is the sum over operands that share memory: it needs A2 = A3, or all three");
-  }
+  Status status = check_tie(set, request.problem.shape.tie);
+  if (!status.is_ok()) return status;
   LayerCandidate chosen;
-  const Status status =
+  status =
       set.is_dx_alone() ? plan_alone(request, set, &chosen) : plan_passes(request, set, &chosen);
   if (!status.is_ok()) return status;
   *plan = std::move(chosen.plan);

@@ -18,7 +18,7 @@ struct Price {
   // As long as one word from the outer cache to the inner one: 4 words per cycle, and the hardware
   // prefetches.
   double per_inner_word = 4;
-  bool is_known = false;  // measured, on this CPU or on others of its vendor
+  bool is_calibrated = false;  // measured, on this CPU or on others of its vendor
 
   bool operator==(const Price&) const = default;
   bool of_words() const { return objective == Objective::words; }

@@ -123,15 +123,11 @@ std::vector<Candidate> candidates(const PlanRequest& request) {
 }
 
 Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
-  if (request.schedule && !exists(*request.schedule, request.pass)) {
-    return Status::error(StatusCode::unsupported, "%s has no %s pass", name_of(*request.schedule),
-                         name_of(request.pass));
-  }
-  if (request.schedule && request.problem.shape.mask.hides() && !takes_masks(*request.schedule)) {
-    return Status::error(StatusCode::unsupported, "%s takes no mask", name_of(*request.schedule));
-  }
   if (request.schedule) {
-    const Status status = check_dtype(*request.schedule, request.problem.dtype, request.tile.isa);
+    const Schedule schedule = *request.schedule;
+    Status status = check_pass(schedule, request.pass);
+    if (status.is_ok()) status = check_masked(schedule, request.problem.shape.mask.hides());
+    if (status.is_ok()) status = check_dtype(schedule, request.problem.dtype, request.tile.isa);
     if (!status.is_ok()) return status;
   }
   std::vector<Candidate> list = outlines(request);

@@ -37,12 +37,14 @@ struct Trial {
 
 // Passes over the keys in f32 and f64 take 0.96 to 0.99 of their time in L2 where they are
 // estimated to take as long (Zen 4, d = 80 to 160): longer blocks wait less often.
-double outer_time_of_keys(const Price& price) { return price.is_known ? 0.99 : usual_outer_time; }
+double outer_time_of_keys(const Price& price) {
+  return price.is_calibrated ? 0.99 : usual_outer_time;
+}
 
 // Forward rows in f64, which pass by the keys more often, save what they are estimated to
 // (MEASURED.md).
 double outer_time_of_rows(DType dtype, const Price& price) {
-  return dtype == DType::f64 && price.is_known ? 0.96 : usual_outer_time;
+  return dtype == DType::f64 && price.is_calibrated ? 0.96 : usual_outer_time;
 }
 
 // Adds what `cost` says of a phase in a memory.
@@ -69,7 +71,7 @@ void count_words(const Price& price, const Words& words, Trial* trial) {
 // Rows or columns in L3 take 0.91 to 0.98 of the time of tiles that were estimated to be as fast
 // (MEASURED.md), where L3 is fast. Nobody measured it with AMX.
 double cost_that_tiles_count(double cost, const Price& price, const TileShape& tile) {
-  const bool competes = price.is_known && !multiplies_tiles(tile.isa);
+  const bool competes = price.is_calibrated && !multiplies_tiles(tile.isa);
   return competes ? time_that_tiles_count(cost, price) : cost;
 }
 

@@ -29,7 +29,7 @@ bool scales_exactly(T x) {
 template <class S, class P>
 ColStream<S, P>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                            index_t nr, const Workers& workers, WorkspaceLayout* layout,
-                           QueryRows query_rows, index_t problems, index_t heads, KeySums key_sums)
+                           QueryRows query_rows, index_t heads, KeySums key_sums)
     : n_(shape.n),
       m_(shape.m),
       d_(shape.d),
@@ -64,7 +64,7 @@ ColStream<S, P>::ColStream(const LayerShape& shape, const Blocks& blocks, KeyPas
   worker_.d_values = workers_.add<T>(rounds_ && kind.of_values() ? c_ * d_o_stride_ : 0);
   workers_.add_to(layout, workers.count);
   const bool is_shared = kind.queries && !workers.take_whole_problems();
-  gates_ = QueryGates(is_shared, problems, heads, n_, rho_, layout);
+  gates_ = QueryGates(is_shared, workers.problems, heads, n_, rho_, layout);
 }
 
 template <class S, class P>

@@ -62,10 +62,10 @@ class ColStream {
   using Operands = KeyPassOperands<S, P>;
 
   ColStream() = default;
-  // `problems`: sets of keys that it will run over at once, and heads of queries that see each.
+  // The workers' problems are sets of keys; `heads` of queries see each.
   ColStream(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t nr,
             const Workers& workers, WorkspaceLayout* layout,
-            QueryRows query_rows = QueryRows::padded, index_t problems = 1, index_t heads = 1,
+            QueryRows query_rows = QueryRows::padded, index_t heads = 1,
             KeySums key_sums = KeySums::in_place);
 
   // Phase "col_stream".

@@ -189,7 +189,7 @@ class GradientPhases {
     const index_t nr = task_.kernels->tile.cols;
     if constexpr (std::is_same_v<S, P>) {
       if (task_.blocks.by_keys == Schedule::tile_fused) {
-        keys.tiles.emplace(task_.shape, task_.blocks.keys, kind, nr, threads_, &layout_, 1, 1);
+        keys.tiles.emplace(task_.shape, task_.blocks.keys, kind, nr, threads_, &layout_);
         return keys;
       }
     }

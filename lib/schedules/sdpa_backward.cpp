@@ -68,8 +68,7 @@ class SdpaBackward {
     if (rounds_ && makes_dq) dq_ = layout_.add<T>(heads_at_once * shape_.n * shape_.d);
     const auto tiles = [&](auto* pass) {
       pass->emplace(shape_.head(), task.blocks.keys, set_.key_kind(task.blocks),
-                    task.kernels->tile.cols, of_keys, &layout_, of_keys.problems, shape_.group(),
-                    key_sums);
+                    task.kernels->tile.cols, of_keys, &layout_, shape_.group(), key_sums);
     };
     if (!set_.key_pass(task.blocks)) return;
     if (task.blocks.by_keys == Schedule::tile_fused) {
@@ -80,8 +79,8 @@ class SdpaBackward {
       }
     } else {
       keys_.emplace(shape_.head(), task.blocks.keys, set_.key_kind(task.blocks),
-                    task.kernels->tile.cols, of_keys, &layout_, QueryRows::copied, of_keys.problems,
-                    shape_.group(), key_sums);
+                    task.kernels->tile.cols, of_keys, &layout_, QueryRows::copied, shape_.group(),
+                    key_sums);
     }
   }
   SdpaBackward(const SdpaBackward&) = delete;

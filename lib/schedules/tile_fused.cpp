@@ -37,7 +37,7 @@ index_t keys_of_worker(const LayerShape& shape, const Blocks& blocks, KeyPassKin
 template <class S, class W>
 TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
                            index_t nr, const Workers& workers, WorkspaceLayout* layout,
-                           index_t problems, index_t heads, KeySums key_sums)
+                           index_t heads, KeySums key_sums)
     : n_(shape.n),
       m_(shape.m),
       d_(shape.d),
@@ -93,7 +93,7 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
   worker_.d_keys = add_sums(kind.of_keys(), d_, d_stride_);
   worker_.d_values = add_sums(kind.of_values(), e_, e_stride_);
   workers_.add_to(layout, workers.count);
-  gates_ = QueryGates(share_rows(kind, workers), problems, heads, n_, rho_, layout);
+  gates_ = QueryGates(share_rows(kind, workers), workers.problems, heads, n_, rho_, layout);
 }
 
 template <class S, class W>

@@ -19,7 +19,7 @@ class TileFused {
 
   // As of ColStream.
   TileFused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t nr,
-            const Workers& workers, WorkspaceLayout* layout, index_t problems, index_t heads,
+            const Workers& workers, WorkspaceLayout* layout, index_t heads = 1,
             KeySums key_sums = KeySums::in_place);
 
   index_t block_count() const { return ceil_div(m_, c_); }

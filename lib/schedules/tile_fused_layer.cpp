@@ -66,7 +66,7 @@ Status tile_fused_backward(const BackwardTask<S>& task) {
   const StoredProducts<S, S> products(task, threads, &layout);
   constexpr KeyPassKind u_alone = {KeyGradients::none, true};
   const TileFused<S, PairsOf<S>> tiles(task.shape, task.blocks, u_alone.in_parts(of_pairs),
-                                       task.kernels->tile.cols, threads, &layout, 1, 1);
+                                       task.kernels->tile.cols, threads, &layout);
   WorkspaceMemory buffer;
   const Status allocated = layout.allocate(task.memory, &buffer);
   if (!allocated.is_ok()) return allocated;
