@@ -44,9 +44,9 @@ TEST(Process, ThreadsAreThoseOfAffinityAtTheCall) {
     }
   }).join();
   const cpu_set_t all = affinity_of(getppid());
-  EXPECT_EQ(ioattn_machine_threads(),
-            ioattn::machine::usable_threads(CPU_COUNT(&all),
-                                            ioattn::machine::this_machine().cpu_quota));
+  EXPECT_EQ(
+      ioattn_machine_threads(),
+      ioattn::machine::usable_threads(CPU_COUNT(&all), ioattn::machine::this_machine().cpu_quota));
 }
 
 struct Cancelled {
