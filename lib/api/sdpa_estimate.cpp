@@ -6,6 +6,7 @@
 #include "api/wisdom_state.hpp"
 #include "kernels/registry.hpp"
 #include "machine/datapath.hpp"
+#include "plan/handicaps.hpp"
 #include "plan/kernel_time.hpp"
 #include "plan/sdpa_candidates.hpp"
 #include "plan/time_parts.hpp"
@@ -62,7 +63,7 @@ TileShape choose_tile(const plan::SdpaRequest& request, const std::optional<Sdpa
   const double own = comparison.time(request.tile, 1);
   if (own <= 0) return request.tile;
   TileShape best = request.tile;
-  double least = plan::worth_another_isa;
+  double least = plan::handicap::another_isa;
   for (const kernels::Kernels* kernels : others) {
     const TileShape tile = kernels->tile(request.dtype);
     // Of rates that were measured beside other work one may be short of its best: without wasted

@@ -61,12 +61,12 @@ index_t words_in_use(const Variant& variant, const LayerShape& shape, const Bloc
 }
 
 // Fewer rows than lanes hold more memory than is counted. Fewer keys at a time leave them room in
-// the cache, of which M is three quarters at most.
+// the cache.
 void make_room_for_padding(const Variant& variant, const LayerShape& shape, index_t M,
                            const TileShape& tile, Blocks* blocks) {
   if (variant.schedule != Schedule::row_stream || blocks->r >= tile.cols) return;
   Blocks trial = *blocks;
-  const index_t cache = ceil_div(4 * M, 3);
+  const index_t cache = cache_words(M);
   constexpr index_t least_keys = 4;  // sums over fewer crawl
   while (trial.c > least_keys && words_in_use(variant, shape, trial, tile) > cache) trial.c /= 2;
   if (words_in_use(variant, shape, trial, tile) <= cache) blocks->c = trial.c;

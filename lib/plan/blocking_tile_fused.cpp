@@ -224,12 +224,12 @@ Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_bl
     const index_t least_c = std::min(by_keys ? whole.lanes : whole.rows, shape.m);
     const index_t least_rho = std::min(by_keys ? whole.rows : whole.lanes, shape.n);
     const index_t least_w = whole.lanes > 1 ? std::max(whole.lanes, least_width(within.M)) : 1;
-    // Columns that leave a tile no room in the cache, of which M is three quarters at most, are
-    // narrowed; not where kernels' sums would have fewer than 64 terms.
+    // Columns that leave a tile no room in the cache are narrowed; not where kernels' sums would
+    // have fewer than 64 terms.
     const auto is_crowded = [&](const Blocks& blocks) {
       constexpr index_t short_sums = 64;
       return !within.is_outer() && !multiplies_pairs(tile.isa) && blocks.w > short_sums &&
-             3 * words_in_use(shape, blocks, tile) > 4 * within.M;
+             words_in_use(shape, blocks, tile) > cache_words(within.M);
     };
     const auto consider = [&](const Blocks& blocks) {
       if ((blocks.w < least_w && !by_steps(blocks)) || is_crowded(blocks)) return;

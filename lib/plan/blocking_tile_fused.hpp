@@ -2,6 +2,7 @@
 
 #include "plan/blocking.hpp"
 #include "plan/fast_memory.hpp"
+#include "plan/handicaps.hpp"
 
 namespace ioattn::plan {
 
@@ -35,15 +36,13 @@ constexpr KeyPassKind tiles_of_u(const TileShape& tile) {
 // What products of pairs save of the time of S = A1 X and h = A3 Y, beside those of f32.
 double saved_of_thin_products(const LayerShape& shape, const TileShape& tile);
 
-// As a time by tiles counts where other passes compete: their estimates are nearer to what they
-// take (n = 1024, d = 1024, all gradients: tiles were to save 4 % and took 3 % longer, Zen 4).
-inline double time_that_tiles_count(double time, const Price& price, double part = 0.95) {
+// A time by tiles as it counts where other passes compete; the second of the layer problem.
+inline double handicapped_tiles(double time, const Price& price, double part = handicap::tiles) {
   return price.of_words() ? time : time / part;
 }
-// In the layer problem those of pairs, which round factors that others do not, have to save a
-// tenth.
-inline double time_that_tiles_count(double time, const Price& price, const TileShape& tile) {
-  return time_that_tiles_count(time, price, multiplies_pairs(tile.isa) ? 0.9 : 0.95);
+inline double handicapped_tiles(double time, const Price& price, const TileShape& tile) {
+  return handicapped_tiles(time, price,
+                           multiplies_pairs(tile.isa) ? handicap::tiles_of_pairs : handicap::tiles);
 }
 
 // The same of the forward pass; its least is below that of row_stream. `parts`: S is the sum of two

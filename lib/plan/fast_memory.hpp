@@ -2,6 +2,7 @@
 
 #include "base/problem.hpp"
 #include "base/schedule.hpp"
+#include "plan/handicaps.hpp"
 #include "plan/objective.hpp"
 #include "plan/product_blocks.hpp"
 
@@ -20,18 +21,12 @@ struct FastMemory {
   FastMemory of_time() const { return {M, inner_M, price.of_time()}; }
 };
 
-// Of the time in the inner memory, to be held in the outer one.
-inline constexpr double usual_outer_time = 0.95;
+// Of the cache of which M is three quarters (machine::fast_memory; of L1 half).
+constexpr index_t cache_words(index_t M) { return 4 * M / 3; }
 
-// A time as it counts where levels compete: blocks in the outer cache have to save a twentieth, for
-// it is shared, and its size is less sure.
-inline double weighed(double time, const FastMemory& memory) {
-  return memory.is_outer() ? time / usual_outer_time : time;
-}
-// The same of a pass over rows that makes its thin products on the way, whose estimated saving is
-// the measured one (Zen 4, d = 256): three hundredths.
-inline double weighed_fused(double time, const FastMemory& memory) {
-  return memory.is_outer() ? time / 0.97 : time;
+// A time as it counts where levels compete.
+inline double handicapped(double time, const FastMemory& memory, double part = handicap::outer) {
+  return memory.is_outer() ? time / part : time;
 }
 constexpr const char* outer_level = "L3";
 

@@ -102,7 +102,7 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, LayerCand
     if (!status.is_ok()) return status;
   }
   index_t least_M = 0;
-  double least_time = 0;  // weighed
+  double least_time = 0;  // handicapped
   bool is_chosen = false, limited = false;
   for (const Way& way : ways_of(request, set)) {
     if (is_limited(request, set, way)) {
@@ -115,14 +115,14 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, LayerCand
       if (!may_be(request, set, way, outer)) continue;
       const LayerCandidate candidate = candidate_of_way(request, set, way, outer);
       const FastMemory memory = request.memory(outer);
-      double time = weighed(candidate.estimate.time, memory);
+      double time = handicapped(candidate.estimate.time, memory);
       if (way.by_keys == Schedule::tile_fused) {
         const GradientBlocks& blocks = candidate.plan.blocks;
         const GradientSteps steps = steps_of(set, shape.tie, Form::h);
         time += longer_in_short_blocks(shape, blocks.keys,
                                        of_layer(key_pass(steps, blocks), request.tile), memory,
                                        request.tile);
-        time = time_that_tiles_count(time, request.price, request.tile);
+        time = handicapped_tiles(time, request.price, request.tile);
       }
       if (is_chosen && time >= least_time) continue;
       is_chosen = true;

@@ -16,7 +16,4 @@ namespace ioattn::plan {
 double kernel_time(const SdpaShape& shape, const std::optional<SdpaSet>& set, DType dtype,
                    const SdpaPlan& plan, index_t least_columns);
 
-// Another instruction set has to save a tenth of the time: that is what the comparison errs by.
-inline constexpr double worth_another_isa = 0.9;
-
 }  // namespace ioattn::plan

@@ -105,14 +105,14 @@ Candidate fastest(const PlanRequest& request, const Candidate& best,
       time += longer_in_short_blocks(request.problem.shape, c.blocks, tiles_of_u(request.tile),
                                      request.memory(c.is_outer), request.tile);
     }
-    return time_that_tiles_count(time, request.price, request.tile);
+    return handicapped_tiles(time, request.price, request.tile);
   };
   double least = counted(best, predicted_time(request, best));
   const auto consider = [&](const Candidate& c) {
     const bool fused = c.blocks.products == Products::fused;
     const FastMemory memory = request.memory(c.is_outer);
     double time = predicted_time(request, c);
-    time = fused ? weighed_fused(time, memory) : weighed(time, memory);
+    time = handicapped(time, memory, fused ? handicap::outer_fused : handicap::outer);
     time = counted(c, time);
     if (time >= least) return;
     least = time;

@@ -32,19 +32,15 @@ struct Trial {
   SdpaBlocks blocks;
   double cost = 0, time = 0;  // 0: none
   bool fills_lanes = true;    // of all score tiles
-  double outer_time = usual_outer_time;
+  double outer_part = handicap::outer;
 };
 
-// Passes over the keys in f32 and f64 take 0.96 to 0.99 of their time in L2 where they are
-// estimated to take as long (Zen 4, d = 80 to 160): longer blocks wait less often.
-double outer_time_of_keys(const Price& price) {
-  return price.is_calibrated ? 0.99 : usual_outer_time;
+double outer_part_of_keys(const Price& price) {
+  return price.is_calibrated ? handicap::outer_keys : handicap::outer;
 }
 
-// Forward rows in f64, which pass by the keys more often, save what they are estimated to
-// (MEASURED.md).
-double outer_time_of_rows(DType dtype, const Price& price) {
-  return dtype == DType::f64 && price.is_calibrated ? 0.96 : usual_outer_time;
+double outer_part_of_rows(DType dtype, const Price& price) {
+  return dtype == DType::f64 && price.is_calibrated ? handicap::outer_rows_of_f64 : handicap::outer;
 }
 
 // Adds what `cost` says of a phase in a memory.
@@ -72,7 +68,7 @@ void count_words(const Price& price, const Words& words, Trial* trial) {
 // (MEASURED.md), where L3 is fast. Nobody measured it with AMX.
 double cost_that_tiles_count(double cost, const Price& price, const TileShape& tile) {
   const bool competes = price.is_calibrated && !multiplies_tiles(tile.isa);
-  return competes ? time_that_tiles_count(cost, price) : cost;
+  return competes ? handicapped_tiles(cost, price) : cost;
 }
 
 // The better of two levels; false if there is no plan at either.
@@ -84,7 +80,7 @@ bool choose_level(const SdpaRequest& request, const Choose& choose, SdpaPlan* pl
   plan->level = request.level;
   if (request.has_outer()) {
     const Trial outer = choose(request.memory(true));
-    const bool is_less = best.cost == 0 || outer.cost < outer.outer_time * best.cost;
+    const bool is_less = best.cost == 0 || outer.cost < outer.outer_part * best.cost;
     if (outer.cost > 0 && is_less) {
       best = outer;
       plan->level = outer_level;
@@ -215,7 +211,7 @@ Status plan_forward(const SdpaRequest& request, SdpaPlan* plan, Estimate* estima
       best.fills_lanes = fill_lanes(rows.rho, head.n, request.tile);
       if (rows.r > 0) add_phase(memory, time, &best);
       count_words(memory.price, words, &best);
-      best.outer_time = outer_time_of_rows(request.dtype, memory.price);
+      best.outer_part = outer_part_of_rows(request.dtype, memory.price);
     }
     if (!request.takes(SdpaForm::tiles)) return best;
     const Blocks tiles = choose_tile_fused_forward(head, memory, request.tile);
@@ -231,7 +227,7 @@ Status plan_forward(const SdpaRequest& request, SdpaPlan* plan, Estimate* estima
     // number of threads.
     const bool are_shared = !request.shape.mask.hides_first_of(head.n);
     if (by_pairs && !multiplies_tiles(request.tile.isa) && are_shared) {
-      trial.outer_time = outer_time_of_keys(memory.price);
+      trial.outer_part = outer_part_of_keys(memory.price);
     }
     trial.cost = cost_that_tiles_count(trial.cost, memory.price, request.tile);
     trial.cost *= queries_of_tiles(request.shape, tiles.rho);
@@ -337,7 +333,7 @@ class GradientBlockings {
     if (set_.dBias || (set_.dQ && !one_pass)) {
       add_row_pass(memory, rows, &trial);
     } else {
-      trial.outer_time = outer_time_of_keys(memory.price);
+      trial.outer_part = outer_part_of_keys(memory.price);
     }
     if (!set_.keys()) return trial;
     const KeyPassKind kind = set_.key_kind(one_pass);
@@ -370,7 +366,7 @@ class GradientBlockings {
     if (rows_beside_tiles_) {
       add_row_pass(memory, rows, &trial);
     } else if (!by_pairs_ || multiplies_tiles(tile.isa)) {
-      trial.outer_time = outer_time_of_keys(memory.price);
+      trial.outer_part = outer_part_of_keys(memory.price);
     }
     return trial;
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/handicaps.hpp"
 #include "plan/sdpa_candidates.hpp"
 
 // Which instruction set is faster where both compute as many lanes at a time: the one that computes
@@ -56,7 +57,7 @@ TEST(KernelTime, CountsLanesThatAreWasted) {
     EXPECT_GT(ratio(8, d, all), 0.93) << d;
   }
   for (const index_t d : {32, 64, 128})
-    EXPECT_GT(ratio(8, d, forward, DType::f32, true), worth_another_isa) << d;
+    EXPECT_GT(ratio(8, d, forward, DType::f32, true), handicap::another_isa) << d;
   // Few queries have keys for lanes, and AVX-512 more of them.
   for (const index_t n : {1, 2, 3, 4}) {
     EXPECT_GT(ratio(n, 64, forward), 0.95) << n;
