@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/key_products.hpp"
+
 namespace ioattn::plan {
 
 double inner_words_of_rows(const LayerShape& shape, const Variant& variant, const Blocks& blocks,
@@ -33,17 +35,14 @@ double inner_words_of_keys(const LayerShape& shape, const Blocks& blocks, KeyPas
   const auto score = [&](index_t depth) {
     return reread(rho * depth, c) + product(c, depth) + (tile_stays ? 0 : product(rho, c));
   };
-  // A sum over the tile, of a width, for `rows` rows, over `terms` terms.
-  const auto sum = [&](index_t rows, index_t terms, index_t width) {
+  // A sum over the tile, of a width.
+  const auto sum = [&](Over over, index_t width) {
+    const index_t rows = over == Over::queries ? c : rho, terms = over == Over::queries ? rho : c;
     return (tile_stays ? 0 : product(panels(width), rho * c)) + product(terms, width) +
            2 * product(rows, width);
   };
-  double words = score(d);
-  if (kind.makes_p()) words += score(v);
-  if (kind.of_keys()) words += sum(c, rho, d);
-  if (kind.of_values()) words += sum(c, rho, v);
-  if (kind.queries) words += sum(rho, c, d);
-  return product(ceil_div(shape.n, rho), ceil_div(shape.m, c)) * words;
+  return product(ceil_div(shape.n, rho), ceil_div(shape.m, c)) *
+         over_key_products(kind, d, v, score, sum);
 }
 
 namespace {
@@ -88,13 +87,13 @@ double inner_words_of_tiles(const LayerShape& shape, const Blocks& blocks, KeyPa
                             const FastMemory& memory, const TileShape& tile) {
   if (!memory.is_outer()) return 0;
   const InnerWordsOfTiles of(shape, blocks, memory, tile);
-  const index_t d = shape.d, e = shape.dv, c = of.c(), rho = of.rho();
-  double words = of.score(rho, c, d);
-  if (kind.makes_p()) words += of.score(rho, c, e);
-  if (kind.of_keys()) words += of.sum(c, rho, d);
-  if (kind.of_values()) words += of.sum(c, rho, e);
-  if (kind.queries) words += of.sum(rho, c, d);
-  return product(ceil_div(shape.n, rho), ceil_div(shape.m, c)) * words;
+  const index_t c = of.c(), rho = of.rho();
+  const auto score = [&](index_t depth) { return of.score(rho, c, depth); };
+  const auto sum = [&](Over over, index_t width) {
+    return over == Over::queries ? of.sum(c, rho, width) : of.sum(rho, c, width);
+  };
+  return product(ceil_div(shape.n, rho), ceil_div(shape.m, c)) *
+         over_key_products(kind, shape.d, shape.dv, score, sum);
 }
 
 double inner_words_of_tiles(const LayerShape& shape, const Blocks& blocks, const FastMemory& memory,

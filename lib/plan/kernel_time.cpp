@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/block_search.hpp"
+#include "plan/key_products.hpp"
 #include "plan/product_blocks.hpp"
 
 namespace ioattn::plan {
@@ -43,12 +44,12 @@ class Kernels {
   // Scores have keys for lanes, all sums have columns.
   double keys(const Blocks& blocks, KeyPassKind kind) const {
     const index_t keys = std::min(blocks.c, head_.m), queries = std::min(blocks.rho, head_.n);
-    double time = computed_pairs(head_.n, head_.m, keys, half_) *
-                  (over(head_.d) + (kind.makes_p() ? over(head_.dv) : 0) + softmax_);
-    if (kind.of_keys()) time += sum(head_.d, queries);
-    if (kind.of_values()) time += sum(head_.dv, queries);
-    if (kind.queries) time += sum(head_.d, keys);
-    return time;
+    const double pairs = computed_pairs(head_.n, head_.m, keys, half_);
+    const auto scores = [&](index_t depth) { return pairs * over(depth); };
+    const auto sums = [&](Over terms, index_t width) {
+      return sum(width, terms == Over::queries ? queries : keys);
+    };
+    return pairs * softmax_ + over_key_products(kind, head_.d, head_.dv, scores, sums);
   }
 
  private:

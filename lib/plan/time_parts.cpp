@@ -11,6 +11,7 @@
 #include "plan/blocking_tile_fused.hpp"
 #include "plan/fast_memory.hpp"
 #include "plan/gradient_ways.hpp"
+#include "plan/key_products.hpp"
 #include "plan/pair_speed.hpp"
 #include "theory/block_costs.hpp"
 
@@ -47,12 +48,12 @@ class KernelWords {
   double keys(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind) const {
     const index_t d = shape.d, v = blocks.form == Form::h ? shape.dv : shape.d;
     const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
-    double words = product(rho, c, d, terms(blocks, d));
-    if (kind.makes_p()) words += product(rho, c, v, terms(blocks, v));
-    if (kind.of_values()) words += product(c, v, rho);
-    if (kind.of_keys()) words += product(c, d, rho);
-    if (kind.queries) words += product(rho, d, c);
-    return times(ceil_div(shape.n, rho), ceil_div(shape.m, c)) * words;
+    const auto score = [&](index_t depth) { return product(rho, c, depth, terms(blocks, depth)); };
+    const auto sum = [&](Over over, index_t width) {
+      return over == Over::queries ? product(c, width, rho) : product(rho, width, c);
+    };
+    return times(ceil_div(shape.n, rho), ceil_div(shape.m, c)) *
+           over_key_products(kind, d, v, score, sum);
   }
 
  private:
