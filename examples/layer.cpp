@@ -23,10 +23,10 @@ int main() {
   options.fast_memory = 40000;  // plan for a cache of 40000 doubles
   ioattn::forward<double>(layer, {o.data(), n, dv}, lse.data(), options);
 
-  ioattn::Gradients<double> gradients;  // those that have memory are computed
+  ioattn::LayerGradients<double> gradients;  // those that have memory are computed
   gradients.dx = {dx.data(), d, d};
   gradients.dy = {dy.data(), d, dv};
-  const auto plan = ioattn::Plan<double>::backward(layer, gradients, options);
+  const auto plan = ioattn::LayerPlan<double>::backward(layer, gradients, options);
   std::vector<unsigned char> workspace(plan.workspace_size());
   for (int step = 0; step < 2; ++step) {
     plan.execute_backward(layer, {d_o.data(), n, dv}, {o.data(), n, dv}, lse.data(), gradients,

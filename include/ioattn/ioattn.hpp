@@ -175,7 +175,7 @@ struct Layer {
 /** Gradients, any subset (ioattn_layer_gradients): outputs whose data are null are not wanted. W:
  * of the weights and all inputs; T is W or, where W has 16 bits, float. */
 template <class T, class W = T>
-struct Gradients {
+struct LayerGradients {
   static_assert(std::is_same<T, W>::value || std::is_same<T, Sum<W>>::value,
                 "W, or float for 16 bits");
   Matrix<T> dx;        /**< [d, d] */
@@ -246,7 +246,8 @@ void forward(const Layer<T>& layer, ViewOf<Matrix, T> o, Sum<T>* lse, const Opti
 /** Gradients from dO, and O and LSE of the forward pass (both null: computed first). */
 template <class T, class G>
 void backward(const Layer<T>& layer, ViewOf<Matrix, const T> d_o, ViewOf<Matrix, const T> o,
-              const Sum<T>* lse, const Gradients<G, T>& gradients, const Options& options = {}) {
+              const Sum<T>* lse, const LayerGradients<G, T>& gradients,
+              const Options& options = {}) {
   const ioattn_layer_problem problem = layer.c();
   layer.check_results(o, d_o);
   const ioattn_options c_options = options.c();
@@ -304,19 +305,19 @@ class PlanHandle {
 
 /** A plan for layers of one shape, which several threads may execute at once. */
 template <class T>
-class Plan : public PlanHandle {
+class LayerPlan : public PlanHandle {
  public:
   /** The forward pass of layers of this shape; which operands are one memory matters too, and those
    * without data are none. */
-  static Plan forward(const Layer<T>& layer, const Options& options = {}) {
-    return Plan(IOATTN_FORWARD, layer, nullptr, options);
+  static LayerPlan forward(const Layer<T>& layer, const Options& options = {}) {
+    return LayerPlan(IOATTN_FORWARD, layer, nullptr, options);
   }
   /** These gradients: of the matrices only matters whether their data are null, and dk. */
   template <class G>
-  static Plan backward(const Layer<T>& layer, const Gradients<G, T>& gradients,
-                       const Options& options = {}) {
+  static LayerPlan backward(const Layer<T>& layer, const LayerGradients<G, T>& gradients,
+                            const Options& options = {}) {
     const ioattn_layer_gradients wanted = gradients.c();
-    return Plan(IOATTN_BACKWARD, layer, &wanted, options);
+    return LayerPlan(IOATTN_BACKWARD, layer, &wanted, options);
   }
 
   /** The forward pass. Without a workspace the heap serves. */
@@ -330,7 +331,7 @@ class Plan : public PlanHandle {
   /** The planned gradients. */
   template <class G>
   void execute_backward(const Layer<T>& layer, Matrix<const T> d_o, Matrix<const T> o,
-                        const Sum<T>* lse, const Gradients<G, T>& gradients,
+                        const Sum<T>* lse, const LayerGradients<G, T>& gradients,
                         void* workspace = nullptr, std::size_t workspace_size = 0) const {
     const ioattn_layer_problem problem = layer.c();
     layer.check_results(o, d_o);
@@ -340,8 +341,8 @@ class Plan : public PlanHandle {
   }
 
  private:
-  Plan(ioattn_pass pass, const Layer<T>& layer, const ioattn_layer_gradients* gradients,
-       const Options& options) {
+  LayerPlan(ioattn_pass pass, const Layer<T>& layer, const ioattn_layer_gradients* gradients,
+            const Options& options) {
     const ioattn_layer_problem problem = layer.c();
     ioattn_layer_shape shape = {};
     shape.struct_size = sizeof shape;

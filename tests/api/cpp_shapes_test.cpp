@@ -72,7 +72,7 @@ TEST(CppShapes, OfTheLayerProblem) {
   Matrix o = {room.next(n * dv), n, dv};
   float* const lse = room.next(n);
   ioattn::Matrix<const float> d_o = {d_o_values.data(), n, dv}, no_o;
-  ioattn::Gradients<float> g;
+  ioattn::LayerGradients<float> g;
   g.dx = {room.next(d * d), d, d};
   g.dy = {room.next(d * dv), d, dv};
   g.da1 = {room.next(n * d), n, d};
@@ -83,8 +83,8 @@ TEST(CppShapes, OfTheLayerProblem) {
   g.dw_k = {room.next(d * dk), d, dk};
   g.w_q = g.w_k = {weights.data(), d, dk};
 
-  const auto forward_plan = ioattn::Plan<float>::forward(layer);
-  const auto plan = ioattn::Plan<float>::backward(layer, g);
+  const auto forward_plan = ioattn::LayerPlan<float>::forward(layer);
+  const auto plan = ioattn::LayerPlan<float>::backward(layer, g);
   const Calls forward = {[&] { ioattn::forward(layer, o, lse); },
                          [&] { forward_plan.execute_forward(layer, o, lse); }};
   // Without O and LSE, which are computed then; and with those of before.
@@ -178,11 +178,11 @@ TEST(CppShapes, AStrideLeftOpenIsThatOfTheColumns) {
   layer.x = {x.data(), d, d};
   layer.y = {y.data(), d, dv};
   ioattn::forward<float>(layer, {o.data(), n, dv}, lse.data());
-  ioattn::Gradients<float, float> gradients;
+  ioattn::LayerGradients<float, float> gradients;
   gradients.da = {d_a.data(), n, d};
   ioattn::backward<float>(layer, {d_o.data(), n, dv}, {o.data(), n, dv}, lse.data(), gradients);
   gradients.da = {planned.data(), n, d};
-  const auto plan = ioattn::Plan<float>::backward(layer, gradients);
+  const auto plan = ioattn::LayerPlan<float>::backward(layer, gradients);
   plan.execute_backward(layer, {d_o.data(), n, dv}, {o.data(), n, dv}, lse.data(), gradients);
   EXPECT_EQ(planned, d_a);
 }

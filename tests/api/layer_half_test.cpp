@@ -363,7 +363,7 @@ TYPED_TEST(LayerHalfCalls, FromCpp) {
     layer.y = {call->y.data(), 8, 6};
     layer.scale = call->problem.scale;
     ioattn::forward<S>(layer, {call->o.data(), 30, 6}, call->lse.data());
-    ioattn::Gradients<G, S> out;
+    ioattn::LayerGradients<G, S> out;
     out.dx = {call->out[0].data(), 8, 8};
     out.dy = {call->out[1].data(), 8, 6};
     out.da1 = {call->out[2].data(), 30, 8};
@@ -373,7 +373,7 @@ TYPED_TEST(LayerHalfCalls, FromCpp) {
     out.dw_k = {call->out[6].data(), 8, 3};
     out.w_q = {call->w_q.data(), 8, 3};
     out.w_k = {call->w_k.data(), 8, 3};
-    ioattn::Plan<S>::backward(layer, out)
+    ioattn::LayerPlan<S>::backward(layer, out)
         .execute_backward(layer, {call->d_o.data(), 30, 6}, {call->o.data(), 30, 6},
                           call->lse.data(), out);
   };

@@ -543,7 +543,7 @@ TEST(CppLayer, HasTheOptionsOfTheProblem) {
   layer.window_left = 5;
   layer.window_right = 1;
   layer.batch = 3;
-  ioattn::Gradients<double> gradients;
+  ioattn::LayerGradients<double> gradients;
   gradients.dx = {call.out[0].data(), 9, 9};
   gradients.dy = {call.out[1].data(), 9, 6};
   gradients.da1 = {call.out[2].data(), 19, 9};
@@ -558,8 +558,8 @@ TEST(CppLayer, HasTheOptionsOfTheProblem) {
   EXPECT_TRUE(same_bits(call.outputs(), expected));
 
   call.reset();
-  const auto forward = ioattn::Plan<double>::forward(layer);
-  const auto backward = ioattn::Plan<double>::backward(layer, gradients);
+  const auto forward = ioattn::LayerPlan<double>::forward(layer);
+  const auto backward = ioattn::LayerPlan<double>::backward(layer, gradients);
   std::vector<unsigned char> workspace(
       std::max(forward.workspace_size(), backward.workspace_size()));
   forward.execute_forward(layer, o, call.lse.data(), workspace.data(), workspace.size());

@@ -223,14 +223,14 @@ TEST(Overflow, OfTheLayerProblem) {
   layer.y = {y.data(), 1, 2};
   const auto counted = [](const auto& plan) { return Json::parse(plan.describe())["overflows"]; };
 
-  auto forward = ioattn::Plan<S>::forward(layer);
+  auto forward = ioattn::LayerPlan<S>::forward(layer);
   forward.count_overflows();
   forward.execute_forward(layer, {o.data(), 3, 2}, lse.data());
   EXPECT_EQ(counted(forward), (Json{{"executions", 1}, {"O", 3}}));  // 2^16 and 2^15
   for (std::size_t i = 0; i < o.size(); i += 2) o[i] = zero;
-  ioattn::Gradients<S> gradients;
+  ioattn::LayerGradients<S> gradients;
   gradients.dy = {dy.data(), 1, 2};
-  auto backward = ioattn::Plan<S>::backward(layer, gradients);
+  auto backward = ioattn::LayerPlan<S>::backward(layer, gradients);
   backward.count_overflows();
   backward.execute_backward(layer, {d_o.data(), 3, 2}, {o.data(), 3, 2}, lse.data(), gradients);
   EXPECT_EQ(counted(backward), (Json{{"executions", 1}, {"dY", 2}}));  // 3 2^16 and 2^16
