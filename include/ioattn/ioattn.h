@@ -6,7 +6,8 @@
  * one (round to nearest, denormals kept). On failure outputs are untouched and ioattn_last_error()
  * says why. Threads are proved to be available before OpenMP's runtime makes them; if it then gets
  * none, or no memory for itself, it ends the process, and so does hwloc at the first call. A call
- * takes up to 64 KiB of its thread's stack, and pthread_cancel() of that thread waits for its end.
+ * takes up to 64 KiB of its thread's stack, and a deferred pthread_cancel() of that thread waits
+ * for its end.
  *
  * Threads are those of OpenMP that the calling thread has: within a parallel region of the caller's
  * there is one. libgomp ends those that a region leaves out, and a process with this library ends
@@ -592,8 +593,8 @@ typedef struct ioattn_cache {
 IOATTN_API ioattn_status ioattn_machine_cache(int32_t level, ioattn_cache* cache);
 
 /** Threads that affinity and CPU quota grant; at least 1. The affinity is that of the caller at the
- * call, or of the process where OpenMP binds threads (OMP_PROC_BIND); quota and caches, and which
- * CPUs share them, are as the first call of the process found them. */
+ * call, or a millisecond before, or of the process where OpenMP binds threads (OMP_PROC_BIND);
+ * quota and caches, and which CPUs share them, are as the first call of the process found them. */
 IOATTN_API int32_t ioattn_machine_threads(void);
 
 /** Algorithms that a bound holds for: all of the red-blue pebble game, or fewer. */

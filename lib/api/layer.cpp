@@ -10,14 +10,6 @@
 #include "schedules/schedules.hpp"
 
 namespace ioattn::api {
-namespace {
-
-Status no_memory(index_t bytes) {
-  return Status::error(StatusCode::out_of_memory, "no memory for %lld bytes",
-                       static_cast<long long>(bytes));
-}
-
-}  // namespace
 
 bool takes_forward_results(Schedule schedule) {
   return schedule != Schedule::naive && schedule != Schedule::paper_small &&

@@ -22,6 +22,11 @@ inline Status kernels_of(Isa isa, const kernels::Kernels** kernels) {
   return Status::ok();
 }
 
+inline Status no_memory(index_t bytes) {
+  return Status::error(StatusCode::out_of_memory, "no memory for %lld bytes",
+                       static_cast<long long>(bytes));
+}
+
 // All rows of a batch whose first entry is given.
 template <class T>
 MatrixView<T> of_batch(MatrixView<T> entry, index_t batch) {

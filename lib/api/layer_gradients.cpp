@@ -1,13 +1,19 @@
 #include "schedules/layer_gradients.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "api/array_types.hpp"
 #include "api/layer.hpp"
 #include "api/layer_checks.hpp"
+#include "base/aligned_buffer.hpp"
+#include "schedules/score_bias.hpp"
 
 namespace ioattn::api {
 namespace {
+
+template <class T>
+constexpr T no_weight = -std::numeric_limits<T>::infinity();
 
 template <class G, class S>
 void add_outputs(const LayerGradients<G, S>& g, const LayerShape& shape, index_t batch,
@@ -63,6 +69,14 @@ Status layer_gradients(const LayerInputs<S>& inputs, MatrixView<const S> d_o, Ma
       if (view.data != nullptr) fill(of_batch(view, named_gradients[k].entries(batch)), G{});
     }
     return Status::ok();
+  }
+  // A query that has no weight: most schedules take LSE as it is given.
+  const index_t rows = lse == nullptr ? 0 : batch * shape.n;
+  const bool has_none = std::find(lse, lse + rows, no_weight<Compute<S>>) != lse + rows;
+  const AlignedBuffer shifts(has_none ? std::size_t(rows) * sizeof(*lse) : 0);
+  if (has_none) {
+    if (shifts.data() == nullptr) return no_memory(rows * index_t(sizeof(*lse)));
+    lse = schedules::shifts_of(lse, rows, static_cast<Compute<S>*>(shifts.data()));
   }
   schedules::GradientTask<S> task;
   task.shape = shape;

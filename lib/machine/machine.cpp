@@ -11,6 +11,7 @@
 #include "machine/processor.hpp"
 #include "machine/provider.hpp"
 #include "machine/tile_registers.hpp"
+#include "parallel/parallel.hpp"
 
 namespace ioattn::machine {
 namespace {
@@ -21,6 +22,7 @@ void append(const std::vector<std::string>& from, std::vector<std::string>* to) 
 
 CpuList find_cpus(const DetectOptions& options, Machine* machine) {
   CpuList cpus = options.allowed_cpus;
+  if (cpus.empty()) cpus = parallel::bound_cpus();
   sort_unique(&cpus);
   if (cpus.empty()) cpus = affinity();
   machine->cpus_source = Source::affinity;

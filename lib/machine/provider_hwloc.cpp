@@ -17,6 +17,20 @@ struct Destroy {
 };
 using Handle = std::unique_ptr<hwloc_topology, Destroy>;
 
+// Whether the kernel's files are there, as they are not in some jails, or another machine is
+// described.
+bool has_files_to_read() {
+#if defined(__linux__)
+  for (const char* described : {"HWLOC_XMLFILE", "HWLOC_FSROOT", "HWLOC_SYNTHETIC"}) {
+    const char* const value = std::getenv(described);
+    if (value != nullptr && *value != '\0') return true;
+  }
+  return access("/sys/devices/system/cpu", F_OK) == 0 || access("/sys/bus/cpu", F_OK) == 0;
+#else
+  return true;
+#endif
+}
+
 // Only caches and CPUs are kept. hwloc prints to stderr when the system contradicts itself, nearly
 // always about packages, dies, groups or NUMA nodes against caches; what is filtered out is never
 // compared. Its one switch for the rest, HWLOC_HIDE_ERRORS=2, is the user's: changing the
@@ -25,6 +39,9 @@ Handle load(unsigned long flags) {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return nullptr;
   Handle topology(raw);
+  if (!has_files_to_read()) {  // it would print; CPUID tells the caches, too
+    hwloc_topology_set_components(raw, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "linux");
+  }
   for (int i = HWLOC_OBJ_TYPE_MIN; i < HWLOC_OBJ_TYPE_MAX; ++i) {
     const auto type = static_cast<hwloc_obj_type_t>(i);
     const bool required =
@@ -72,17 +89,6 @@ CpuCaches caches_over(hwloc_obj_t pu, const CpuList& allowed) {
   return caches;
 }
 
-// hwloc prints to stderr where the kernel's files are not there, as in some jails.
-bool can_see_cpus() {
-#if defined(__linux__)
-  for (const char* described : {"HWLOC_XMLFILE", "HWLOC_FSROOT", "HWLOC_SYNTHETIC"})
-    if (std::getenv(described) != nullptr) return true;
-  return access("/sys/devices/system/cpu", F_OK) == 0 || access("/sys/bus/cpu", F_OK) == 0;
-#else
-  return true;
-#endif
-}
-
 }  // namespace
 
 bool built_with_hwloc() { return true; }
@@ -91,10 +97,6 @@ Topology topology_from_hwloc(const CpuList& allowed) {
   Topology result;
   if (hwloc_get_api_version() >> 16 != HWLOC_API_VERSION >> 16) {
     result.notes.push_back("hwloc is not used: its version differs from the one compiled against.");
-    return result;
-  }
-  if (!can_see_cpus()) {
-    result.notes.push_back("hwloc is not used: /sys does not describe the CPUs.");
     return result;
   }
   const char* file = std::getenv("HWLOC_XMLFILE");

@@ -5,31 +5,28 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <new>
 
 #include "parallel/floating_point.hpp"
 
-#if !defined(__clang__)
-// Of libomp alone, which has libgomp's functions, too: where a program has both the first one
-// loaded serves all.
-extern "C" [[gnu::weak]] int __kmpc_global_thread_num(
-    void*);  // NOLINT(bugprone-reserved-identifier)
-#endif
-
 namespace ioattn::parallel {
 namespace {
 
-// Whatever compiler built this.
+// Whatever compiler built this: libomp has libgomp's functions, too, and where a program has both
+// the first one loaded serves all.
 bool runs_in_libomp() {
 #if defined(__clang__)
   return true;
 #else
   Dl_info of_libomp = {}, used = {};
-  return &__kmpc_global_thread_num != nullptr &&
-         dladdr(reinterpret_cast<void*>(&__kmpc_global_thread_num), &of_libomp) != 0 &&
-         dladdr(reinterpret_cast<void*>(&omp_pause_resource_all), &used) != 0 &&
+  const auto find = [](const char* name, Dl_info* where) {
+    void* const function = dlsym(RTLD_DEFAULT, name);
+    return function != nullptr && dladdr(function, where) != 0;
+  };
+  return find("__kmpc_global_thread_num", &of_libomp) && find("omp_pause_resource_all", &used) &&
          of_libomp.dli_fbase == used.dli_fbase;
 #endif
 }
@@ -66,12 +63,8 @@ bool may_fork_later() {
 // When this is loaded: regions of the caller's own make the same pool.
 [[maybe_unused]] const bool registered_at_load = may_fork_later();
 
-// Of threads of OpenMP's runtime, in bytes; 0: the system's default. "256M", "4096", in KiB without
-// a unit.
-std::size_t stack_size() {
-  const char* text = std::getenv("OMP_STACKSIZE");
-  if (text == nullptr) text = std::getenv("GOMP_STACKSIZE");
-  if (text == nullptr) return 0;
+// "256M", "4096", in KiB without a unit; 0 if it is no size.
+std::size_t stack_size_of(const char* text) {
   char* unit = nullptr;
   const unsigned long long size = std::strtoull(text, &unit, 10);
   while (*unit == ' ') ++unit;
@@ -80,6 +73,16 @@ std::size_t stack_size() {
                     : *unit == 'G' || *unit == 'g' ? 30
                                                    : 10;
   return size >> (63 - shift) == 0 ? static_cast<std::size_t>(size << shift) : 0;
+}
+
+// Of threads of OpenMP's runtimes, in bytes, at most; 0: the system's default.
+std::size_t stack_size() {
+  std::size_t most = 0;
+  for (const char* variable : {"OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE"}) {
+    const char* const text = std::getenv(variable);
+    if (text != nullptr) most = std::max(most, stack_size_of(text));
+  }
+  return most;
 }
 
 class ThreadAttributes {
@@ -133,7 +136,27 @@ void run_in_region(int threads, void (*body)(void*, int), void* context) {
   }
 }
 
+bool binds_threads() { return omp_get_proc_bind() != omp_proc_bind_false; }
+
+// Not omp_get_num_procs(): libomp keeps what its first caller had, and libgomp one set for all.
+int cpus_of_affinity() {
+  cpu_set_t cpus[64];  // more than any kernel supports
+  if (sched_getaffinity(0, sizeof cpus, cpus) != 0) return 1;
+  return CPU_COUNT_S(sizeof cpus, cpus);
+}
+
 }  // namespace
+
+std::vector<int> bound_cpus() {
+  std::vector<int> cpus;
+  if (!binds_threads()) return cpus;
+  for (int place = 0; place < omp_get_num_places(); ++place) {
+    std::vector<int> of_place(static_cast<std::size_t>(omp_get_place_num_procs(place)));
+    omp_get_place_proc_ids(place, of_place.data());
+    cpus.insert(cpus.end(), of_place.begin(), of_place.end());
+  }
+  return cpus;
+}
 
 // The system is asked once a millisecond: that takes 0.6 microseconds, a pass over 64 queries 12.
 int available_cpus() {
@@ -142,7 +165,7 @@ int available_cpus() {
   thread_local int cpus = 0;
   const Clock::time_point now = Clock::now();
   if (cpus == 0 || now - asked > std::chrono::milliseconds(1)) {
-    cpus = omp_get_num_procs();
+    cpus = binds_threads() ? omp_get_num_procs() : cpus_of_affinity();
     asked = now;
   }
   return cpus;

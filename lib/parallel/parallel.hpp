@@ -1,13 +1,18 @@
 #pragma once
 
 #include <atomic>
+#include <vector>
 
 #include "base/types.hpp"
 
 namespace ioattn::parallel {
 
+// CPUs of the places that OpenMP's runtime binds its threads to, the main thread among them; none
+// if it does not.
+std::vector<int> bound_cpus();
+
 // CPUs that threads of the caller may use now, or might a millisecond ago: those of its affinity,
-// of the process's where OpenMP's runtime has bound its threads to places.
+// or where they are bound of all places.
 int available_cpus();
 
 // Calls body(context, worker) once on each of up to `threads` workers, numbered from 0, and waits.

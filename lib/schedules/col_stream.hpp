@@ -105,7 +105,7 @@ class ColStream {
     Slot<T> d_o;               // [rho][v], h-form
     Slot<T> s;                 // [rho][d], copied
     Slot<T> tile;              // [rho][c], f and then p
-    Slot<T> lse;               // [rho], where a bias may hide all keys
+    Slot<T> lse;               // [rho], where one of them is -inf
     Slot<T> delta;             // [rho], scaled
     Slot<T> d_keys, d_values;  // [c][d], [c][v], rounded
   } worker_;

@@ -78,7 +78,7 @@ class PairBackward {
     Slot<Word> keys, values, key_rows;  // panels [d][c], [dv][c], [c][d]
     Slot<float> f, q;                   // [rho][c]
     Slot<float> sums;                   // [r][d]
-    Slot<float> lse;                    // [r], where a bias may hide all keys
+    Slot<float> lse;                    // [r], where one of them is -inf
     Slot<float> delta;                  // [rho], refined
   } worker_;
 };

@@ -63,7 +63,7 @@ class TileFused {
                      // at once
     // Of all columns, if the block of keys is packed: slow memory.
     Slot<W> key_panels, value_panels, key_rows;
-    Slot<T> lse;    // [rho], where a bias may hide all keys
+    Slot<T> lse;    // [rho], where one of them is -inf
     Slot<T> delta;  // [rho], of pairs, refined
     // [c][d] and [c][dv], or transposed; rounded in the end: slow memory
     Slot<T> d_keys, d_values;

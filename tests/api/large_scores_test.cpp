@@ -261,5 +261,30 @@ TEST(NoWeight, OfAQueryIsNoPart) {
   check_that_no_weight_is_no_part<ioattn_f16>();
 }
 
+// Of the layer problem, by every schedule that takes LSE.
+template <class T>
+void check_layer_without_weight() {
+  for (const char* schedule : backward_schedules) {
+    if (std::string(schedule) == "naive" || std::string(schedule) == "paper_small" ||
+        std::string(schedule) == "resident")
+      continue;  // they compute it
+    SCOPED_TRACE(schedule);
+    LayerCall<T> call({50, 40, 24, 16, Ties::none}, 0), without({50, 40, 24, 16, Ties::none}, 0);
+    const ioattn_options options = with_schedule(schedule);
+    ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
+    ASSERT_EQ(without.forward(), IOATTN_OK) << ioattn_last_error();
+    call.lse.at(0, 20) = -std::numeric_limits<T>::infinity();
+    for (std::size_t k = 0; k < 16; ++k) without.d_o.at(20, k) = 0;
+    ASSERT_EQ(call.backward(&options), IOATTN_OK) << ioattn_last_error();
+    ASSERT_EQ(without.backward(&options), IOATTN_OK) << ioattn_last_error();
+    EXPECT_EQ(call.dx.dense(), without.dx.dense());
+    EXPECT_EQ(call.lse.at(0, 20), -std::numeric_limits<T>::infinity());
+  }
+}
+TEST(NoWeight, OfAQueryIsNoPartOfALayer) {
+  check_layer_without_weight<float>();
+  check_layer_without_weight<double>();
+}
+
 }  // namespace
 }  // namespace ioattn_test

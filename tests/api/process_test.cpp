@@ -3,9 +3,10 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <string>
 #include <thread>
 
 #include "ioattn/ioattn.h"
@@ -15,15 +16,15 @@
 namespace ioattn_test {
 namespace {
 
-cpu_set_t affinity_of(pid_t process) {
+cpu_set_t affinity_of_caller() {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
-  EXPECT_EQ(sched_getaffinity(process, sizeof cpus, &cpus), 0);
+  EXPECT_EQ(sched_getaffinity(0, sizeof cpus, &cpus), 0);
   return cpus;
 }
 
 void pin_to_one_cpu() {
-  const cpu_set_t allowed = affinity_of(0);
+  const cpu_set_t allowed = affinity_of_caller();
   int first = 0;
   while (!CPU_ISSET(first, &allowed)) ++first;
   cpu_set_t one;
@@ -32,21 +33,37 @@ void pin_to_one_cpu() {
   EXPECT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
 }
 
-// The first to ask is a thread with one CPU, and so is, where this test is run with OMP_PROC_BIND,
-// the main thread: what started this process has all of them.
+int32_t usable(int cpus) {
+  return ioattn::machine::usable_threads(cpus, ioattn::machine::this_machine().cpu_quota);
+}
+
+// The first to ask is a thread with one CPU.
 TEST(Process, ThreadsAreThoseOfAffinityAtTheCall) {
-  const bool is_bound = std::getenv("OMP_PROC_BIND") != nullptr;
-  std::thread([&] {
+  if (std::getenv("OMP_PROC_BIND") != nullptr) GTEST_SKIP() << "they are bound";
+  std::thread([] {
     pin_to_one_cpu();
-    const int32_t threads = ioattn_machine_threads();
-    if (!is_bound) {
-      EXPECT_EQ(threads, 1);
-    }
+    EXPECT_EQ(ioattn_machine_threads(), 1);
   }).join();
-  const cpu_set_t all = affinity_of(getppid());
-  EXPECT_EQ(
-      ioattn_machine_threads(),
-      ioattn::machine::usable_threads(CPU_COUNT(&all), ioattn::machine::this_machine().cpu_quota));
+  const cpu_set_t all = affinity_of_caller();
+  EXPECT_EQ(ioattn_machine_threads(), usable(CPU_COUNT(&all)));
+}
+
+// Where OpenMP's runtime binds the main thread to one CPU before anything else runs, in a process
+// of its own.
+TEST(Process, ThreadsAreThoseOfAllPlacesWhereTheyAreBound) {
+  const char* const cpus = std::getenv("IOATTN_TEST_CPUS");
+  if (cpus != nullptr) {
+    EXPECT_EQ(ioattn_machine_threads(), usable(std::atoi(cpus)));
+    EXPECT_EQ(ioattn::machine::this_machine().allowed_cpus, std::atoi(cpus));
+    return;
+  }
+  if (std::getenv("OMP_PROC_BIND") != nullptr) GTEST_SKIP() << "they are bound";
+  const cpu_set_t all = affinity_of_caller();
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string command =
+      "OMP_PROC_BIND=true IOATTN_TEST_CPUS=" + std::to_string(CPU_COUNT(&all)) + " '" + self +
+      "' --gtest_brief=1 --gtest_filter=Process.ThreadsAreThoseOfAllPlaces*";
+  EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
 struct Cancelled {

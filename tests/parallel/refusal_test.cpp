@@ -126,7 +126,12 @@ TEST(Refusal, IsOfStacksLikeThoseOfTheRuntime) {
     calls_from_new_thread(2, 0);  // refused: the runtime makes none
     EXPECT_EQ(stack_asked, bytes) << text;
   }
+  setenv("OMP_STACKSIZE", "much", 1);  // libgomp takes the other one then
+  setenv("GOMP_STACKSIZE", "5M", 1);
+  calls_from_new_thread(2, 0);
+  EXPECT_EQ(stack_asked, 5u << 20);
   unsetenv("OMP_STACKSIZE");
+  unsetenv("GOMP_STACKSIZE");
 }
 
 TEST(Refusal, DoesNotTouchWhatWasProved) {
