@@ -136,7 +136,13 @@ void run_in_region(int threads, void (*body)(void*, int), void* context) {
   }
 }
 
-bool binds_threads() { return omp_get_proc_bind() != omp_proc_bind_false; }
+// A runtime that is asked starts, and takes memory that it may not get: not where nothing bids it
+// to bind threads.
+bool binds_threads() {
+  for (const char* variable : {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"})
+    if (std::getenv(variable) != nullptr) return omp_get_proc_bind() != omp_proc_bind_false;
+  return false;
+}
 
 // Not omp_get_num_procs(): libomp keeps what its first caller had, and libgomp one set for all.
 int cpus_of_affinity() {
