@@ -256,8 +256,9 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
  * is not finite. A query whose scores are all -inf has LSE = -inf, O = 0 and weights of 0. Strides
  * are elements from batch entry to batch entry, from head to head and from row to row; within a row
  * they are 1. A stride of 0 stands for that of [batch, heads, rows, columns] in C order, given the
- * strides to the right of it. So Q as [batch, n, heads, d] has q_stride = {n * heads * d, d, heads
- * * d}. Sizes may be 0: without keys (m = 0) O is 0, LSE -inf, and gradients are 0.
+ * strides to the right of it. So for Q as [batch, n, heads, d]
+ * q_stride = {n * heads * d, d, heads * d}. Sizes may be 0: without keys (m = 0) O is 0, LSE -inf,
+ * and gradients are 0.
  *
  * Forward, keys pass by once for all heads that share them, not once for each, where no bias and no
  * mask tells their rows apart and rows of Q, O and LSE follow each other from head to head:
@@ -354,8 +355,8 @@ typedef struct ioattn_sdpa_gradients {
  * bias of -1e9, say) weights are 1 each, not 1 / m. Memory beside the outputs: at most one word per
  * query; of a problem in 16 bits a float per query and, unless in_f32 is set or memory_limit leaves
  * no room for it, one per element of dQ; of many heads those that are in work (memory_limit counts
- * all, so that plans do not depend on threads); where dbias is rounded, m floats for each of some d
- * + dv rows per thread. Gradients in IOATTN_F16 beyond 65519 become infinite: scale dO, or set
+ * all, so that plans do not depend on threads); where dbias is rounded, m floats for each of some
+ * d + dv rows per thread. Gradients in IOATTN_F16 beyond 65519 become infinite: scale dO, or set
  * in_f32, where they may; a plan counts them (ioattn_plan_count_overflows()). Errors as for
  * ioattn_sdpa_forward(), and IOATTN_MEMORY_LIMIT. */
 IOATTN_API ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,

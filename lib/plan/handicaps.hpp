@@ -1,7 +1,7 @@
 #pragma once
 
-// By what part of another's estimated time a way has to be faster before it is taken. Estimates err
-// more on one side than on the other; each number is a measured one (MEASURED.md).
+// The part of another's estimated time that a way may take at most to be taken in its place.
+// Estimates err more on one side than on the other; each number is a measured one (MEASURED.md).
 namespace ioattn::plan::handicap {
 
 // Blocks in the outer cache, which is shared and whose size is less sure.
