@@ -46,8 +46,7 @@ void run_ioattn(benchmark::State& state, const LayerProblem& problem, Work work,
   if (status.is_ok()) status = api::plan_request(Pass::backward, problem, {}, &request);
   if (status.is_ok()) status = plan::make_gradient_plan(request, out.set(), &backward, &estimate);
   const auto run_forward = [&] {
-    return api::layer_forward<T>(in, forward, threads, nullptr, {data.o.data(), n, e, e},
-                                 data.lse.data());
+    return api::layer_forward<T>(in, forward, {threads}, {data.o.data(), n, e, e}, data.lse.data());
   };
   if (status.is_ok()) status = run_forward();
   if (!status.is_ok()) {
@@ -62,7 +61,7 @@ void run_ioattn(benchmark::State& state, const LayerProblem& problem, Work work,
   }
   measure(state, problem.dtype, threads, flops_of(estimate.fma), [&] {
     return api::layer_gradients<T>(in, {data.d_o.data(), n, e, e}, {data.o.data(), n, e, e},
-                                   data.lse.data(), backward, threads, nullptr, out);
+                                   data.lse.data(), backward, {threads}, out);
   });
   state.counters["words_L2"] = static_cast<double>(estimate.cost.total().words());
   state.SetLabel(plan::to_text(backward, out.set(), problem.shape.tie));

@@ -47,13 +47,13 @@ void run_ioattn(benchmark::State& state, const SdpaBenchmark& what) {
   const SdpaGradients<T> gradients = data.gradients();
   plan::SdpaPlan forward, backward;
   const auto run_forward = [&] {
-    return api::sdpa_forward<T>(problem, data.inputs(), forward, what.threads, nullptr,
-                                data.o_view(), data.lse_view());
+    return api::sdpa_forward<T>(problem, data.inputs(), forward, {what.threads}, data.o_view(),
+                                data.lse_view());
   };
   const auto run_backward = [&] {
     return api::sdpa_backward<T>(problem, data.inputs(),
                                  {data.d_o_view(), data.o_view(), data.lse_view()}, backward,
-                                 what.threads, nullptr, gradients);
+                                 {what.threads}, gradients);
   };
   Status status = api::plan_sdpa(problem, std::nullopt, {}, &forward);
   if (status.is_ok()) status = api::plan_sdpa(problem, gradients.set(), {}, &backward);

@@ -37,10 +37,10 @@ Status record(std::vector<instruments::Access>* accesses) {
   instruments::TraceRecorder recorder(64, 100'000'000, {&kept});
   {
     const instruments::TracingKernels tracing(*kernels, &recorder);
-    status = api::layer_backward<float>(
-        data.inputs(), {data.d_o.data(), shape.n, shape.dv, shape.dv},
-        {data.o.data(), shape.n, shape.dv, shape.dv}, data.lse.data(), plan, 1, nullptr,
-        data.gradients(false).dx, {.kernels = &tracing.kernels()});
+    status =
+        api::layer_backward<float>(data.inputs(), {data.d_o.data(), shape.n, shape.dv, shape.dv},
+                                   {data.o.data(), shape.n, shape.dv, shape.dv}, data.lse.data(),
+                                   plan, {.kernels = &tracing.kernels()}, data.gradients(false).dx);
   }
   recorder.finish();
   *accesses = std::move(kept.accesses);

@@ -60,9 +60,9 @@ PassReport run_gradients(const GradientInputs<S>& inputs, const PlannedGradients
         out.w_q = inputs.w_q;
         out.w_k = inputs.w_k;
         words->back() = G{};
-        return api::layer_gradients<S, G>(inputs.layer, inputs.d_o, inputs.o, inputs.lse,
-                                          planned.plan, how.threads, observer, out,
-                                          {.overflows = overflows});
+        return api::layer_gradients<S, G>(
+            inputs.layer, inputs.d_o, inputs.o, inputs.lse, planned.plan,
+            {.threads = how.threads, .observer = observer, .overflows = overflows}, out);
       });
   report.plan_text = to_text(planned.plan, set, shape.tie);
   const double fma = is_empty(Pass::backward, shape)

@@ -181,8 +181,10 @@ PassReport run_forward(const LayerInputs<S>& inputs, const PlannedPass& planned,
                 const MatrixView<S> o = {values->o.data(), shape.n, shape.dv, shape.dv};
                 values->o.back() = S{};
                 values->lse.back() = 0;
-                return api::layer_forward<S>(inputs, planned.plan, how.threads, observer, o,
-                                             values->lse.data(), {.overflows = overflows});
+                return api::layer_forward<S>(
+                    inputs, planned.plan,
+                    {.threads = how.threads, .observer = observer, .overflows = overflows}, o,
+                    values->lse.data());
               });
   result->o = {result->values.o.data(), shape.n, shape.dv, shape.dv};
   result->lse = result->values.lse.data();
@@ -197,9 +199,10 @@ PassReport run_backward(const LayerInputs<S>& inputs, MatrixView<const S> d_o,
   dx->assign(static_cast<std::size_t>(d * d), G{});
   return measure(planned, bounded_shape(inputs, planned.problem.shape), how, !std::is_same_v<S, G>,
                  dx, [&](Observer* observer, OverflowCounts* overflows, std::vector<G>* words) {
-                   return api::layer_backward<S, G>(inputs, d_o, o, lse, planned.plan, how.threads,
-                                                    observer, {words->data(), d, d, d},
-                                                    {.overflows = overflows});
+                   return api::layer_backward<S, G>(
+                       inputs, d_o, o, lse, planned.plan,
+                       {.threads = how.threads, .observer = observer, .overflows = overflows},
+                       {words->data(), d, d, d});
                  });
 }
 

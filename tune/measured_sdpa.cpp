@@ -115,10 +115,10 @@ SdpaReport run_sdpa_forward(const PlannedSdpa& planned, const SdpaInputs<S>& inp
   return measure(planned, bounds, api::rounded_results(problem.dtype), outputs,
                  [&](Observer* observer, OverflowCounts* overflows, SdpaOutputs<S, G>* out) {
                    return api::sdpa_forward<S>(
-                       problem, inputs, planned.plan, threads, observer,
+                       problem, inputs, planned.plan,
+                       {.threads = threads, .observer = observer, .overflows = overflows},
                        dense_tensor(out->o.data(), s.batch, s.heads, s.n, s.dv),
-                       dense_tensor(out->lse.data(), s.batch, s.heads, 1, s.n), nullptr, nullptr,
-                       overflows);
+                       dense_tensor(out->lse.data(), s.batch, s.heads, 1, s.n));
                  });
 }
 
@@ -139,19 +139,20 @@ SdpaReport run_sdpa_backward(const PlannedSdpa& planned, const SdpaInputs<S>& in
     *algorithms = theory::class_of(all, planned.plan.blocks);
     return theory::sdpa_backward_bounds(s, all, M).best(*algorithms);
   };
-  return measure(planned, bounds, api::rounded_results(problem.dtype, all), outputs,
-                 [&](Observer* observer, OverflowCounts* overflows, SdpaOutputs<S, G>* out) {
-                   SdpaGradients<G> gradients;
-                   gradients.dq = dense_tensor(out->dq.data(), s.batch, s.heads, s.n, s.d);
-                   gradients.dk = dense_tensor(out->dk.data(), s.batch, s.kv_heads, s.m, s.d);
-                   gradients.dv = dense_tensor(out->dv.data(), s.batch, s.kv_heads, s.m, s.dv);
-                   if (s.has_bias()) {
-                     gradients.d_bias =
-                         dense_tensor(out->d_bias.data(), s.bias_batch, s.bias_heads, s.n, s.m);
-                   }
-                   return api::sdpa_backward<S>(problem, inputs, forward, planned.plan, threads,
-                                                observer, gradients, nullptr, nullptr, overflows);
-                 });
+  return measure(
+      planned, bounds, api::rounded_results(problem.dtype, all), outputs,
+      [&](Observer* observer, OverflowCounts* overflows, SdpaOutputs<S, G>* out) {
+        SdpaGradients<G> gradients;
+        gradients.dq = dense_tensor(out->dq.data(), s.batch, s.heads, s.n, s.d);
+        gradients.dk = dense_tensor(out->dk.data(), s.batch, s.kv_heads, s.m, s.d);
+        gradients.dv = dense_tensor(out->dv.data(), s.batch, s.kv_heads, s.m, s.dv);
+        if (s.has_bias()) {
+          gradients.d_bias = dense_tensor(out->d_bias.data(), s.bias_batch, s.bias_heads, s.n, s.m);
+        }
+        return api::sdpa_backward<S>(
+            problem, inputs, forward, planned.plan,
+            {.threads = threads, .observer = observer, .overflows = overflows}, gradients);
+      });
 }
 
 #define IOATTN_INSTANTIATE(S, G)                                                      \

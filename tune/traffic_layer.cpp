@@ -115,8 +115,8 @@ class LayerTraffic final : public TrafficCase {
     }
     const index_t d = problem_.shape.d, e = problem_.shape.dv, n = problem_.shape.n;
     require(api::layer_backward<T>(inputs_, {words_.d_o.data(), n, e, e}, {o_.data(), n, e, e},
-                                   lse_.data(), planned_.plan, threads, observer,
-                                   {dx_.data(), d, d, d}, {.kernels = kernels}));
+                                   lse_.data(), planned_.plan,
+                                   {threads, observer, nullptr, kernels}, {dx_.data(), d, d, d}));
   }
 
   Isa isa() const override { return planned_.plan.tile.isa; }
@@ -127,8 +127,8 @@ class LayerTraffic final : public TrafficCase {
  private:
   void run_forward(int threads, Observer* observer, const kernels::Kernels* kernels) {
     const index_t n = problem_.shape.n, e = problem_.shape.dv;
-    require(api::layer_forward<T>(inputs_, planned_.plan, threads, observer, {o_.data(), n, e, e},
-                                  lse_.data(), {.kernels = kernels}));
+    require(api::layer_forward<T>(inputs_, planned_.plan, {threads, observer, nullptr, kernels},
+                                  {o_.data(), n, e, e}, lse_.data()));
   }
 
   Pass pass_;

@@ -73,8 +73,8 @@ class SdpaTraffic final : public TrafficCase {
                                                 lse_view<const Compute<T>>()};
     const SdpaGradients<T> gradients = {of_queries<T>(dq_, s.d), of_keys<T>(dk_, s.d),
                                         of_keys<T>(dv_, s.dv)};
-    require(api::sdpa_backward<T>(problem_, inputs(), forward, plan_, threads, observer, gradients,
-                                  nullptr, kernels));
+    require(api::sdpa_backward<T>(problem_, inputs(), forward, plan_,
+                                  {threads, observer, nullptr, kernels}, gradients));
   }
 
   Isa isa() const override { return plan_.tile.isa; }
@@ -107,9 +107,8 @@ class SdpaTraffic final : public TrafficCase {
     return {of_queries<const T>(q_, s.d), of_keys<const T>(k_, s.d), of_keys<const T>(v_, s.dv)};
   }
   void run_forward(int threads, Observer* observer, const kernels::Kernels* kernels) {
-    require(api::sdpa_forward<T>(problem_, inputs(), plan_, threads, observer,
-                                 of_queries<T>(o_, problem_.shape.dv), lse_view<Compute<T>>(),
-                                 nullptr, kernels));
+    require(api::sdpa_forward<T>(problem_, inputs(), plan_, {threads, observer, nullptr, kernels},
+                                 of_queries<T>(o_, problem_.shape.dv), lse_view<Compute<T>>()));
   }
 
   Pass pass_;

@@ -16,8 +16,8 @@ Status forward(const ioattn_layer_problem& problem, const api::RunOptions& optio
   plan::GradientPlan plan;
   const Status status = plan_layer(problem_of(inputs), std::nullopt, options, &plan);
   if (!status.is_ok()) return status;
-  return api::layer_forward<S>(inputs, plan::pass_of(plan), api::granted_threads(options.threads),
-                               nullptr, output<S>(o, problem.n, problem.dv, o_stride),
+  return api::layer_forward<S>(inputs, plan::pass_of(plan), {api::granted_threads(options.threads)},
+                               output<S>(o, problem.n, problem.dv, o_stride),
                                static_cast<Compute<S>*>(lse));
 }
 
@@ -62,7 +62,7 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
   return api::layer_gradients<S, G>(inputs, input<S>(d_o, problem.n, problem.dv, d_o_stride),
                                     input<S>(o, problem.n, problem.dv, o_stride),
                                     static_cast<const T*>(lse), plan,
-                                    api::granted_threads(options.threads), nullptr, out);
+                                    {api::granted_threads(options.threads)}, out);
 }
 
 }  // namespace

@@ -17,12 +17,12 @@ bool takes_forward_results(Schedule schedule) {
 }
 
 template <class S>
-Status layer_forward(const LayerInputs<S>& inputs, const plan::Plan& plan, int threads,
-                     Observer* observer, MatrixView<S> o, Compute<S>* lse,
-                     const Prepared& prepared) {
+Status layer_forward(const LayerInputs<S>& inputs, const plan::Plan& plan,
+                     const Execution& execution, MatrixView<S> o, Compute<S>* lse,
+                     std::optional<Tie> tie) {
   using T = Compute<S>;
   LayerShape shape = shape_of(inputs);
-  if (prepared.tie) shape.tie = *prepared.tie;
+  if (tie) shape.tie = *tie;
   ArgumentCheck check;
   Status status = check_inputs(inputs, shape, &check);
   if (!status.is_ok()) return status;
@@ -32,8 +32,8 @@ Status layer_forward(const LayerInputs<S>& inputs, const plan::Plan& plan, int t
   if (!check.status().is_ok()) return check.status();
   if (status = validate_plan(Pass::forward, plan, shape.mask, dtype_of<S>::value); !status.is_ok())
     return status;
-  const kernels::Kernels* kernels = nullptr;
-  if (status = kernels_of(plan.tile.isa, &kernels); !status.is_ok()) return status;
+  schedules::ForwardTask<S> task;
+  if (status = resolve<S>(execution, plan.tile.isa, &task); !status.is_ok()) return status;
 
   if (shape.n == 0 || (o.data == nullptr && lse == nullptr)) return Status::ok();
   if (shape.d == 0 || seen_keys(shape).is_empty()) {
@@ -56,7 +56,6 @@ Status layer_forward(const LayerInputs<S>& inputs, const plan::Plan& plan, int t
   if (bytes > 0 && unwanted.data() == nullptr) return no_memory(bytes);
   T* scratch = static_cast<T*>(unwanted.data());
 
-  schedules::ForwardTask<S> task;
   task.shape = shape;
   task.in = inputs;
   task.o = o.data != nullptr ? o
@@ -64,37 +63,32 @@ Status layer_forward(const LayerInputs<S>& inputs, const plan::Plan& plan, int t
                                              shape.dv, shape.dv};
   task.lse = lse != nullptr ? lse : scratch;
   task.blocks = plan.blocks;
-  if (prepared.kernels != nullptr) kernels = prepared.kernels;
-  task.kernels = &kernels->table<S>();
-  task.threads = std::max(threads, 1);
-  task.observer = observer;
-  task.memory = prepared.memory;
-  if (o.data != nullptr) task.overflows = prepared.overflows;
+  if (o.data == nullptr) task.overflows = nullptr;
   return schedules::run_forward(plan.schedule, task);
 }
 
 template <class S, class G>
 Status layer_backward(const LayerInputs<S>& inputs, MatrixView<const S> d_o, MatrixView<const S> o,
-                      const Compute<S>* lse, const plan::Plan& plan, int threads,
-                      Observer* observer, MatrixView<G> dx, const Prepared& prepared) {
+                      const Compute<S>* lse, const plan::Plan& plan, const Execution& execution,
+                      MatrixView<G> dx, std::optional<Tie> tie) {
   plan::GradientPlan gradients = {plan.level, {}, plan.tile};
   gradients.blocks.schedule = plan.schedule;
   gradients.blocks.rows = plan.blocks;
   LayerGradients<G, S> out;
   out.dx = dx;
-  return layer_gradients<S, G>(inputs, d_o, o, lse, gradients, threads, observer, out, prepared);
+  return layer_gradients<S, G>(inputs, d_o, o, lse, gradients, execution, out, tie);
 }
 
-#define IOATTN_INSTANTIATE(S)                                                             \
-  template Status layer_forward(const LayerInputs<S>&, const plan::Plan&, int, Observer*, \
-                                MatrixView<S>, Compute<S>*, const Prepared&)
+#define IOATTN_INSTANTIATE(S)                                                               \
+  template Status layer_forward(const LayerInputs<S>&, const plan::Plan&, const Execution&, \
+                                MatrixView<S>, Compute<S>*, std::optional<Tie>)
 IOATTN_FOR_ARRAY_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
 #define IOATTN_INSTANTIATE(S, G)                                                                  \
   template Status layer_backward(const LayerInputs<S>&, MatrixView<const S>, MatrixView<const S>, \
-                                 const Compute<S>*, const plan::Plan&, int, Observer*,            \
-                                 MatrixView<G>, const Prepared&)
+                                 const Compute<S>*, const plan::Plan&, const Execution&,          \
+                                 MatrixView<G>, std::optional<Tie>)
 IOATTN_FOR_GRADIENT_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 

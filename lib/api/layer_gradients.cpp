@@ -1,5 +1,3 @@
-#include "schedules/layer_gradients.hpp"
-
 #include <algorithm>
 #include <limits>
 
@@ -7,6 +5,7 @@
 #include "api/layer.hpp"
 #include "api/layer_checks.hpp"
 #include "base/aligned_buffer.hpp"
+#include "schedules/layer_gradients.hpp"
 #include "schedules/score_bias.hpp"
 
 namespace ioattn::api {
@@ -40,12 +39,12 @@ bool takes_forward_results(const plan::GradientPlan& plan, const GradientSet& se
 
 template <class S, class G>
 Status layer_gradients(const LayerInputs<S>& inputs, MatrixView<const S> d_o, MatrixView<const S> o,
-                       const Compute<S>* lse, const plan::GradientPlan& plan, int threads,
-                       Observer* observer, const LayerGradients<G, S>& gradients,
-                       const Prepared& prepared) {
+                       const Compute<S>* lse, const plan::GradientPlan& plan,
+                       const Execution& execution, const LayerGradients<G, S>& gradients,
+                       std::optional<Tie> tie) {
   constexpr DType dtype = dtype_of<S>::value;
   LayerShape shape = shape_of(inputs);
-  if (prepared.tie) shape.tie = *prepared.tie;
+  if (tie) shape.tie = *tie;
   LayerGradients<G, S> out = gradients;
   ArgumentCheck check;
   Status status = check_inputs(inputs, shape, &check);
@@ -60,8 +59,8 @@ Status layer_gradients(const LayerInputs<S>& inputs, MatrixView<const S> d_o, Ma
   if (out.dw_k.cols == 0) out.dw_k = {};
   if (status = validate_plan(plan, out.set(), shape.tie, shape.mask, dtype); !status.is_ok())
     return status;
-  const kernels::Kernels* kernels = nullptr;
-  if (status = kernels_of(plan.tile.isa, &kernels); !status.is_ok()) return status;
+  schedules::GradientTask<S> task;
+  if (status = resolve<S>(execution, plan.tile.isa, &task); !status.is_ok()) return status;
 
   if (shape.n == 0 || shape.d == 0 || shape.dv == 0 || seen_keys(shape).is_empty()) {
     for (std::size_t k = 0; k < gradient_count; ++k) {
@@ -78,33 +77,22 @@ Status layer_gradients(const LayerInputs<S>& inputs, MatrixView<const S> d_o, Ma
     if (shifts.data() == nullptr) return no_memory(rows * index_t(sizeof(*lse)));
     lse = schedules::shifts_of(lse, rows, static_cast<Compute<S>*>(shifts.data()));
   }
-  schedules::GradientTask<S> task;
   task.shape = shape;
   task.in = inputs;
   task.d_o = d_o;
   task.o = o;
   task.lse = lse;
-  if constexpr (std::is_same_v<G, Compute<S>>) {
-    task.out = out;
-  } else {
-    task.rounded = out;
-    task.out.w_q = out.w_q;
-    task.out.w_k = out.w_k;
-  }
+  set_results(out, &task);
+  task.out.w_q = out.w_q;
+  task.out.w_k = out.w_k;
   task.blocks = plan.blocks;
-  if (prepared.kernels != nullptr) kernels = prepared.kernels;
-  task.kernels = &kernels->table<S>();
-  task.threads = std::max(threads, 1);
-  task.observer = observer;
-  task.memory = prepared.memory;
-  task.overflows = prepared.overflows;
   return schedules::layer_gradients(task);
 }
 
 #define IOATTN_INSTANTIATE(S, G)                                                                   \
   template Status layer_gradients(const LayerInputs<S>&, MatrixView<const S>, MatrixView<const S>, \
-                                  const Compute<S>*, const plan::GradientPlan&, int, Observer*,    \
-                                  const LayerGradients<G, S>&, const Prepared&)
+                                  const Compute<S>*, const plan::GradientPlan&, const Execution&,  \
+                                  const LayerGradients<G, S>&, std::optional<Tie>)
 IOATTN_FOR_GRADIENT_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 

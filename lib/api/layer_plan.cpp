@@ -85,8 +85,9 @@ Status LayerPlan::forward(const LayerInputs<S>& inputs, MatrixView<S> o, Compute
     return Status::error(StatusCode::invalid_argument, "a plan computes both O and LSE");
   }
   Lent lent(workspace, bytes);
-  return layer_forward<S>(inputs, plan::pass_of(plan_), threads_, nullptr, o, lse,
-                          {lent.get(), goal_.problem.shape.tie, nullptr, overflows});
+  return layer_forward<S>(inputs, plan::pass_of(plan_),
+                          {threads_, nullptr, lent.get(), nullptr, overflows}, o, lse,
+                          goal_.problem.shape.tie);
 }
 
 template <class S, class G>
@@ -101,8 +102,9 @@ Status LayerPlan::backward(const LayerInputs<S>& inputs, MatrixView<const S> d_o
                          "the gradients, or dk, are not those that the plan is for");
   }
   Lent lent(workspace, bytes);
-  return layer_gradients<S, G>(inputs, d_o, o, lse, plan_, threads_, nullptr, gradients,
-                               {lent.get(), goal_.problem.shape.tie, nullptr, overflows});
+  return layer_gradients<S, G>(inputs, d_o, o, lse, plan_,
+                               {threads_, nullptr, lent.get(), nullptr, overflows}, gradients,
+                               goal_.problem.shape.tie);
 }
 
 std::string LayerPlan::text() const { return plan::to_text(plan_, set(), goal_.problem.shape.tie); }

@@ -1,10 +1,9 @@
 #pragma once
 
+#include "api/execution.hpp"
 #include "api/session.hpp"
-#include "base/overflow_counts.hpp"
 #include "base/sdpa.hpp"
 #include "plan/sdpa_planner.hpp"
-#include "schedules/workspace.hpp"
 
 // The SDPA problem for C++ callers inside the project: the C functions, the command, tests, bench.
 namespace ioattn::api {
@@ -43,15 +42,11 @@ Status sdpa_request(const SdpaProblem& problem, const RunOptions& options,
                     plan::SdpaRequest* request);
 
 // Runs a pass as planned. Checks pointers, strides and overlaps first; on any failure the outputs
-// are untouched. An observer makes the run sequential. o [batch, heads, n, dv] or lse [batch,
-// heads, 1, n] may be null: not wanted. The result does not depend on the number of threads. Null
-// memory: the workspace is from the heap. `kernels`, of the plan's tile, take the place of those of
-// its ISA. Results that overflow as they are rounded are added to `overflows`, unless that is null.
+// are untouched. o [batch, heads, n, dv] or lse [batch, heads, 1, n] may be null: not wanted.
 template <class S>
 Status sdpa_forward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
-                    const plan::SdpaPlan& plan, int threads, Observer* observer, TensorView<S> o,
-                    TensorView<Compute<S>> lse, schedules::CallerMemory* memory = nullptr,
-                    const kernels::Kernels* kernels = nullptr, OverflowCounts* overflows = nullptr);
+                    const plan::SdpaPlan& plan, const Execution& execution, TensorView<S> o,
+                    TensorView<Compute<S>> lse);
 
 // o and lse are those of the forward pass; o is not read for dV alone.
 template <class S>
@@ -68,10 +63,7 @@ SdpaSet set_of(const SdpaGradients<G>& gradients) {
 }
 template <class S, class G>
 Status sdpa_backward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
-                     const SdpaForwardResults<S>& forward, const plan::SdpaPlan& plan, int threads,
-                     Observer* observer, const SdpaGradients<G>& gradients,
-                     schedules::CallerMemory* memory = nullptr,
-                     const kernels::Kernels* kernels = nullptr,
-                     OverflowCounts* overflows = nullptr);
+                     const SdpaForwardResults<S>& forward, const plan::SdpaPlan& plan,
+                     const Execution& execution, const SdpaGradients<G>& gradients);
 
 }  // namespace ioattn::api

@@ -112,7 +112,7 @@ ioattn_status ioattn_sdpa_forward(const ioattn_sdpa_problem* problem, const ioat
     const auto forward = [&](auto zero) {
       using T = decltype(zero);
       return sdpa_forward<T>(
-          planned, inputs_of<T>(*problem), plan, threads_for(work_of(planned.shape), run), nullptr,
+          planned, inputs_of<T>(*problem), plan, {threads_for(work_of(planned.shape), run)},
           o_of<T>(*problem, {o, o_stride}), lse_of<T>(*problem, {lse, lse_stride}));
     };
     return with_dtype(planned.dtype, forward);
@@ -141,7 +141,7 @@ ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
     return with_gradient_types(planned.dtype, in_f32, [&](auto element, auto gradient) {
       using S = decltype(element);
       return sdpa_backward<S>(planned, inputs_of<S>(*problem), results_of<S>(*problem, in), plan,
-                              threads_for(work_of(planned.shape), run), nullptr,
+                              {threads_for(work_of(planned.shape), run)},
                               gradients_of<decltype(gradient)>(*problem, *gradients));
     });
   });

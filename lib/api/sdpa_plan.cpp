@@ -72,8 +72,8 @@ template <class S>
 Status SdpaPlan::forward(const SdpaInputs<S>& inputs, TensorView<S> o, TensorView<Compute<S>> lse,
                          void* workspace, index_t bytes, OverflowCounts* overflows) const {
   Lent lent(workspace, bytes);
-  return sdpa_forward<S>(goal_.problem, inputs, plan_, threads_, nullptr, o, lse, lent.get(),
-                         nullptr, overflows);
+  return sdpa_forward<S>(goal_.problem, inputs, plan_,
+                         {threads_, nullptr, lent.get(), nullptr, overflows}, o, lse);
 }
 
 template <class S, class G>
@@ -83,8 +83,8 @@ Status SdpaPlan::backward(const SdpaInputs<S>& inputs, const SdpaForwardResults<
   const Status matches = check_planned(goal_.gradients, set_of<S>(gradients));
   if (!matches.is_ok()) return matches;
   Lent lent(workspace, bytes);
-  return sdpa_backward<S>(goal_.problem, inputs, forward, plan_, threads_, nullptr, gradients,
-                          lent.get(), nullptr, overflows);
+  return sdpa_backward<S>(goal_.problem, inputs, forward, plan_,
+                          {threads_, nullptr, lent.get(), nullptr, overflows}, gradients);
 }
 
 #define IOATTN_INSTANTIATE(S)                                                                    \

@@ -27,19 +27,10 @@ void fill_heads(const TensorView<T>& view, T value) {
 // What the passes of both directions have in common.
 template <class S, class Task>
 Status prepare(const SdpaRun& run, const SdpaInputs<S>& inputs, Task* task) {
-  const kernels::Kernels* kernels = nullptr;
-  const Status found = kernels_of(run.plan.tile.isa, &kernels);
-  if (!found.is_ok()) return found;
-  if (run.kernels != nullptr) kernels = run.kernels;
   task->shape = run.problem.shape;
   task->in = inputs;
   task->scale = static_cast<Compute<S>>(scale_of(run.problem));
-  task->kernels = &kernels->table<S>();
-  task->threads = std::max(run.threads, 1);
-  task->observer = run.observer;
-  task->memory = run.memory;
-  task->overflows = run.overflows;
-  return Status::ok();
+  return resolve<S>(run.execution, run.plan.tile.isa, task);
 }
 
 }  // namespace
@@ -51,7 +42,7 @@ Status run_forward(const SdpaRun& run, const SdpaInputs<S>& inputs, TensorView<S
   drop_empty(&lse);
   if (o.data == nullptr && lse.data == nullptr) return Status::ok();
   if (seen_keys(run.problem.shape.head()).is_empty()) {
-    if (run.only_tells()) return Status::ok();
+    if (run.execution.only_tells()) return Status::ok();
     fill_heads(o, S{});
     fill_heads(lse, -std::numeric_limits<Compute<S>>::infinity());
     return Status::ok();
@@ -77,7 +68,7 @@ Status run_backward(const SdpaRun& run, const SdpaInputs<S>& inputs,
   if (out.set().is_empty()) return Status::ok();
   const SdpaShape& shape = run.problem.shape;
   if (is_trivial(shape)) {
-    if (out.accumulate || run.only_tells()) return Status::ok();
+    if (out.accumulate || run.execution.only_tells()) return Status::ok();
     for (const TensorView<G>& view : {out.dq, out.dk, out.dv, out.d_bias}) fill_heads(view, G{});
     return Status::ok();
   }
@@ -87,11 +78,7 @@ Status run_backward(const SdpaRun& run, const SdpaInputs<S>& inputs,
   task.d_o = forward.d_o;
   task.o = forward.o;
   task.lse = forward.lse;
-  if constexpr (std::is_same_v<G, Compute<S>>) {
-    task.out = out;
-  } else {
-    task.rounded = out;
-  }
+  set_results(out, &task);
   task.blocks = run.plan.blocks;
   return schedules::sdpa_backward(task);
 }
@@ -130,8 +117,7 @@ Status tell(const SdpaRun& run, const std::optional<SdpaSet>& set) {
 Status told(const SdpaProblem& problem, const plan::SdpaPlan& plan,
             const std::optional<SdpaSet>& set, int threads, bool groups_heads, index_t* bytes) {
   schedules::CallerMemory memory;
-  SdpaRun run = {problem, plan, threads, nullptr, &memory};
-  run.groups_heads = groups_heads;
+  const SdpaRun run = {problem, plan, {threads, nullptr, &memory}, groups_heads};
   const bool in_f32 = set && set->in_f32;
   const Status status =
       with_gradient_types(problem.dtype, in_f32, [&](auto element, auto gradient) {
@@ -154,37 +140,31 @@ Status workspace_of(const SdpaProblem& problem, const plan::SdpaPlan& plan,
 
 template <class S>
 Status sdpa_forward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
-                    const plan::SdpaPlan& plan, int threads, Observer* observer, TensorView<S> o,
-                    TensorView<Compute<S>> lse, schedules::CallerMemory* memory,
-                    const kernels::Kernels* kernels, OverflowCounts* overflows) {
+                    const plan::SdpaPlan& plan, const Execution& execution, TensorView<S> o,
+                    TensorView<Compute<S>> lse) {
   Status status = validate_problem(problem);
   if (!status.is_ok()) return status;
   if (status = check_forward(inputs, o, lse); !status.is_ok()) return status;
   if (status = validate_plan(plan, std::nullopt); !status.is_ok()) return status;
-  return run_forward<S>({problem, plan, threads, observer, memory, kernels, overflows}, inputs, o,
-                        lse);
+  return run_forward<S>({problem, plan, execution}, inputs, o, lse);
 }
 
 template <class S, class G>
 Status sdpa_backward(const SdpaProblem& problem, const SdpaInputs<S>& inputs,
-                     const SdpaForwardResults<S>& forward, const plan::SdpaPlan& plan, int threads,
-                     Observer* observer, const SdpaGradients<G>& gradients,
-                     schedules::CallerMemory* memory, const kernels::Kernels* kernels,
-                     OverflowCounts* overflows) {
+                     const SdpaForwardResults<S>& forward, const plan::SdpaPlan& plan,
+                     const Execution& execution, const SdpaGradients<G>& gradients) {
   Status status = validate_problem(problem);
   if (!status.is_ok()) return status;
   if (status = check_backward(inputs, forward, gradients); !status.is_ok()) return status;
   if (status = validate_plan(plan, gradients.set()); !status.is_ok()) return status;
-  return run_backward<S, G>({problem, plan, threads, observer, memory, kernels, overflows}, inputs,
-                            forward, gradients);
+  return run_backward<S, G>({problem, plan, execution}, inputs, forward, gradients);
 }
 
 #define IOATTN_INSTANTIATE(S)                                                                   \
   template Status run_forward(const SdpaRun&, const SdpaInputs<S>&, TensorView<S>,              \
                               TensorView<Compute<S>>);                                          \
   template Status sdpa_forward(const SdpaProblem&, const SdpaInputs<S>&, const plan::SdpaPlan&, \
-                               int, Observer*, TensorView<S>, TensorView<Compute<S>>,           \
-                               schedules::CallerMemory*, const kernels::Kernels*, OverflowCounts*)
+                               const Execution&, TensorView<S>, TensorView<Compute<S>>)
 IOATTN_FOR_ARRAY_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
@@ -192,9 +172,8 @@ IOATTN_FOR_ARRAY_TYPES(IOATTN_INSTANTIATE);
   template Status run_backward(const SdpaRun&, const SdpaInputs<S>&, const SdpaForwardResults<S>&, \
                                SdpaGradients<G>);                                                  \
   template Status sdpa_backward(const SdpaProblem&, const SdpaInputs<S>&,                          \
-                                const SdpaForwardResults<S>&, const plan::SdpaPlan&, int,          \
-                                Observer*, const SdpaGradients<G>&, schedules::CallerMemory*,      \
-                                const kernels::Kernels*, OverflowCounts*)
+                                const SdpaForwardResults<S>&, const plan::SdpaPlan&,               \
+                                const Execution&, const SdpaGradients<G>&)
 IOATTN_FOR_GRADIENT_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 

@@ -10,14 +10,8 @@ namespace ioattn::api {
 struct SdpaRun {
   const SdpaProblem& problem;
   const plan::SdpaPlan& plan;
-  int threads = 1;
-  Observer* observer = nullptr;
-  schedules::CallerMemory* memory = nullptr;  // null: the heap
-  const kernels::Kernels* kernels = nullptr;  // in place of those of the plan's ISA
-  OverflowCounts* overflows = nullptr;
+  Execution execution;
   bool groups_heads = true;  // forward, where shape and strides allow
-
-  bool only_tells() const { return memory != nullptr && memory->only_tells(); }
 };
 
 template <class S>

@@ -182,7 +182,7 @@ Status PackedWork::run(schedules::CallerMemory* caller, const Run& run) const {
     const Job& job = jobs_[static_cast<std::size_t>(i)];
     const PackedShape& shape = shapes_[job.shape];
     schedules::CallerMemory lent(static_cast<std::byte*>(memory.data()) + offset, shape.bytes);
-    const SdpaRun of = {shape.problem, shape.plan, shape.threads, nullptr, &lent};
+    const SdpaRun of = {shape.problem, shape.plan, {shape.threads, nullptr, &lent}};
     const SdpaShape& sizes = shape.problem.shape;
     failure.note(i, run(of, Place{job.first_query, sizes.n, job.first_key, sizes.m}));
   };
@@ -201,7 +201,7 @@ template <class S>
 Status PackedWork::forward(const SdpaInputs<S>& inputs, TensorView<S> o, TensorView<Compute<S>> lse,
                            schedules::CallerMemory* memory, OverflowCounts* overflows) const {
   return run(memory, [&](SdpaRun of, const Place& at) {
-    of.overflows = overflows;
+    of.execution.overflows = overflows;
     return run_forward<S>(of, at.inputs(inputs), at.queries(o), at.lse(lse));
   });
 }
@@ -211,7 +211,7 @@ Status PackedWork::backward(const SdpaInputs<S>& inputs, const SdpaForwardResult
                             const SdpaGradients<G>& gradients, schedules::CallerMemory* memory,
                             OverflowCounts* overflows) const {
   return run(memory, [&](SdpaRun of, const Place& at) {
-    of.overflows = overflows;
+    of.execution.overflows = overflows;
     const SdpaForwardResults<S> results = {at.queries(forward.d_o), at.queries(forward.o),
                                            at.lse(forward.lse)};
     const SdpaGradients<G> out = {at.queries(gradients.dq), at.keys(gradients.dk),

@@ -57,13 +57,11 @@ class Timed final : public TimedLayer {
   }
 
   Status forward(const plan::GradientPlan& plan) {
-    return layer_forward<S>(inputs_, plan::pass_of(plan), threads_, nullptr, o_, lse_.data,
-                            {nullptr, tie_});
+    return layer_forward<S>(inputs_, plan::pass_of(plan), {threads_}, o_, lse_.data, tie_);
   }
   Status run(const plan::GradientPlan& plan) override {
     if (!set_) return forward(plan);
-    return layer_gradients<S, G>(inputs_, d_o_, o_, lse_.data, plan, threads_, nullptr, gradients_,
-                                 {nullptr, tie_});
+    return layer_gradients<S, G>(inputs_, d_o_, o_, lse_.data, plan, {threads_}, gradients_, tie_);
   }
 
  private:

@@ -54,12 +54,11 @@ class Timed final : public TimedSdpa {
   }
 
   Status forward(const plan::SdpaPlan& plan) {
-    return sdpa_forward<S>(problem_, inputs(), plan, threads_, nullptr, o_, lse_);
+    return sdpa_forward<S>(problem_, inputs(), plan, {threads_}, o_, lse_);
   }
   Status run(const plan::SdpaPlan& plan) override {
     if (!set_) return forward(plan);
-    return sdpa_backward<S, G>(problem_, inputs(), {d_o_, o_, lse_}, plan, threads_, nullptr,
-                               gradients_);
+    return sdpa_backward<S, G>(problem_, inputs(), {d_o_, o_, lse_}, plan, {threads_}, gradients_);
   }
 
  private:

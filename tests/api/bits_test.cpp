@@ -66,7 +66,7 @@ template <class T>
 std::vector<T> forward_bits(const plan::Plan& plan, int threads, LayerCall<T>* call) {
   call->reset();
   const Status status = api::layer_forward<T>(
-      inputs_of<T>(call->problem), plan, threads, nullptr,
+      inputs_of<T>(call->problem), plan, {threads},
       {call->o.data(), call->problem.n, call->problem.dv, call->o.stride()}, call->lse.data());
   EXPECT_TRUE(status.is_ok()) << status.message();
   return call->outputs();
@@ -80,7 +80,7 @@ std::vector<T> backward_bits(const plan::Plan& plan, int threads, LayerCall<T>* 
   const Status status =
       api::layer_backward<T>(inputs_of<T>(p), {call->d_o.data(), p.n, p.dv, call->d_o.stride()},
                              {call->o.data(), p.n, p.dv, call->o.stride()}, call->lse.data(), plan,
-                             threads, nullptr, {call->dx.data(), p.d, p.d, call->dx.stride()});
+                             {threads}, {call->dx.data(), p.d, p.d, call->dx.stride()});
   EXPECT_TRUE(status.is_ok()) << status.message();
   return call->dx.dense();
 }
@@ -160,9 +160,8 @@ TYPED_TEST(Bits, OfABatchUnderAMaskDoNotDependOnThreads) {
       std::vector<T> expected;
       for (const int threads : thread_counts) {
         call.reset();
-        const Status status =
-            api::layer_forward<T>(inputs, plan, threads, nullptr,
-                                  {call.o.data(), p.n, p.dv, call.o.stride()}, call.lse.data());
+        const Status status = api::layer_forward<T>(
+            inputs, plan, {threads}, {call.o.data(), p.n, p.dv, call.o.stride()}, call.lse.data());
         ASSERT_TRUE(status.is_ok()) << status.message();
         if (threads == 1) expected = call.outputs();
         EXPECT_TRUE(same_bits(call.outputs(), expected)) << threads << " threads";
@@ -193,10 +192,9 @@ TYPED_TEST(Bits, OfABatchUnderAMaskDoNotDependOnThreads) {
       std::vector<T> expected;
       for (const int threads : thread_counts) {
         call.reset_gradients();
-        const Status status =
-            api::layer_gradients<T>(inputs, {call.d_o.data(), p.n, p.dv, call.d_o.stride()},
-                                    {call.o.data(), p.n, p.dv, call.o.stride()}, call.lse.data(),
-                                    plan, threads, nullptr, wanted);
+        const Status status = api::layer_gradients<T>(
+            inputs, {call.d_o.data(), p.n, p.dv, call.d_o.stride()},
+            {call.o.data(), p.n, p.dv, call.o.stride()}, call.lse.data(), plan, {threads}, wanted);
         ASSERT_TRUE(status.is_ok()) << status.message();
         if (threads == 1) expected = call.outputs();
         EXPECT_TRUE(same_bits(call.outputs(), expected)) << threads << " threads";

@@ -28,12 +28,12 @@ std::vector<float> gradient(int threads) {
   EXPECT_TRUE(plan::parse_plan(
       "M:row_stream(form=g,r=32,c=16,rho=16,w=16,o=16,a=16,b=16) > reg:scalar(4x4)", &plan,
       &error));
-  EXPECT_TRUE(api::layer_forward<float>(inputs, plan, threads, nullptr,
-                                        {call.o.data(), p.n, p.dv, p.dv}, call.lse.data())
+  EXPECT_TRUE(api::layer_forward<float>(inputs, plan, {threads}, {call.o.data(), p.n, p.dv, p.dv},
+                                        call.lse.data())
                   .is_ok());
   EXPECT_TRUE(api::layer_backward<float>(inputs, {call.d_o.data(), p.n, p.dv, p.dv},
                                          {call.o.data(), p.n, p.dv, p.dv}, call.lse.data(), plan,
-                                         threads, nullptr, {call.dx.data(), p.d, p.d, p.d})
+                                         {threads}, {call.dx.data(), p.d, p.d, p.d})
                   .is_ok());
   return call.dx.dense();
 }

@@ -64,7 +64,7 @@ struct Call {
     ASSERT_TRUE(api::plan_sdpa(problem, std::nullopt, {}, &plan).is_ok());
     const TensorView<float> of_lse = {lse.data(), s.batch,       s.heads, 1,
                                       s.n,        s.heads * s.n, s.n,     s.n};
-    const Status status = api::sdpa_forward<S>(problem, inputs(), plan, threads, nullptr,
+    const Status status = api::sdpa_forward<S>(problem, inputs(), plan, {threads},
                                                of_queries(o.data(), s.dv), of_lse);
     ASSERT_TRUE(status.is_ok()) << status.message();
   }
@@ -85,7 +85,7 @@ struct Call {
         of_queries<const S>(o.data(), s.dv),
         {lse.data(), s.batch, s.heads, 1, s.n, s.heads * s.n, s.n, s.n}};
     const Status status =
-        api::sdpa_backward<S, S>(problem, inputs(), made, plan, threads, nullptr, gradients);
+        api::sdpa_backward<S, S>(problem, inputs(), made, plan, {threads}, gradients);
     ASSERT_TRUE(status.is_ok()) << status.message();
   }
 };

@@ -278,7 +278,7 @@ TEST(SdpaGroupsTraffic, IsCountedAsTold) {
     ASSERT_TRUE(api::plan_sdpa(problem, std::nullopt, {}, &plan, &estimate).is_ok());
     ioattn::instruments::IoCounter counter;
     ASSERT_TRUE(api::sdpa_forward<float>(
-                    problem, inputs, plan, 2, &counter,
+                    problem, inputs, plan, {2, &counter},
                     dense_tensor(o.data(), shape.batch, shape.heads, shape.n, shape.dv),
                     dense_tensor(lse.data(), shape.batch, shape.heads, 1, shape.n))
                     .is_ok());

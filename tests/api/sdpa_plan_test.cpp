@@ -303,7 +303,7 @@ TEST(SdpaPlanWorkspace, IsWhatAPassTakes) {
                in(call.v, s.kv_heads, s.m, s.dv)},
               {in(call.d_o, s.heads, s.n, s.dv), in(call.o, s.heads, s.n, s.dv),
                in(call.lse, s.heads, 1, s.n)},
-              plan, 2, nullptr, out, &caller)
+              plan, {2, nullptr, &caller}, out)
               .code();
       EXPECT_EQ(caller.needed(), bytes);
       return code;

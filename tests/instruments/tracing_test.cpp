@@ -231,7 +231,7 @@ void check_layer(Pass pass, const LayerShape& shape, index_t M) {
   problem.dtype = dtype_of<T>::value;
   plan::Plan forward;
   ASSERT_TRUE(api::plan_pass(Pass::forward, problem, options, &forward).is_ok());
-  ASSERT_TRUE(api::layer_forward<T>(in, forward, 1, nullptr, o, operands.lse.data()).is_ok());
+  ASSERT_TRUE(api::layer_forward<T>(in, forward, {1}, o, operands.lse.data()).is_ok());
   ASSERT_TRUE(api::plan_request(pass, problem, options, &request).is_ok());
   int runs = 0;
   for (const plan::Candidate& candidate : plan::candidates(request)) {
@@ -240,12 +240,11 @@ void check_layer(Pass pass, const LayerShape& shape, index_t M) {
     const plan::Plan plan = {request.level, candidate.schedule, candidate.blocks, request.tile};
     const auto run = [&](const kernels::Kernels* kernels) {
       if (pass == Pass::forward) {
-        return api::layer_forward<T>(in, plan, 1, nullptr, o, operands.lse.data(),
-                                     {.kernels = kernels});
+        return api::layer_forward<T>(in, plan, {.kernels = kernels}, o, operands.lse.data());
       }
-      return api::layer_backward<T>(
-          in, {operands.d_o.data(), shape.n, shape.dv, shape.dv}, o, operands.lse.data(), plan, 1,
-          nullptr, {operands.dx.data(), shape.d, shape.d, shape.d}, {.kernels = kernels});
+      return api::layer_backward<T>(in, {operands.d_o.data(), shape.n, shape.dv, shape.dv}, o,
+                                    operands.lse.data(), plan, {.kernels = kernels},
+                                    {operands.dx.data(), shape.d, shape.d, shape.d});
     };
     const tune::AlignedWords<T>& result = pass == Pass::forward ? operands.o : operands.dx;
     ASSERT_TRUE(run(nullptr).is_ok());
@@ -314,8 +313,8 @@ TEST(TracingKernels, RecordEveryLineOfSdpa) {
       TraceRecorder recorder(line_bytes, 1 << 30, {&lines});
       {
         const TracingKernels tracing(best_kernels(), &recorder);
-        ASSERT_TRUE(api::sdpa_forward<float>(problem, in, forward, 1, nullptr, of_queries(o, s.dv),
-                                             lse_view, nullptr, &tracing.kernels())
+        ASSERT_TRUE(api::sdpa_forward<float>(problem, in, forward, {.kernels = &tracing.kernels()},
+                                             of_queries(o, s.dv), lse_view)
                         .is_ok());
       }
       recorder.finish();
@@ -332,9 +331,9 @@ TEST(TracingKernels, RecordEveryLineOfSdpa) {
       {
         const TracingKernels tracing(best_kernels(), &again);
         const Status ran = api::sdpa_backward<float, float>(
-            problem, in, {of_queries(d_o, s.dv), of_queries(o, s.dv), lse_view}, backward, 1,
-            nullptr, {of_queries(dq, s.d), of_keys(dk, s.d), of_keys(dv, s.dv)}, nullptr,
-            &tracing.kernels());
+            problem, in, {of_queries(d_o, s.dv), of_queries(o, s.dv), lse_view}, backward,
+            {.kernels = &tracing.kernels()},
+            {of_queries(dq, s.d), of_keys(dk, s.d), of_keys(dv, s.dv)});
         ASSERT_TRUE(ran.is_ok()) << ran.message();
       }
       again.finish();

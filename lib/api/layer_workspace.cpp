@@ -1,8 +1,4 @@
 #include "api/layer.hpp"
-
-#include <algorithm>
-
-#include "api/layer_checks.hpp"
 #include "api/lent_memory.hpp"
 #include "api/session.hpp"
 #include "schedules/layer_gradients.hpp"
@@ -15,25 +11,23 @@ bool is_empty(const LayerShape& shape, bool forward) {
   return shape.n == 0 || shape.d == 0 || (!forward && shape.dv == 0) || seen_keys(shape).is_empty();
 }
 
-template <class S, class Task>
-void fill(const LayerProblem& problem, const kernels::Kernels& kernels, int threads,
-          schedules::CallerMemory* memory, Task* task) {
+template <class Task>
+void set_shapes(const LayerProblem& problem, Task* task) {
   const auto [n, m, d, e, tie, mask] = problem.shape;
   task->shape = problem.shape;
   task->in = {{nullptr, n, d, d}, {nullptr, m, d, d}, {nullptr, m, d, d},
               {nullptr, d, d, d}, {nullptr, d, e, e}, mask,
               problem.scale,      problem.batch};
-  task->kernels = &kernels.table<S>();
-  task->threads = std::max(threads, 1);
-  task->memory = memory;
 }
 
 template <class S>
-Status of_forward(const LayerProblem& problem, const plan::Plan& plan,
-                  const kernels::Kernels& kernels, int threads, index_t* bytes) {
+Status of_forward(const LayerProblem& problem, const plan::Plan& plan, int threads,
+                  index_t* bytes) {
   schedules::CallerMemory memory;
   schedules::ForwardTask<S> task;
-  fill<S>(problem, kernels, threads, &memory, &task);
+  const Status found = resolve<S>({threads, nullptr, &memory}, plan.tile.isa, &task);
+  if (!found.is_ok()) return found;
+  set_shapes(problem, &task);
   task.blocks = plan.blocks;
   return workspace_told(schedules::run_forward(plan.schedule, task), memory, bytes);
 }
@@ -41,11 +35,12 @@ Status of_forward(const LayerProblem& problem, const plan::Plan& plan,
 // G: of the gradients.
 template <class S, class G>
 Status of_gradients(const LayerProblem& problem, const plan::GradientPlan& plan,
-                    const GradientSet& set, const kernels::Kernels& kernels, int threads,
-                    index_t* bytes) {
+                    const GradientSet& set, int threads, index_t* bytes) {
   schedules::CallerMemory memory;
   schedules::GradientTask<S> task;
-  fill<S>(problem, kernels, threads, &memory, &task);
+  const Status found = resolve<S>({threads, nullptr, &memory}, plan.tile.isa, &task);
+  if (!found.is_ok()) return found;
+  set_shapes(problem, &task);
   task.blocks = plan.blocks;
   // A null output would be one that is not wanted.
   G wanted{};
@@ -54,11 +49,7 @@ Status of_gradients(const LayerProblem& problem, const plan::GradientPlan& plan,
     return MatrixView<G>{&wanted, rows, cols, cols};
   };
   take_gradients(problem.shape, set, problem.batch, output, &out);
-  if constexpr (std::is_same_v<G, Compute<S>>) {
-    task.out = out;
-  } else {
-    task.rounded = out;
-  }
+  set_results(out, &task);
   return workspace_told(schedules::layer_gradients(task), memory, bytes);
 }
 
@@ -68,11 +59,8 @@ Status workspace_of(const LayerProblem& problem, const plan::Plan& forward, int 
                     index_t* bytes) {
   *bytes = 0;
   if (is_empty(problem.shape, true)) return Status::ok();
-  const kernels::Kernels* kernels = nullptr;
-  const Status found = kernels_of(forward.tile.isa, &kernels);
-  if (!found.is_ok()) return found;
   return with_dtype(problem.dtype, [&](auto zero) {
-    return of_forward<decltype(zero)>(problem, forward, *kernels, threads, bytes);
+    return of_forward<decltype(zero)>(problem, forward, threads, bytes);
   });
 }
 
@@ -80,12 +68,8 @@ Status workspace_of(const LayerProblem& problem, const plan::GradientPlan& plan,
                     const GradientSet& set, int threads, index_t* bytes) {
   *bytes = 0;
   if (is_empty(problem.shape, false)) return Status::ok();
-  const kernels::Kernels* kernels = nullptr;
-  const Status found = kernels_of(plan.tile.isa, &kernels);
-  if (!found.is_ok()) return found;
   return with_gradient_types(problem.dtype, set.in_f32, [&](auto zero, auto gradient) {
-    return of_gradients<decltype(zero), decltype(gradient)>(problem, plan, set, *kernels, threads,
-                                                            bytes);
+    return of_gradients<decltype(zero), decltype(gradient)>(problem, plan, set, threads, bytes);
   });
 }
 
