@@ -28,7 +28,7 @@ Status record(std::vector<instruments::Access>* accesses) {
   api::RunOptions options;
   options.M = 4096;
   plan::Plan plan;
-  const LayerProblem problem = {shape, DType::f32, 0, 1, 1};
+  const LayerProblem problem = {shape, DType::f32};
   Status status = api::plan_pass(Pass::backward, problem, options, &plan);
   if (!status.is_ok()) return status;
   const kernels::Kernels* kernels = nullptr;

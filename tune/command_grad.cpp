@@ -125,7 +125,7 @@ Outcome run(const GradOptions& options) {
   bool needs_forward = wanted.forward();
   if (dx_alone) {
     backward = plan_pass(Pass::backward, problem, options.run);
-    needs_forward = needs_forward || api::takes_forward_results(backward.plan.schedule);
+    needs_forward = needs_forward || takes_forward_results(backward.plan.schedule);
   } else if (wanted.backward()) {
     wanted.gradients.dk = wanted.gradients.dW_Q   ? files.w_k.cols
                           : wanted.gradients.dW_K ? files.w_q.cols

@@ -77,7 +77,7 @@ PlannedPass plan_pass_or_auto(Pass pass, const LayerProblem& problem,
   } catch (const UsageError&) {
     // Whoever asked for a schedule that stores n x m scores has room for them, which saves fast
     // memory.
-    if (!plan::stores_scores(*options.schedule)) throw;
+    if (!stores_scores(*options.schedule)) throw;
     any.schedule = exists(*options.schedule, pass) ? *options.schedule : Schedule::paper_small;
     return plan_pass(pass, problem, any);
   }

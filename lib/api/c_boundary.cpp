@@ -26,6 +26,8 @@ Status tie_of(const ioattn_tie& given, int64_t n, int64_t m, Tie* tie) {
   const int number = number_of(given);
   if (number < IOATTN_TIE_NONE || number > IOATTN_TIE_ALL) return invalid("tie is unknown");
   if (number == IOATTN_TIE_ALL && n != m) return invalid("A1 = A2 needs n = m");
+  static_assert(int(Tie::none) == IOATTN_TIE_NONE && int(Tie::kv) == IOATTN_TIE_KV &&
+                int(Tie::all) == IOATTN_TIE_ALL);
   *tie = static_cast<Tie>(number);
   return Status::ok();
 }
@@ -99,7 +101,14 @@ Status run_options(const ioattn_options* options, RunOptions* run) {
       return invalid("options: cache_level is not that of the objective");
     }
   }
+  static_assert(int(Objective::time) == IOATTN_TIME &&
+                int(Objective::words_l1) == IOATTN_WORDS_L1 &&
+                int(Objective::words_l2) == IOATTN_WORDS_L2);
   run->objective = static_cast<Objective>(objective);
+  static_assert(int(wisdom::Rigor::estimate) == IOATTN_ESTIMATE &&
+                int(wisdom::Rigor::measure) == IOATTN_MEASURE &&
+                int(wisdom::Rigor::patient) == IOATTN_PATIENT &&
+                int(wisdom::Rigor::wisdom_only) == IOATTN_WISDOM_ONLY);
   run->rigor = static_cast<wisdom::Rigor>(rigor);
   run->time_limit_seconds = options->time_limit_seconds;
   run->reproducible = options->reproducible != 0;

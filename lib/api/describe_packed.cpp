@@ -21,11 +21,7 @@ std::string PackedPlan::describe(const OverflowStatistics& overflows) const {
     item.add_json("plan", plans_[i].describe());
     shapes.push_back(item.text());
     if (!(sizes == shape_to_plan(sizes))) continue;  // which is told as if of size 1
-    const IoCost of_one = plans_[i].cost().total();
-    total.reads += shape.count * of_one.reads;
-    total.writes += shape.count * of_one.writes;
-    total.created += shape.count * of_one.created;
-    total.footprint = std::max(total.footprint, of_one.footprint);
+    total += times(shape.count, plans_[i].cost().total());
     fma += shape.count * plans_[i].fma();
   }
 

@@ -49,8 +49,7 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
     if (plan.blocks.schedule != Schedule::stationary) forward_options.schedule.reset();
     status = forward<S>(problem, forward_options, o_result, 0, lse_result);
     // Whoever asked for stored scores has room for them here too, which saves fast memory.
-    if (status.code() == StatusCode::fast_memory_too_small &&
-        plan::stores_scores(plan.blocks.schedule)) {
+    if (status.code() == StatusCode::fast_memory_too_small && stores_scores(plan.blocks.schedule)) {
       forward_options.schedule = Schedule::paper_small;
       status = forward<S>(problem, forward_options, o_result, 0, lse_result);
     }

@@ -11,11 +11,6 @@
 
 namespace ioattn::api {
 
-bool takes_forward_results(Schedule schedule) {
-  return schedule != Schedule::naive && schedule != Schedule::paper_small &&
-         schedule != Schedule::resident;
-}
-
 template <class S>
 Status layer_forward(const LayerInputs<S>& inputs, const plan::Plan& plan,
                      const Execution& execution, MatrixView<S> o, Compute<S>* lse,

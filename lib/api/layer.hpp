@@ -52,7 +52,4 @@ GradientSet set_of(const LayerGradients<G, S>& gradients) {
 }
 bool takes_forward_results(const plan::GradientPlan& plan, const GradientSet& set);
 
-// Whether the schedule's backward pass takes O and LSE as inputs.
-bool takes_forward_results(Schedule schedule);
-
 }  // namespace ioattn::api

@@ -36,7 +36,7 @@ MatrixView<T> of_batch(MatrixView<T> entry, index_t batch) {
 
 template <class T>
 Status check_inputs(const LayerInputs<T>& inputs, const LayerShape& shape, ArgumentCheck* check) {
-  const Status valid = validate_problem({shape, dtype_of<T>::value, 0, inputs.batch, inputs.scale});
+  const Status valid = validate_problem({shape, dtype_of<T>::value, inputs.batch, inputs.scale});
   if (!valid.is_ok()) return valid;
   const index_t batch = inputs.batch;
   check->input<T>("A1", of_batch(inputs.a1, batch), batch * shape.n, shape.d);

@@ -27,7 +27,6 @@ Status plan_layer(const LayerProblem& problem, const std::optional<GradientSet>&
 LayerProblem timed_problem(const LayerProblem& problem) {
   LayerProblem timed = problem;
   timed.shape = shape_to_plan(problem.shape);
-  timed.row_padding = 0;
   timed.batch = 1;
   return timed;
 }

@@ -69,7 +69,7 @@ Verdict read_plan(const plan::PlanRequest& request, const std::optional<Gradient
   if (!verdict.is_ok()) return verdict;
   const Status valid = validate_plan_of(request, set, parsed);
   if (!valid.is_ok()) return {Reason::blocks, valid.message()};
-  if (request.memory_limit_bytes < 0 && plan::stores_scores(parsed.blocks.schedule)) {
+  if (request.memory_limit_bytes < 0 && stores_scores(parsed.blocks.schedule)) {
     return {Reason::blocks, std::string(name_of(parsed.blocks.schedule)) +
                                 " stores n x m scores, which takes a limit on memory"};
   }

@@ -98,7 +98,7 @@ Status plan_sdpa(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
     if (!is_known) {
       made = estimate_sdpa(request, set, options, plan, estimate);
     } else {
-      const index_t queries = request.shape.all_heads() * request.shape.n;
+      const index_t queries = request.shape.all_queries();
       if (set) made = plan::check_scratch(*set, queries, request.dtype, request.memory_limit_bytes);
       if (estimate != nullptr) plan::estimate_costs(request, set, *plan, estimate);
     }

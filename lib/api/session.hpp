@@ -93,7 +93,7 @@ auto with_gradient_types(DType dtype, bool in_f32, const F& f) {
 
 template <class T>
 LayerProblem problem_of(const LayerInputs<T>& inputs) {
-  return {shape_of(inputs), dtype_of<T>::value, 0, inputs.batch, inputs.scale};
+  return {shape_of(inputs), dtype_of<T>::value, inputs.batch, inputs.scale};
 }
 
 }  // namespace ioattn::api

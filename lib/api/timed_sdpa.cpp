@@ -8,7 +8,7 @@ namespace {
 struct Counts : NumberCounts {
   Counts(const SdpaProblem& problem, const std::optional<SdpaSet>& set) {
     const SdpaShape& s = problem.shape;
-    const index_t queries = s.all_heads() * s.n, keys = s.all_kv_heads() * s.m;
+    const index_t queries = s.all_queries(), keys = s.all_kv_heads() * s.m;
     const index_t bias = s.all_biases() * s.n * s.m;
     inputs = queries * s.d + keys * (s.d + s.dv) + bias;
     results = queries * s.dv;

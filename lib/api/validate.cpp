@@ -81,9 +81,7 @@ Status validate_scale(double scale, DType dtype) {
                        vanishes ? "0" : "not finite", wide ? "float64" : "float32");
 }
 
-Status validate_shape(const LayerShape& shape) {
-  return validate_problem({shape, DType::f32, 0, 1, 1});
-}
+Status validate_shape(const LayerShape& shape) { return validate_problem({shape, DType::f32}); }
 
 Status validate_problem(const LayerProblem& problem) {
   const LayerShape& shape = problem.shape;
@@ -190,8 +188,8 @@ Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie
   plan::Plan pass = {plan.level, blocks.schedule, blocks.rows, plan.tile};
   status = validate_plan(Pass::backward, pass, mask, dtype);
   if (!status.is_ok()) return status;
-  for (const ProductBlocks* tile : {&blocks.da1, &blocks.da3, &blocks.dy, &blocks.dw})
-    if (is_huge(*tile)) return huge_block();
+  for (const GradientProduct& product : gradient_products)
+    if (is_huge(blocks.*product.blocks)) return huge_block();
   if (blocks.sum > largest_block) return huge_block();
   if (steps.alone) return status;
   if (!leaves_u(blocks.schedule) || blocks.rows.products != Products::stored) {
@@ -220,13 +218,10 @@ Status validate_plan(const plan::GradientPlan& plan, const GradientSet& set, Tie
     status = validate_plan(Pass::backward_keys, pass, mask, dtype);
     if (!status.is_ok()) return status;
   }
-  const auto lacks = [](bool runs, const ProductBlocks& tile) {
-    return runs && !is_positive(tile);
-  };
-  if (lacks(steps.da1, blocks.da1) || lacks(steps.da3, blocks.da3) || lacks(steps.dy, blocks.dy) ||
-      lacks(steps.dw_q || steps.dw_k, blocks.dw) || (steps.parts && blocks.sum < 1)) {
-    return invalid("the plan lacks a block size of a product");
-  }
+  bool lacks_size = steps.parts && blocks.sum < 1;
+  for (const GradientProduct& product : gradient_products)
+    lacks_size = lacks_size || (steps.*product.runs && !is_positive(blocks.*product.blocks));
+  if (lacks_size) return invalid("the plan lacks a block size of a product");
   return Status::ok();
 }
 

@@ -127,6 +127,20 @@ struct GradientSteps {
   bool parts = false;    // some parts of dA are wanted as well: it is their sum, taken at the end
 };
 GradientSteps steps_of(const GradientSet& set, Tie tie, Form form);
+
+// The products around the passes, in that order.
+struct GradientProduct {
+  const char* name;
+  ProductBlocks GradientBlocks::*blocks;
+  bool GradientSteps::*runs;
+};
+inline constexpr GradientProduct gradient_products[] = {
+    {"dA3", &GradientBlocks::da3, &GradientSteps::da3},
+    {"dY", &GradientBlocks::dy, &GradientSteps::dy},
+    {"dA1", &GradientBlocks::da1, &GradientSteps::da1},
+    {"dW_Q", &GradientBlocks::dw, &GradientSteps::dw_q},
+    {"dW_K", &GradientBlocks::dw, &GradientSteps::dw_k}};
+
 // `rows` is on the way of `keys` where their blocks say so.
 constexpr bool has_row_pass(const GradientSteps& steps, const GradientBlocks& blocks) {
   return steps.rows && !blocks.keys.one_pass;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "base/types.hpp"
 
 namespace ioattn {
@@ -14,9 +16,16 @@ struct IoCost {
 
   index_t words() const { return reads + writes; }
   bool operator==(const IoCost&) const = default;
-};
 
-// One after the other in the same memory.
+  // One after the other in the same memory.
+  constexpr IoCost& operator+=(const IoCost& next) {
+    reads += next.reads;
+    writes += next.writes;
+    created += next.created;
+    footprint = std::max(footprint, next.footprint);
+    return *this;
+  }
+};
 constexpr IoCost times(index_t count, const IoCost& one) {
   return {count * one.reads, count * one.writes, count * one.created, one.footprint};
 }

@@ -22,7 +22,6 @@ bool parse_field(std::string_view field, LayerProblem* problem, char* kind) {
     *kind = 'k';
     return parse_mask(field, &shape.mask);
   }
-  if (field.substr(0, 3) == "pad") return parse_size(field.substr(3), &problem->row_padding);
   if (*kind == 's') return parse_scale(field.substr(1), &problem->scale);
   index_t* size = nullptr;
   switch (*kind) {
@@ -37,7 +36,7 @@ bool parse_field(std::string_view field, LayerProblem* problem, char* kind) {
 }
 
 constexpr const char* known_fields =
-    "n, m, d, v, b, s, pad, f32, f64, bf16, f16, tied, self, causal, causal-bottom-right, keys";
+    "n, m, d, v, b, s, f32, f64, bf16, f16, tied, self, causal, causal-bottom-right, keys";
 
 }  // namespace
 
@@ -81,7 +80,6 @@ std::string to_text(const LayerProblem& problem) {
   if (shape.mask.hides()) text += "," + mask_text(shape);
   if (problem.batch != 1) text += ",b" + std::to_string(problem.batch);
   if (problem.scale != 1) text += ",s" + shortest_text(problem.scale);
-  if (problem.row_padding != 0) text += ",pad" + std::to_string(problem.row_padding);
   return text;
 }
 

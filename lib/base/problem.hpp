@@ -27,21 +27,20 @@ inline Interval seen_keys(const LayerShape& shape) {
   return shape.mask.of_any({0, shape.n}, shape.m);
 }
 
-// A test, benchmark or command line case: shape x mask x dtype x layout.
+// A test, benchmark or command line case: shape x mask x dtype.
 struct LayerProblem {
   LayerShape shape;
   DType dtype = DType::f32;
-  index_t row_padding = 0;  // elements between the rows of every input and output
-  index_t batch = 1;        // entries, which share X and Y
-  double scale = 1;         // of the scores
+  index_t batch = 1;  // entries, which share X and Y
+  double scale = 1;   // of the scores
   bool operator==(const LayerProblem&) const = default;
 };
 
 // Text form, e.g. "layer:n512,m512,d385,v32,f32,tied". Fields in any order, each at most once; n
 // and d are required, m defaults to n, v to d, and f32 may be f64, bf16 or f16; "tied" is A2 = A3,
 // "self" is A1 = A2 = A3 (and needs n = m); "causal" and "causal-bottom-right" are masks,
-// "keys-3:0" lets query i see the keys i - 3 to i, where * is no limit; "padK" sets the row
-// padding, "bK" the batch, "sK" the scale. On failure returns false and says why.
+// "keys-3:0" lets query i see the keys i - 3 to i, where * is no limit; "bK" sets the
+// batch, "sK" the scale. On failure returns false and says why.
 bool parse_problem(std::string_view text, LayerProblem* problem, std::string* error);
 std::string to_text(const LayerProblem& problem);
 // The mask's field, e.g. "causal", or "none".

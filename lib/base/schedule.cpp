@@ -8,10 +8,6 @@
 
 namespace ioattn {
 namespace {
-constexpr const char* names[schedule_count] = {
-    "naive",    "paper_small",     "paper_large",  "row_stream", "stationary", "q_stored",
-    "half_dim", "weight_resident", "score_stored", "resident",   "col_stream", "tile_fused"};
-
 struct Row {
   Variant variant;
   const char* fields;  // of Blocks
@@ -101,8 +97,6 @@ bool uses(const Variant& variant, std::string_view field) {
   }
   return false;
 }
-
-const char* name_of(Schedule schedule) { return names[static_cast<int>(schedule)]; }
 
 bool parse_schedule(std::string_view name, Schedule* schedule) {
   return parse_name(name, schedule_count, schedule);

@@ -35,7 +35,44 @@ enum class Schedule : std::uint8_t {
   tile_fused,       // score tiles resident, columns streamed (of SDPA forward, too)
 };
 constexpr int schedule_count = 12;
-const char* name_of(Schedule schedule);
+
+struct ScheduleTraits {
+  const char* name;
+  // Whether it is one of the paper's algorithms.
+  bool is_papers = false;
+  // Whether U of its backward pass can be had apart from dX, once S, G or h and delta are in
+  // memory.
+  bool leaves_u = false;
+  // Whether it skips what a mask hides; the others compute every pair and refuse masks.
+  bool takes_masks = false;
+  // Whether n x m scores pass through memory: no plan has such a schedule unless it was asked for
+  // or memory was limited.
+  bool stores_scores = false;
+  // Whether its backward pass takes O and LSE as inputs; the others compute them.
+  bool takes_forward_results = true;
+};
+inline constexpr ScheduleTraits schedule_traits[schedule_count] = {
+    {.name = "naive", .is_papers = true, .stores_scores = true, .takes_forward_results = false},
+    {.name = "paper_small",
+     .is_papers = true,
+     .stores_scores = true,
+     .takes_forward_results = false},
+    {.name = "paper_large", .is_papers = true},
+    {.name = "row_stream", .leaves_u = true, .takes_masks = true},
+    {.name = "stationary", .stores_scores = true},
+    {.name = "q_stored", .leaves_u = true, .stores_scores = true},
+    {.name = "half_dim", .leaves_u = true, .stores_scores = true},
+    {.name = "weight_resident"},
+    {.name = "score_stored", .stores_scores = true},
+    {.name = "resident", .takes_forward_results = false},
+    {.name = "col_stream", .takes_masks = true},
+    {.name = "tile_fused", .takes_masks = true},
+};
+constexpr const ScheduleTraits& traits_of(Schedule schedule) {
+  return schedule_traits[static_cast<int>(schedule)];
+}
+static_assert(std::string_view(traits_of(Schedule::tile_fused).name) == "tile_fused");
+constexpr const char* name_of(Schedule schedule) { return traits_of(schedule).name; }
 bool parse_schedule(std::string_view name, Schedule* schedule);
 
 // How the products with Y are bracketed. g: G = dO Y^T per row block (forward: O = (f A3) Y);
@@ -124,6 +161,13 @@ struct Blocks {
   bool operator==(const Blocks&) const = default;
 };
 
+// The rows and keys that stay, of longer blocks.
+constexpr void take_rows(const Blocks& longer, Blocks* blocks) {
+  blocks->r = longer.r;
+  blocks->c = longer.c;
+  blocks->rho = longer.rho;
+}
+
 // Whether a block of keys is of whole shares; these are of whole pairs of keys (bf16).
 constexpr bool has_whole_shares(const Blocks& blocks) {
   return blocks.share == 0 || (blocks.share % 2 == 0 && blocks.c % blocks.share == 0);
@@ -141,20 +185,12 @@ struct Variant {
 std::span<const Variant> variants();
 bool exists(Schedule schedule, Pass pass);
 bool has_form(Schedule schedule, Form form);
-// Whether U of its backward pass can be had apart from dX, once S, G or h and delta are in memory.
-constexpr bool leaves_u(Schedule schedule) {
-  return schedule == Schedule::row_stream || schedule == Schedule::q_stored ||
-         schedule == Schedule::half_dim;
-}
-// Whether it is one of the paper's algorithms.
-constexpr bool is_papers(Schedule schedule) {
-  return schedule == Schedule::naive || schedule == Schedule::paper_small ||
-         schedule == Schedule::paper_large;
-}
-// Whether it skips what a mask hides; the others compute every pair and refuse masks.
-constexpr bool takes_masks(Schedule schedule) {
-  return schedule == Schedule::row_stream || schedule == Schedule::col_stream ||
-         schedule == Schedule::tile_fused;
+constexpr bool is_papers(Schedule schedule) { return traits_of(schedule).is_papers; }
+constexpr bool leaves_u(Schedule schedule) { return traits_of(schedule).leaves_u; }
+constexpr bool takes_masks(Schedule schedule) { return traits_of(schedule).takes_masks; }
+constexpr bool stores_scores(Schedule schedule) { return traits_of(schedule).stores_scores; }
+constexpr bool takes_forward_results(Schedule schedule) {
+  return traits_of(schedule).takes_forward_results;
 }
 // Whether it takes operands of the layer problem of that dtype: in 16 bits tile_fused multiplies
 // pairs of bf16 as they are stored, on instruction sets that can, and others numbers in f32.

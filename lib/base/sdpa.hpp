@@ -25,6 +25,7 @@ struct SdpaShape {
   index_t group() const { return heads / kv_heads; }  // query heads that share keys
   index_t all_heads() const { return batch * heads; }
   index_t all_kv_heads() const { return batch * kv_heads; }
+  index_t all_queries() const { return all_heads() * n; }
   index_t all_biases() const { return bias_batch * bias_heads; }
   bool has_bias() const { return all_biases() > 0; }
   // What one head is for the passes: S := scale Q, A2 := K, h := V.

@@ -6,16 +6,6 @@
 namespace ioattn::plan {
 namespace {
 
-struct ProductItem {
-  const char* name;
-  ProductBlocks GradientBlocks::*product;
-};
-constexpr ProductItem product_items[] = {{"dA3", &GradientBlocks::da3},
-                                         {"dY", &GradientBlocks::dy},
-                                         {"dA1", &GradientBlocks::da1},
-                                         {"dW_Q", &GradientBlocks::dw},
-                                         {"dW_K", &GradientBlocks::dw}};
-
 // One item of the text: a plan of a pass, or name=value. `alone`: the only pass makes dX.
 bool parse_item(std::string_view item, bool alone, GradientPlan* plan) {
   if (is_pass(item)) {
@@ -37,8 +27,8 @@ bool parse_item(std::string_view item, bool alone, GradientPlan* plan) {
   if (name == "dA") {
     return parse_number(value, &plan->blocks.sum) && plan->blocks.sum > 0;
   }
-  for (const ProductItem& known : product_items) {
-    if (name == known.name) return parse_product(value, &(plan->blocks.*known.product));
+  for (const GradientProduct& product : gradient_products) {
+    if (name == product.name) return parse_product(value, &(plan->blocks.*product.blocks));
   }
   return false;
 }
@@ -54,11 +44,8 @@ std::string to_text(const GradientPlan& plan, const GradientSet& set, Tie tie) {
   };
   add(!steps.alone || steps.dx, pass_text(plan, blocks.schedule, blocks.rows));
   add(has_key_pass(steps, blocks), pass_text(plan, blocks.by_keys, blocks.keys));
-  add(steps.da3, "dA3=" + to_text(blocks.da3));
-  add(steps.dy, "dY=" + to_text(blocks.dy));
-  add(steps.da1, "dA1=" + to_text(blocks.da1));
-  add(steps.dw_q, "dW_Q=" + to_text(blocks.dw));
-  add(steps.dw_k, "dW_K=" + to_text(blocks.dw));
+  for (const GradientProduct& product : gradient_products)
+    add(steps.*product.runs, product.name + ("=" + to_text(blocks.*product.blocks)));
   add(steps.parts, "dA=" + std::to_string(blocks.sum));
   return text;
 }

@@ -76,7 +76,7 @@ GradientBlocks least_blocks(const Way& way) {
   blocks.keys = unit_blocks({Pass::backward_keys, way.by_keys, way.form});
   blocks.by_keys = way.by_keys;
   blocks.keys.one_pass = way.one_pass;
-  blocks.da1 = blocks.da3 = blocks.dy = blocks.dw = {1, 1, 1};
+  for (const GradientProduct& product : gradient_products) blocks.*product.blocks = {1, 1, 1};
   blocks.sum = 1;
   return blocks;
 }
@@ -97,10 +97,7 @@ GradientBlocks choose_gradient_blocks(const LayerShape& shape, const GradientSet
     const Variant variant = row_variant(way.schedule, form);
     blocks.rows = choose_row_blocks(variant, shape, {M, 0, memory.price}, tile, true);
     if (memory.is_outer()) {
-      const Blocks outer = choose_row_blocks(variant, shape, memory, tile);
-      blocks.rows.r = outer.r;
-      blocks.rows.c = outer.c;
-      blocks.rows.rho = outer.rho;
+      take_rows(choose_row_blocks(variant, shape, memory, tile), &blocks.rows);
     }
   } else {
     choose_thin_products(shape, {steps.values, steps.dx}, M, memory.price, tile, &blocks.rows);

@@ -85,9 +85,10 @@ std::vector<Place> places_of(const std::optional<GradientSet>& set, Tie tie,
   for (const ProductField& field : product_fields())
     if (uses(rows, field.name)) add_product(field.name, &(blocks->rows.*field.product));
   if (alone) return places;
-  if (steps.da3) add_product("dA3", &blocks->da3);
-  if (steps.dy) add_product("dY", &blocks->dy);
-  if (steps.da1) add_product("dA1", &blocks->da1);
+  for (const GradientProduct& product : gradient_products) {
+    if (product.blocks == &GradientBlocks::dw) continue;  // too short to time
+    if (steps.*product.runs) add_product(product.name, &(blocks->*product.blocks));
+  }
   return places;
 }
 

@@ -7,12 +7,6 @@
 
 namespace ioattn::plan {
 
-bool stores_scores(Schedule schedule) {
-  return schedule == Schedule::naive || schedule == Schedule::paper_small ||
-         schedule == Schedule::stationary || schedule == Schedule::score_stored ||
-         schedule == Schedule::q_stored || schedule == Schedule::half_dim;
-}
-
 index_t batch_scratch_words(const LayerProblem& problem, bool dx, bool dy) {
   const index_t d = problem.shape.d;
   index_t words = problem.scale == 1 ? 0 : d * d;

@@ -11,9 +11,6 @@
 
 namespace ioattn::plan {
 
-// Whether n x m scores pass through memory: `auto` takes no such schedule without a memory limit.
-bool stores_scores(Schedule schedule);
-
 // Numbers of scratch memory that a scale and a batch take beside those of one entry: a scaled X,
 // and dX and dY of an entry before they are added to the sums.
 index_t batch_scratch_words(const LayerProblem& problem, bool dx, bool dy);

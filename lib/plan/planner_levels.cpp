@@ -79,10 +79,7 @@ Candidate held_in_outer(const PlanRequest& request, const Candidate& inner) {
   } else if (variant.products == Products::fused) {
     outer.blocks = choose_row_blocks(variant, shape, memory, request.tile);
   } else {
-    const Blocks longer = choose_row_blocks(variant, shape, memory, request.tile);
-    outer.blocks.r = longer.r;
-    outer.blocks.c = longer.c;
-    outer.blocks.rho = longer.rho;
+    take_rows(choose_row_blocks(variant, shape, memory, request.tile), &outer.blocks);
   }
   outer.is_outer = true;
   outer.cost =

@@ -106,7 +106,7 @@ Blocks within_operands(Blocks rows, const LayerShape& head, const TileShape& til
 
 // Sums of dQ that are made on the way of a pass over the keys and rounded at its end.
 index_t sums_of_dq(const SdpaRequest& request, const SdpaSet& set, bool one_pass) {
-  const index_t queries = request.shape.all_heads() * request.shape.n;
+  const index_t queries = request.shape.all_queries();
   return one_pass && set.rounds(request.dtype) ? queries * request.shape.d : 0;
 }
 
@@ -165,7 +165,7 @@ void estimate_costs(const SdpaRequest& request, const std::optional<SdpaSet>& se
     estimate->fma = theory::sdpa_forward_fma(shape);
     return;
   }
-  const index_t queries = request.shape.all_heads() * request.shape.n;
+  const index_t queries = request.shape.all_queries();
   estimate->cost =
       theory::sdpa_backward_cost(request.shape, *set, plan.blocks, request.dtype, pairs);
   estimate->fma = theory::sdpa_backward_fma(request.shape, *set, plan.blocks);
@@ -283,7 +283,7 @@ class GradientBlockings {
   }
   // Scratch memory for sums of dQ.
   bool has_room(bool one_pass) const {
-    const index_t queries = request_.shape.all_heads() * request_.shape.n;
+    const index_t queries = request_.shape.all_queries();
     const index_t sums = sums_of_dq(request_, set_, one_pass);
     return request_.memory_limit_bytes < 0 ||
            scratch_bytes(set_, queries, sums, request_.dtype) <= request_.memory_limit_bytes;
@@ -380,7 +380,7 @@ class GradientBlockings {
 
 Status plan_gradients(const SdpaRequest& request, const SdpaSet& set, SdpaPlan* plan,
                       Estimate* estimate) {
-  const index_t queries = request.shape.all_heads() * request.shape.n;
+  const index_t queries = request.shape.all_queries();
   const Status small = check_scratch(set, queries, request.dtype, request.memory_limit_bytes);
   if (!small.is_ok()) return small;
   const GradientBlockings blockings(request, set);

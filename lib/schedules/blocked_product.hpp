@@ -25,7 +25,7 @@ struct Factor {
 
 template <class T>
 Factor<const T> factor(Operand operand, const MatrixView<const T>& view) {
-  return {operand, view.data, view.stride, 1, false, false};
+  return {operand, view.data, view.stride};
 }
 
 template <class T>

@@ -40,7 +40,7 @@ class Result {
 
 template <class T>
 Factor<T> result_of(Operand operand, const MatrixView<T>& view) {
-  return {operand, view.data, view.stride, 1, false, false};
+  return {operand, view.data, view.stride};
 }
 template <class T>
 Factor<const T> factor_of(Operand operand, const MatrixView<T>& view) {

@@ -101,7 +101,7 @@ class LayerGradientsRun {
     if (!dx_.is_needed()) return Status::ok();
     const MatrixView<T> dx = dx_.total(workspace);
     scale_gradient(trace_, scaled_x_.scale(), dx);
-    const Factor<const T> factor_dx = {Operand::dX, dx.data, dx.stride, 1, false, false};
+    const Factor<const T> factor_dx = {Operand::dX, dx.data, dx.stride};
     if (set_.dW_Q) {
       multiply("dW_Q", factor_dx, factor(Operand::W_K, task_.out.w_k), Operand::dW_Q,
                task_.out.dw_q, workspace);
@@ -134,7 +134,7 @@ class LayerGradientsRun {
   void multiply(const char* phase, const Factor<const T>& a, const Factor<const S>& b,
                 Operand operand, const MatrixView<T>& c, void* workspace) const {
     trace_.phase(phase);
-    dw_.run(*task_.kernels, trace_, a, b, {operand, c.data, c.stride, 1, false, false}, workspace);
+    dw_.run(*task_.kernels, trace_, a, b, {operand, c.data, c.stride}, workspace);
   }
 
   const GradientTask<S>& task_;

@@ -56,7 +56,7 @@ class RowStreamForward {
       trace_.phase("S");
       with_x(task_.in, [&](const auto& x) {
         s_product_.run(kernels_, trace_, factor(Operand::A1, task_.in.a1), x,
-                       {Operand::S, s_.in(memory), d_stride_, 1, false, false}, memory);
+                       {Operand::S, s_.in(memory), d_stride_}, memory);
       });
       operands.queries = rows_of_d(s_, memory);
     }
@@ -85,9 +85,8 @@ class RowStreamForward {
       o = task_.o;
     }
     trace_.phase("O");
-    o_product_.run(
-        kernels_, trace_, Factor<const T>{Operand::Z, z_.in(memory), d_stride_, 1, false, false},
-        factor(Operand::Y, task_.in.y), {Operand::O, o.data, o.stride, 1, false, false}, memory);
+    o_product_.run(kernels_, trace_, Factor<const T>{Operand::Z, z_.in(memory), d_stride_},
+                   factor(Operand::Y, task_.in.y), {Operand::O, o.data, o.stride}, memory);
     if constexpr (is_half_storage<S>)
       round_result<S>(kernels_, trace_, Operand::O, o, {task_.o.data, n, e, task_.o.stride});
   }

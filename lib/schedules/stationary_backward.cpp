@@ -74,9 +74,9 @@ class StationaryBackward {
     const Factor<const T> a3 = factor(Operand::A3, in.a3), y = factor(Operand::Y, in.y);
     const Factor<const T> d_o = factor(Operand::dO, task_.d_o);
     const Factor<T> s = by_query(Operand::S, s_, memory), g = by_query(Operand::G, y_, memory);
-    const Factor<T> h = {Operand::h, y_.in(memory), h_stride_, 1, false, false};
+    const Factor<T> h = {Operand::h, y_.in(memory), h_stride_};
     const Factor<T> f = by_query(Operand::f, p_, memory), p = by_query(Operand::p, p_, memory);
-    const Factor<T> u = {Operand::U, u_.in(memory), u_stride_, 1, false, false};
+    const Factor<T> u = {Operand::U, u_.in(memory), u_stride_};
     const T* delta = delta_pass_.delta(memory);
 
     trace.phase("delta");
@@ -107,7 +107,7 @@ class StationaryBackward {
     u_pass_.run(kernels, trace, as_const(p), a2, u, memory);
     trace.phase("dX");
     x_pass_.run(kernels, trace, transposed(a1), as_const(u),
-                {Operand::dX, task_.dx.data, task_.dx.stride, 1, false, false}, memory);
+                {Operand::dX, task_.dx.data, task_.dx.stride}, memory);
     return Status::ok();
   }
 

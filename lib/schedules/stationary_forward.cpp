@@ -80,9 +80,8 @@ class StationaryForward {
     // Queries are SIMD lanes of S and of the scores.
     const Factor<T> s = {Operand::S, s_.in(memory), 1, query_stride_, false, false};
     const Factor<T> scores = {Operand::scores, scores_.in(memory), 1, query_stride_, false, false};
-    const Factor<T> thin = {
-        h_form_ ? Operand::h : Operand::Z, thin_.in(memory), thin_stride_, 1, false, false};
-    const Factor<T> o = {Operand::O, task_.o.data, task_.o.stride, 1, false, false};
+    const Factor<T> thin = {h_form_ ? Operand::h : Operand::Z, thin_.in(memory), thin_stride_};
+    const Factor<T> o = {Operand::O, task_.o.data, task_.o.stride};
 
     trace.phase("S");
     s_pass_.run(kernels, trace, factor(Operand::A1, in.a1), factor(Operand::X, in.x), s, memory);

@@ -43,7 +43,7 @@ void StoredProducts<S, P>::run(const Trace& trace, void* workspace) const {
   }
   if (stored_) {
     trace.phase("S");
-    const Factor<P> s = {Operand::S, s_.in(workspace), stride_, 1, false, false};
+    const Factor<P> s = {Operand::S, s_.in(workspace), stride_};
     const Factor<const S> a1 = factor(Operand::A1, task_.in.a1);
     if constexpr (of_pairs) {
       s_product_.run(kernels, Trace::of_pair_product(task_.observer), a1,
@@ -61,7 +61,7 @@ void StoredProducts<S, P>::run(const Trace& trace, void* workspace) const {
   trace.phase("G");
   g_product_.run(kernels, trace, factor(Operand::dO, task_.d_o),
                  transposed(factor(Operand::Y, task_.in.y)),
-                 Factor<P>{Operand::G, g_.in(workspace), stride_, 1, false, false}, workspace);
+                 Factor<P>{Operand::G, g_.in(workspace), stride_}, workspace);
 }
 
 template <class S, class P>
@@ -71,8 +71,8 @@ void StoredProducts<S, P>::run_dx(const Trace& trace, void* workspace) const {
   trace.phase("dX");
   const Factor<const S> a1 = part_from(factor(Operand::A1, task_.in.a1), seeing_.begin, 0);
   dx_product_.run(*task_.kernels, trace, transposed(a1),
-                  Factor<const T>{Operand::U, u.row(seeing_.begin), u.stride, 1, false, false},
-                  {Operand::dX, task_.dx.data, task_.dx.stride, 1, false, false}, workspace);
+                  Factor<const T>{Operand::U, u.row(seeing_.begin), u.stride},
+                  {Operand::dX, task_.dx.data, task_.dx.stride}, workspace);
 }
 
 template <class S, class P>

@@ -35,8 +35,7 @@ Status tile_fused_forward(const ForwardTask<S>& task) {
 
   trace.phase("S");
   s_product.run(kernels, of_products, factor(Operand::A1, task.in.a1),
-                factor(Operand::X, task.in.x),
-                Factor<S>{Operand::S, s.in(memory), stride, 1, false, false}, memory);
+                factor(Operand::X, task.in.x), Factor<S>{Operand::S, s.in(memory), stride}, memory);
   values.run(kernels, of_products, task.in, memory);
   row_stream::ForwardOperands<S> operands;
   operands.queries = {s.in(memory), n, d, stride};

@@ -60,7 +60,7 @@ void UPass<S>::run(const Trace& trace, const StoredProducts<S>& products, void* 
   if (!halved) return;
   trace.phase("U");
   u_product_.run(kernels, trace, scores_.matrix(Operand::p, workspace), a2,
-                 {Operand::U, memory.u.data, memory.u.stride, 1, false, false}, workspace);
+                 {Operand::U, memory.u.data, memory.u.stride}, workspace);
 }
 
 template class UPass<float>;

@@ -27,8 +27,7 @@ constexpr index_t words_of(index_t terms) {
 // no slower there: pages apart, they would share a few sets of L1.
 template <class W, class S>
 bool are_words(const S* first, index_t stride, index_t cols) {
-  constexpr index_t page = 4096 / sizeof(S);
-  return stride % 2 == 0 && cols % 2 == 0 && are_close(stride, cols) && stride % page != 0 &&
+  return stride % 2 == 0 && cols % 2 == 0 && is_dense<S>(stride, cols) &&
          reinterpret_cast<std::uintptr_t>(first) % alignof(W) == 0;
 }
 

@@ -10,13 +10,7 @@ namespace ioattn::theory {
 
 IoCost ScheduleCost::total() const {
   IoCost total;
-  for (int i = 0; i < phase_count; ++i) {
-    const IoCost& cost = phases[std::size_t(i)].cost;
-    total.reads += cost.reads;
-    total.writes += cost.writes;
-    total.created += cost.created;
-    total.footprint = std::max(total.footprint, cost.footprint);
-  }
+  for (int i = 0; i < phase_count; ++i) total += phases[std::size_t(i)].cost;
   return total;
 }
 
@@ -68,11 +62,8 @@ void add_scale(const LayerShape& shape, const Batch& batch, bool of_gradient, DT
 
 void add_entries(const ScheduleCost& entry, const Batch& batch, ScheduleCost* cost) {
   for (int i = 0; i < entry.phase_count; ++i) {
-    PhaseCost phase = entry.phases[std::size_t(i)];
-    phase.cost.reads *= batch.entries;
-    phase.cost.writes *= batch.entries;
-    phase.cost.created *= batch.entries;
-    cost->add(phase.name, phase.cost);
+    const PhaseCost& phase = entry.phases[std::size_t(i)];
+    cost->add(phase.name, times(batch.entries, phase.cost));
   }
 }
 

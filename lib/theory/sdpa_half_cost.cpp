@@ -181,7 +181,7 @@ IoCost half_query_pass_cost(const SdpaShape& shape, const SdpaSet& set, const Bl
 }
 
 IoCost half_round_cost(const SdpaShape& shape, const SdpaSet& set) {
-  const index_t dq = shape.all_heads() * shape.n * shape.d;
+  const index_t dq = shape.all_queries() * shape.d;
   return {(set.accumulate ? 3 : 2) * dq, dq, 0, (set.accumulate ? 4 : 2) * shape.d};
 }
 

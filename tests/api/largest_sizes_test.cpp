@@ -83,7 +83,7 @@ TEST(LargestSizes, OfTheLayerProblem) {
   int plans = 0;
   for (int i = 0; i < 200; ++i) {
     LayerProblem problem = largest<5>(&random, [](const std::array<index_t, 5>& s) {
-      return LayerProblem{{s[0], s[1], s[2], s[3]}, DType::f32, 0, s[4], 1};
+      return LayerProblem{{s[0], s[1], s[2], s[3]}, DType::f32, s[4]};
     });
     problem.dtype = dtypes[i % 3];
     problem.shape.mask = some_mask(&random, problem.shape.n, problem.shape.m);

@@ -134,7 +134,7 @@ TEST_F(OtherKernels, AreSearchedWhereNobodyNamesOne) {
   }
   plan::PlanRequest made;
   api::LayerSearchReport report;
-  const LayerProblem layer = {{90, 110, 33, 18, Tie::kv, {}}, DType::f32, 0};
+  const LayerProblem layer = {{90, 110, 33, 18, Tie::kv, {}}, DType::f32};
   GradientSet dx;
   dx.dX = true;
   ASSERT_TRUE(api::list_ways<api::LayerKind>(layer, dx, options, &made, &report).is_ok());

@@ -28,19 +28,19 @@ std::string error_of(const std::string& text) {
 }
 
 TEST(Problem, ReadsEveryField) {
-  const LayerProblem tied = {{512, 512, 385, 32, Tie::kv}, DType::f32, 0};
+  const LayerProblem tied = {{512, 512, 385, 32, Tie::kv}, DType::f32};
   EXPECT_EQ(parsed("layer:n512,m512,d385,v32,f32,tied"), tied);
-  const LayerProblem padded = {{7, 9, 5, 3, Tie::none}, DType::f64, 4};
-  EXPECT_EQ(parsed("layer:pad4,f64,v3,d5,m9,n7"), padded);
-  const LayerProblem self = {{8, 8, 5, 5, Tie::all}, DType::f32, 0};
+  const LayerProblem batch = {{7, 9, 5, 3, Tie::none}, DType::f64, 4, 0.5};
+  EXPECT_EQ(parsed("layer:b4,f64,s0.5,v3,d5,m9,n7"), batch);
+  const LayerProblem self = {{8, 8, 5, 5, Tie::all}, DType::f32};
   EXPECT_EQ(parsed("layer:n8,d5,self"), self);
-  const LayerProblem empty = {{0, 0, 0, 0, Tie::none}, DType::f32, 0};
+  const LayerProblem empty = {{0, 0, 0, 0, Tie::none}, DType::f32};
   EXPECT_EQ(parsed("layer:n0,d0"), empty);
 }
 
 TEST(Problem, PrintsInOneOrder) {
   EXPECT_EQ(to_text(parsed("layer:tied,v32,m512,n512,d385")), "layer:n512,m512,d385,v32,f32,tied");
-  EXPECT_EQ(to_text(parsed("layer:pad3,self,f64,d5,n8")), "layer:n8,m8,d5,v5,f64,self,pad3");
+  EXPECT_EQ(to_text(parsed("layer:b3,self,f64,d5,n8")), "layer:n8,m8,d5,v5,f64,self,b3");
 }
 
 TEST(Problem, SurvivesPrintingAndReading) {
@@ -50,7 +50,7 @@ TEST(Problem, SurvivesPrintingAndReading) {
     problem.shape = random.shape(1 << 20, 1 << 12);
     if (round % 7 == 0) problem.shape.d = 0;
     problem.dtype = random.uniform(0, 1) == 0 ? DType::f32 : DType::f64;
-    problem.row_padding = std::max<index_t>(0, random.uniform(-5, 20));
+    problem.batch = std::max<index_t>(1, random.uniform(-5, 20));
     const std::string text = to_text(problem);
     ASSERT_EQ(parsed(text), problem) << text;
 
@@ -66,7 +66,7 @@ TEST(Problem, SurvivesPrintingAndReading) {
 }
 
 const std::string known =
-    "; there are n, m, d, v, b, s, pad, f32, f64, bf16, f16, tied, self, causal, "
+    "; there are n, m, d, v, b, s, f32, f64, bf16, f16, tied, self, causal, "
     "causal-bottom-right, keys";
 
 TEST(Problem, SaysWhatIsWrong) {
@@ -79,8 +79,8 @@ TEST(Problem, SaysWhatIsWrong) {
   } bad[] = {
       {"n", "no digits"},         {"n5x", "trailing letters"},
       {"n-5", "negative"},        {"n+5", "sign"},
-      {"n 5", "space"},           {"pad", "no digits"},
-      {"pad-1", "negative"},      {"m9223372036854775808", "does not fit in 64 bits"},
+      {"n 5", "space"},           {"b", "no digits"},
+      {"b-1", "negative"},        {"m9223372036854775808", "does not fit in 64 bits"},
       {"n5.0", "not an integer"}, {"v0x10", "hexadecimal"},
       {"keys3", "no band"},       {"sinf", "no scale"},
   };
@@ -90,11 +90,11 @@ TEST(Problem, SaysWhatIsWrong) {
               "the value of field \"" + std::string(field) + "\" is not valid in " + text)
         << why;
   }
-  for (const char* field : {"x5", "f128", "TIED", "h2", ""}) {
+  for (const char* field : {"x5", "f128", "TIED", "h2", "pad1", ""}) {
     const std::string text = "layer:n4," + std::string(field) + ",d4";
     EXPECT_EQ(error_of(text), "unknown field \"" + std::string(field) + "\" in " + text + known);
   }
-  for (const std::string text : {"layer:", "layer:n4", "layer:d4", "layer:m4,v4,f64,tied,pad1"})
+  for (const std::string text : {"layer:", "layer:n4", "layer:d4", "layer:m4,v4,f64,tied,b2"})
     EXPECT_EQ(error_of(text), "n and d are required in " + text);
   for (const std::string text : {"layer:n4,m5,d4,self", "layer:self,m0,n1,d1"})
     EXPECT_EQ(error_of(text), "self needs n = m in " + text);
@@ -103,7 +103,7 @@ TEST(Problem, SaysWhatIsWrong) {
 TEST(Problem, SaysAFieldOnce) {
   EXPECT_EQ(error_of("layer:n4,d4,n5"), "field \"n5\" repeats another in layer:n4,d4,n5");
   for (const char* text : {"layer:d4,n4,d4", "layer:n4,d4,m4,m5", "layer:n4,d4,v1,v1",
-                           "layer:n4,d4,f32,f64", "layer:n4,d4,tied,self", "layer:pad1,n4,d4,pad0"})
+                           "layer:n4,d4,f32,f64", "layer:n4,d4,tied,self", "layer:b1,n4,d4,b2"})
     EXPECT_NE(error_of(text).find("repeats another"), std::string::npos) << text;
 }
 

@@ -27,7 +27,7 @@ class Pebblings : public testing::TestWithParam<VariantCase> {
  protected:
   void check(const LayerShape& shape, const Blocks& blocks) {
     const Variant& v = GetParam().variant;
-    SCOPED_TRACE(to_text(LayerProblem{shape, DType::f32, 0}) + " r=" + std::to_string(blocks.r) +
+    SCOPED_TRACE(to_text(LayerProblem{shape, DType::f32}) + " r=" + std::to_string(blocks.r) +
                  " c=" + std::to_string(blocks.c) + " rho=" + std::to_string(blocks.rho));
     pebble::AttentionCdag cdag;
     const pebble::Recipe recipe = pebble::recipe_of(v.pass, v.schedule, shape, blocks);

@@ -43,7 +43,7 @@ std::vector<Choice> choices(Tie tie) {
 }
 
 std::string describe(const LayerShape& shape, const Choice& choice, const Blocks& blocks) {
-  return to_text(LayerProblem{shape, DType::f32, 0}) + " form " + name_of(choice.form) + " " +
+  return to_text(LayerProblem{shape, DType::f32}) + " form " + name_of(choice.form) + " " +
          name_of(choice.wanted.wanted) + (choice.wanted.queries ? " U" : "") +
          " c=" + std::to_string(blocks.c) + " rho=" + std::to_string(blocks.rho);
 }

@@ -36,7 +36,7 @@ class Counts : public testing::TestWithParam<VariantCase> {
   // Counts one run and holds it against the formula, phase by phase.
   void check(const LayerShape& shape, const Blocks& blocks, index_t M) {
     const Variant& v = GetParam().variant;
-    SCOPED_TRACE(to_text(LayerProblem{shape, DType::f32, 0}) + " M=" + std::to_string(M) +
+    SCOPED_TRACE(to_text(LayerProblem{shape, DType::f32}) + " M=" + std::to_string(M) +
                  " r=" + std::to_string(blocks.r) + " c=" + std::to_string(blocks.c) +
                  " rho=" + std::to_string(blocks.rho));
     LayerData<float> data(shape, 0, random_.engine());

@@ -73,7 +73,7 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
       const index_t least = least_M(request, set);
       request.M = random.uniform(0, 3) == 0 ? least : random.logarithmic(least, 60 * least);
       request.outer_M = random.uniform(0, 1) * random.logarithmic(1, 20) * request.M;
-      SCOPED_TRACE(to_text(LayerProblem{shape, DType::f32, 0}) + " " + describe(set) +
+      SCOPED_TRACE(to_text(LayerProblem{shape, DType::f32}) + " " + describe(set) +
                    " M=" + std::to_string(request.M));
       plan::GradientPlan plan;
       plan::Estimate estimate;
@@ -154,8 +154,8 @@ TYPED_TEST(LayerGradientValues, AreTheOraclesForEveryNumberOfThreads) {
         request.M = least_M(request, set) * (trial == 0 ? 1 : random.logarithmic(1, 200));
         plan::GradientPlan plan;
         ASSERT_TRUE(plan::make_gradient_plan(request, set, &plan).is_ok());
-        SCOPED_TRACE(to_text(LayerProblem{shape, dtype_of<T>::value, 0}) + " " + describe(set) +
-                     " " + ref::name_of(kind) + " M=" + std::to_string(request.M) + " " +
+        SCOPED_TRACE(to_text(LayerProblem{shape, dtype_of<T>::value}) + " " + describe(set) + " " +
+                     ref::name_of(kind) + " M=" + std::to_string(request.M) + " " +
                      to_text(plan, set, shape.tie));
         const Gradients<T> one = problem.run(set, plan.blocks, table, 1, nullptr);
         const double allowed = limit(shape, set, plan.blocks);

@@ -115,7 +115,7 @@ TYPED_TEST(Masked, ForwardIsTheOracles) {
         const kernels::KernelTable<T>& table = *list[seed % list.size()];
         const Blocks blocks =
             blocks_of(Pass::forward, form, products, shape, random.logarithmic(1, 100), table);
-        SCOPED_TRACE(to_text(LayerProblem{shape, dtype_of<T>::value, 0}) +
+        SCOPED_TRACE(to_text(LayerProblem{shape, dtype_of<T>::value}) +
                      " r=" + std::to_string(blocks.r) + " c=" + std::to_string(blocks.c) +
                      " rho=" + std::to_string(blocks.rho));
         const ForwardResults<T> one = forward(in, blocks, table, 1);

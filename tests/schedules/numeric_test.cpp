@@ -123,10 +123,10 @@ class Numeric : public testing::Test {
       Blocks blocks;
       ASSERT_TRUE(plan::choose_blocks(v, false, shape, M, table.tile, &blocks));
       SCOPED_TRACE(std::string(name_of(v.pass)) + " " + to_text(v) + " " + ref::name_of(kind) +
-                   " " + to_text(LayerProblem{shape, dtype_of<T>::value, padding}) +
-                   " M=" + std::to_string(M) + " isa=" + name_of(table.tile.isa) +
-                   " tile=" + std::to_string(table.tile.rows) + "x" +
-                   std::to_string(table.tile.cols) + " seed=" + std::to_string(seed));
+                   " " + to_text(LayerProblem{shape, dtype_of<T>::value}) + " padding " +
+                   std::to_string(padding) + " M=" + std::to_string(M) +
+                   " isa=" + name_of(table.tile.isa) + " tile=" + std::to_string(table.tile.rows) +
+                   "x" + std::to_string(table.tile.cols) + " seed=" + std::to_string(seed));
       const double allowed = limit(v, shape, blocks);
       Padded<T> o(shape.n, shape.dv, padding), lse(shape.n, 1, 0), dx(shape.d, shape.d, padding);
       const int threads = 1 + static_cast<int>(choice_() % 2);

@@ -78,7 +78,7 @@ TEST(StoredProducts, ULeavesIntoTheCallersMatrix) {
     for (const Variant& v : stored_variants()) {
       for (const index_t factor : {1, 2, 100}) {
         for (const bool wants_dx : {true, false}) {
-          SCOPED_TRACE(to_text(v) + " " + to_text(LayerProblem{shape, DType::f64, 0}) + " " +
+          SCOPED_TRACE(to_text(v) + " " + to_text(LayerProblem{shape, DType::f64}) + " " +
                        std::to_string(factor) + (wants_dx ? " dX" : ""));
           schedules::BackwardTask<double> task;
           task.shape = shape;

@@ -85,7 +85,7 @@ TYPED_TEST(Threads, DoNotChangeABit) {
         }
         ASSERT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(T)), 0)
             << name_of(v.pass) << " " << to_text(v) << " "
-            << to_text(LayerProblem{shape, dtype_of<T>::value, 0}) << " threads=" << threads
+            << to_text(LayerProblem{shape, dtype_of<T>::value}) << " threads=" << threads
             << " r=" << blocks.r << " c=" << blocks.c << " rho=" << blocks.rho;
       }
     }

@@ -37,7 +37,7 @@ Status naive_backward(const BackwardTask<T>& task) {
   const Factor<T> h = blocks.rows_first(Operand::h, h_matrix);
   const Factor<T> p = blocks.columns_first(Operand::p, p_matrix);
   const Factor<T> t = blocks.columns_first(Operand::T, t_matrix);
-  const Factor<T> g = {Operand::dX, task.dx.data, task.dx.stride, 1, false, false};
+  const Factor<T> g = {Operand::dX, task.dx.data, task.dx.stride};
   const auto multiply = [&](const Factor<const T>& a, const Factor<const T>& b, const Factor<T>& c,
                             const Range& i, const Range& q, const Range& j) {
     multiply_block(kernels, a, b, c, i, q, j, false, blocks.pack());

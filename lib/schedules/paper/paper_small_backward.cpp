@@ -110,8 +110,7 @@ Status paper_small_backward(const BackwardTask<T>& task) {
   trace.phase("4a");
   product(transposed(a1), as_const(p_factor), t_factor, d, n, m);
   trace.phase("4b");
-  product(as_const(t_factor), a2, {Operand::dX, task.dx.data, task.dx.stride, 1, false, false}, d,
-          m, d);
+  product(as_const(t_factor), a2, {Operand::dX, task.dx.data, task.dx.stride}, d, m, d);
   return Status::ok();
 }
 

@@ -28,7 +28,7 @@ Status paper_small_forward(const ForwardTask<T>& task) {
   const Factor<T> h_factor = blocks.rows_first(Operand::h, h);
   const Factor<T> score_factor = blocks.columns_first(Operand::scores, scores);
   const Factor<T> weight_factor = blocks.columns_first(Operand::f, weights);
-  const Factor<T> o_factor = {Operand::O, task.o.data, task.o.stride, 1, false, false};
+  const Factor<T> o_factor = {Operand::O, task.o.data, task.o.stride};
   const ProductBlocks cube = {b, b, depth};
 
   trace.phase("S");
@@ -62,8 +62,7 @@ Status paper_small_forward(const ForwardTask<T>& task) {
         // The weights are a tile of their own, so the others are addressed from their block.
         const Factor<const T> values = {
             Operand::h, h_factor.at(q.begin, 0), h_factor.row_stride, 1, false, true};
-        const Factor<T> target = {
-            Operand::O, o_factor.at(i.begin, 0), o_factor.row_stride, 1, false, false};
+        const Factor<T> target = {Operand::O, o_factor.at(i.begin, 0), o_factor.row_stride};
         multiply_block(kernels, as_const(weight_factor), values, target, Range(i.size(), i.size()),
                        Range(q.size(), q.size()), j, q.begin > 0, blocks.pack());
         trace.remove(score_factor.block(i, q));
