@@ -2,52 +2,12 @@
 
 #include "base/problem.hpp"
 #include "base/schedule.hpp"
+#include "schedules/pass_operands.hpp"
 #include "schedules/query_gates.hpp"
 #include "schedules/task.hpp"
 #include "schedules/workspace.hpp"
 
 namespace ioattn::schedules {
-
-// What a pass over the keys reads and writes. What it does not use for the gradients that are
-// wanted may be null. P: of the products S, h and G, which of SDPA are operands.
-template <class S, class P = S>
-struct KeyPassOperands {
-  using T = Compute<S>;
-  MatrixView<const S> keys;     // A2 [m, d]
-  MatrixView<const P> values;   // h-form: h [m, dv]
-  MatrixView<const S> a3;       // g-form: [m, d]
-  MatrixView<const P> queries;  // S [n, d], readable nr elements beyond each row or copied
-  index_t rest_of_queries = 0;  // of a kind in parts: S is the sum of both, so far apart
-  MatrixView<const S> d_o;      // h-form: [n, dv]
-  MatrixView<const P> g;        // g-form: G [n, d], readable like S
-  const T* lse = nullptr;       // [n]
-  const T* delta = nullptr;     // [n]
-  MatrixView<T> d_keys;         // dA2 [m, d]; sum: dA2 + dA3
-  Operand d_keys_name = Operand::dA2;
-  MatrixView<T> d_queries;  // U [n, d], with a kind that makes it; SDPA: dQ
-  Operand d_queries_name = Operand::U;
-  MatrixView<T> d_values;           // W = f^T dO [m, dv]; g-form: dA3 [m, d]
-  bool accumulate = false;          // gradients are added to what memory holds
-  bool accumulate_queries = false;  // so is U
-  // Of a pass that rounds, instead of d_keys and d_values.
-  MatrixView<S> rounded_d_keys, rounded_d_values;
-
-  // Where queries may be copied: S is scale times what memory holds, of several heads that share
-  // the keys, whose rows are so many elements apart.
-  T scale = 1;
-  index_t heads = 1;
-  index_t queries_step = 0, d_o_step = 0, lse_step = 0, delta_step = 0;
-  index_t d_queries_step = 0;
-  MatrixView<const S> bias;  // of the scores [n, m]; null data: none
-  index_t bias_step = 0;
-};
-
-// Whether sums over the queries are made in memory of the caller's, or in that of the worker, to be
-// rounded to 16 bits when they are complete.
-enum class KeySums : std::uint8_t { in_place, rounded };
-
-// Whether rows of queries can be read as whole panels of lanes, or may have to be copied for that.
-enum class QueryRows : std::uint8_t { padded, copied };
 
 // c keys, their values and their gradients stay, queries stream in blocks of rho rows: dA2 = p^T S,
 // W = f^T dO, and where it is wanted U += p A2. Score tiles are query-major with keys as SIMD

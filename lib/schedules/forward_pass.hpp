@@ -1,35 +1,12 @@
 #pragma once
 
 #include "schedules/online_softmax.hpp"
+#include "schedules/pass_operands.hpp"
 #include "schedules/row_stream.hpp"
 #include "schedules/task.hpp"
 #include "schedules/workspace.hpp"
 
 namespace ioattn::schedules::row_stream {
-
-// What a forward pass over rows reads and writes. P: of the products S, h and Z, which of SDPA are
-// operands and the result.
-template <class S, class P = S>
-struct ForwardOperands {
-  using T = Compute<S>;
-  const LayerInputs<S>* layer = nullptr;  // fused: A1, X and, in the g-form, Y
-  MatrixView<const P> queries;            // stored: S [n, d]
-  T scale = 1;                            // stored: of the queries
-  index_t rest_of_queries = 0;            // tile_fused: if not 0, S is the sum of both
-  MatrixView<const S> keys;               // A2 [m, d]
-  MatrixView<const P> values;             // h [m, dv]
-  MatrixView<const S> a3;                 // g-form: [m, d], not read where it is A2
-  MatrixView<P> result;                   // O [n, dv]; stored g-form: Z [n, d]
-  MatrixView<S> rounded;                  // O, instead; null data: none
-  T* lse = nullptr;                       // [n]; null: not wanted
-  MatrixView<const S> bias;               // of the scores [n, m]; null data: none
-  // Of the head that comes next, to be fetched; null data: none, or who knows.
-  MatrixView<const S> next_keys;
-  MatrixView<const P> next_values;
-};
-
-// Whether rows of h can be read beyond their columns, up to whole panels of lanes.
-enum class ValueRows : std::uint8_t { padded, bare };
 
 // Rows of S and of Z = f A3 (or of O) stay; keys and values stream once per row block. fused: X and
 // Y stream once more per row block. stored: S is found in memory, Z or O = f h is left there.

@@ -41,10 +41,10 @@ PairBackward::PairBackward(const LayerShape& shape, const Blocks& blocks, bool m
   workers_.add_to(layout, workers.count);
 }
 
-void PairBackward::run_block(const Trace& trace, const BackwardTask<bf16>& operands,
-                             const Memory& memory, index_t block, int worker,
+void PairBackward::run_block(const Trace& trace, const BackwardTask<bf16>& task,
+                             const Operands& operands, index_t block, int worker,
                              void* workspace) const {
-  const Work work = {trace, operands, memory, workers_.of(worker, workspace),
+  const Work work = {trace, task, operands, workers_.of(worker, workspace),
                      Range(block * r_, n_, r_)};
   start(work);
   const Interval seen = mask_.of_any(interval_of(work.rows), m_);
@@ -60,9 +60,9 @@ void PairBackward::start(const Work& work) const {
                to.in(work.local), stride);
   };
   work.trace.read(rows_of(Operand::S, rows, d_));
-  load(work.memory.s, d_, worker_.queries, query_stride_);
+  load(work.operands.queries, d_, worker_.queries, query_stride_);
   work.trace.read(rows_of(Operand::dO, rows, e_));
-  load(work.operands.d_o, e_, worker_.d_o, d_o_stride_);
+  load(work.task.d_o, e_, worker_.d_o, d_o_stride_);
   work.trace.read(rows_of(Operand::delta, rows, 1));
   work.trace.read(rows_of(Operand::LSE, rows, 1));
   for (Range row(rows.begin, rows.end, 1); makes_dq_ && row && work.trace.is_observed(); row.next())
@@ -70,12 +70,12 @@ void PairBackward::start(const Work& work) const {
   if (!mask_.hides()) return;
   // Rows that see no key get no term.
   if (makes_dq_) fill_words(kernels_, worker_.sums.in(work.local), rows.size() * sum_stride_, 0.f);
-  if (work.makes_d_bias() && !work.memory.add_to_d_bias)
-    clear_d_bias(kernels_, work.trace, rows, work.memory.d_bias);
+  if (work.makes_d_bias() && !work.operands.add_to_d_bias)
+    clear_d_bias(kernels_, work.trace, rows, work.operands.d_bias);
 }
 
 void PairBackward::stream_keys(const Work& work, const Range& keys) const {
-  const MatrixView<const bf16>&all_keys = work.operands.in.a2, &all_values = work.memory.h;
+  const MatrixView<const bf16>&all_keys = work.task.in.a2, &all_values = work.operands.values;
   const Block read[] = {rows_of(Operand::A2, keys, d_), rows_of(Operand::h, keys, e_)};
   const Block second = rows_of(Operand::A2_rows, keys, d_);
   for (const Block& block : read) work.trace.read(block);
@@ -97,7 +97,7 @@ void PairBackward::stream_keys(const Work& work, const Range& keys) const {
 }
 
 void PairBackward::pack_key_rows(const Work& work, const PairPanels& packed) const {
-  const MatrixView<const bf16>& keys = work.operands.in.a2;
+  const MatrixView<const bf16>& keys = work.task.in.a2;
   load_word_panels(kernels_, keys.at(packed.first, 0), 1, keys.stride, d_, packed.count,
                    worker_.key_rows.in(work.local));
 }
@@ -118,7 +118,7 @@ void PairBackward::add_keys(const Work& work, const Meeting& meeting) const {
   const Block paired = part_of(Operand::p_pairs, queries, seen);
   if (work.has_bias()) {
     const index_t skipped = seen.begin - computed.begin;
-    load_bias_rows(kernels_, work.trace, work.memory.bias, queries, seen,
+    load_bias_rows(kernels_, work.trace, work.operands.bias, queries, seen,
                    round_up(computed.size(), nr_) - skipped, worker_.f.in(work.local) + skipped,
                    tile_stride_);
   }
@@ -152,10 +152,10 @@ auto PairBackward::score(const Meeting& meeting, const Word* rows, index_t strid
 // f = exp(scale Q K^T + bias - LSE)
 void PairBackward::make_weights(const Work& work, const Meeting& meeting) const {
   const float* lse =
-      shifts_of(work.operands.lse + work.rows.begin, work.rows.size(), worker_.lse.in(work.local));
+      shifts_of(work.task.lse + work.rows.begin, work.rows.size(), worker_.lse.in(work.local));
   Product p = score(meeting, worker_.queries.in(work.local), query_stride_, words_of<Word>(d_),
                     worker_.keys.in(work.local), worker_.f.in(work.local));
-  p.scale = work.memory.scale;
+  p.scale = work.operands.scale;
   p.accumulate = work.has_bias();
   p.epilogue = kernels::Epilogue::exp;
   p.row = lse + meeting.strip.begin;
@@ -173,11 +173,11 @@ void PairBackward::make_p(const Work& work, const Meeting& meeting) const {
   p.f = f;
   p.q = q;
   p.stride = p.by_cols_stride = tile_stride_;
-  p.delta = refined_deltas(kernels_, mask_, m_,
-                           {meeting.queries, meeting.computed, f, q, p.stride,
-                            work.operands.lse + meeting.queries.begin},
-                           work.memory.delta + meeting.queries.begin, worker_.delta.in(work.local));
-  p.scale = work.memory.scale;
+  p.delta = refined_deltas(
+      kernels_, mask_, m_,
+      {meeting.queries, meeting.computed, f, q, p.stride, work.task.lse + meeting.queries.begin},
+      work.operands.delta + meeting.queries.begin, worker_.delta.in(work.local));
+  p.scale = work.operands.scale;
   if (makes_dq_) p.by_cols = reinterpret_cast<Word*>(f);
   if (work.makes_d_bias()) p.in_f32 = q;
   kernels_.pairs_of_bf16->gradient(p);
@@ -189,10 +189,10 @@ void PairBackward::make_p(const Work& work, const Meeting& meeting) const {
 }
 
 void PairBackward::add_to_d_bias(const Work& work, const Meeting& meeting) const {
-  const bool add = mask_.hides() || work.memory.add_to_d_bias;
+  const bool add = mask_.hides() || work.operands.add_to_d_bias;
   const index_t skipped = meeting.seen.begin - meeting.computed.begin;
   store_d_bias_rows(kernels_, work.trace, worker_.q.in(work.local) + skipped, tile_stride_,
-                    meeting.queries, meeting.seen, add, work.memory.d_bias);
+                    meeting.queries, meeting.seen, add, work.operands.d_bias);
 }
 
 // dQ += p K, p scaled
@@ -209,7 +209,7 @@ void PairBackward::add_to_dq(const Work& work, const Meeting& meeting) const {
   Word* panels =
       worker_.key_rows.in(work.local) + words_of<Word>(computed.begin - packed.first) * nr_;
   p.b = {panels, words_of<Word>(packed.count) * nr_, nr_};
-  const MatrixView<const bf16>& keys = work.operands.in.a2;
+  const MatrixView<const bf16>& keys = work.task.in.a2;
   const MatrixView<const bf16> stored = {keys.at(computed.begin, 0), computed.size(), d_,
                                          keys.stride};
   if (masked_product(kernels_, p, mask_, queries, computed, panels, stored)) {
@@ -224,11 +224,11 @@ void PairBackward::finish(const Work& work) const {
   work.trace.remove(rows_of(Operand::delta, rows, 1));
   work.trace.remove(rows_of(Operand::LSE, rows, 1));
   if (!makes_dq_) return;
-  const bool rounds = work.memory.u.data == nullptr, adds = work.memory.accumulate_u;
+  const bool rounds = work.operands.d_queries.data == nullptr, adds = work.operands.accumulate;
   if (rounds) {
-    write_dq(work, work.memory.rounded_u);
+    write_dq(work, work.operands.rounded_d_queries);
   } else {
-    write_dq(work, work.memory.u);
+    write_dq(work, work.operands.d_queries);
   }
   for (Range row(rows.begin, rows.end, 1); row && work.trace.is_observed(); row.next()) {
     const Block sums = rows_of(Operand::U, row, d_), dq = rows_of(Operand::dQ, row, d_);
@@ -246,7 +246,7 @@ void PairBackward::finish(const Work& work) const {
 template <class Result>
 void PairBackward::write_dq(const Work& work, const MatrixView<Result>& dq) const {
   store_rows(kernels_, worker_.sums.in(work.local), sum_stride_, work.rows.size(), d_, 1.f,
-             work.memory.accumulate_u, dq.row(work.rows.begin), dq.stride,
+             work.operands.accumulate, dq.row(work.rows.begin), dq.stride,
              work.trace.counted(Operand::dQ));
 }
 

@@ -2,7 +2,7 @@
 
 #include "schedules/masked_tile.hpp"
 #include "schedules/pair_panels.hpp"
-#include "schedules/row_pass.hpp"
+#include "schedules/pass_operands.hpp"
 #include "schedules/words.hpp"
 
 namespace ioattn::schedules {
@@ -15,7 +15,7 @@ namespace ioattn::schedules {
 // theory::half_query_pass_cost.
 class PairBackward {
  public:
-  using Memory = row_stream::RowPassMemory<bf16>;
+  using Operands = QueryPassOperands<bf16>;
 
   PairBackward(const LayerShape& shape, const Blocks& blocks, bool makes_dq,
                const kernels::KernelTable<float>& kernels, const Workers& workers,
@@ -25,7 +25,7 @@ class PairBackward {
   index_t block_rows() const { return r_; }
   void begin(int, void*) const {}
   // As RowPass::run_block, with stored S, delta and U.
-  void run_block(const Trace& trace, const BackwardTask<bf16>& operands, const Memory& memory,
+  void run_block(const Trace& trace, const BackwardTask<bf16>& task, const Operands& operands,
                  index_t block, int worker, void* workspace) const;
 
  private:
@@ -35,12 +35,12 @@ class PairBackward {
   // A block of queries in the hands of a worker.
   struct Work {
     const Trace& trace;
-    const BackwardTask<bf16>& operands;
-    const Memory& memory;
+    const BackwardTask<bf16>& task;
+    const Operands& operands;
     void* local;
     Range rows;
-    bool has_bias() const { return memory.bias.data != nullptr; }
-    bool makes_d_bias() const { return memory.d_bias.data != nullptr; }
+    bool has_bias() const { return operands.bias.data != nullptr; }
+    bool makes_d_bias() const { return operands.d_bias.data != nullptr; }
   };
   // A strip of queries and the keys that it meets, `computed` of those in panels.
   struct Meeting {

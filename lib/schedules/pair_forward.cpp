@@ -5,6 +5,7 @@
 
 #include "schedules/memory_moves.hpp"
 #include "schedules/online_softmax.hpp"
+#include "schedules/row_stream.hpp"
 #include "schedules/score_bias.hpp"
 #include "schedules/storage.hpp"
 
@@ -39,7 +40,7 @@ PairForward::PairForward(const LayerShape& shape, const Blocks& blocks,
   workers_.add_to(layout, workers.count);
 }
 
-void PairForward::run_block(const Trace& trace, const row_stream::ForwardOperands<bf16>& operands,
+void PairForward::run_block(const Trace& trace, const ForwardOperands<bf16>& operands,
                             index_t block, int worker, void* workspace) const {
   void* local = workers_.of(worker, workspace);
   const Range rows(block * r_, n_, r_);
@@ -75,7 +76,7 @@ void PairForward::start(const Work& work) const {
 }
 
 void PairForward::stream_keys(const Work& work, const Range& keys) const {
-  const row_stream::ForwardOperands<bf16>& in = work.operands;
+  const ForwardOperands<bf16>& in = work.operands;
   work.trace.read(rows_of(Operand::A2, keys, d_));
   work.trace.read(rows_of(Operand::h, keys, e_));
   const KeyPanels packed = panels_of(work, keys);
@@ -227,7 +228,7 @@ kernels::Product<float, kernels::bf16x2> PairForward::scores_of(const Work& work
                                                                 const Range& strip,
                                                                 const Range& computed,
                                                                 const PairPanels& packed) const {
-  const row_stream::ForwardOperands<bf16>& in = work.operands;
+  const ForwardOperands<bf16>& in = work.operands;
   kernels::Product<float, Word> p;
   p.rows = strip.size();
   p.cols = computed.size();
@@ -261,7 +262,7 @@ void PairForward::add_values(const Work& work, const Range& strip, const Range& 
   const MatrixView<const bf16>& values = work.operands.values;
   kernels::RowsAhead next_values;
   if (strip.begin == 0 && work.rows.size() <= most_rows_fetching) {
-    const row_stream::ForwardOperands<bf16>& in = work.operands;
+    const ForwardOperands<bf16>& in = work.operands;
     const Range next(computed.end, work.seen.end, c_);
     next_values = rows_ahead(values, next, in.next_values, c_);
     p.ahead = rows_ahead(in.keys, next, in.next_keys, c_);

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "schedules/forward_pass.hpp"
 #include "schedules/masked_tile.hpp"
 #include "schedules/pair_panels.hpp"
+#include "schedules/pass_operands.hpp"
 #include "schedules/words.hpp"
 
 namespace ioattn::schedules {
@@ -19,8 +19,8 @@ class PairForward {
 
   index_t block_count() const { return ceil_div(n_, r_); }
   void begin(int, void*) const {}
-  void run_block(const Trace& trace, const row_stream::ForwardOperands<bf16>& operands,
-                 index_t block, int worker, void* workspace) const;
+  void run_block(const Trace& trace, const ForwardOperands<bf16>& operands, index_t block,
+                 int worker, void* workspace) const;
 
  private:
   using Word = kernels::bf16x2;
@@ -33,7 +33,7 @@ class PairForward {
   // A block of queries in the hands of a worker.
   struct Work {
     const Trace& trace;
-    const row_stream::ForwardOperands<bf16>& operands;
+    const ForwardOperands<bf16>& operands;
     void* local;
     Range rows;
     Interval seen;  // keys that any of them sees
@@ -44,7 +44,7 @@ class PairForward {
     bool are_packed;
   };
   // Whether the scores wait for the softmax to be scaled.
-  static bool scales_late(const row_stream::ForwardOperands<bf16>& in) {
+  static bool scales_late(const ForwardOperands<bf16>& in) {
     return in.scale > 0 && in.bias.data == nullptr;
   }
   Queries load_queries(const MatrixView<const bf16>& queries, const Range& rows, void* local) const;

@@ -12,15 +12,15 @@
 namespace ioattn::schedules::row_stream {
 
 template <class S>
-RowPassMemory<S, Compute<S>> memory_of(const StoredProducts<S>& products, const RowPassKind& kind,
-                                       void* workspace) {
-  RowPassMemory<S, Compute<S>> memory;
-  if (kind.stored_s) memory.s = products.s(workspace);
-  if (kind.stored_g) memory.g = products.g(workspace);
-  if (kind.values == RowPassKind::Values::h) memory.h = products.h(workspace);
-  if (kind.stored_delta) memory.delta = products.delta(workspace);
-  if (kind.stored_u) memory.u = products.u(workspace);
-  return memory;
+QueryPassOperands<S, Compute<S>> stored_operands(const StoredProducts<S>& products,
+                                                 const RowPassKind& kind, void* workspace) {
+  QueryPassOperands<S, Compute<S>> operands;
+  if (kind.stored_s) operands.queries = products.s(workspace);
+  if (kind.stored_g) operands.g = products.g(workspace);
+  if (kind.values == RowPassKind::Values::h) operands.values = products.h(workspace);
+  if (kind.stored_delta) operands.delta = products.delta(workspace);
+  if (kind.stored_u) operands.d_queries = products.u(workspace);
+  return operands;
 }
 
 template <class S, class P>
@@ -72,17 +72,17 @@ RowPass<S, P>::RowPass(const BackwardTask<S>& task, const RowPassKind& kind, con
 }
 
 template <class S, class P>
-void RowPass<S, P>::run(const Trace& trace, const Memory& memory, void* workspace) const {
+void RowPass<S, P>::run(const Trace& trace, const Operands& operands, void* workspace) const {
   // One worker takes dX in the plan's blocks, uncut.
   OrderedRows dx(d_, threads_ > 1 ? index_t(kernels_.tile.rows) : d_);
   const index_t count = block_count();
   const BlockOrder order(threads_, mask_, n_, m_);
   const auto run_in_turn = [&](index_t block, int worker) {
     if (kind_.stored_u) {
-      run_block(trace, task_, memory, order.block(block, count), worker, workspace);
+      run_block(trace, task_, operands, order.block(block, count), worker, workspace);
       return;
     }
-    const Work work = {trace, task_, memory, workers_.of(worker, workspace),
+    const Work work = {trace, task_, operands, workers_.of(worker, workspace),
                        Range(block * r_, n_, r_)};
     make_u(work);
     add_to_dx(work, block, &dx);
@@ -98,10 +98,10 @@ void RowPass<S, P>::begin(int worker, void* workspace) const {
 }
 
 template <class S, class P>
-void RowPass<S, P>::run_block(const Trace& trace, const BackwardTask<S>& operands,
-                              const Memory& memory, index_t block, int worker,
+void RowPass<S, P>::run_block(const Trace& trace, const BackwardTask<S>& task,
+                              const Operands& operands, index_t block, int worker,
                               void* workspace) const {
-  const Work work = {trace, operands, memory, workers_.of(worker, workspace),
+  const Work work = {trace, task, operands, workers_.of(worker, workspace),
                      Range(block * r_, n_, r_)};
   make_u(work);
   if (kind_.makes_u) write_u(work);
@@ -111,9 +111,9 @@ template <class S, class P>
 void RowPass<S, P>::make_u(const Work& work) const {
   const Trace& trace = work.trace;
   make_resident(work);
-  const bool clears = mask_.hides() && !work.memory.add_to_d_bias;
-  if (work.memory.d_bias.data != nullptr && clears) {
-    clear_d_bias(kernels_, trace, work.rows, work.memory.d_bias);
+  const bool clears = mask_.hides() && !work.operands.add_to_d_bias;
+  if (work.operands.d_bias.data != nullptr && clears) {
+    clear_d_bias(kernels_, trace, work.rows, work.operands.d_bias);
   }
   const Interval seen = mask_.of_any(interval_of(work.rows), m_);
   for (Range keys = blocks_within(seen, c_); keys; keys.next()) stream_keys(work, keys);
@@ -128,7 +128,7 @@ template <class S, class P>
 template <class Result>
 void RowPass<S, P>::store_u(const Work& work, const MatrixView<Result>& result) const {
   store_rows(kernels_, worker_.u.in(work.local), stride_, work.rows.size(), width_,
-             work.memory.scale, work.memory.accumulate_u,
+             work.operands.scale, work.operands.accumulate,
              result.at(work.rows.begin, kind_.first_col), result.stride,
              work.trace.counted(Operand::dQ));
 }
@@ -137,21 +137,21 @@ template <class S, class P>
 void RowPass<S, P>::write_u(const Work& work) const {
   const Trace& trace = work.trace;
   const Block made = inner_rows(Operand::U, work.rows);
-  const Block written = work.memory.accumulate_u ? rows_of(Operand::dQ, work.rows, width_) : made;
-  const bool rounds = is_half_storage<S> && work.memory.u.data == nullptr;
-  if (work.memory.accumulate_u && rounds) {
+  const Block written = work.operands.accumulate ? rows_of(Operand::dQ, work.rows, width_) : made;
+  const bool rounds = is_half_storage<S> && work.operands.d_queries.data == nullptr;
+  if (work.operands.accumulate && rounds) {
     trace.read_rounded(written);
-  } else if (work.memory.accumulate_u) {
+  } else if (work.operands.accumulate) {
     trace.read(written);
   }
   if (rounds) {
-    store_u(work, work.memory.rounded_u);
+    store_u(work, work.operands.rounded_d_queries);
     trace.write_rounded_and_remove(written);
   } else {
-    store_u(work, work.memory.u);
+    store_u(work, work.operands.d_queries);
     trace.write_and_remove(written);
   }
-  if (work.memory.accumulate_u) trace.remove(made);
+  if (work.operands.accumulate) trace.remove(made);
 }
 
 // dX += A1_I^T U_I.
@@ -200,19 +200,20 @@ void RowPass<S, P>::add_to_dx_tile(const Work& work, const Range& k, const Range
 }
 
 // What stays is defined in row_pass_rows.cpp, which instantiates these members.
-#define IOATTN_INSTANTIATE(S, P)                                                              \
-  template RowPass<S, P>::RowPass(const BackwardTask<S>&, const RowPassKind&, const Workers&, \
-                                  WorkspaceLayout*);                                          \
-  template void RowPass<S, P>::run(const Trace&, const RowPassMemory<S, P>&, void*) const;    \
-  template void RowPass<S, P>::begin(int, void*) const;                                       \
-  template void RowPass<S, P>::run_block(const Trace&, const BackwardTask<S>&,                \
-                                         const RowPassMemory<S, P>&, index_t, int, void*) const
+#define IOATTN_INSTANTIATE(S, P)                                                               \
+  template RowPass<S, P>::RowPass(const BackwardTask<S>&, const RowPassKind&, const Workers&,  \
+                                  WorkspaceLayout*);                                           \
+  template void RowPass<S, P>::run(const Trace&, const QueryPassOperands<S, P>&, void*) const; \
+  template void RowPass<S, P>::begin(int, void*) const;                                        \
+  template void RowPass<S, P>::run_block(const Trace&, const BackwardTask<S>&,                 \
+                                         const QueryPassOperands<S, P>&, index_t, int, void*)  \
+      const
 IOATTN_FOR_PASS_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
-#define IOATTN_INSTANTIATE(S)                                                                   \
-  template RowPassMemory<S, Compute<S>> memory_of(const StoredProducts<S>&, const RowPassKind&, \
-                                                  void*)
+#define IOATTN_INSTANTIATE(S)                                                         \
+  template QueryPassOperands<S, Compute<S>> stored_operands(const StoredProducts<S>&, \
+                                                            const RowPassKind&, void*)
 IOATTN_INSTANTIATE(float);
 IOATTN_INSTANTIATE(double);
 IOATTN_INSTANTIATE(bf16);

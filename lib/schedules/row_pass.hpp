@@ -1,6 +1,7 @@
 #pragma once
 
 #include "schedules/ordered_rows.hpp"
+#include "schedules/pass_operands.hpp"
 #include "schedules/row_stream.hpp"
 #include "schedules/stored_products.hpp"
 #include "schedules/task.hpp"
@@ -27,28 +28,9 @@ struct RowPassKind {
   index_t first_col = 0;
 };
 
-// What a pass finds in memory, where its kind says so. P: of the products S, G and h, which of SDPA
-// are operands. In 16 bits are the bias and, unless u has data, rounded_u.
-template <class S, class P = S>
-struct RowPassMemory {
-  using T = Compute<S>;
-  MatrixView<const P> s;     // [n, d]
-  MatrixView<const P> g;     // [n, d]
-  MatrixView<const P> h;     // [m, dv]
-  const T* delta = nullptr;  // [n]
-  MatrixView<T> q, p;        // transposed: [m, n]
-  MatrixView<T> u;           // [n, d]
-  MatrixView<S> rounded_u;   // [n, d]
-  // With stored S and U: S is scale times what memory holds, U is written scaled.
-  T scale = 1;
-  bool accumulate_u = false;  // added to what memory holds
-  MatrixView<const S> bias;   // [n, m]; null data: none
-  MatrixView<T> d_bias;       // [n, m]; null data: not wanted
-  bool add_to_d_bias = false;
-};
 template <class S>
-RowPassMemory<S, Compute<S>> memory_of(const StoredProducts<S>& products, const RowPassKind& kind,
-                                       void* workspace);
+QueryPassOperands<S, Compute<S>> stored_operands(const StoredProducts<S>& products,
+                                                 const RowPassKind& kind, void* workspace);
 
 // U = p A2 with p = f o (q - delta), f = exp(S A2^T - LSE): rows of S and U, and of G or dO if q is
 // made, stay; keys and values stream once per row block. U_I is written, or goes into
@@ -57,18 +39,18 @@ template <class S, class P = S>
 class RowPass {
  public:
   using T = Compute<S>;
-  using Memory = RowPassMemory<S, P>;
+  using Operands = QueryPassOperands<S, P>;
 
   RowPass(const BackwardTask<S>& task, const RowPassKind& kind, const Workers& workers,
           WorkspaceLayout* layout);
-  void run(const Trace& trace, const Memory& memory, void* workspace) const;
+  void run(const Trace& trace, const Operands& operands, void* workspace) const;
 
   // Row block by row block, where U is stored, for any operands of the task's shape: what passes
   // over several heads are made of. A worker calls `begin` before its first block.
   index_t block_count() const { return ceil_div(n_, r_); }
   index_t block_rows() const { return r_; }
   void begin(int worker, void* workspace) const;
-  void run_block(const Trace& trace, const BackwardTask<S>& operands, const Memory& memory,
+  void run_block(const Trace& trace, const BackwardTask<S>& task, const Operands& operands,
                  index_t block, int worker, void* workspace) const;
 
  private:
@@ -77,7 +59,7 @@ class RowPass {
   struct Work {
     const Trace& trace;
     const BackwardTask<S>& task;
-    const Memory& memory;
+    const Operands& operands;
     void* local;
     Range rows;
   };

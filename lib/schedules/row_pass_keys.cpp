@@ -13,7 +13,7 @@ void RowPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   const Trace& trace = work.trace;
   const Block values =
       kind_.values == Values::h ? rows_of(Operand::h, keys, e_) : rows_of(Operand::A3, keys, d_);
-  const bool has_bias = work.memory.bias.data != nullptr;
+  const bool has_bias = work.operands.bias.data != nullptr;
   trace.read(inner_rows(Operand::A2, keys));
   const MatrixView<const T> rows = load_keys(work, keys);
   bool are_far = rows.data != worker_.key.in(work.local);
@@ -34,12 +34,12 @@ void RowPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
                                   sub.size()};
     if (kind_.first_col > 0) {
       trace.read(block);
-      tile.data = work.memory.p.at(part.begin, first);
-      tile.stride = work.memory.p.stride;
+      tile.data = work.operands.p.at(part.begin, first);
+      tile.stride = work.operands.p.stride;
     } else {
       if (has_bias) {
-        load_bias(kernels_, trace, work.memory.bias, queries, part, layout_.sub_lanes(), tile.data,
-                  tile.stride);
+        load_bias(kernels_, trace, work.operands.bias, queries, part, layout_.sub_lanes(),
+                  tile.data, tile.stride);
       }
       trace.create(block);
     }
@@ -49,7 +49,7 @@ void RowPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
     make_weights(work, keys, part, queries, sub, key, tile);
     hide_weights(kernels_, mask_.transposed(), part, queries, tile.data, tile.stride);
     if (kind_.makes_u) add_to_u(work, part, sub, key, tile);
-    if (work.memory.d_bias.data != nullptr) add_to_d_bias(work, queries, part, tile);
+    if (work.operands.d_bias.data != nullptr) add_to_d_bias(work, queries, part, tile);
     if (kind_.first_col > 0) trace.write(block);
     trace.remove(block);
   }
@@ -78,7 +78,7 @@ void RowPass<S, P>::load_values(const Work& work, const Range& keys) const {
               worker_.value.in(work.local), value_stride_);
   };
   if (kind_.values == Values::h) {
-    load(work.memory.h);
+    load(work.operands.values);
   } else {
     load(work.task.in.a3);
   }
@@ -97,7 +97,7 @@ void RowPass<S, P>::make_weights(const Work& work, const Range& streamed, const 
                keys.size(), value_width_, value_stride_};
     }
   } else if (streams_values()) {
-    const MatrixView<const T>& source = h_form ? work.memory.h : work.task.in.a3;
+    const MatrixView<const T>& source = h_form ? work.operands.values : work.task.in.a3;
     value = {source.row(keys.begin), keys.size(), source.cols, source.stride};
   }
   const T* delta = worker_.delta.in(work.local) + layout_.lane_offset(sub.begin);
@@ -105,7 +105,7 @@ void RowPass<S, P>::make_weights(const Work& work, const Range& streamed, const 
 
   kernels::Product<T> f = score_product(layout_, key.rows, worker_.s.in(work.local), sub, tile);
   f.padded = !in_memory;
-  f.accumulate = in_memory || work.memory.bias.data != nullptr;
+  f.accumulate = in_memory || work.operands.bias.data != nullptr;
   f.epilogue = kernels::Epilogue::exp;
   f.lane = worker_.lse.in(work.local) + layout_.lane_offset(sub.begin);
   if (key.are_far) {
@@ -120,7 +120,7 @@ void RowPass<S, P>::make_weights(const Work& work, const Range& streamed, const 
       const Block q = {Operand::q, first, keys.begin + j, sub.size(), 1};
       const kernels::ScoreTile<T> row = {tile.data + j * tile.stride, tile.stride, 1, sub.size()};
       work.trace.read(q);
-      kernels_.gradient_tile(row, {work.memory.q.at(keys.begin + j, first), 0, 1, sub.size()},
+      kernels_.gradient_tile(row, {work.operands.q.at(keys.begin + j, first), 0, 1, sub.size()},
                              delta, row);
       work.trace.remove(q);
     }
@@ -153,9 +153,9 @@ void RowPass<S, P>::add_to_u(const Work& work, const Range& keys, const Range& s
 template <class S, class P>
 void RowPass<S, P>::add_to_d_bias(const Work& work, const Range& queries, const Range& keys,
                                   const kernels::ScoreTile<T>& weights) const {
-  const bool add = mask_.hides() || work.memory.add_to_d_bias;
+  const bool add = mask_.hides() || work.operands.add_to_d_bias;
   store_d_bias(kernels_, work.trace, weights.data, weights.stride, queries, keys, add,
-               work.memory.d_bias);
+               work.operands.d_bias);
 }
 
 #define IOATTN_INSTANTIATE(S, P) \

@@ -31,11 +31,11 @@ void RowPass<S, P>::make_scores_side(const Work& work) const {
                     worker_.a1.in(work.local), s, worker_.copy.in(work.local));
     return;
   }
-  const MatrixView<const P>& all = work.memory.s;
+  const MatrixView<const P>& all = work.operands.queries;
   work.trace.read(inner_rows(Operand::S, work.rows));
   pack_rows(kernels_, layout_,
             MatrixView<const P>{all.at(0, kind_.first_col), all.rows, width_, all.stride},
-            work.rows, s, work.memory.scale);
+            work.rows, s, work.operands.scale);
 }
 
 template <class S, class P>
@@ -49,14 +49,14 @@ void RowPass<S, P>::make_values_side(const Work& work) const {
   T* delta = worker_.delta.in(work.local);
   if (kind_.stored_delta) {
     work.trace.read(rows_of(Operand::delta, rows, 1));
-    load_lanes(kernels_, layout_, work.memory.delta, rows, delta);
+    load_lanes(kernels_, layout_, work.operands.delta, rows, delta);
   } else {
     make_delta(work.trace, layout_, work.task, rows, delta);
   }
   T* g = worker_.g.in(work.local);
   if (kind_.values == Values::g && kind_.stored_g) {
     work.trace.read(rows_of(Operand::G, rows, d_));
-    pack_rows(kernels_, layout_, work.memory.g, rows, g);
+    pack_rows(kernels_, layout_, work.operands.g, rows, g);
   } else if (kind_.values == Values::g) {
     project_gradients(work.trace, layout_, work.task, rows, worker_.d_o.in(work.local), g,
                       worker_.copy.in(work.local));

@@ -42,7 +42,7 @@ class RowStreamForward {
     const Status allocated = workspace_.allocate(task_.memory, &buffer);
     if (!allocated.is_ok()) return allocated;
     void* memory = buffer.data();
-    row_stream::ForwardOperands<S, T> operands;
+    ForwardOperands<S, T> operands;
     operands.layer = &task_.in;
     if constexpr (is_half_storage<S>) {
       operands.rounded = task_.o;

@@ -138,9 +138,8 @@ class SdpaBackward {
     const auto begin = [&](int worker) { pass.begin(worker, memory); };
     const auto run_block = [&](index_t head, index_t block, int worker, const MatrixView<T>& d_bias,
                                bool add) {
-      row_stream::RowPassMemory<S> found;
-      const BackwardTask<S> operands = row_operands(head, memory, d_bias, add, &found);
-      pass.run_block(trace, operands, found, block, worker, memory);
+      pass.run_block(trace, row_task(head), row_operands(head, memory, d_bias, add), block, worker,
+                     memory);
     };
     const BlockOrder order(threads_, shape_.mask, shape_.n, shape_.m);
     if (!set_.dBias) {
@@ -207,25 +206,28 @@ class SdpaBackward {
     }
   }
 
-  // Of a head of queries.
-  BackwardTask<S> row_operands(index_t head, void* memory, const MatrixView<T>& d_bias,
-                               bool add_to_d_bias, row_stream::RowPassMemory<S>* memory_of) const {
-    row_stream::RowPassMemory<S>& found = *memory_of;
-    BackwardTask<S> operands = head_;
-    operands.in.a2 = key_head(task_.in.k, shape_, head);
-    operands.d_o = query_head(task_.d_o, shape_, head);
-    operands.lse = query_head(task_.lse, shape_, head).data;
-    found.s = query_head(task_.in.q, shape_, head);
-    found.h = key_head(task_.in.v, shape_, head);
-    found.delta = delta_->delta(memory, head);
-    found.u = query_head(task_.out.dq, shape_, head);
-    found.rounded_u = query_head(task_.rounded.dq, shape_, head);
-    found.scale = task_.scale;
-    found.accumulate_u = set_.accumulate;
+  // Of a head of queries: what of it the passes over rows take as a task, and what as operands.
+  BackwardTask<S> row_task(index_t head) const {
+    BackwardTask<S> task = head_;
+    task.in.a2 = key_head(task_.in.k, shape_, head);
+    task.d_o = query_head(task_.d_o, shape_, head);
+    task.lse = query_head(task_.lse, shape_, head).data;
+    return task;
+  }
+  QueryPassOperands<S> row_operands(index_t head, void* memory, const MatrixView<T>& d_bias,
+                                    bool add_to_d_bias) const {
+    QueryPassOperands<S> operands;
+    operands.queries = query_head(task_.in.q, shape_, head);
+    operands.values = key_head(task_.in.v, shape_, head);
+    operands.delta = delta_->delta(memory, head);
+    operands.d_queries = query_head(task_.out.dq, shape_, head);
+    operands.rounded_d_queries = query_head(task_.rounded.dq, shape_, head);
+    operands.scale = task_.scale;
+    operands.accumulate = set_.accumulate;
     if (shape_.has_bias()) {
-      found.bias = bias_of_head(task_.in.bias, shape_, head);
-      found.d_bias = d_bias;
-      found.add_to_d_bias = add_to_d_bias;
+      operands.bias = bias_of_head(task_.in.bias, shape_, head);
+      operands.d_bias = d_bias;
+      operands.add_to_d_bias = add_to_d_bias;
     }
     return operands;
   }

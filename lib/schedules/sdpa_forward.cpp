@@ -30,7 +30,7 @@ Status run_forward_pass(const SdpaForwardTask<S>& task, const SdpaShape& shape, 
       threads, shape.all_heads(), pass.block_count(),
       [&](int worker) { pass.begin(worker, memory); },
       [&](index_t head, index_t block, int worker) {
-        row_stream::ForwardOperands<S> operands;
+        ForwardOperands<S> operands;
         operands.queries = query_head(task.in.q, shape, head);
         operands.scale = task.scale;
         operands.keys = key_head(task.in.k, shape, head);
@@ -79,7 +79,7 @@ Status sdpa_forward(const SdpaForwardTask<S>& task) {
     }
   }
   const row_stream::ForwardPass<S> pass(shape.head(), task.blocks, *task.kernels, workers, &layout,
-                                        row_stream::ValueRows::bare);
+                                        ValueRows::bare);
   return run_forward_pass(task, shape, pass, layout);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "schedules/col_stream.hpp"
+#include "schedules/pass_operands.hpp"
+#include "schedules/query_gates.hpp"
 #include "schedules/words.hpp"
 
 namespace ioattn::schedules {

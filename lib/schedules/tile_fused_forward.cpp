@@ -54,8 +54,7 @@ TileFusedForward<S, W>::TileFusedForward(const LayerShape& shape, const Blocks& 
 }
 
 template <class S, class W>
-void TileFusedForward<S, W>::run_block(const Trace& trace,
-                                       const row_stream::ForwardOperands<S>& operands,
+void TileFusedForward<S, W>::run_block(const Trace& trace, const ForwardOperands<S>& operands,
                                        index_t block, int worker, void* workspace) const {
   const Work work = {trace, operands, workers_.of(worker, workspace),
                      Range(block * rho_, n_, rho_)};
@@ -115,7 +114,7 @@ MatrixView<Compute<S>> TileFusedForward<S, W>::sums_of(const Work& work) const {
 template <class S, class W>
 void TileFusedForward<S, W>::make_scores(const Work& work, const Range& keys) const {
   const Range& rows = work.rows;
-  const row_stream::ForwardOperands<S>& in = work.operands;
+  const ForwardOperands<S>& in = work.operands;
   T* tile = worker_.tile.in(work.local);
   W* copy = worker_.rows.in(work.local);
   Range k(d_, w_);

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "schedules/forward_pass.hpp"
 #include "schedules/masked_tile.hpp"
+#include "schedules/pass_operands.hpp"
 #include "schedules/words.hpp"
 
 namespace ioattn::schedules {
@@ -22,14 +22,14 @@ class TileFusedForward {
 
   index_t block_count() const { return ceil_div(n_, rho_); }
   void begin(int, void*) const {}
-  void run_block(const Trace& trace, const row_stream::ForwardOperands<S>& operands, index_t block,
-                 int worker, void* workspace) const;
+  void run_block(const Trace& trace, const ForwardOperands<S>& operands, index_t block, int worker,
+                 void* workspace) const;
 
  private:
   // A block of queries in the hands of a worker.
   struct Work {
     const Trace& trace;
-    const row_stream::ForwardOperands<S>& operands;
+    const ForwardOperands<S>& operands;
     void* local;
     Range rows;
   };
@@ -39,7 +39,7 @@ class TileFusedForward {
   MatrixView<T> sums_of(const Work& work) const;
   void make_scores(const Work& work, const Range& keys) const;
   // Whether scores of pairs wait for the softmax to be scaled.
-  static bool scales_late(const row_stream::ForwardOperands<S>& in) {
+  static bool scales_late(const ForwardOperands<S>& in) {
     return are_pairs<W> && in.scale > 0 && in.bias.data == nullptr;
   }
   void update_softmax(const Work& work, const Range& keys) const;

@@ -37,7 +37,7 @@ Status tile_fused_forward(const ForwardTask<S>& task) {
   s_product.run(kernels, of_products, factor(Operand::A1, task.in.a1),
                 factor(Operand::X, task.in.x), Factor<S>{Operand::S, s.in(memory), stride}, memory);
   values.run(kernels, of_products, task.in, memory);
-  row_stream::ForwardOperands<S> operands;
+  ForwardOperands<S> operands;
   operands.queries = {s.in(memory), n, d, stride};
   operands.rest_of_queries = of_pairs ? n * stride : 0;
   operands.scale = T(task.in.scale);

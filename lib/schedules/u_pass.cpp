@@ -43,24 +43,24 @@ template <class S>
 void UPass<S>::run(const Trace& trace, const StoredProducts<S>& products, void* workspace) const {
   const kernels::KernelTable<T>& kernels = *task_.kernels;
   const Factor<const S> a2 = factor(Operand::A2, task_.in.a2);
-  row_stream::RowPassMemory<S, T> memory = row_stream::memory_of(products, kind_, workspace);
+  QueryPassOperands<S, T> operands = row_stream::stored_operands(products, kind_, workspace);
   if (q_) {
     q_->run(trace, products, workspace);
-    memory.q = q_->transposed(workspace);
+    operands.q = q_->transposed(workspace);
   }
   const bool halved = kind_.first_col > 0;
   if (halved) {
     // In the place of p, and under its name.
     trace.phase("scores");
-    scores_.run(kernels, trace, Operand::p, factor(Operand::S, memory.s), a2, workspace);
-    memory.p = scores_.transposed(workspace);
+    scores_.run(kernels, trace, Operand::p, factor(Operand::S, operands.queries), a2, workspace);
+    operands.p = scores_.transposed(workspace);
   }
   trace.phase(name_of(schedule_));
-  rows_.run(trace, memory, workspace);
+  rows_.run(trace, operands, workspace);
   if (!halved) return;
   trace.phase("U");
   u_product_.run(kernels, trace, scores_.matrix(Operand::p, workspace), a2,
-                 {Operand::U, memory.u.data, memory.u.stride}, workspace);
+                 {Operand::U, operands.d_queries.data, operands.d_queries.stride}, workspace);
 }
 
 template class UPass<float>;
