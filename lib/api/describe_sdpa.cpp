@@ -2,7 +2,7 @@
 
 #include "api/describe.hpp"
 #include "api/sdpa_plan.hpp"
-#include "schedules/sdpa_heads.hpp"
+#include "schedules/sharing/sdpa_heads.hpp"
 #include "theory/sdpa_bounds.hpp"
 #include "theory/sdpa_cost.hpp"
 

@@ -4,6 +4,7 @@
 
 #include "api/layer_checks.hpp"
 #include "base/overflow_counts.hpp"
+#include "schedules/memory/workspace.hpp"
 #include "schedules/task.hpp"
 
 namespace ioattn::api {

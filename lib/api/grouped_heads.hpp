@@ -1,6 +1,6 @@
 #pragma once
 
-#include "schedules/sdpa.hpp"
+#include "schedules/sdpa/sdpa.hpp"
 
 // Forward, heads that share keys and all see the same of them (SdpaShape::has_grouped_rows) are
 // taken as one head with the rows of all, where these follow each other in memory. The bits are the

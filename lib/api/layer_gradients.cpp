@@ -5,8 +5,8 @@
 #include "api/layer.hpp"
 #include "api/layer_checks.hpp"
 #include "base/aligned_buffer.hpp"
-#include "schedules/layer_gradients.hpp"
-#include "schedules/score_bias.hpp"
+#include "schedules/layer/layer_gradients.hpp"
+#include "schedules/softmax/score_bias.hpp"
 
 namespace ioattn::api {
 namespace {

@@ -1,7 +1,8 @@
 #include "api/layer.hpp"
 #include "api/lent_memory.hpp"
 #include "api/session.hpp"
-#include "schedules/layer_gradients.hpp"
+#include "schedules/layer/layer_gradients.hpp"
+#include "schedules/memory/workspace.hpp"
 #include "schedules/schedules.hpp"
 
 namespace ioattn::api {

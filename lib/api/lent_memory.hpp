@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "schedules/workspace.hpp"
+#include "schedules/memory/workspace.hpp"
 
 namespace ioattn::api {
 

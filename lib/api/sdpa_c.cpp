@@ -4,7 +4,7 @@
 
 #include "api/sdpa_boundary.hpp"
 #include "api/tensor_check.hpp"
-#include "schedules/merge.hpp"
+#include "schedules/sdpa/merge.hpp"
 
 namespace {
 

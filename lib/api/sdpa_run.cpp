@@ -6,7 +6,8 @@
 #include "api/layer_checks.hpp"
 #include "api/lent_memory.hpp"
 #include "api/sdpa_run.hpp"
-#include "schedules/sdpa.hpp"
+#include "schedules/memory/workspace.hpp"
+#include "schedules/sdpa/sdpa.hpp"
 
 namespace ioattn::api {
 namespace {

@@ -10,8 +10,9 @@
 #include "api/raw_values.h"
 #include "api/sdpa.hpp"
 #include "api/sdpa_execution.hpp"
+#include "schedules/memory/workspace.hpp"
 #include "schedules/random_sdpa.hpp"
-#include "schedules/sdpa_heads.hpp"
+#include "schedules/sharing/sdpa_heads.hpp"
 #include "theory/sdpa_bounds.hpp"
 #include "theory/sdpa_cost.hpp"
 

@@ -4,9 +4,11 @@
 
 #include "pebble/expect_pebbling.hpp"
 #include "pebble/pebbler.hpp"
-#include "schedules/col_stream.hpp"
+#include "schedules/keys/col_stream.hpp"
+#include "schedules/memory/workspace.hpp"
 #include "schedules/odd_tile.hpp"
 #include "schedules/sdpa_case.hpp"
+#include "schedules/trace.hpp"
 #include "theory/block_costs.hpp"
 #include "theory/sdpa_cost.hpp"
 

@@ -1,7 +1,7 @@
 // The pass over the keys: what an observer counts is the formula, the gradients are the oracle's,
 // for every subset and both forms, and threads change no bit.
 
-#include "schedules/col_stream.hpp"
+#include "schedules/keys/col_stream.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,11 +11,13 @@
 #include "plan/blocking_col_stream.hpp"
 #include "reference/cases.hpp"
 #include "reference/gauge.hpp"
+#include "schedules/memory/workspace.hpp"
 #include "schedules/padded.hpp"
 #include "schedules/random_problem.hpp"
 #include "schedules/rounding_limit.hpp"
 #include "schedules/tables.hpp"
 #include "schedules/thread_counts.hpp"
+#include "schedules/trace.hpp"
 #include "theory/block_costs.hpp"
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"

@@ -8,7 +8,7 @@
 #include "plan/gradient_planner.hpp"
 #include "reference/cases.hpp"
 #include "reference/gauge.hpp"
-#include "schedules/layer_gradients.hpp"
+#include "schedules/layer/layer_gradients.hpp"
 #include "schedules/padded.hpp"
 #include "schedules/rounding_limit.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "base/half.hpp"
 #include "normal_numbers.hpp"
-#include "schedules/sdpa.hpp"
+#include "schedules/sdpa/sdpa.hpp"
 
 // The same SDPA problem stored in 16 bits and in f32, of numbers that both have.
 namespace ioattn_test {

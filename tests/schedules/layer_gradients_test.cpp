@@ -1,7 +1,7 @@
 // Sets of gradients: every phase costs its formula, every gradient of every subset is the oracle's,
 // and threads change no bit.
 
-#include "schedules/layer_gradients.hpp"
+#include "schedules/layer/layer_gradients.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "schedules/half_case.hpp"
-#include "schedules/layer_gradients.hpp"
+#include "schedules/layer/layer_gradients.hpp"
 #include "schedules/schedules.hpp"
 
 // The same layer problem stored in 16 bits and in f32, of numbers that both have.

@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 
 #include "instruments/io_counter.hpp"
+#include "schedules/memory/workspace.hpp"
 #include "schedules/odd_tile.hpp"
-#include "schedules/product_pass.hpp"
+#include "schedules/products/product_pass.hpp"
 #include "schedules/random_problem.hpp"
+#include "schedules/trace.hpp"
 #include "theory/bounds.hpp"
 
 namespace ioattn_test {

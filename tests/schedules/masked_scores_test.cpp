@@ -8,9 +8,10 @@
 
 #include "kernels/registry.hpp"
 #include "machine/machine.hpp"
-#include "schedules/masked_tile.hpp"
+#include "schedules/masks/masked_tile.hpp"
 #include "schedules/odd_tile.hpp"
 #include "schedules/random_problem.hpp"
+#include "schedules/range.hpp"
 
 namespace ioattn_test {
 namespace {

@@ -1,7 +1,7 @@
 // One product through memory, in every layout: its values, its exact cost, and the same bits for
 // every number of threads.
 
-#include "schedules/product_pass.hpp"
+#include "schedules/products/product_pass.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,11 @@
 
 #include "instruments/io_counter.hpp"
 #include "plan/product_blocks.hpp"
+#include "schedules/memory/workspace.hpp"
 #include "schedules/odd_tile.hpp"
 #include "schedules/random_problem.hpp"
 #include "schedules/thread_counts.hpp"
+#include "schedules/trace.hpp"
 #include "theory/block_costs.hpp"
 
 namespace ioattn_test {

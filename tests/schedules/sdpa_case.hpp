@@ -12,7 +12,7 @@
 #include "reference/gauge.hpp"
 #include "reference/strided_tensor.hpp"
 #include "schedules/random_sdpa.hpp"
-#include "schedules/sdpa.hpp"
+#include "schedules/sdpa/sdpa.hpp"
 
 namespace ioattn_test {
 

@@ -12,7 +12,7 @@
 #include "data_path.hpp"
 #include "plan/sdpa_planner.hpp"
 #include "reference/sdpa_oracle.hpp"
-#include "schedules/sdpa.hpp"
+#include "schedules/sdpa/sdpa.hpp"
 #include "schedules/tables.hpp"
 #include "tune/npy.hpp"
 

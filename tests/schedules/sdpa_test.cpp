@@ -1,7 +1,7 @@
 // SDPA: every phase costs its formula, every subset of the outputs is the oracle's in every layout,
 // and neither threads nor the place of a head change a bit.
 
-#include "schedules/sdpa.hpp"
+#include "schedules/sdpa/sdpa.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,11 +4,15 @@
 #include <queue>
 #include <vector>
 
-#include "schedules/masked_tile.hpp"
+#include "schedules/masks/masked_tile.hpp"
+#include "schedules/memory/workspace.hpp"
 #include "schedules/odd_tile.hpp"
-#include "schedules/row_stream.hpp"
-#include "schedules/shared_blocks.hpp"
-#include "schedules/tile_fused_forward.hpp"
+#include "schedules/products/query_panels.hpp"
+#include "schedules/range.hpp"
+#include "schedules/sharing/query_blocks.hpp"
+#include "schedules/sharing/shared_blocks.hpp"
+#include "schedules/sharing/workers.hpp"
+#include "schedules/tiles/tile_fused_forward.hpp"
 
 // How problems and their blocks are shared out, against a count of what workers do that take blocks
 // as they come.
@@ -143,7 +147,7 @@ TEST(Sharing, PassesOverQueriesCutTheirBlocks) {
   const auto rows = [&](const Workers& workers) {
     Blocks of_rows = blocks;
     of_rows.rho = 64;
-    return ceil_div(shape.n, row_stream::rows_per_block(shape, of_rows, workers));
+    return ceil_div(shape.n, rows_per_block(shape, of_rows, workers));
   };
   EXPECT_EQ(rows({1, 1}), 2);
   EXPECT_EQ(tiles({1, 1}), 2);

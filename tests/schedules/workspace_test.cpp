@@ -1,4 +1,4 @@
-#include "schedules/workspace.hpp"
+#include "schedules/memory/workspace.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,11 @@
 #include <algorithm>
 
-#include "schedules/memory_moves.hpp"
+#include "schedules/memory/memory_moves.hpp"
 #include "schedules/paper/square_blocks.hpp"
+#include "schedules/range.hpp"
 #include "schedules/schedules.hpp"
+#include "schedules/task.hpp"
+#include "schedules/trace.hpp"
 
 // Paper, Alg. 1 as printed: every matrix whole, in fast memory. O and LSE are not inputs. When M is
 // too small for that (blocks.r = 1), nothing is reused: the phases of paper_small with one word of

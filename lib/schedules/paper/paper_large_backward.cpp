@@ -1,8 +1,12 @@
 #include <algorithm>
 
-#include "schedules/memory_moves.hpp"
+#include "schedules/memory/memory_moves.hpp"
+#include "schedules/memory/workspace.hpp"
 #include "schedules/paper/projections.hpp"
+#include "schedules/range.hpp"
 #include "schedules/schedules.hpp"
+#include "schedules/task.hpp"
+#include "schedules/trace.hpp"
 
 // Paper, Alg. 7-9: S and h once, then g = dX, a row block of S, dO, A1 and tiles of B_r x B_c. The
 // fitted form deletes h_J after q; the literal one keeps it, as printed, and overflows M.

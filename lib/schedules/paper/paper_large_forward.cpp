@@ -1,8 +1,12 @@
 #include <algorithm>
 
-#include "schedules/online_softmax.hpp"
+#include "schedules/memory/workspace.hpp"
 #include "schedules/paper/projections.hpp"
+#include "schedules/range.hpp"
 #include "schedules/schedules.hpp"
+#include "schedules/softmax/online_softmax.hpp"
+#include "schedules/task.hpp"
+#include "schedules/trace.hpp"
 
 // The large-cache forward pass in FlashAttention-2 order: after phase 1, a row block of S and of O
 // stays and blocks of keys and then of values stream past it.

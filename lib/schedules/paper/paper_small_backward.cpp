@@ -1,6 +1,9 @@
-#include "schedules/memory_moves.hpp"
+#include "schedules/memory/memory_moves.hpp"
 #include "schedules/paper/square_blocks.hpp"
+#include "schedules/range.hpp"
 #include "schedules/schedules.hpp"
+#include "schedules/task.hpp"
+#include "schedules/trace.hpp"
 
 // Paper, Alg. 2-6: four phases over B x B blocks; f, q and p pass through memory. Scores are stored
 // unexponentiated and the row maximum is kept with the row sum, so that nothing overflows; the

@@ -1,8 +1,11 @@
 #include <algorithm>
 
-#include "schedules/memory_moves.hpp"
+#include "schedules/memory/memory_moves.hpp"
 #include "schedules/paper/square_blocks.hpp"
+#include "schedules/range.hpp"
 #include "schedules/schedules.hpp"
+#include "schedules/task.hpp"
+#include "schedules/trace.hpp"
 
 // The small-cache forward pass the paper cites (Saha and Ye): S, h and the raw scores pass through
 // memory in B x B blocks; the weights are taken again for every block of columns of O.

@@ -1,5 +1,8 @@
 #include "schedules/paper/projections.hpp"
 
+#include "schedules/range.hpp"
+#include "schedules/trace.hpp"
+
 #include <algorithm>
 
 namespace ioattn::schedules::paper {

@@ -1,8 +1,13 @@
 #pragma once
 
-#include "schedules/blocked_product.hpp"
-#include "schedules/task.hpp"
-#include "schedules/workspace.hpp"
+#include "base/layer_inputs.hpp"
+#include "base/schedule.hpp"
+#include "base/status.hpp"
+#include "kernels/kernel_table.hpp"
+#include "schedules/memory/workspace.hpp"
+#include "schedules/products/blocked_product.hpp"
+#include "schedules/range.hpp"
+#include "schedules/trace.hpp"
 
 namespace ioattn::schedules::paper {
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
-#include "schedules/online_softmax.hpp"
+#include "schedules/range.hpp"
+#include "schedules/softmax/online_softmax.hpp"
+#include "schedules/trace.hpp"
 
 namespace ioattn::schedules::paper {
 
