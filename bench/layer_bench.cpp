@@ -6,8 +6,8 @@
 
 #include <cstdio>
 
-#include "api/layer.hpp"
-#include "api/session.hpp"
+#include "api/planning/session.hpp"
+#include "api/run/layer.hpp"
 #include "bench/benchmarks.hpp"
 #include "bench/layer_case.hpp"
 #include "bench/measure.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "api/sdpa.hpp"
+#include "api/run/sdpa.hpp"
 #include "bench/benchmarks.hpp"
 #include "bench/measure.hpp"
 #include "bench/sdpa_case.hpp"

@@ -2,8 +2,9 @@
 
 #include <benchmark/benchmark.h>
 
-#include "api/layer.hpp"
-#include "api/session.hpp"
+#include "api/kernels_in_use.hpp"
+#include "api/planning/session.hpp"
+#include "api/run/layer.hpp"
 #include "bench/benchmarks.hpp"
 #include "bench/layer_case.hpp"
 #include "instruments/simulators/set_associative.hpp"

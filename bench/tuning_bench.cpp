@@ -11,10 +11,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "api/rates.hpp"
-#include "api/sdpa_estimate.hpp"
-#include "api/sdpa_search.hpp"
-#include "api/timed_sdpa.hpp"
+#include "api/array_types.hpp"
+#include "api/kernels_in_use.hpp"
+#include "api/planning/sdpa_estimate.hpp"
+#include "api/planning/sdpa_planning.hpp"
+#include "api/search/rates.hpp"
+#include "api/search/sdpa_search.hpp"
+#include "api/search/timed_sdpa.hpp"
 #include "bench/tuning_plans.hpp"
 #include "machine/machine.hpp"
 #include "search/race.hpp"

@@ -2,8 +2,9 @@
 
 #include <vector>
 
-#include "api/other_kernels.hpp"
-#include "api/session.hpp"
+#include "api/array_types.hpp"
+#include "api/known/other_kernels.hpp"
+#include "api/planning/session.hpp"
 #include "plan/sdpa_candidates.hpp"
 
 // What tuning_bench runs: shapes, and the plans of a wide search.

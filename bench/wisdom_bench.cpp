@@ -2,9 +2,10 @@
 
 #include <benchmark/benchmark.h>
 
-#include "api/sdpa.hpp"
-#include "api/sdpa_wisdom.hpp"
-#include "api/wisdom_state.hpp"
+#include "api/array_types.hpp"
+#include "api/known/sdpa_wisdom.hpp"
+#include "api/known/wisdom_state.hpp"
+#include "api/run/sdpa.hpp"
 #include "bench/benchmarks.hpp"
 #include "ioattn/ioattn.h"
 #include "wisdom/text.hpp"

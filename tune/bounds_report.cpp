@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "api/sdpa.hpp"
-#include "api/validate.hpp"
+#include "api/checks/validate.hpp"
+#include "api/run/sdpa.hpp"
 #include "theory/linear_attention.hpp"
 #include "theory/sdpa_bounds.hpp"
 #include "tune/command_error.hpp"

@@ -9,7 +9,8 @@
 #include <optional>
 #include <sstream>
 
-#include "api/session.hpp"
+#include "api/kernels_in_use.hpp"
+#include "api/planning/session.hpp"
 #include "machine/machine.hpp"
 #include "tune/child_process.hpp"
 #include "tune/command_error.hpp"

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "api/tuned_kind.hpp"
+#include "api/search/tuned_kind.hpp"
 #include "tune/command_error.hpp"
 #include "tune/report_json.hpp"
 #include "tune/table.hpp"

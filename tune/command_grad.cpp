@@ -4,7 +4,8 @@
 #include <cstdio>
 #include <memory>
 
-#include "api/layer.hpp"
+#include "api/array_types.hpp"
+#include "api/run/layer.hpp"
 #include "machine/machine.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"

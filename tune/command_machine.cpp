@@ -4,7 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "api/session.hpp"
+#include "api/kernels_in_use.hpp"
+#include "api/planning/session.hpp"
 #include "machine/machine.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"

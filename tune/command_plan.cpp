@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "api/session.hpp"
+#include "api/planning/session.hpp"
 #include "plan/fast_memory.hpp"
 #include "plan/planner.hpp"
 #include "theory/bounds.hpp"

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <memory>
 
-#include "api/wisdom_state.hpp"
+#include "api/known/wisdom_state.hpp"
 #include "base/problem_text.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <memory>
 
-#include "api/wisdom_explain.hpp"
-#include "api/wisdom_state.hpp"
+#include "api/known/wisdom_state.hpp"
+#include "api/plans/wisdom_explain.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 #include "tune/options.hpp"

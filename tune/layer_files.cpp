@@ -3,8 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 
-#include "api/session.hpp"
-#include "api/validate.hpp"
+#include "api/array_types.hpp"
+#include "api/checks/validate.hpp"
+#include "api/planning/session.hpp"
 #include "base/half.hpp"
 #include "tune/command_error.hpp"
 #include "tune/npy.hpp"

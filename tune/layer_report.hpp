@@ -1,6 +1,6 @@
 #pragma once
 
-#include "api/layer_search.hpp"
+#include "api/search/layer_search.hpp"
 #include "tune/candidates_report.hpp"
 #include "tune/levels_report.hpp"
 

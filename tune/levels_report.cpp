@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "api/other_kernels.hpp"
-#include "api/wisdom_state.hpp"
+#include "api/known/other_kernels.hpp"
+#include "api/known/wisdom_state.hpp"
 #include "machine/machine.hpp"
 #include "plan/fast_memory.hpp"
 #include "theory/bounds.hpp"

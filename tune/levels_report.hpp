@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "api/session.hpp"
+#include "api/planning/session.hpp"
 #include "plan/time_parts.hpp"
 #include "tune/report_json.hpp"
 

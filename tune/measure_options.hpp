@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "api/session.hpp"
+#include "api/planning/session.hpp"
 #include "machine/machine.hpp"
 #include "tune/cli_fwd.hpp"
 #include "tune/counter_setup.hpp"

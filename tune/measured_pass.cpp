@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "api/array_types.hpp"
-#include "api/layer_search.hpp"
+#include "api/planning/layer_planning.hpp"
+#include "api/search/layer_search.hpp"
 #include "theory/gradients_cost.hpp"
 #include "tune/command_error.hpp"
 #include "tune/measure.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "api/session.hpp"
+#include "api/planning/session.hpp"
 #include "base/layer_inputs.hpp"
 #include "instruments/io_counter.hpp"
 #include "plan/planner.hpp"

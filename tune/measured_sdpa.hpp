@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "api/sdpa.hpp"
+#include "api/run/sdpa.hpp"
 #include "instruments/io_counter.hpp"
 #include "theory/bounds.hpp"
 #include "tune/overflow_report.hpp"

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "api/validate.hpp"
+#include "api/checks/validate.hpp"
 #include "base/parse.hpp"
 #include "base/problem_text.hpp"
 #include "tune/command_error.hpp"

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "api/session.hpp"
+#include "api/planning/session.hpp"
 #include "base/problem.hpp"
 #include "base/schedule.hpp"
 #include "tune/cli_fwd.hpp"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/overflow_statistics.hpp"
+#include "api/plans/overflow_statistics.hpp"
 #include "tune/report_json.hpp"
 
 // Of each result that is rounded to 16 bits, how many finite elements became infinite.

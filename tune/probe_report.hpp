@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "api/cache_probe.hpp"
+#include "api/search/cache_probe.hpp"
 #include "machine/machine.hpp"
 #include "search/knees.hpp"
 #include "tune/report_json.hpp"

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 
-#include "api/other_kernels.hpp"
-#include "api/rates.hpp"
-#include "api/session.hpp"
-#include "api/wisdom_explain.hpp"
+#include "api/kernels_in_use.hpp"
+#include "api/known/other_kernels.hpp"
+#include "api/planning/session.hpp"
+#include "api/plans/wisdom_explain.hpp"
+#include "api/search/rates.hpp"
 #include "tune/command_error.hpp"
 #include "tune/table.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "api/price.hpp"
+#include "api/known/price.hpp"
 #include "tune/report_json.hpp"
 
 // How fast this machine is, and what estimates make of it.

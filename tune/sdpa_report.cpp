@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "api/sdpa_estimate.hpp"
-#include "api/validate.hpp"
+#include "api/checks/validate.hpp"
+#include "api/planning/sdpa_estimate.hpp"
+#include "api/planning/sdpa_planning.hpp"
 #include "tune/candidates_report.hpp"
 #include "tune/levels_report.hpp"
 #include "tune/rates_report.hpp"

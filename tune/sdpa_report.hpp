@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "api/sdpa.hpp"
-#include "api/sdpa_search.hpp"
+#include "api/run/sdpa.hpp"
+#include "api/search/sdpa_search.hpp"
 #include "tune/cli_fwd.hpp"
 #include "tune/report_json.hpp"
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "api/session.hpp"
+#include "api/planning/session.hpp"
 #include "base/observer.hpp"
 #include "base/problem.hpp"
 #include "base/sdpa.hpp"

@@ -1,6 +1,7 @@
 #include <cmath>
 
-#include "api/layer.hpp"
+#include "api/array_types.hpp"
+#include "api/run/layer.hpp"
 #include "tune/aligned_words.hpp"
 #include "tune/measure.hpp"
 #include "tune/measured_pass.hpp"

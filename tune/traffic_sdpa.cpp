@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "api/sdpa.hpp"
+#include "api/run/sdpa.hpp"
 #include "theory/sdpa_bounds.hpp"
 #include "tune/aligned_words.hpp"
 #include "tune/traffic_case.hpp"

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "api/layer_search.hpp"
-#include "api/pass_name.hpp"
-#include "api/sdpa_search.hpp"
+#include "api/known/pass_name.hpp"
+#include "api/search/layer_search.hpp"
+#include "api/search/sdpa_search.hpp"
 #include "tune/candidates_report.hpp"
 #include "tune/options.hpp"
 #include "tune/sdpa_report.hpp"

@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "api/tuner.hpp"
+#include "api/search/tuner.hpp"
 #include "tune/report_json.hpp"
 
 // A pass of a problem of either kind, as `ioattn tune` takes it.

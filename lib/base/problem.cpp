@@ -1,5 +1,7 @@
 #include "base/problem.hpp"
 
+#include <algorithm>
+
 #include "base/problem_text.hpp"
 
 namespace ioattn {
@@ -39,6 +41,14 @@ constexpr const char* known_fields =
     "n, m, d, v, b, s, f32, f64, bf16, f16, tied, self, causal, causal-bottom-right, keys";
 
 }  // namespace
+
+LayerShape shape_to_plan(LayerShape shape) {
+  for (index_t LayerShape::*size :
+       {&LayerShape::n, &LayerShape::m, &LayerShape::d, &LayerShape::dv}) {
+    shape.*size = std::max<index_t>(shape.*size, 1);
+  }
+  return shape;
+}
 
 bool parse_problem(std::string_view text, LayerProblem* problem, std::string* error) {
   constexpr std::string_view prefix = "layer:";

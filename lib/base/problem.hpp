@@ -19,6 +19,9 @@ struct LayerShape {
   LayerShape without_mask() const { return {n, m, d, dv, tie, {}}; }
 };
 
+// Sizes of 0 cost nothing: blocks are chosen, and costs told, for at least 1.
+LayerShape shape_to_plan(LayerShape shape);
+
 // Queries that see a key, and keys that a query sees: the others take no part in sums over all.
 inline Interval seeing_queries(const LayerShape& shape) {
   return shape.mask.transposed().of_any({0, shape.m}, shape.n);

@@ -47,6 +47,15 @@ constexpr const char* known_fields =
 
 }  // namespace
 
+SdpaShape shape_to_plan(SdpaShape shape) {
+  for (index_t SdpaShape::*size : {&SdpaShape::batch, &SdpaShape::kv_heads, &SdpaShape::n,
+                                   &SdpaShape::m, &SdpaShape::d, &SdpaShape::dv}) {
+    shape.*size = std::max<index_t>(shape.*size, 1);
+  }
+  shape.heads = std::max(shape.heads, shape.kv_heads);
+  return shape;
+}
+
 bool parse_problem(std::string_view text, SdpaProblem* problem, std::string* error) {
   constexpr std::string_view prefix = "sdpa:";
   if (text.substr(0, prefix.size()) != prefix) {

@@ -58,6 +58,9 @@ struct SdpaShape {
   }
 };
 
+// Sizes of 0 cost nothing: blocks are chosen, and costs told, for at least 1.
+SdpaShape shape_to_plan(SdpaShape shape);
+
 // A test, benchmark or command line case.
 struct SdpaProblem {
   SdpaShape shape;

@@ -8,7 +8,7 @@
 
 #include "api/batch_call.hpp"
 #include "api/failing_allocations.hpp"
-#include "api/plan_cache.hpp"
+#include "api/planning/plan_cache.hpp"
 #include "api/sdpa_call.hpp"
 #include "machine/machine.hpp"
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "api/validate.hpp"
+#include "api/checks/validate.hpp"
 
 namespace ioattn_test {
 namespace {

@@ -5,9 +5,10 @@
 #include <cmath>
 #include <memory>
 
+#include "api/array_types.hpp"
 #include "api/batch_call.hpp"
-#include "api/layer.hpp"
-#include "api/session.hpp"
+#include "api/planning/session.hpp"
+#include "api/run/layer.hpp"
 #include "schedules/thread_counts.hpp"
 
 // libomp forgets memory of its own when the number of threads grows. The sanitizer names the hook.

@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "api/child.hpp"
-#include "api/layer.hpp"
 #include "api/layer_call.hpp"
+#include "api/run/layer.hpp"
 #include "reference/sanitizer.hpp"
 
 namespace ioattn_test {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "api/sdpa.hpp"
+#include "api/run/sdpa.hpp"
 
 extern "C" {  // NOLINTBEGIN(bugprone-reserved-identifier): the linker and the sanitizer chose them
 int __real__ZN6ioattn3api15granted_threadsEi(int requested);

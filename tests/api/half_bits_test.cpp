@@ -5,7 +5,7 @@
 #include <cstring>
 #include <random>
 
-#include "api/sdpa.hpp"
+#include "api/run/sdpa.hpp"
 #include "base/half.hpp"
 #include "normal_numbers.hpp"
 #include "schedules/half_case.hpp"

@@ -7,9 +7,9 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "api/layer_plan.hpp"
-#include "api/sdpa_plan.hpp"
-#include "api/validate.hpp"
+#include "api/checks/validate.hpp"
+#include "api/plans/layer_plan.hpp"
+#include "api/plans/sdpa_plan.hpp"
 #include "theory/random_shapes.hpp"
 
 namespace ioattn::api {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "api/batch_call.hpp"
-#include "api/layer_search.hpp"
+#include "api/search/layer_search.hpp"
 #include "api/wisdom_case.hpp"
 
 // A layer problem and wisdom about it; the process begins and ends each test without any.

@@ -2,6 +2,7 @@
 // threads.
 
 #include "api/layer_wisdom_case.hpp"
+#include "api/planning/layer_planning.hpp"
 
 namespace ioattn_test {
 namespace {

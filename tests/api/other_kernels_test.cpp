@@ -1,13 +1,15 @@
 // Kernels of other instruction sets than calls use: what a search tries beside them, and plans that
 // wisdom has for them.
 
-#include "api/other_kernels.hpp"
+#include "api/known/other_kernels.hpp"
 
 #include <set>
 
 #include "api/isa_variable.hpp"
-#include "api/layer_search.hpp"
-#include "api/sdpa_search.hpp"
+#include "api/kernels_in_use.hpp"
+#include "api/planning/sdpa_planning.hpp"
+#include "api/search/layer_search.hpp"
+#include "api/search/sdpa_search.hpp"
 #include "api/wisdom_case.hpp"
 
 namespace ioattn_test {

@@ -1,6 +1,6 @@
 // Plans that are kept are those that would be made.
 
-#include "api/plan_cache.hpp"
+#include "api/planning/plan_cache.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "api/layer_search.hpp"
-#include "api/sdpa.hpp"
+#include "api/planning/layer_planning.hpp"
+#include "api/run/sdpa.hpp"
+#include "api/search/layer_search.hpp"
 
 namespace ioattn_test {
 namespace {

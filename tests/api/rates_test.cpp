@@ -1,8 +1,11 @@
 // Rates of the machine: what they are made of, what price estimates have by them, and where they
 // have no say. Nothing is timed but in the last test, which does not look at the values.
 
-#include "api/rates.hpp"
+#include "api/search/rates.hpp"
 
+#include "api/kernels_in_use.hpp"
+#include "api/planning/sdpa_planning.hpp"
+#include "api/planning/session.hpp"
 #include "api/wisdom_case.hpp"
 #include "kernels/registry.hpp"
 #include "machine/machine.hpp"

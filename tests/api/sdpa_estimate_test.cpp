@@ -1,12 +1,13 @@
 // Estimates take the instruction set that the model says is the fastest.
 
-#include "api/sdpa_estimate.hpp"
+#include "api/planning/sdpa_estimate.hpp"
 
 #include <set>
 
 #include "api/isa_variable.hpp"
-#include "api/other_kernels.hpp"
-#include "api/sdpa_search.hpp"
+#include "api/known/other_kernels.hpp"
+#include "api/planning/sdpa_planning.hpp"
+#include "api/search/sdpa_search.hpp"
 #include "api/wisdom_case.hpp"
 #include "kernels/registry.hpp"
 #include "machine/datapath.hpp"

@@ -2,7 +2,7 @@
 
 #include "api/isa_variable.hpp"
 #include "api/plan_call.hpp"
-#include "api/sdpa.hpp"
+#include "api/run/sdpa.hpp"
 #include "api/sdpa_call.hpp"
 #include "instruments/io_counter.hpp"
 #include "schedules/thread_counts.hpp"

@@ -8,7 +8,7 @@
 
 #include "api/plan_call.hpp"
 #include "api/raw_values.h"
-#include "api/sdpa.hpp"
+#include "api/run/sdpa.hpp"
 #include "api/sdpa_execution.hpp"
 #include "schedules/memory/workspace.hpp"
 #include "schedules/random_sdpa.hpp"

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "api/array_types.hpp"
 #include "api/plan_call.hpp"
 
 namespace ioattn_test {

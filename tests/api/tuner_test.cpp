@@ -1,6 +1,6 @@
 // Searches on a clock of the test's own.
 
-#include "api/tuner.hpp"
+#include "api/search/tuner.hpp"
 
 #include <gtest/gtest.h>
 

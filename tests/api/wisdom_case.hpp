@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "api/known/sdpa_wisdom.hpp"
 #include "api/plan_call.hpp"
-#include "api/sdpa.hpp"
+#include "api/run/sdpa.hpp"
 #include "api/sdpa_call.hpp"
-#include "api/sdpa_wisdom.hpp"
 #include "machine/machine.hpp"
 #include "plan/sdpa_candidates.hpp"
 #include "wisdom/text.hpp"

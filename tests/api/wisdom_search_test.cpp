@@ -1,6 +1,6 @@
 // Searches: what is learned is known, and they end in time.
 
-#include "api/sdpa_search.hpp"
+#include "api/search/sdpa_search.hpp"
 #include "api/wisdom_case.hpp"
 
 namespace ioattn_test {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "api/planning/sdpa_planning.hpp"
 #include "api/wisdom_case.hpp"
 
 namespace ioattn_test {

@@ -7,8 +7,10 @@
 #include <set>
 #include <thread>
 
-#include "api/layer.hpp"
-#include "api/sdpa.hpp"
+#include "api/kernels_in_use.hpp"
+#include "api/planning/session.hpp"
+#include "api/run/layer.hpp"
+#include "api/run/sdpa.hpp"
 #include "instruments/simulators/tracing_kernels.hpp"
 #include "tune/aligned_words.hpp"
 

@@ -1,0 +1,31 @@
+#include "api/planning/layer_planning.hpp"
+
+#include "api/known/layer_wisdom.hpp"
+#include "api/planning/plan_cache.hpp"
+#include "api/planning/plan_without_search.hpp"
+#include "api/planning/session.hpp"
+#include "api/run_options.hpp"
+
+namespace ioattn::api {
+
+bool takes_layer_wisdom(const RunOptions& options) {
+  return takes_wisdom(options) && !options.schedule && !options.literal;
+}
+
+Status plan_layer(const LayerProblem& problem, const std::optional<GradientSet>& set,
+                  const RunOptions& options, plan::GradientPlan* plan, plan::Estimate* estimate,
+                  PlanOrigin* origin) {
+  plan::PlanRequest request;
+  const Status status =
+      plan_request(set ? Pass::backward : Pass::forward, problem, options, &request);
+  if (!status.is_ok()) return status;
+  const auto complete = [&](bool is_known) {
+    if (!is_known) return plan::make_plan_of(request, set, plan, estimate);
+    if (estimate != nullptr) plan::estimate_costs(request, set, *plan, estimate);
+    return Status::ok();
+  };
+  return plan_without_search(request, set, options, takes_layer_wisdom(options),
+                             estimate != nullptr, &layer_plans(), plan, origin, complete);
+}
+
+}  // namespace ioattn::api
