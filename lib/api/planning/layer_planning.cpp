@@ -28,4 +28,17 @@ Status plan_layer(const LayerProblem& problem, const std::optional<GradientSet>&
                              estimate != nullptr, &layer_plans(), plan, origin, complete);
 }
 
+Status plan_layer_before(const LayerProblem& problem, Schedule backward, const RunOptions& options,
+                         plan::GradientPlan* plan) {
+  RunOptions forward = options;
+  forward.rigor = wisdom::Rigor::estimate;  // wisdom is asked for of the gradients
+  // Whoever asked for stationary has room for scores in the forward pass too.
+  if (backward != Schedule::stationary) forward.schedule.reset();
+  const Status status = plan_layer(problem, std::nullopt, forward, plan);
+  if (status.code() != StatusCode::fast_memory_too_small || !stores_scores(backward)) return status;
+  // Whoever asked for stored scores has room for them here too, which saves fast memory.
+  forward.schedule = Schedule::paper_small;
+  return plan_layer(problem, std::nullopt, forward, plan);
+}
+
 }  // namespace ioattn::api

@@ -15,4 +15,8 @@ Status plan_layer(const LayerProblem& problem, const std::optional<GradientSet>&
                   const RunOptions& options, plan::GradientPlan* plan,
                   plan::Estimate* estimate = nullptr, PlanOrigin* origin = nullptr);
 
+// Of the forward pass that a backward one runs first where it is given neither O nor LSE.
+Status plan_layer_before(const LayerProblem& problem, Schedule backward, const RunOptions& options,
+                         plan::GradientPlan* plan);
+
 }  // namespace ioattn::api
