@@ -31,7 +31,7 @@ constexpr NamedBound named_bounds[] = {{"compulsory", &BoundSet::compulsory, Alg
                                        {"b3", &BoundSet::b3, AlgorithmClass::F}};
 constexpr AlgorithmClass classes[] = {AlgorithmClass::P, AlgorithmClass::F};
 
-// What holds for any algorithm holds for class F too.
+// What holds in the pebble game holds for class F too.
 bool holds(const NamedBound& bound, AlgorithmClass algorithms) {
   return bound.algorithms == AlgorithmClass::P || algorithms == AlgorithmClass::F;
 }
@@ -44,7 +44,7 @@ struct Computation {
 
 std::vector<Computation> computations_of(const LayerProblem& problem, index_t M) {
   return {{"dX", theory::layer_bounds(Pass::backward, problem.shape, M, problem.batch)},
-          {"O, LSE", theory::layer_bounds(Pass::forward, problem.shape, M, problem.batch)}};
+          {"O", theory::layer_bounds(Pass::forward, problem.shape, M, problem.batch)}};
 }
 
 std::vector<Computation> computations_of(const SdpaShape& shape, index_t M) {

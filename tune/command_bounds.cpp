@@ -230,12 +230,19 @@ void add_bounds_command(CLI::App* app) {
       "Class P: anything the red-blue pebble game allows. Class F: every entry has one "
       "accumulator\n"
       "and no multiply-add is done twice. A schedule is compared with the bounds of its class.\n"
-      "least words: reads + writes at word level, the best blocks at this M. in blocks: the exact "
-      "count\n"
-      "of the loops of this library with the fewest words, from the M named on; `ioattn plan` "
-      "makes "
-      "blocks\n"
-      "of whole register tiles besides. -: does not fit, or not implemented.");
+      "least words: reads + writes by the schedule's formula at word level, the best blocks at "
+      "this "
+      "M\n"
+      "(forward row_stream: with fused products; tile_fused: with one tile parked in memory where "
+      "that\n"
+      "is less, which no loop here does). in blocks: the exact count of the loops of this library, "
+      "in the\n"
+      "blocks of a plan for the fewest words, whose products take 8 terms at a time or more where "
+      "these\n"
+      "fit, from the M named on; `ioattn plan` makes blocks of whole register tiles besides. -: "
+      "does "
+      "not\n"
+      "fit, or not implemented.");
   command->callback([options] { run_bounds(*options); });
 }
 

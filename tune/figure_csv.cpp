@@ -28,11 +28,12 @@ std::string points_csv(const Figure& figure) {
 }
 
 std::string table_csv(const std::vector<TableCell>& table) {
-  std::string text = "row,cache,M,formula,formula_words,what,words,counted,ratio\n";
+  std::string text = "row,cache,M,formula,formula_words,what,words,counted,ratio,assumption\n";
   for (const TableCell& cell : table) {
-    text += fmt::format("\"{}\",{},{},{},{},{},{},{},{}\n", cell.row, cell.cache, cell.M,
+    text += fmt::format("\"{}\",{},{},{},{},{},{},{},{},\"{}\"\n", cell.row, cell.cache, cell.M,
                         cell.formula, cell.formula_words, cell.what, cell.words,
-                        cell.counted ? std::to_string(*cell.counted) : "", cell.ratio());
+                        cell.counted ? std::to_string(*cell.counted) : "", cell.ratio(),
+                        cell.assumption);
   }
   return text;
 }

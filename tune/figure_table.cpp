@@ -51,14 +51,15 @@ void add_lower(Pass pass, const LayerShape& shape, const Column& column, bool sp
                (pass == Pass::forward ? "Forward lower" : "Backward lower") +
                (sparse ? ", dense instance" : "");
     if (!sparse)
-      cell.row += algorithms == theory::AlgorithmClass::P ? ", any algorithm"
-                                                          : ", one accumulator per entry";
+      cell.row +=
+          algorithms == theory::AlgorithmClass::P ? ", pebble game" : ", one accumulator per entry";
     cell.cache = column.cache;
     cell.M = column.M;
     cell.formula = column.is_large ? (sparse ? "Ω(Z_input²/M)" : "Ω(n²d²/M)")
                                    : (sparse ? "Ω(Z_input √Z_QK/√M)" : "Ω(n²d/√M)");
     cell.formula_words = formula_of(shape, column);
     cell.what = std::string("bound ") + bound.name;
+    cell.assumption = bound.assumption;
     cell.words = bound.words;
     cells->push_back(cell);
   }
@@ -68,7 +69,8 @@ void add_lower(Pass pass, const LayerShape& shape, const Column& column, bool sp
 
 std::vector<TableCell> make_table(const LayerShape& shape, bool count) {
   const index_t square = shape.d * shape.d;
-  const Column columns[] = {{"large", 4 * square, true},
+  // The formula is for M up to nd.
+  const Column columns[] = {{"large", std::min(4 * square, shape.n * shape.d), true},
                             {"small", std::max<index_t>(square / 16, 16), false}};
   std::vector<TableCell> cells;
   for (const bool sparse : {false, true}) {

@@ -25,7 +25,7 @@ struct TrafficPlan {
   IoCost formula;
   Mask mask;              // under one the footprint of the formula is an upper bound
   theory::Bound bound;    // for M, or for what the plan keeps if that is more
-  double compulsory = 0;  // what any algorithm reads and writes, of `bound` and `formula`
+  double compulsory = 0;  // inputs and outputs once, of `bound` and `formula`
 };
 
 class TrafficCase {

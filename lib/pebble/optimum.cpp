@@ -137,7 +137,7 @@ class OnceSearch {
         const index_t words = queue_[estimate].back().second;
         queue_[estimate].pop_back();
         if (least_.at(state) < words) continue;
-        if ((masks_.outputs & ~state.computed) == 0) {
+        if (still_to_write(state) == 0) {
           *result = {words, static_cast<index_t>(least_.size())};
           return Status::ok();
         }
@@ -153,9 +153,13 @@ class OnceSearch {
   bool is_needed(const Once& state, node_t v) const {
     return (masks_.children_of(v) & ~state.computed) != 0;
   }
+  // Inputs that are outputs are there.
+  mask_t still_to_write(const Once& state) const {
+    return masks_.outputs & ~masks_.inputs & ~state.computed;
+  }
   // Blue nodes that are needed and not red have to be read, outputs have to be written.
   index_t still_to_move(const Once& state) const {
-    index_t words = std::popcount(masks_.outputs & ~state.computed);
+    index_t words = std::popcount(still_to_write(state));
     for_each((masks_.inputs | state.blue) & ~state.red,
              [&](node_t v) { words += is_needed(state, v); });
     return words;

@@ -130,11 +130,37 @@ class Paths {
 
 }  // namespace
 
+namespace {
+
+// Of each move, whether it computes what is neither used nor written before its pebble is gone.
+std::vector<bool> computed_in_vain(const Cdag& graph, const std::vector<Move>& moves) {
+  std::vector<bool> in_vain(moves.size()), is_needed(at(graph.size()));
+  for (std::size_t i = moves.size(); i-- > 0;) {
+    const auto [rule, v] = moves[i];
+    switch (rule) {
+      case Rule::write: is_needed[at(v)] = true; break;
+      case Rule::read:
+      case Rule::remove: is_needed[at(v)] = false; break;
+      case Rule::compute:
+        in_vain[i] = !is_needed[at(v)];
+        if (in_vain[i]) break;
+        is_needed[at(v)] = false;
+        for (const node_t parent : graph.parents(v)) is_needed[at(parent)] = true;
+        break;
+    }
+  }
+  return in_vain;
+}
+
+}  // namespace
+
 std::vector<NodeSet> partition_of(const Cdag& graph, const std::vector<Move>& moves, index_t M) {
+  const std::vector<bool> in_vain = computed_in_vain(graph, moves);
   std::vector<NodeSet> sets(1);
   std::vector<bool> was_red(at(graph.size()));
   index_t words = 0;
-  for (const Move& move : moves) {
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    const Move& move = moves[i];
     const bool moves_word = move.rule == Rule::read || move.rule == Rule::write;
     if (moves_word && words == M) {
       sets.emplace_back();
@@ -142,7 +168,7 @@ std::vector<NodeSet> partition_of(const Cdag& graph, const std::vector<Move>& mo
     }
     words += moves_word;
     const bool places_red = move.rule == Rule::read || move.rule == Rule::compute;
-    if (!places_red || was_red[at(move.node)]) continue;
+    if (!places_red || was_red[at(move.node)] || in_vain[i]) continue;
     was_red[at(move.node)] = true;
     sets.back().push_back(move.node);
   }

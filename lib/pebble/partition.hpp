@@ -11,8 +11,9 @@ namespace ioattn::pebble {
 using NodeSet = std::vector<node_t>;
 
 // Hong and Kung's partition from a pebbling with M red pebbles: it is cut after every M reads and
-// writes, and a node belongs to the segment in which it first becomes red. So there are
-// h = ceil(Q / M) sets, and Q >= M (h - 1) >= M (P(2M) - 1).
+// writes, and a node belongs to the segment in which it first becomes red, computations left out of
+// which nothing is used or written. So there are h = ceil(Q / M) sets, and Q >= M (h - 1) >= M
+// (P(2M) - 1).
 std::vector<NodeSet> partition_of(const Cdag& graph, const std::vector<Move>& moves, index_t M);
 
 // The four conditions of an S-partition (Hong and Kung 1981): every node is in one set; every set

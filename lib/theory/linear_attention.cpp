@@ -19,7 +19,8 @@ std::array<NamedProduct, linear_products> products_of(Pass pass, const LayerShap
   return {{{"A1^T dO", d, n, e}, {"A1^T G", d, e, d}, {"A3^T A2", d, m, d}, {"dX", d, d, d}}};
 }
 
-// One tile of the result stays while a column and a row pass by.
+// One tile of the result stays while a column and a row pass by; or rows of A and a column of the
+// result stay while B passes by.
 std::optional<ProductBlocks> best_tile(const NamedProduct& product, index_t M) {
   std::optional<ProductBlocks> best;
   index_t least = 0;
@@ -35,6 +36,13 @@ std::optional<ProductBlocks> best_tile(const NamedProduct& product, index_t M) {
   };
   word_level::for_each_tile_width(product.cols, visit);
   if (!best) visit(1);
+  const index_t kept = std::min(product.rows, (M - 1) / (product.inner + 1));
+  if (best && kept >= 1) {
+    const index_t rows = ceil_div(product.rows, ceil_div(product.rows, kept));
+    const ProductBlocks blocks = {rows, 1, 1, true};
+    if (product_cost(product.rows, product.inner, product.cols, blocks).reads < least)
+      best = blocks;
+  }
   return best;
 }
 

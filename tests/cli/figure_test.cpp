@@ -113,6 +113,25 @@ TEST(Figure, ColumnsAreTheTheorysFunctions) {
   EXPECT_TRUE(marks.empty()) << marks.front();
 }
 
+// With a parked tile of scores tile_fused would move less there; no loop here parks one.
+TEST(Figure, OursIsWhatIsBuilt) {
+  const LayerShape shape = tune::figure_shape(256, 256);
+  const tune::Figure figure = tune::make_figure(shape);
+  int tiles = 0;
+  for (const tune::Curve& curve : figure.curves) {
+    if (std::string_view(curve.key) != "ours") continue;
+    for (std::size_t i = 0; i < figure.M.size(); ++i) {
+      if (std::string_view(figure.best[i]) != "tile_fused") continue;
+      const auto built = theory::word_level::tile_fused_backward(
+          shape, figure.M[i], theory::word_level::ScoreTile::resident);
+      ASSERT_TRUE(built.has_value() && curve.words[i].has_value());
+      EXPECT_EQ(*curve.words[i], double(built->total())) << "M = " << figure.M[i];
+      ++tiles;
+    }
+  }
+  EXPECT_GT(tiles, 0);
+}
+
 TEST(Figure, TableHasEveryFormulaAndCountsAreExact) {
   const LayerShape shape = tune::figure_shape(200, 16);
   const std::vector<tune::TableCell> table = tune::make_table(shape, true);
@@ -138,7 +157,16 @@ TEST(Figure, TableHasEveryFormulaAndCountsAreExact) {
   EXPECT_EQ(formulas["Ω(n²d/√M)"], 4);
   EXPECT_EQ(formulas["Ω(Z_input²/M)"], 2);
   EXPECT_EQ(formulas["Ω(Z_input √Z_QK/√M)"], 2);
-  EXPECT_EQ(read_csv(tune::table_csv(table)).size(), table.size() + 1);
+  const auto csv = read_csv(tune::table_csv(table));
+  ASSERT_EQ(csv.size(), table.size() + 1);
+  EXPECT_EQ(csv[0].back(), "assumption");
+  for (std::size_t k = 0; k < table.size(); ++k) {
+    EXPECT_EQ(csv[k + 1].size(), csv[0].size());
+    EXPECT_EQ(csv[k + 1].back().empty(), table[k].what.find("bound") == std::string::npos);
+  }
+  for (const tune::TableCell& cell : tune::make_table(tune::figure_shape(64, 64), false)) {
+    EXPECT_LE(cell.M, 64 * 64) << "beyond nd the formula is less than what is read once";
+  }
 }
 
 TEST(Figure, FilesOfTheCommand) {
@@ -184,7 +212,7 @@ TEST(Figure, FilesOfTheCommand) {
     EXPECT_LT(x + 8 * double(entry.size()), 1000);
   }
   for (const char* text : {"d²/9", "d²/4", "3d²/2", "6d²", "nd", "ours: the best schedule",
-                           "lower bound, any algorithm", "counted: the best schedule"})
+                           "lower bound, pebble game", "counted: the best schedule"})
     EXPECT_NE(svg.find(text), std::string::npos) << text;
 
   elements.clear();

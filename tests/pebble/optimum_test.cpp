@@ -93,6 +93,20 @@ TEST(Optimum, RecomputationHelpsWhereSpillingCosts) {
   EXPECT_EQ(once.words, 6);
 }
 
+TEST(Optimum, AnInputMayBeAnOutput) {
+  Cdag graph;
+  const node_t a = graph.add({Value::A1, Role::input, 0, 0}, {});
+  const node_t b = graph.add({Value::A1, Role::input, 0, 1}, {});
+  graph.add_output(graph.add({Value::S, Role::product}, std::vector{a, b}));
+  graph.add_output(a);
+  for (const auto search : {least_words, least_words_once}) {
+    Optimum least;
+    const Status found = search(graph, 3, most_states, &least);
+    ASSERT_TRUE(found.is_ok()) << found.message();
+    EXPECT_EQ(least.words, 3);
+  }
+}
+
 TEST(Optimum, BoundsOfTheGameAreBelow) {
   for (const LayerShape& shape :
        {LayerShape{1, 1, 1, 1}, LayerShape{1, 2, 1, 1}, LayerShape{2, 1, 1, 1}}) {

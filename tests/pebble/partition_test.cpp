@@ -52,6 +52,36 @@ TEST(Partition, OfEverySchedule) {
   EXPECT_GT(large, 5);
 }
 
+// Ten children of an input are computed and dropped, then each again where it is used: by the first
+// time they would all be in one set, in which none has a child.
+TEST(Partition, LeavesOutWhatIsComputedInVain) {
+  Cdag graph;
+  const node_t input = graph.add({Value::A1, Role::input}, {});
+  constexpr int count = 10;
+  constexpr index_t M = 3;
+  std::vector<Move> moves = {{Rule::read, input}};
+  std::vector<node_t> children;
+  for (int i = 0; i < count; ++i) {
+    children.push_back(graph.add({Value::S, Role::function, i}, std::vector{input}));
+    moves.insert(moves.end(), {{Rule::compute, children.back()}, {Rule::remove, children.back()}});
+  }
+  for (int i = 0; i < count; ++i) {
+    const node_t child = children[std::size_t(i)];
+    const node_t output = graph.add({Value::O, Role::function, i}, std::vector{child});
+    graph.add_output(output);
+    moves.insert(moves.end(), {{Rule::compute, child},
+                               {Rule::compute, output},
+                               {Rule::write, output},
+                               {Rule::remove, output},
+                               {Rule::remove, child}});
+  }
+  const Play result = play(graph, moves, M);
+  ASSERT_EQ(result.violation, "");
+  const std::vector<NodeSet> sets = partition_of(graph, moves, M);
+  EXPECT_EQ(check_partition(graph, sets, 2 * M).violation, "");
+  EXPECT_EQ(static_cast<index_t>(sets.size()), ceil_div(result.words(), M));
+}
+
 // Whether every path from an input to the set meets the dominator.
 bool dominates(const Cdag& graph, const NodeSet& dominator, const NodeSet& set) {
   std::vector<bool> open(static_cast<std::size_t>(graph.size()));
