@@ -1,9 +1,9 @@
 #include "api/c/c_boundary.hpp"
 
-#include "api/run_options.hpp"
-
 #include <algorithm>
 #include <cstdio>
+
+#include "api/run_options.hpp"
 
 namespace ioattn::api {
 namespace {

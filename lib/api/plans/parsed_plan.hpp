@@ -1,8 +1,8 @@
 #pragma once
 
-#include "api/run_options.hpp"
-
 #include <string>
+
+#include "api/run_options.hpp"
 
 namespace ioattn::api {
 

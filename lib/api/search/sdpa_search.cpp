@@ -1,8 +1,8 @@
 #include "api/search/sdpa_search.hpp"
 
-#include "api/run_options.hpp"
-
 #include <algorithm>
+
+#include "api/run_options.hpp"
 
 namespace ioattn::api {
 

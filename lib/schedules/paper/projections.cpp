@@ -1,9 +1,9 @@
 #include "schedules/paper/projections.hpp"
 
+#include <algorithm>
+
 #include "schedules/range.hpp"
 #include "schedules/trace.hpp"
-
-#include <algorithm>
 
 namespace ioattn::schedules::paper {
 

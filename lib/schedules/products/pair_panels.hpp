@@ -1,8 +1,8 @@
 #pragma once
 
-#include "schedules/range.hpp"
-
 #include <algorithm>
+
+#include "schedules/range.hpp"
 
 namespace ioattn::schedules {
 

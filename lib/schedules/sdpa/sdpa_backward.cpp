@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "schedules/keys/col_stream.hpp"
 #include "schedules/memory/storage.hpp"
 #include "schedules/memory/workspace.hpp"
@@ -12,8 +14,6 @@
 #include "schedules/task.hpp"
 #include "schedules/tiles/tile_fused.hpp"
 #include "schedules/trace.hpp"
-
-#include <optional>
 
 namespace ioattn::schedules {
 namespace {

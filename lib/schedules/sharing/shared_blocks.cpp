@@ -1,11 +1,11 @@
 #include "schedules/sharing/shared_blocks.hpp"
 
-#include "schedules/range.hpp"
-#include "schedules/sharing/workers.hpp"
-
 #include <algorithm>
 #include <array>
 #include <functional>
+
+#include "schedules/range.hpp"
+#include "schedules/sharing/workers.hpp"
 
 namespace ioattn::schedules {
 namespace {
