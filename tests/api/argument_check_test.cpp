@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "api/checks/validate.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -12,7 +13,7 @@ TEST(ArgumentCheck, RefusesMoreArraysThanItHasRoomFor) {
   const float element = 0;
   api::ArgumentCheck check;
   for (int i = 0; i < 18; ++i) check.input<float>("input", {&element, 1, 1, 1}, 1, 1);
-  EXPECT_TRUE(check.status().is_ok()) << check.status().message();
+  EXPECT_OK(check.status());
   check.input<float>("the last", {&element, 1, 1, 1}, 1, 1);
   EXPECT_EQ(check.status().code(), StatusCode::internal);
   EXPECT_STREQ(check.status().message(), "the last: more arrays than a call can have");

@@ -10,6 +10,7 @@
 #include "api/planning/session.hpp"
 #include "api/run/layer.hpp"
 #include "schedules/thread_counts.hpp"
+#include "status_ok.hpp"
 
 // libomp forgets memory of its own when the number of threads grows. The sanitizer names the hook.
 // NOLINTBEGIN(bugprone-reserved-identifier)
@@ -55,8 +56,7 @@ std::vector<plan::Plan> plans(Pass pass, const LayerInputs<T>& inputs, index_t M
   api::RunOptions options;
   options.M = M;
   plan::PlanRequest request;
-  EXPECT_TRUE(api::plan_request(pass, {shape_of(inputs), dtype_of<T>::value, 0}, options, &request)
-                  .is_ok());
+  EXPECT_OK(api::plan_request(pass, {shape_of(inputs), dtype_of<T>::value}, options, &request));
   std::vector<plan::Plan> all;
   for (const plan::Candidate& c : plan::candidates(request))
     if (c.fits) all.push_back({"M", c.schedule, c.blocks, request.tile});
@@ -69,7 +69,7 @@ std::vector<T> forward_bits(const plan::Plan& plan, int threads, LayerCall<T>* c
   const Status status = api::layer_forward<T>(
       inputs_of<T>(call->problem), plan, {threads},
       {call->o.data(), call->problem.n, call->problem.dv, call->o.stride()}, call->lse.data());
-  EXPECT_TRUE(status.is_ok()) << status.message();
+  EXPECT_OK(status);
   return call->outputs();
 }
 
@@ -82,7 +82,7 @@ std::vector<T> backward_bits(const plan::Plan& plan, int threads, LayerCall<T>* 
       api::layer_backward<T>(inputs_of<T>(p), {call->d_o.data(), p.n, p.dv, call->d_o.stride()},
                              {call->o.data(), p.n, p.dv, call->o.stride()}, call->lse.data(), plan,
                              {threads}, {call->dx.data(), p.d, p.d, call->dx.stride()});
-  EXPECT_TRUE(status.is_ok()) << status.message();
+  EXPECT_OK(status);
   return call->dx.dense();
 }
 
@@ -163,7 +163,7 @@ TYPED_TEST(Bits, OfABatchUnderAMaskDoNotDependOnThreads) {
         call.reset();
         const Status status = api::layer_forward<T>(
             inputs, plan, {threads}, {call.o.data(), p.n, p.dv, call.o.stride()}, call.lse.data());
-        ASSERT_TRUE(status.is_ok()) << status.message();
+        ASSERT_OK(status);
         if (threads == 1) expected = call.outputs();
         EXPECT_TRUE(same_bits(call.outputs(), expected)) << threads << " threads";
       }
@@ -175,7 +175,7 @@ TYPED_TEST(Bits, OfABatchUnderAMaskDoNotDependOnThreads) {
     api::RunOptions options;
     options.M = M;
     plan::PlanRequest request;
-    ASSERT_TRUE(api::plan_request(Pass::backward, problem, options, &request).is_ok());
+    ASSERT_OK(api::plan_request(Pass::backward, problem, options, &request));
     const auto view = [&](std::size_t i, index_t rows, index_t cols) {
       return MatrixView<T>{call.out[i].data(), rows, cols, call.out[i].stride()};
     };
@@ -189,14 +189,14 @@ TYPED_TEST(Bits, OfABatchUnderAMaskDoNotDependOnThreads) {
     for (const LayerGradients<T>& wanted : {all, dx}) {
       call.want(wanted.set().dY);
       plan::GradientPlan plan;
-      ASSERT_TRUE(plan::make_gradient_plan(request, wanted.set(), &plan).is_ok());
+      ASSERT_OK(plan::make_gradient_plan(request, wanted.set(), &plan));
       std::vector<T> expected;
       for (const int threads : thread_counts) {
         call.reset_gradients();
         const Status status = api::layer_gradients<T>(
             inputs, {call.d_o.data(), p.n, p.dv, call.d_o.stride()},
             {call.o.data(), p.n, p.dv, call.o.stride()}, call.lse.data(), plan, {threads}, wanted);
-        ASSERT_TRUE(status.is_ok()) << status.message();
+        ASSERT_OK(status);
         if (threads == 1) expected = call.outputs();
         EXPECT_TRUE(same_bits(call.outputs(), expected)) << threads << " threads";
       }

@@ -8,6 +8,7 @@
 #include "api/layer_call.hpp"
 #include "api/run/layer.hpp"
 #include "reference/sanitizer.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -28,13 +29,11 @@ std::vector<float> gradient(int threads) {
   EXPECT_TRUE(plan::parse_plan(
       "M:row_stream(form=g,r=32,c=16,rho=16,w=16,o=16,a=16,b=16) > reg:scalar(4x4)", &plan,
       &error));
-  EXPECT_TRUE(api::layer_forward<float>(inputs, plan, {threads}, {call.o.data(), p.n, p.dv, p.dv},
-                                        call.lse.data())
-                  .is_ok());
-  EXPECT_TRUE(api::layer_backward<float>(inputs, {call.d_o.data(), p.n, p.dv, p.dv},
-                                         {call.o.data(), p.n, p.dv, p.dv}, call.lse.data(), plan,
-                                         {threads}, {call.dx.data(), p.d, p.d, p.d})
-                  .is_ok());
+  EXPECT_OK(api::layer_forward<float>(inputs, plan, {threads}, {call.o.data(), p.n, p.dv, p.dv},
+                                      call.lse.data()));
+  EXPECT_OK(api::layer_backward<float>(inputs, {call.d_o.data(), p.n, p.dv, p.dv},
+                                       {call.o.data(), p.n, p.dv, p.dv}, call.lse.data(), plan,
+                                       {threads}, {call.dx.data(), p.d, p.d, p.d}));
   return call.dx.dense();
 }
 

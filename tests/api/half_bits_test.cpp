@@ -10,6 +10,7 @@
 #include "normal_numbers.hpp"
 #include "schedules/half_case.hpp"
 #include "schedules/thread_counts.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -61,12 +62,12 @@ struct Call {
     o.assign(d_o.size(), {});
     lse.assign(std::size_t(s.all_heads() * s.n), 0);
     plan::SdpaPlan plan;
-    ASSERT_TRUE(api::plan_sdpa(problem, std::nullopt, {}, &plan).is_ok());
+    ASSERT_OK(api::plan_sdpa(problem, std::nullopt, {}, &plan));
     const TensorView<float> of_lse = {lse.data(), s.batch,       s.heads, 1,
                                       s.n,        s.heads * s.n, s.n,     s.n};
     const Status status = api::sdpa_forward<S>(problem, inputs(), plan, {threads},
                                                of_queries(o.data(), s.dv), of_lse);
-    ASSERT_TRUE(status.is_ok()) << status.message();
+    ASSERT_OK(status);
   }
   // O and LSE are there.
   void backward(int threads) {
@@ -79,14 +80,14 @@ struct Call {
     gradients.dk = of_keys(dk.data(), s.d);
     gradients.dv = of_keys(dv.data(), s.dv);
     plan::SdpaPlan plan;
-    ASSERT_TRUE(api::plan_sdpa(problem, gradients.set(), {}, &plan).is_ok());
+    ASSERT_OK(api::plan_sdpa(problem, gradients.set(), {}, &plan));
     const api::SdpaForwardResults<S> made = {
         of_queries<const S>(d_o.data(), s.dv),
         of_queries<const S>(o.data(), s.dv),
         {lse.data(), s.batch, s.heads, 1, s.n, s.heads * s.n, s.n, s.n}};
     const Status status =
         api::sdpa_backward<S, S>(problem, inputs(), made, plan, {threads}, gradients);
-    ASSERT_TRUE(status.is_ok()) << status.message();
+    ASSERT_OK(status);
   }
 };
 

@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "api/layer_wisdom_case.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -15,22 +16,21 @@ TEST_F(LayerSearch, SearchesEndInTime) {
   options.rigor = wisdom::Rigor::measure;
   options.time_limit_seconds = 1e-6;
   api::LayerSearchReport report;
-  ASSERT_TRUE(
-      api::search_plan<api::LayerKind>(problem, every_gradient, options, nullptr, &report).is_ok());
+  ASSERT_OK(api::search_plan<api::LayerKind>(problem, every_gradient, options, nullptr, &report));
   EXPECT_FALSE(report.verdict.is_ok());
   EXPECT_EQ(report.timed.batch, 1);
   EXPECT_EQ(report.candidates[0].made_from, "estimate");
   options.rigor = wisdom::Rigor::patient;  // so that there is time on a machine that is busy, too
   options.time_limit_seconds = 0;
   const auto stop = [](const search::Progress&) { return false; };
-  ASSERT_TRUE(api::search_plan<api::LayerKind>(problem, dx_alone, options, stop, &report).is_ok());
+  ASSERT_OK(api::search_plan<api::LayerKind>(problem, dx_alone, options, stop, &report));
   EXPECT_TRUE(report.stopped);
   for (const int log2_n : {20, 21}) {
     LayerProblem large = problem;
     large.shape.n = large.shape.m = index_t(1) << log2_n;
     const Status status =
         api::search_plan<api::LayerKind>(large, dx_alone, options, nullptr, &report);
-    ASSERT_TRUE(status.is_ok()) << status.message();
+    ASSERT_OK(status);
     EXPECT_NE(report.verdict.message.find("too long"), std::string::npos);
   }
   EXPECT_EQ(text_of_wisdom(ioattn_wisdom_export_text), to_text(wisdom::Wisdom()));
@@ -38,7 +38,7 @@ TEST_F(LayerSearch, SearchesEndInTime) {
   // Sizes of 0 cost nothing, and are planned for all the same.
   LayerProblem empty = problem;
   empty.shape.m = 0;
-  ASSERT_TRUE(api::search_plan<api::LayerKind>(empty, dx_alone, options, nullptr, &report).is_ok());
+  ASSERT_OK(api::search_plan<api::LayerKind>(empty, dx_alone, options, nullptr, &report));
 }
 
 // In other types, with other masks and weights.
@@ -67,7 +67,7 @@ TEST_F(LayerSearch, SearchesTakeEveryProblem) {
     SCOPED_TRACE(to_text(one));
     api::LayerSearchReport report;
     const Status status = api::search_plan<api::LayerKind>(one, *set, options, nullptr, &report);
-    EXPECT_TRUE(status.is_ok()) << status.message();
+    EXPECT_OK(status);
   }
 }
 

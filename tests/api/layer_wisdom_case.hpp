@@ -6,6 +6,7 @@
 #include "api/batch_call.hpp"
 #include "api/search/layer_search.hpp"
 #include "api/wisdom_case.hpp"
+#include "status_ok.hpp"
 
 // A layer problem and wisdom about it; the process begins and ends each test without any.
 namespace ioattn_test {
@@ -38,12 +39,12 @@ class LayerWisdom : public testing::Test {
 
   plan::PlanRequest request(const Set& set) const {
     plan::PlanRequest made;
-    EXPECT_TRUE(api::LayerKind::request_of(problem, set, {}, &made).is_ok());
+    EXPECT_OK(api::LayerKind::request_of(problem, set, {}, &made));
     return made;
   }
   std::vector<plan::LayerCandidate> candidates(const Set& set) const {
     std::vector<plan::LayerCandidate> list;
-    EXPECT_TRUE(plan::list_candidates(request(set), set, &list).is_ok());
+    EXPECT_OK(plan::list_candidates(request(set), set, &list));
     for (const plan::LayerCandidate& near : plan::neighbours(request(set), set, list[0].plan))
       list.push_back(near);
     return list;

@@ -3,6 +3,7 @@
 
 #include "api/layer_wisdom_case.hpp"
 #include "api/planning/layer_planning.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -21,7 +22,7 @@ TEST_F(LayerWisdom, IsFollowedByPlansAndCalls) {
     options.rigor = IOATTN_WISDOM_ONLY;
     EXPECT_EQ(describe(*set, &options)["plan"], other);
     plan::GradientPlan quick;
-    ASSERT_TRUE(api::plan_layer(problem, *set, {}, &quick).is_ok());
+    ASSERT_OK(api::plan_layer(problem, *set, {}, &quick));
     EXPECT_EQ(text(quick, *set), other) << "of one call";
     const Json known = explained();
     ASSERT_EQ(known["records"].size(), 1u);
@@ -119,7 +120,7 @@ TEST_F(LayerWisdom, WithAPlanOfNoUseIsNotFollowed) {
   plan::PlanRequest stationary = request(dx_alone);
   stationary.schedule = Schedule::stationary;
   plan::GradientPlan stores;
-  ASSERT_TRUE(plan::make_plan_of(stationary, dx_alone, &stores, nullptr).is_ok());
+  ASSERT_OK(plan::make_plan_of(stationary, dx_alone, &stores, nullptr));
   const std::string scores = text(stores, dx_alone);
   const std::pair<std::string, const char*> cases[] = {{"no plan", "bad_plan"},
                                                        {kernel, "other_kernel"},

@@ -11,6 +11,7 @@
 #include "api/search/layer_search.hpp"
 #include "api/search/sdpa_search.hpp"
 #include "api/wisdom_case.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -22,7 +23,7 @@ class OtherKernels : public WisdomTest {
  protected:
   OtherKernels() {
     unsetenv("IOATTN_ISA");
-    EXPECT_TRUE(api::sdpa_request(problem, {}, &request).is_ok());
+    EXPECT_OK(api::sdpa_request(problem, {}, &request));
   }
 
   // The plan that scalar code, which every CPU runs, has for the request.
@@ -30,7 +31,7 @@ class OtherKernels : public WisdomTest {
     plan::SdpaRequest scalar = request;
     scalar.tile = kernels::find_kernels(Isa::scalar)->tile(problem.dtype);
     plan::SdpaPlan plan;
-    EXPECT_TRUE(plan::make_plan_of(scalar, set, &plan, nullptr).is_ok());
+    EXPECT_OK(plan::make_plan_of(scalar, set, &plan, nullptr));
     return plan;
   }
 
@@ -40,7 +41,7 @@ class OtherKernels : public WisdomTest {
 
 TEST_F(OtherKernels, AreThoseOfThisCpuThatComputeOtherwise) {
   const kernels::Kernels* own = nullptr;
-  ASSERT_TRUE(api::selected_kernels(&own).is_ok());
+  ASSERT_OK(api::selected_kernels(&own));
   for (const DType dtype : all_types) {
     const auto others = api::other_kernels(dtype);
     std::set<Isa> isas = {own->tile(dtype).isa};
@@ -105,8 +106,7 @@ TEST_F(OtherKernels, AreSearchedWhereNobodyNamesOne) {
     plan::SdpaRequest made;
     api::SearchReport report;
     const auto isas = [&] {
-      EXPECT_TRUE(
-          api::list_ways<api::SdpaKind>(one, all_gradients, options, &made, &report).is_ok());
+      EXPECT_OK(api::list_ways<api::SdpaKind>(one, all_gradients, options, &made, &report));
       std::set<Isa> set;
       for (const plan::SdpaCandidate& candidate : report.candidates) {
         set.insert(candidate.plan.tile.isa);
@@ -116,7 +116,7 @@ TEST_F(OtherKernels, AreSearchedWhereNobodyNamesOne) {
       EXPECT_LE(report.candidates.size(), plan::most_candidates);
       EXPECT_EQ(report.candidates[0].made_from, "estimate");
       plan::SdpaPlan estimate;
-      EXPECT_TRUE(api::plan_sdpa(one, all_gradients, options, &estimate).is_ok());
+      EXPECT_OK(api::plan_sdpa(one, all_gradients, options, &estimate));
       EXPECT_EQ(report.candidates[0].plan.tile.isa, estimate.tile.isa);
       return set;
     };
@@ -139,7 +139,7 @@ TEST_F(OtherKernels, AreSearchedWhereNobodyNamesOne) {
   const LayerProblem layer = {{90, 110, 33, 18, Tie::kv, {}}, DType::f32};
   GradientSet dx;
   dx.dX = true;
-  ASSERT_TRUE(api::list_ways<api::LayerKind>(layer, dx, options, &made, &report).is_ok());
+  ASSERT_OK(api::list_ways<api::LayerKind>(layer, dx, options, &made, &report));
   std::set<Isa> isas;
   for (const plan::LayerCandidate& candidate : report.candidates)
     isas.insert(candidate.plan.tile.isa);
@@ -178,8 +178,8 @@ TEST_F(OtherKernels, ThatAreNotHereAreRefusedWithAReason) {
   const auto verdict = [&](Isa isa, int rows, int cols) {
     return api::check_kernels(request.tile, false, {isa, rows, cols}, DType::f32);
   };
-  EXPECT_TRUE(verdict(request.tile.isa, request.tile.rows, request.tile.cols).is_ok());
-  EXPECT_TRUE(verdict(Isa::scalar, 4, 4).is_ok());
+  EXPECT_OK(verdict(request.tile.isa, request.tile.rows, request.tile.cols));
+  EXPECT_OK(verdict(Isa::scalar, 4, 4));
   for (const auto& refused :
        {verdict(machine::this_machine().isa.has(Isa::neon) ? Isa::avx2 : Isa::neon, 8, 8),
         verdict(Isa::scalar, 4, 8), verdict(Isa::emulated_bf16, 4, 4)}) {

@@ -11,6 +11,7 @@
 #include "api/planning/layer_planning.hpp"
 #include "api/run/sdpa.hpp"
 #include "api/search/layer_search.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -36,7 +37,7 @@ struct CallOf {
   Plan plan(plan::Estimate* estimate) const {
     Plan made;
     const Status status = make_plan(problem, set, options, &made, estimate);
-    EXPECT_TRUE(status.is_ok()) << status.message();
+    EXPECT_OK(status);
     return made;
   }
   Plan kept_or_made() const { return plan(nullptr); }

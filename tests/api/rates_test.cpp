@@ -9,6 +9,7 @@
 #include "api/wisdom_case.hpp"
 #include "kernels/registry.hpp"
 #include "machine/machine.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -42,7 +43,7 @@ class RatesTest : public WisdomTest {
   const plan::Price assumed = plan::assumed_price(machine::this_machine().vendor, false);
   plan::Price price(const api::RunOptions& options = {}) const {
     plan::SdpaRequest made;
-    EXPECT_TRUE(api::sdpa_request(problem, options, &made).is_ok());
+    EXPECT_OK(api::sdpa_request(problem, options, &made));
     return made.price;
   }
 };
@@ -108,9 +109,8 @@ TEST_F(RatesTest, AreThePriceOfEstimates) {
   EXPECT_EQ(price(), assumed);
   // The layer problem has the same.
   plan::PlanRequest layer;
-  ASSERT_TRUE(api::plan_request(Pass::backward, {{64, 64, 16, 16, Tie::none, {}}, DType::f32, 0},
-                                {}, &layer)
-                  .is_ok());
+  ASSERT_OK(
+      api::plan_request(Pass::backward, {{64, 64, 16, 16, Tie::none, {}}, DType::f32}, {}, &layer));
   EXPECT_DOUBLE_EQ(layer.price.per_word, 24);
   EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
   problem.dtype = DType::f32;
@@ -124,7 +124,7 @@ TEST(Price, CountsMultiplyAddsOfVectors) {
     wisdom::Wisdom wisdom;
     wisdom.keep_rates(environment, "bf16", {1e10, 40 / 1e10, 10 / 1e10, 2, date, ""});
     const api::KnownPrice known = api::price_from(wisdom, environment, DType::bf16);
-    ASSERT_TRUE(known.wisdom.is_ok());
+    ASSERT_OK(known.wisdom);
     EXPECT_DOUBLE_EQ(known.price.per_word, per_word) << name_of(isa);
     EXPECT_DOUBLE_EQ(known.price.per_inner_word, per_word / 4) << name_of(isa);
   }
@@ -173,7 +173,7 @@ TEST_F(RatesTest, AreClampedOrNotUsedWithAReason) {
 
 TEST_F(RatesTest, AreKnownOnceAllAreGood) {
   const kernels::Kernels* kernels = nullptr;
-  ASSERT_TRUE(api::selected_kernels(&kernels).is_ok());
+  ASSERT_OK(api::selected_kernels(&kernels));
   const auto known = [&] {
     const api::WisdomReading reading;
     return api::knows_rates(*kernels, *reading);

@@ -11,6 +11,7 @@
 #include "api/wisdom_case.hpp"
 #include "kernels/registry.hpp"
 #include "machine/datapath.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -24,7 +25,7 @@ class SdpaEstimates : public WisdomTest {
   SdpaEstimates() {
     unsetenv("IOATTN_ISA");
     problem.shape = small_of(all_gradients);
-    EXPECT_TRUE(api::sdpa_request(problem, {}, &request).is_ok());
+    EXPECT_OK(api::sdpa_request(problem, {}, &request));
     for (const kernels::Kernels* one : api::other_kernels(problem.dtype)) {
       const TileShape tile = one->tile(problem.dtype);
       if (tile.cols < request.tile.cols && tile.cols >= 8) shorter_ = tile;
@@ -56,8 +57,8 @@ class SdpaEstimates : public WisdomTest {
                           api::IsaChoice* choice = nullptr) const {
     plan::SdpaRequest made;
     plan::SdpaPlan plan;
-    EXPECT_TRUE(api::sdpa_request(problem, options, &made).is_ok());
-    EXPECT_TRUE(api::estimate_sdpa(made, set, options, &plan, nullptr, nullptr, choice).is_ok());
+    EXPECT_OK(api::sdpa_request(problem, options, &made));
+    EXPECT_OK(api::estimate_sdpa(made, set, options, &plan, nullptr, nullptr, choice));
     return plan;
   }
 
@@ -95,7 +96,7 @@ TEST_F(SdpaEstimates, TakeShorterVectorsThatWasteLess) {
     of_shorter.tile = shorter_;
     of_shorter.price = api::price_of({}, shorter_.isa, problem.dtype);
     plan::SdpaPlan plan;
-    ASSERT_TRUE(plan::make_plan_of(of_shorter, set, &plan, nullptr).is_ok());
+    ASSERT_OK(plan::make_plan_of(of_shorter, set, &plan, nullptr));
     EXPECT_EQ(estimate(set), plan);
     // At half the rate they gain nothing.
     learn(100e9, 50e9);
@@ -188,7 +189,7 @@ TEST_F(SdpaEstimates, AreWhereSearchesBegin) {
   const std::string estimated = quick_plan(all_gradients);
   plan::SdpaRequest made;
   api::SearchReport report;
-  ASSERT_TRUE(api::list_ways<api::SdpaKind>(problem, all_gradients, {}, &made, &report).is_ok());
+  ASSERT_OK(api::list_ways<api::SdpaKind>(problem, all_gradients, {}, &made, &report));
   EXPECT_EQ(to_text(report.candidates[0].plan), estimated);
   std::set<Isa> isas;
   for (const plan::SdpaCandidate& one : report.candidates) isas.insert(one.plan.tile.isa);

@@ -6,6 +6,7 @@
 #include "api/sdpa_call.hpp"
 #include "instruments/io_counter.hpp"
 #include "schedules/thread_counts.hpp"
+#include "status_ok.hpp"
 
 // Forward, query heads that share keys are taken as one with the rows of all.
 namespace ioattn_test {
@@ -275,13 +276,12 @@ TEST(SdpaGroupsTraffic, IsCountedAsTold) {
         dense_tensor(ones.data(), shape.batch, shape.kv_heads, shape.m, shape.dv)};
     ioattn::plan::SdpaPlan plan;
     ioattn::plan::Estimate estimate;
-    ASSERT_TRUE(api::plan_sdpa(problem, std::nullopt, {}, &plan, &estimate).is_ok());
+    ASSERT_OK(api::plan_sdpa(problem, std::nullopt, {}, &plan, &estimate));
     ioattn::instruments::IoCounter counter;
-    ASSERT_TRUE(api::sdpa_forward<float>(
-                    problem, inputs, plan, {2, &counter},
-                    dense_tensor(o.data(), shape.batch, shape.heads, shape.n, shape.dv),
-                    dense_tensor(lse.data(), shape.batch, shape.heads, 1, shape.n))
-                    .is_ok());
+    ASSERT_OK(api::sdpa_forward<float>(
+        problem, inputs, plan, {2, &counter},
+        dense_tensor(o.data(), shape.batch, shape.heads, shape.n, shape.dv),
+        dense_tensor(lse.data(), shape.batch, shape.heads, 1, shape.n)));
     const ioattn::IoCost counted = counter.total();
     const ioattn::IoCost told = estimate.cost.total();
     EXPECT_EQ(counted.reads, told.reads) << to_text(problem);

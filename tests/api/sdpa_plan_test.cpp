@@ -13,6 +13,7 @@
 #include "schedules/memory/workspace.hpp"
 #include "schedules/random_sdpa.hpp"
 #include "schedules/sharing/sdpa_heads.hpp"
+#include "status_ok.hpp"
 #include "theory/sdpa_bounds.hpp"
 #include "theory/sdpa_cost.hpp"
 
@@ -174,7 +175,7 @@ TEST(SdpaPlanDescription, TellsTheClosedFormulas) {
     for (const bool is_forward : {true, false}) {
       ioattn::plan::SdpaPlan planned;
       const auto set = is_forward ? std::nullopt : std::optional(drawn.set);
-      ASSERT_TRUE(api::plan_sdpa(problem, set, run, &planned).is_ok());
+      ASSERT_OK(api::plan_sdpa(problem, set, run, &planned));
       const ioattn::theory::ScheduleCost cost =
           is_forward ? ioattn::theory::sdpa_forward_cost(of_rows, planned.blocks.rows)
                      : ioattn::theory::sdpa_backward_cost(problem.shape, drawn.set, planned.blocks);
@@ -276,9 +277,9 @@ TEST(SdpaPlanWorkspace, IsWhatAPassTakes) {
     ASSERT_EQ(call.forward(), IOATTN_OK);
     const ioattn::SdpaSet set = {true, round % 2 == 0, round % 3 == 0, false};
     ioattn::plan::SdpaPlan plan;
-    ASSERT_TRUE(api::plan_sdpa(problem, set, {}, &plan).is_ok());
+    ASSERT_OK(api::plan_sdpa(problem, set, {}, &plan));
     ioattn::index_t bytes = 0;
-    ASSERT_TRUE(api::workspace_of(problem, plan, set, 2, &bytes).is_ok());
+    ASSERT_OK(api::workspace_of(problem, plan, set, 2, &bytes));
     ASSERT_GE(bytes, s.all_heads() * s.n * ioattn::index_t(sizeof(float)));
     const auto view = [&](auto& tensor, auto* data, ioattn::index_t heads, ioattn::index_t rows,
                           ioattn::index_t cols) {

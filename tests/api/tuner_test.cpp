@@ -1,6 +1,7 @@
 // Searches on a clock of the test's own.
 
 #include "api/search/tuner.hpp"
+#include "status_ok.hpp"
 
 #include <gtest/gtest.h>
 
@@ -40,7 +41,7 @@ class FakeWays final : public api::Ways {
     api::Found found;
     found.threads = threads;
     const double begin = now();
-    EXPECT_TRUE(api::find_fastest(options, begin, watch, this, &found).is_ok());
+    EXPECT_OK(api::find_fastest(options, begin, watch, this, &found));
     EXPECT_LE(now() - begin, seconds * 1.1);
     return found;
   }

@@ -11,6 +11,7 @@
 #include "api/sdpa_call.hpp"
 #include "machine/machine.hpp"
 #include "plan/sdpa_candidates.hpp"
+#include "status_ok.hpp"
 #include "wisdom/text.hpp"
 
 // A problem and wisdom about it; the process begins and ends each test without any.
@@ -45,14 +46,14 @@ class WisdomTest : public testing::Test {
   WisdomTest() : call(sizes) {
     EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
     problem = {{2, 2, 2, 150, 200, 40, 24, {}}, DType::f32, 0};
-    EXPECT_TRUE(api::sdpa_request(problem, {}, &request).is_ok());
+    EXPECT_OK(api::sdpa_request(problem, {}, &request));
   }
   ~WisdomTest() override { EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK); }
 
   // Another plan than the estimate, which is as good as one that was measured.
   plan::SdpaPlan another(const std::optional<SdpaSet>& set) const {
     std::vector<plan::SdpaCandidate> candidates;
-    EXPECT_TRUE(plan::list_candidates(request, set, &candidates).is_ok());
+    EXPECT_OK(plan::list_candidates(request, set, &candidates));
     for (const plan::SdpaCandidate& near : plan::neighbours(request, set, candidates[0].plan))
       candidates.push_back(near);
     EXPECT_GT(candidates.size(), 1u);
@@ -99,7 +100,7 @@ class WisdomTest : public testing::Test {
                          const api::RunOptions& options = {}) const {
     plan::SdpaPlan plan;
     const Status status = api::plan_sdpa(problem, set, options, &plan);
-    EXPECT_TRUE(status.is_ok()) << status.message();
+    EXPECT_OK(status);
     return to_text(plan);
   }
 

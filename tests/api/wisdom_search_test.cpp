@@ -2,6 +2,7 @@
 
 #include "api/search/sdpa_search.hpp"
 #include "api/wisdom_case.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -44,8 +45,7 @@ TEST_F(WisdomSearch, SearchesEndInTime) {
   options.rigor = wisdom::Rigor::measure;
   options.time_limit_seconds = 1e-6;
   api::SearchReport report;
-  ASSERT_TRUE(
-      api::search_plan<api::SdpaKind>(problem, all_gradients, options, nullptr, &report).is_ok());
+  ASSERT_OK(api::search_plan<api::SdpaKind>(problem, all_gradients, options, nullptr, &report));
   EXPECT_FALSE(report.verdict.is_ok());
   EXPECT_EQ(text_of_wisdom(ioattn_wisdom_export_text), to_text(wisdom::Wisdom()));
   EXPECT_EQ(report.timed.shape.batch, 1);
@@ -57,22 +57,21 @@ TEST_F(WisdomSearch, SearchesEndInTime) {
   // Stopped by the caller; with time on a machine that is busy, too.
   options.rigor = wisdom::Rigor::patient;
   options.time_limit_seconds = 0;
-  ASSERT_TRUE(api::search_plan<api::SdpaKind>(
-                  problem, {}, options, [](const auto&) { return false; }, &report)
-                  .is_ok());
+  ASSERT_OK(api::search_plan<api::SdpaKind>(
+      problem, {}, options, [](const auto&) { return false; }, &report));
   EXPECT_TRUE(report.stopped);
   options.rigor = wisdom::Rigor::measure;
   options.time_limit_seconds = 0.5;
   // Of memory that there is, but hours of work: nothing runs.
   SdpaProblem hours = problem;
   hours.shape.n = hours.shape.m = index_t(1) << 21;
-  ASSERT_TRUE(api::search_plan<api::SdpaKind>(hours, {}, options, nullptr, &report).is_ok());
+  ASSERT_OK(api::search_plan<api::SdpaKind>(hours, {}, options, nullptr, &report));
   EXPECT_FALSE(report.verdict.is_ok());
   EXPECT_NE(report.verdict.message.find("too long"), std::string::npos);
   // Too large to be timed at all.
   SdpaProblem large = problem;
   large.shape.n = large.shape.m = index_t(1) << 23;
-  ASSERT_TRUE(api::search_plan<api::SdpaKind>(large, {}, options, nullptr, &report).is_ok());
+  ASSERT_OK(api::search_plan<api::SdpaKind>(large, {}, options, nullptr, &report));
   EXPECT_FALSE(report.verdict.is_ok());
 }
 

@@ -7,6 +7,7 @@
 
 #include "api/planning/sdpa_planning.hpp"
 #include "api/wisdom_case.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -38,7 +39,7 @@ TEST_F(WisdomTest, GivesTheSameBitsForAnyThreadsAndBatch) {
   SdpaProblem alone = problem;
   alone.shape.batch = alone.shape.heads = alone.shape.kv_heads = 1;
   plan::SdpaPlan plan;
-  ASSERT_TRUE(api::plan_sdpa(alone, std::nullopt, {}, &plan).is_ok());
+  ASSERT_OK(api::plan_sdpa(alone, std::nullopt, {}, &plan));
   EXPECT_EQ(to_text(plan), quick_plan());
 }
 
@@ -102,9 +103,9 @@ TEST_F(WisdomTest, WithBlocksThatDoNotFitIsNotFollowed) {
   std::string text = quick_plan();
   text.replace(text.find("c="), 2, "c=1000000");
   plan::SdpaPlan plan;
-  EXPECT_TRUE(api::read_plan(request, {}, record(text), &plan).is_ok());
+  EXPECT_OK(api::read_plan(request, {}, record(text), &plan));
   problem.shape.n = problem.shape.m = 1 << 20;
-  ASSERT_TRUE(api::sdpa_request(problem, {}, &request).is_ok());
+  ASSERT_OK(api::sdpa_request(problem, {}, &request));
   const wisdom::Verdict verdict = api::read_plan(request, {}, record(text), &plan);
   EXPECT_EQ(verdict.reason, wisdom::Reason::blocks);
   EXPECT_NE(verdict.message.find("do not fit"), std::string::npos) << verdict.message;
@@ -148,7 +149,7 @@ TEST_F(WisdomTest, IsOfTheInstructionSetThatCallsUse) {
   problem.dtype = DType::bf16;
   const auto use = [&](Isa isa) {
     setenv("IOATTN_ISA", name_of(isa), 1);
-    EXPECT_TRUE(api::sdpa_request(problem, {}, &request).is_ok());
+    EXPECT_OK(api::sdpa_request(problem, {}, &request));
     EXPECT_EQ(request.tile.isa, isa);
   };
   use(Isa::emulated_bf16);

@@ -1,4 +1,5 @@
 #include "base/status.hpp"
+#include "status_ok.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@ namespace {
 
 TEST(Status, DefaultAndOkCarryNoMessage) {
   for (const Status& status : {Status(), Status::ok()}) {
-    EXPECT_TRUE(status.is_ok());
+    EXPECT_OK(status);
     EXPECT_EQ(status.code(), StatusCode::ok);
     EXPECT_STREQ(status.message(), "");
   }

@@ -1,4 +1,5 @@
 #include "instruments/counters/event_file.hpp"
+#include "status_ok.hpp"
 
 #include <gtest/gtest.h>
 #include <linux/perf_event.h>
@@ -46,7 +47,7 @@ generic: cache-misses
 TEST(EventFile, IsReadAsWritten) {
   EventFile file;
   const Status status = parse_event_file(small_file, "small", &file);
-  ASSERT_TRUE(status.is_ok()) << status.message();
+  ASSERT_OK(status);
   EXPECT_EQ(file.cpu, "a small CPU");
   ASSERT_EQ(file.events.size(), 3u);
   EXPECT_EQ(file.events[0].id, (EventId{PERF_TYPE_RAW, 0x151}));
@@ -117,7 +118,7 @@ TEST(EventFile, OfAPath) {
   const std::string path = testing::TempDir() + "/ioattn_events_" + std::to_string(getpid());
   std::ofstream(path) << small_file;
   EventFile file;
-  EXPECT_TRUE(read_event_file(path, &file).is_ok());
+  EXPECT_OK(read_event_file(path, &file));
   EXPECT_EQ(file.cpu, "a small CPU");
   std::filesystem::remove(path);
   const Status status = read_event_file(path, &file);
@@ -130,7 +131,7 @@ TEST(BuiltinEvents, AllAreReadAndTellBothLevels) {
   for (const NamedText& text : builtin_event_texts()) {
     EventFile file;
     const Status status = parse_event_file(text.text, std::string(text.name), &file);
-    ASSERT_TRUE(status.is_ok()) << status.message();
+    ASSERT_OK(status);
     EXPECT_TRUE(names.insert(file.cpu).second) << file.cpu;
     for (const int level : {1, 2}) {
       for (const CacheTraffic kind : {CacheTraffic::fills, CacheTraffic::write_backs}) {
@@ -198,12 +199,12 @@ TEST(BuiltinEvents, HaveTheCodesOfLibpfm) {
   int compared = 0;
   for (const NamedText& text : builtin_event_texts()) {
     EventFile file;
-    ASSERT_TRUE(parse_event_file(text.text, std::string(text.name), &file).is_ok());
+    ASSERT_OK(parse_event_file(text.text, std::string(text.name), &file));
     for (std::size_t i = 0; i < file.events.size(); ++i) {
       if (file.libpfm[i].empty()) continue;
       EventId id;
       const Status status = resolve_libpfm_name(file.libpfm[i], &id);
-      ASSERT_TRUE(status.is_ok()) << status.message();
+      ASSERT_OK(status);
       EXPECT_EQ(id.config, file.events[i].id.config) << text.name << " " << file.libpfm[i];
       ++compared;
     }
@@ -213,15 +214,15 @@ TEST(BuiltinEvents, HaveTheCodesOfLibpfm) {
 
 TEST(Event, IsResolvedByName) {
   Event event;
-  ASSERT_TRUE(resolve_event("page-faults", &event).is_ok());
+  ASSERT_OK(resolve_event("page-faults", &event));
   EXPECT_EQ(event.id, (EventId{PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS}));
   EXPECT_EQ(event.text, "");
   EXPECT_EQ(perf_stat_name(event), "page-faults:u");
-  ASSERT_TRUE(resolve_event("r1f25", &event).is_ok());
+  ASSERT_OK(resolve_event("r1f25", &event));
   EXPECT_EQ(event.id, (EventId{PERF_TYPE_RAW, 0x1f25}));
   EXPECT_EQ(perf_stat_name(event), "r1f25:u");
   EXPECT_EQ(perf_stat_name(event, "cpu_core"), "cpu_core/config=0x1f25/u");
-  ASSERT_TRUE(resolve_event("cache-misses", &event).is_ok());
+  ASSERT_OK(resolve_event("cache-misses", &event));
   EXPECT_TRUE(is_generic(event.id));
   EXPECT_NE(event.text.find("generic"), std::string::npos);
   for (const char* wrong : {"", "r", "rx", "r12345678901234567", "no such event"}) {

@@ -10,6 +10,7 @@
 #include "instruments/fake_perf.hpp"
 #include "machine/cpu_id.hpp"
 #include "machine/machine.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn::instruments {
 namespace {
@@ -49,7 +50,7 @@ EventFile four_events() {
       "quantity: L1 fills\nformula: A\nquantity: L1 write-backs\nformula: B\n"
       "quantity: L2 fills\nformula: C\nquantity: L2 write-backs\nformula: D\n",
       "made up", &file);
-  EXPECT_TRUE(status.is_ok()) << status.message();
+  EXPECT_OK(status);
   return file;
 }
 

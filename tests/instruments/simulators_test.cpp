@@ -11,6 +11,7 @@
 #include "instruments/simulators/set_associative.hpp"
 #include "instruments/simulators/stack_distance.hpp"
 #include "instruments/traces.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -101,8 +102,8 @@ TEST(SetAssociative, RefusesWhatIsNoCache) {
   EXPECT_FALSE(SetAssociativeCache::check({4, 0}).is_ok());
   EXPECT_FALSE(SetAssociativeCache::check({4, 65}).is_ok());
   EXPECT_FALSE(SetAssociativeCache::check({4, 12, Replacement::tree_plru}).is_ok());
-  EXPECT_TRUE(SetAssociativeCache::check({4, 12, Replacement::lru}).is_ok());
-  EXPECT_TRUE(SetAssociativeCache::check({4, 16, Replacement::tree_plru}).is_ok());
+  EXPECT_OK(SetAssociativeCache::check({4, 12, Replacement::lru}));
+  EXPECT_OK(SetAssociativeCache::check({4, 16, Replacement::tree_plru}));
 }
 
 // ---- random traces

@@ -10,6 +10,7 @@
 
 #include "instruments/counters/counters.hpp"
 #include "instruments/counters/recording.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn::instruments {
 namespace {
@@ -36,7 +37,7 @@ std::uint64_t page_faults() {
 
 Event named(const char* name) {
   Event event;
-  EXPECT_TRUE(resolve_event(name, &event).is_ok());
+  EXPECT_OK(resolve_event(name, &event));
   return event;
 }
 

@@ -12,6 +12,7 @@
 #include "api/run/layer.hpp"
 #include "api/run/sdpa.hpp"
 #include "instruments/simulators/tracing_kernels.hpp"
+#include "status_ok.hpp"
 #include "tune/aligned_words.hpp"
 
 namespace ioattn_test {
@@ -63,7 +64,7 @@ testing::AssertionResult meets(const std::set<std::uint64_t>& lines,
 
 const kernels::Kernels& best_kernels() {
   const kernels::Kernels* kernels = nullptr;
-  EXPECT_TRUE(api::selected_kernels(&kernels).is_ok());
+  EXPECT_OK(api::selected_kernels(&kernels));
   return *kernels;
 }
 
@@ -232,9 +233,9 @@ void check_layer(Pass pass, const LayerShape& shape, index_t M) {
   problem.shape = shape;
   problem.dtype = dtype_of<T>::value;
   plan::Plan forward;
-  ASSERT_TRUE(api::plan_pass(Pass::forward, problem, options, &forward).is_ok());
-  ASSERT_TRUE(api::layer_forward<T>(in, forward, {1}, o, operands.lse.data()).is_ok());
-  ASSERT_TRUE(api::plan_request(pass, problem, options, &request).is_ok());
+  ASSERT_OK(api::plan_pass(Pass::forward, problem, options, &forward));
+  ASSERT_OK(api::layer_forward<T>(in, forward, {1}, o, operands.lse.data()));
+  ASSERT_OK(api::plan_request(pass, problem, options, &request));
   int runs = 0;
   for (const plan::Candidate& candidate : plan::candidates(request)) {
     if (!candidate.fits) continue;
@@ -249,13 +250,13 @@ void check_layer(Pass pass, const LayerShape& shape, index_t M) {
                                     {operands.dx.data(), shape.d, shape.d, shape.d});
     };
     const tune::AlignedWords<T>& result = pass == Pass::forward ? operands.o : operands.dx;
-    ASSERT_TRUE(run(nullptr).is_ok());
+    ASSERT_OK(run(nullptr));
     const std::uint64_t bits = result.hash();
     LineSets lines;
     TraceRecorder recorder(line_bytes, 1 << 30, {&lines});
     {
       const TracingKernels tracing(best_kernels(), &recorder);
-      ASSERT_TRUE(run(&tracing.kernels()).is_ok());
+      ASSERT_OK(run(&tracing.kernels()));
     }
     recorder.finish();
     EXPECT_EQ(result.hash(), bits);
@@ -309,15 +310,14 @@ TEST(TracingKernels, RecordEveryLineOfSdpa) {
       api::RunOptions options;
       options.M = M;
       plan::SdpaPlan forward, backward;
-      ASSERT_TRUE(api::plan_sdpa(problem, std::nullopt, options, &forward).is_ok());
-      ASSERT_TRUE(api::plan_sdpa(problem, SdpaSet{true, true, true}, options, &backward).is_ok());
+      ASSERT_OK(api::plan_sdpa(problem, std::nullopt, options, &forward));
+      ASSERT_OK(api::plan_sdpa(problem, SdpaSet{true, true, true}, options, &backward));
       LineSets lines;
       TraceRecorder recorder(line_bytes, 1 << 30, {&lines});
       {
         const TracingKernels tracing(best_kernels(), &recorder);
-        ASSERT_TRUE(api::sdpa_forward<float>(problem, in, forward, {.kernels = &tracing.kernels()},
-                                             of_queries(o, s.dv), lse_view)
-                        .is_ok());
+        ASSERT_OK(api::sdpa_forward<float>(problem, in, forward, {.kernels = &tracing.kernels()},
+                                           of_queries(o, s.dv), lse_view));
       }
       recorder.finish();
       SCOPED_TRACE(to_text(forward) + " " + std::to_string(is_causal));
@@ -336,7 +336,7 @@ TEST(TracingKernels, RecordEveryLineOfSdpa) {
             problem, in, {of_queries(d_o, s.dv), of_queries(o, s.dv), lse_view}, backward,
             {.kernels = &tracing.kernels()},
             {of_queries(dq, s.d), of_keys(dk, s.d), of_keys(dv, s.dv)});
-        ASSERT_TRUE(ran.is_ok()) << ran.message();
+        ASSERT_OK(ran);
       }
       again.finish();
       SCOPED_TRACE(to_text(backward));

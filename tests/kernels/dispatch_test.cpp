@@ -5,6 +5,7 @@
 
 #include "kernels/registry.hpp"
 #include "machine/machine.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn::kernels {
 namespace {
@@ -63,7 +64,7 @@ TEST(Dispatch, TakesTheBestThatTheCpuHas) {
     for (int i = 0; i <= static_cast<int>(best->isa); ++i) cpu.add(static_cast<Isa>(i));
     for (const char* no_override : {static_cast<const char*>(nullptr), ""}) {
       const Kernels* chosen = nullptr;
-      ASSERT_TRUE(select_kernels(cpu, no_override, &chosen).is_ok());
+      ASSERT_OK(select_kernels(cpu, no_override, &chosen));
       EXPECT_EQ(chosen, best);
     }
   }
@@ -72,7 +73,7 @@ TEST(Dispatch, TakesTheBestThatTheCpuHas) {
 TEST(Dispatch, OverrideTakesEffect) {
   for (const Kernels* wanted : all_kernels()) {
     const Kernels* chosen = nullptr;
-    ASSERT_TRUE(select_kernels(every_isa(), name_of(wanted->isa), &chosen).is_ok());
+    ASSERT_OK(select_kernels(every_isa(), name_of(wanted->isa), &chosen));
     ASSERT_EQ(chosen, wanted);
     EXPECT_EQ(chosen->tile(DType::bf16).isa, wanted->isa);
   }
@@ -99,7 +100,7 @@ TEST(Dispatch, HasOtherProductsWhereVectorsAreTakenByHalves) {
 TEST(Dispatch, HasEmulatedPairsOnRequest) {
   for (const Isa isa : {Isa::emulated_bf16, Isa::emulated_amx}) {
     const Kernels* chosen = nullptr;
-    ASSERT_TRUE(select_kernels(IsaSet(), name_of(isa), &chosen).is_ok());
+    ASSERT_OK(select_kernels(IsaSet(), name_of(isa), &chosen));
     EXPECT_EQ(chosen, find_kernels(isa));
     EXPECT_EQ(chosen->tile(DType::bf16).isa, isa);
     EXPECT_EQ(chosen->tile(DType::f32).isa, Isa::scalar);
@@ -109,7 +110,7 @@ TEST(Dispatch, HasEmulatedPairsOnRequest) {
 #if defined(__x86_64__)
 TEST(Dispatch, TakesTilesWhereTheyAreGranted) {
   const Kernels* chosen = nullptr;
-  ASSERT_TRUE(select_kernels(every_isa(), nullptr, &chosen).is_ok());
+  ASSERT_OK(select_kernels(every_isa(), nullptr, &chosen));
   EXPECT_EQ(chosen, find_kernels(Isa::avx512_amx));
   EXPECT_EQ(chosen->tile(DType::bf16).isa, Isa::avx512_amx);
   EXPECT_EQ(chosen->tile(DType::f32).isa, Isa::avx512);
@@ -117,7 +118,7 @@ TEST(Dispatch, TakesTilesWhereTheyAreGranted) {
   refused.add(Isa::avx2);
   refused.add(Isa::avx512);
   refused.add(Isa::avx512_bf16);
-  ASSERT_TRUE(select_kernels(refused, nullptr, &chosen).is_ok());
+  ASSERT_OK(select_kernels(refused, nullptr, &chosen));
   EXPECT_EQ(chosen->isa, Isa::avx512_bf16);
 }
 #endif

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "pebble/attention_cdag.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -13,7 +14,7 @@ using namespace ioattn::pebble;
 AttentionCdag graph_of(const Recipe& recipe) {
   AttentionCdag cdag;
   const Status made = AttentionCdag::make(recipe, &cdag);
-  EXPECT_TRUE(made.is_ok()) << made.message();
+  EXPECT_OK(made);
   return cdag;
 }
 

@@ -10,6 +10,7 @@
 #include "pebble/attention_cdag.hpp"
 #include "reference/cases.hpp"
 #include "reference/oracle.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -67,7 +68,7 @@ double applied(Value function, Value first, double x, double y) {
 
 void expect_values(const Recipe& recipe) {
   AttentionCdag cdag;
-  ASSERT_TRUE(AttentionCdag::make(recipe, &cdag).is_ok());
+  ASSERT_OK(AttentionCdag::make(recipe, &cdag));
   const Cdag& graph = cdag.graph();
   const Values values = values_of(recipe.shape);
   std::vector<double> result;

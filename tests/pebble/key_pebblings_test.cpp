@@ -9,6 +9,7 @@
 #include "schedules/odd_tile.hpp"
 #include "schedules/sdpa_case.hpp"
 #include "schedules/trace.hpp"
+#include "status_ok.hpp"
 #include "theory/block_costs.hpp"
 #include "theory/sdpa_cost.hpp"
 
@@ -44,7 +45,7 @@ void run_col_stream(const LayerShape& shape, const Blocks& blocks, KeyPassKind k
   schedules::WorkspaceLayout layout;
   const schedules::ColStream<float> pass(shape, blocks, kind, table.tile.cols, 1, &layout);
   schedules::WorkspaceMemory buffer;
-  ASSERT_TRUE(layout.allocate(nullptr, &buffer).is_ok());
+  ASSERT_OK(layout.allocate(nullptr, &buffer));
   pass.run(table, schedules::Trace(observer), operands, buffer.data());
 }
 
@@ -65,7 +66,7 @@ TEST(KeyPebblings, ColStream) {
                      name_of(wanted) + (kind.queries ? " U" : ""));
         AttentionCdag cdag;
         const Status made = AttentionCdag::make(pebble::key_pass_recipe(shape, form, kind), &cdag);
-        ASSERT_TRUE(made.is_ok()) << made.message();
+        ASSERT_OK(made);
         Pebbler pebbler(cdag);
         run_col_stream(shape, blocks, kind, &pebbler);
         expect_pebbling(cdag, pebbler, theory::col_stream(shape, blocks, kind));
@@ -90,20 +91,19 @@ TEST(KeyPebblings, SdpaWithEitherSchedule) {
                  (set.dV ? " dV" : "") + " " + name_of(blocks.by_keys));
     SdpaCase<float> problem(shape, ref::Layout::bhsd, std::uint64_t(trial), 1.0);
     AttentionCdag forward, backward;
-    ASSERT_TRUE(AttentionCdag::make(pebble::sdpa_forward_recipe(shape.head()), &forward).is_ok());
-    ASSERT_TRUE(
-        AttentionCdag::make(pebble::sdpa_backward_recipe(shape.head(), set), &backward).is_ok());
+    ASSERT_OK(AttentionCdag::make(pebble::sdpa_forward_recipe(shape.head()), &forward));
+    ASSERT_OK(AttentionCdag::make(pebble::sdpa_backward_recipe(shape.head(), set), &backward));
 
     for (const index_t r : {blocks.rows.r, index_t(0)}) {  // 0: tile_fused
       Blocks rows = blocks.rows;
       rows.r = r;
       Pebbler pebbler(forward);
-      ASSERT_TRUE(problem.forward(rows, {&table, 1, &pebbler}).is_ok());
+      ASSERT_OK(problem.forward(rows, {&table, 1, &pebbler}));
       expect_pebbling(forward, pebbler, theory::sdpa_forward_cost(shape, rows).total());
       if (HasFatalFailure()) return;
     }
     Pebbler pebbler(backward);
-    ASSERT_TRUE(problem.backward(set, blocks, {&table, 1, &pebbler}).is_ok());
+    ASSERT_OK(problem.backward(set, blocks, {&table, 1, &pebbler}));
     expect_pebbling(backward, pebbler, theory::sdpa_backward_cost(shape, set, blocks).total());
     tiles += set.key_pass(blocks) && blocks.by_keys == Schedule::tile_fused;
     one_pass += set.in_one_pass(blocks);

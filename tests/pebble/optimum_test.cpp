@@ -9,6 +9,7 @@
 
 #include "pebble/attention_cdag.hpp"
 #include "pebble/partition.hpp"
+#include "status_ok.hpp"
 #include "theory/bounds.hpp"
 
 namespace ioattn_test {
@@ -24,7 +25,7 @@ Cdag backward_graph(const LayerShape& shape) {
   recipe.statistics = Statistics::given;
   recipe.gradient = GradientBracket::u;
   AttentionCdag cdag;
-  EXPECT_TRUE(AttentionCdag::make(recipe, &cdag).is_ok());
+  EXPECT_OK(AttentionCdag::make(recipe, &cdag));
   return cdag.graph();
 }
 
@@ -52,12 +53,12 @@ TEST(Optimum, KnownWords) {
       SCOPED_TRACE(std::string(known.name) + " M=" + std::to_string(M));
       Optimum once;
       const Status found = least_words_once(known.graph, M, most_states, &once);
-      ASSERT_TRUE(found.is_ok()) << found.message();
+      ASSERT_OK(found);
       EXPECT_EQ(once.words, known.words[M - 4]);
     }
   }
   Optimum wide;
-  ASSERT_TRUE(least_words_once(product_cdag(2, 2, 2), 8, most_states, &wide).is_ok());
+  ASSERT_OK(least_words_once(product_cdag(2, 2, 2), 8, most_states, &wide));
   EXPECT_EQ(wide.words, 12);
 }
 
@@ -68,7 +69,7 @@ TEST(Optimum, RecomputationDoesNotHelpHere) {
       SCOPED_TRACE(std::string(known.name) + " M=" + std::to_string(M));
       Optimum again;
       const Status found = least_words(known.graph, M, most_states, &again);
-      ASSERT_TRUE(found.is_ok()) << found.message();
+      ASSERT_OK(found);
       EXPECT_EQ(again.words, known.words[M - 4]);
     }
   }
@@ -87,8 +88,8 @@ TEST(Optimum, RecomputationHelpsWhereSpillingCosts) {
       graph.add({Value::O, Role::function, 0, 1}, std::vector{first, in[0], in[1], in[2]});
   graph.add_output(graph.add({Value::O, Role::function, 0, 2}, std::vector{v, wide}));
   Optimum again, once;
-  ASSERT_TRUE(least_words(graph, 5, most_states, &again).is_ok());
-  ASSERT_TRUE(least_words_once(graph, 5, most_states, &once).is_ok());
+  ASSERT_OK(least_words(graph, 5, most_states, &again));
+  ASSERT_OK(least_words_once(graph, 5, most_states, &once));
   EXPECT_EQ(again.words, 4);
   EXPECT_EQ(once.words, 6);
 }
@@ -102,7 +103,7 @@ TEST(Optimum, AnInputMayBeAnOutput) {
   for (const auto search : {least_words, least_words_once}) {
     Optimum least;
     const Status found = search(graph, 3, most_states, &least);
-    ASSERT_TRUE(found.is_ok()) << found.message();
+    ASSERT_OK(found);
     EXPECT_EQ(least.words, 3);
   }
 }
@@ -112,7 +113,7 @@ TEST(Optimum, BoundsOfTheGameAreBelow) {
        {LayerShape{1, 1, 1, 1}, LayerShape{1, 2, 1, 1}, LayerShape{2, 1, 1, 1}}) {
     for (index_t M = 4; M <= 8; ++M) {
       Optimum least;
-      ASSERT_TRUE(least_words_once(backward_graph(shape), M, most_states, &least).is_ok());
+      ASSERT_OK(least_words_once(backward_graph(shape), M, most_states, &least));
       const theory::Bound bound =
           theory::lower_bound(Pass::backward, theory::AlgorithmClass::P, shape, M);
       EXPECT_LE(bound.words, static_cast<double>(least.words)) << bound.name << " M=" << M;
@@ -126,10 +127,10 @@ TEST(Optimum, CompulsoryWordsAreEnoughWhereEverythingFits) {
        {LayerShape{1, 1, 1, 1}, LayerShape{1, 2, 1, 1}, LayerShape{2, 1, 1, 1}}) {
     constexpr index_t M = 64;
     AttentionCdag cdag;
-    ASSERT_TRUE(AttentionCdag::make(paper_recipe(shape), &cdag).is_ok());
+    ASSERT_OK(AttentionCdag::make(paper_recipe(shape), &cdag));
     Optimum least;
     const Status found = least_words_once(cdag.graph(), M, most_states, &least);
-    ASSERT_TRUE(found.is_ok()) << found.message();
+    ASSERT_OK(found);
     const theory::Bound bound =
         theory::lower_bound(Pass::backward, theory::AlgorithmClass::P, shape, M);
     EXPECT_EQ(bound.words, static_cast<double>(least.words)) << shape.n << " " << shape.m;
@@ -143,8 +144,8 @@ TEST(Optimum, PartitionsAreBelow) {
     index_t parts = 0;
     Optimum least;
     const Status found = least_parts(product.graph, 2 * M, 2'000'000, &parts);
-    ASSERT_TRUE(found.is_ok()) << found.message();
-    ASSERT_TRUE(least_words_once(product.graph, M, most_states, &least).is_ok());
+    ASSERT_OK(found);
+    ASSERT_OK(least_words_once(product.graph, M, most_states, &least));
     EXPECT_EQ(parts, M <= 4 ? 2 : 1) << M;
     EXPECT_LE(M * (parts - 1), least.words);
   }

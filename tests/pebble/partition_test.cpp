@@ -12,6 +12,7 @@
 #include "plan/blocking.hpp"
 #include "schedules/layer_data.hpp"
 #include "schedules/odd_tile.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -31,11 +32,10 @@ TEST(Partition, OfEverySchedule) {
       ASSERT_TRUE(plan::choose_blocks(v, false, shape, times * plan::least_fast_memory(v, shape),
                                       odd_tile<float>().tile, &blocks));
       AttentionCdag cdag;
-      ASSERT_TRUE(AttentionCdag::make(recipe_of(v.pass, v.schedule, shape, blocks), &cdag).is_ok());
+      ASSERT_OK(AttentionCdag::make(recipe_of(v.pass, v.schedule, shape, blocks), &cdag));
       Pebbler pebbler(cdag);
       LayerData<float> data(shape, 0, engine);
-      ASSERT_TRUE(run_pass(v.pass, v.schedule, shape, blocks, odd_tile<float>(), 1, &pebbler, &data)
-                      .is_ok());
+      ASSERT_OK(run_pass(v.pass, v.schedule, shape, blocks, odd_tile<float>(), 1, &pebbler, &data));
       ASSERT_EQ(pebbler.violation(), "");
       const Play result = play(cdag.graph(), pebbler.moves(), cdag.graph().size());
       const index_t M = result.most_red;
@@ -199,18 +199,18 @@ TEST(Partition, LeastPartsHaveNoCircles) {
   add({b, c, of_all});
   add({of_b, next});
   index_t parts = 0;
-  ASSERT_TRUE(least_parts(graph, 2, 100000, &parts).is_ok());
+  ASSERT_OK(least_parts(graph, 2, 100000, &parts));
   EXPECT_EQ(parts, 4);
 }
 
 TEST(Partition, LeastPartsAreExact) {
   index_t parts = 0;
-  ASSERT_TRUE(least_parts(product_cdag(2, 1, 2), 4, 100000, &parts).is_ok());
+  ASSERT_OK(least_parts(product_cdag(2, 1, 2), 4, 100000, &parts));
   EXPECT_EQ(parts, 1);
   // Two inputs with their product, the others with theirs, the other two products alone.
-  ASSERT_TRUE(least_parts(product_cdag(2, 1, 2), 2, 100000, &parts).is_ok());
+  ASSERT_OK(least_parts(product_cdag(2, 1, 2), 2, 100000, &parts));
   EXPECT_EQ(parts, 3);
-  ASSERT_TRUE(least_parts(product_cdag(2, 1, 2), 1, 100000, &parts).is_ok());
+  ASSERT_OK(least_parts(product_cdag(2, 1, 2), 1, 100000, &parts));
   EXPECT_EQ(parts, 8);  // a node each
   EXPECT_EQ(least_parts(product_cdag(2, 1, 2), 0, 100000, &parts).code(),
             StatusCode::invalid_argument);

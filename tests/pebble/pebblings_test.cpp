@@ -12,6 +12,7 @@
 #include "schedules/odd_tile.hpp"
 #include "schedules/random_problem.hpp"
 #include "schedules/variant_case.hpp"
+#include "status_ok.hpp"
 #include "theory/block_costs.hpp"
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
@@ -32,11 +33,10 @@ class Pebblings : public testing::TestWithParam<VariantCase> {
     pebble::AttentionCdag cdag;
     const pebble::Recipe recipe = pebble::recipe_of(v.pass, v.schedule, shape, blocks);
     const Status made = pebble::AttentionCdag::make(recipe, &cdag);
-    ASSERT_TRUE(made.is_ok()) << made.message();
+    ASSERT_OK(made);
     LayerData<float> data(shape, 0, random_.engine());
     Pebbler pebbler(cdag);
-    ASSERT_TRUE(
-        run_pass(v.pass, v.schedule, shape, blocks, odd_tile<float>(), 1, &pebbler, &data).is_ok());
+    ASSERT_OK(run_pass(v.pass, v.schedule, shape, blocks, odd_tile<float>(), 1, &pebbler, &data));
     const IoCost cost = theory::io_cost(v.pass, v.schedule, shape, blocks).total();
     expect_pebbling(cdag, pebbler, cost);
     if (HasFatalFailure()) return;
@@ -135,12 +135,11 @@ TEST(KnownPebblings, Stationary) {
     pebble::AttentionCdag cdag;
     const Schedule schedule = Schedule::stationary;
     const pebble::Recipe recipe = pebble::recipe_of(Pass::backward, schedule, shape, blocks);
-    ASSERT_TRUE(pebble::AttentionCdag::make(recipe, &cdag).is_ok());
+    ASSERT_OK(pebble::AttentionCdag::make(recipe, &cdag));
     LayerData<float> data(shape, 0, engine);
     Pebbler pebbler(cdag);
-    ASSERT_TRUE(
-        run_pass(Pass::backward, schedule, shape, blocks, odd_tile<float>(), 1, &pebbler, &data)
-            .is_ok());
+    ASSERT_OK(
+        run_pass(Pass::backward, schedule, shape, blocks, odd_tile<float>(), 1, &pebbler, &data));
     const pebble::Play play = pebble::play(cdag.graph(), pebbler.moves(), M + m + 3);
     EXPECT_EQ(play.violation, "");
     EXPECT_EQ(play.words() - 2 * n * d - n, known.words);  // O and dO are read, delta is written

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "schedules/random_problem.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn::plan {
 namespace {
@@ -31,7 +32,7 @@ TEST(GradientPlanner, PhasesAreThoseThatASetNeeds) {
   const auto phases = [&](const GradientSet& set) {
     GradientPlan plan;
     Estimate estimate;
-    EXPECT_TRUE(make_gradient_plan(request_for(shape, 5000), set, &plan, &estimate).is_ok());
+    EXPECT_OK(make_gradient_plan(request_for(shape, 5000), set, &plan, &estimate));
     std::string names;
     for (int i = 0; i < estimate.cost.phase_count; ++i) {
       names += (i == 0 ? "" : " ") + std::string(estimate.cost.phases[std::size_t(i)].name);
@@ -66,7 +67,7 @@ TEST(GradientPlanner, PlansForWordsOfHalfUnderAWindow) {
   set.dX = set.dA1 = set.dA2 = set.dA3 = true;
   GradientPlan plan;
   const Status status = make_gradient_plan(request, set, &plan);
-  EXPECT_TRUE(status.is_ok()) << status.message();
+  EXPECT_OK(status);
 }
 
 // Below d^2 q_stored moves less than row_stream, if n x m words may pass through memory.
@@ -77,16 +78,16 @@ TEST(GradientPlanner, TakesStoredScoresWhereThereIsRoom) {
   PlanRequest request = request_for(shape, 256 * 256 / 2);
   GradientPlan plan;
   Estimate without, with;
-  ASSERT_TRUE(make_gradient_plan(request, set, &plan, &without).is_ok());
+  ASSERT_OK(make_gradient_plan(request, set, &plan, &without));
   EXPECT_EQ(plan.blocks.schedule, Schedule::row_stream);
   request.memory_limit_bytes = 4 * (2000 * 2000 + 4 * 2000 * 256 + 2000);
-  ASSERT_TRUE(make_gradient_plan(request, set, &plan, &with).is_ok());
+  ASSERT_OK(make_gradient_plan(request, set, &plan, &with));
   EXPECT_EQ(plan.blocks.schedule, Schedule::q_stored);
   EXPECT_LT(with.cost.total().words(), without.cost.total().words());
   EXPECT_GE(with.scratch_bytes, index_t(4) * 2000 * 2000);
 
   request.problem.shape.mask = causal_top_left();
-  ASSERT_TRUE(make_gradient_plan(request, set, &plan).is_ok());
+  ASSERT_OK(make_gradient_plan(request, set, &plan));
   EXPECT_EQ(plan.blocks.schedule, Schedule::row_stream);
   request.schedule = Schedule::q_stored;
   EXPECT_EQ(make_gradient_plan(request, set, &plan).code(), StatusCode::unsupported);
@@ -118,7 +119,7 @@ TEST(GradientPlanner, TakesTheFormWithTheLeastTime) {
     const PlanRequest request = request_for(shape, random.logarithmic(2000, 1 << 18));
     GradientPlan plan;
     Estimate estimate;
-    ASSERT_TRUE(make_gradient_plan(request, keys_and_values(), &plan, &estimate).is_ok());
+    ASSERT_OK(make_gradient_plan(request, keys_and_values(), &plan, &estimate));
     ASSERT_LE(estimate.cost.total().footprint, request.M);
     ++(plan.blocks.rows.form == Form::g ? g : h);
     if (shape.dv * 2 < shape.d && shape.n > 64 && shape.m > 64) {
@@ -138,11 +139,11 @@ TEST(GradientPlanner, ScratchIsWhatPassesThroughMemory) {
   PlanRequest request = request_for(shape, 1 << 14);
   GradientPlan plan;
   Estimate estimate;
-  ASSERT_TRUE(make_gradient_plan(request, set, &plan, &estimate).is_ok());
+  ASSERT_OK(make_gradient_plan(request, set, &plan, &estimate));
   const index_t words = n + n * d + m * e + n * d + m * e + d * d;  // delta, S, h, U, W, dX
   EXPECT_EQ(estimate.scratch_bytes, 4 * words);
   request.memory_limit_bytes = 4 * words;
-  EXPECT_TRUE(make_gradient_plan(request, set, &plan).is_ok());
+  EXPECT_OK(make_gradient_plan(request, set, &plan));
   request.memory_limit_bytes -= 1;
   const GradientPlan before = plan;
   EXPECT_EQ(make_gradient_plan(request, set, &plan).code(), StatusCode::memory_limit);
@@ -153,8 +154,7 @@ TEST(GradientPlanner, TextListsThePhases) {
   GradientSet set;
   set.dX = set.dY = true;
   GradientPlan plan;
-  ASSERT_TRUE(
-      make_gradient_plan(request_for({50, 40, 12, 7, Tie::none}, 5000), set, &plan).is_ok());
+  ASSERT_OK(make_gradient_plan(request_for({50, 40, 12, 7, Tie::none}, 5000), set, &plan));
   const std::string text = to_text(plan, set, Tie::none);
   // Passes are plans, which parse.
   const std::size_t first = text.find(" ; "), second = text.find(" ; ", first + 1);
@@ -179,7 +179,7 @@ TEST(GradientPlanner, LongRowsAreTakenByTiles) {
     request.tile = {Isa::avx512, 8, 32};
     GradientPlan plan, columns;
     Estimate estimate, of_columns;
-    ASSERT_TRUE(make_gradient_plan(request, all, &plan, &estimate).is_ok());
+    ASSERT_OK(make_gradient_plan(request, all, &plan, &estimate));
     EXPECT_EQ(plan.blocks.by_keys == Schedule::tile_fused, d >= 1024) << d;
     EXPECT_LE(estimate.cost.total().footprint, M);
     if (d < 1024) continue;
@@ -192,7 +192,7 @@ TEST(GradientPlanner, LongRowsAreTakenByTiles) {
     // L3 with room for longer rows does as well.
     if (d > 1024) continue;
     request.outer_M = 1 << 20;
-    ASSERT_TRUE(make_gradient_plan(request, all, &columns, &of_columns).is_ok());
+    ASSERT_OK(make_gradient_plan(request, all, &columns, &of_columns));
     EXPECT_EQ(columns.blocks.by_keys, Schedule::col_stream);
     EXPECT_EQ(columns.level, "L3");
   }
@@ -207,7 +207,7 @@ TEST(GradientPlanner, FewKeysPassByPaddedRows) {
   GradientSet set = keys_and_values();
   set.dX = true;
   GradientPlan plan;
-  ASSERT_TRUE(make_gradient_plan(request, set, &plan, nullptr).is_ok());
+  ASSERT_OK(make_gradient_plan(request, set, &plan, nullptr));
   const Blocks& rows = plan.blocks.rows;
   ASSERT_LT(rows.r, tile.cols);
   ASSERT_EQ(rows.rho, rows.r);
@@ -234,7 +234,7 @@ TEST(GradientPlanner, TilesByName) {
   for (const Case& one : cases) {
     GradientPlan plan, parsed;
     Estimate estimate;
-    ASSERT_TRUE(make_gradient_plan(request, one.set, &plan, &estimate).is_ok());
+    ASSERT_OK(make_gradient_plan(request, one.set, &plan, &estimate));
     std::string names;
     for (int i = 0; i < estimate.cost.phase_count; ++i) {
       names += (i == 0 ? "" : " ") + std::string(estimate.cost.phases[std::size_t(i)].name);
@@ -258,7 +258,7 @@ TEST(GradientPlanner, TilesByName) {
   GradientSet both = keys;
   both.dX = true;
   GradientPlan plan;
-  ASSERT_TRUE(make_gradient_plan(request, both, &plan).is_ok());
+  ASSERT_OK(make_gradient_plan(request, both, &plan));
   GradientBlocks apart = plan.blocks;
   apart.keys.one_pass = false;
   const index_t more =

@@ -4,6 +4,7 @@
 
 #include "plan/handicaps.hpp"
 #include "plan/sdpa_candidates.hpp"
+#include "status_ok.hpp"
 
 // Which instruction set is faster where both compute as many lanes at a time: the one that computes
 // fewer of them for nothing. Ratios that were measured on Zen 4 are in docs/tuning.md.
@@ -29,7 +30,7 @@ double ratio(index_t n, index_t d, const std::optional<SdpaSet>& set, DType dtyp
   const bool f64 = dtype == DType::f64;
   const SdpaRequest request = request_of(n, d, f64 ? avx512_f64 : avx512, dtype);
   SdpaPlan plan;
-  EXPECT_TRUE(make_plan_of(request, set, &plan, nullptr).is_ok());
+  EXPECT_OK(make_plan_of(request, set, &plan, nullptr));
   const double own =
       kernel_time(request.shape, set, dtype, plan, plan.tile.cols / (in_halves ? 4 : 2));
   EXPECT_GT(own, 0) << to_text(plan);
@@ -76,7 +77,7 @@ TEST(KernelTime, IsAboutTheSameOfTilesAndRows) {
       SdpaRequest request = request_of(512, 512, avx512, DType::f32);
       request.form = form;
       SdpaPlan plan;
-      ASSERT_TRUE(make_plan_of(request, set, &plan, nullptr).is_ok());
+      ASSERT_OK(make_plan_of(request, set, &plan, nullptr));
       const double time = kernel_time(request.shape, set, DType::f32, plan, 16);
       least = least == 0 ? time : std::min(least, time);
       most = std::max(most, time);
@@ -89,14 +90,14 @@ TEST(KernelTime, IsNotKnownOfPairs) {
   const TileShape pairs = {Isa::avx512_bf16, 8, 32};
   SdpaRequest request = request_of(512, 64, pairs, DType::bf16);
   SdpaPlan plan;
-  ASSERT_TRUE(make_plan_of(request, forward, &plan, nullptr).is_ok());
+  ASSERT_OK(make_plan_of(request, forward, &plan, nullptr));
   EXPECT_EQ(kernel_time(request.shape, forward, DType::bf16, plan, 16), 0);
   request.form = SdpaForm::tiles;
-  ASSERT_TRUE(make_plan_of(request, all, &plan, nullptr).is_ok());
+  ASSERT_OK(make_plan_of(request, all, &plan, nullptr));
   EXPECT_EQ(kernel_time(request.shape, all, DType::bf16, plan, 16), 0);
   // A pass over the keys without tiles multiplies f32.
   request.form = SdpaForm::one_pass;
-  ASSERT_TRUE(make_plan_of(request, all, &plan, nullptr).is_ok());
+  ASSERT_OK(make_plan_of(request, all, &plan, nullptr));
   EXPECT_GT(kernel_time(request.shape, all, DType::bf16, plan, 16), 0);
 }
 

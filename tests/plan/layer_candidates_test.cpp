@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "plan/fast_memory.hpp"
+#include "status_ok.hpp"
 
 // What a search for plans of the layer problem compares.
 namespace ioattn::plan {
@@ -80,10 +81,10 @@ void expect_good(const Case& one, const LayerCandidate& candidate) {
 TEST(LayerCandidates, BeginWithTheEstimateAndDiffer) {
   for (const Case& one : cases()) {
     std::vector<LayerCandidate> list;
-    ASSERT_TRUE(list_candidates(one.request, *one.set, &list).is_ok());
+    ASSERT_OK(list_candidates(one.request, *one.set, &list));
     SCOPED_TRACE(to_text(list[0].plan, *one.set, one.request.problem.shape.tie));
     GradientPlan estimate;
-    ASSERT_TRUE(make_plan_of(one.request, *one.set, &estimate, nullptr).is_ok());
+    ASSERT_OK(make_plan_of(one.request, *one.set, &estimate, nullptr));
     EXPECT_EQ(list[0].made_from, "estimate");
     EXPECT_EQ(list[0].plan, estimate);
     EXPECT_GT(list.size(), 3u);
@@ -104,7 +105,7 @@ TEST(LayerCandidates, AreOfSeveralSchedulesAndOfBothLevels) {
   request.memory_limit_bytes = 64 << 20;
   for (const Set* set : {&forward, &dx, &all}) {
     std::vector<LayerCandidate> list;
-    ASSERT_TRUE(list_candidates(request, *set, &list).is_ok());
+    ASSERT_OK(list_candidates(request, *set, &list));
     std::vector<Schedule> schedules;
     bool is_outer = false;
     for (const LayerCandidate& one : list) {
@@ -121,7 +122,7 @@ TEST(LayerCandidates, AreOfSeveralSchedulesAndOfBothLevels) {
 TEST(LayerCandidates, HaveNeighboursThatFit) {
   for (const Case& one : cases()) {
     GradientPlan plan;
-    ASSERT_TRUE(make_plan_of(one.request, *one.set, &plan, nullptr).is_ok());
+    ASSERT_OK(make_plan_of(one.request, *one.set, &plan, nullptr));
     const std::vector<LayerCandidate> list = neighbours(one.request, *one.set, plan);
     EXPECT_GE(list.size(), 3u);
     for (const LayerCandidate& near : list) {

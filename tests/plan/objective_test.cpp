@@ -7,6 +7,7 @@
 #include "plan/block_search.hpp"
 #include "plan/gradient_planner.hpp"
 #include "plan/sdpa_candidates.hpp"
+#include "status_ok.hpp"
 #include "theory/block_costs.hpp"
 #include "theory/sdpa_cost.hpp"
 
@@ -64,10 +65,10 @@ TEST(Objective, SdpaHasTheFewestWordsOfAllCandidates) {
           SdpaRequest request = sdpa_request(size, M, tile, Objective::words);
           request.dtype = dtype;
           std::vector<SdpaCandidate> for_words, for_time;
-          ASSERT_TRUE(list_candidates(request, set, &for_words).is_ok());
+          ASSERT_OK(list_candidates(request, set, &for_words));
           SdpaRequest in_time = request;
           in_time.price = price_of(Objective::time);
-          ASSERT_TRUE(list_candidates(in_time, set, &for_time).is_ok());
+          ASSERT_OK(list_candidates(in_time, set, &for_time));
           const SdpaCandidate& chosen = for_words.front();
           SCOPED_TRACE(to_text(chosen.plan) + " M=" + std::to_string(M));
           EXPECT_LE(chosen.estimate.cost.total().footprint, M);
@@ -100,7 +101,7 @@ TEST(Objective, SdpaOfWordsIsNotPaddedWhereTilesFit) {
   const SdpaRequest request = sdpa_request({1024, 1024, 64, 64}, 6144, tiles[1], Objective::words);
   for (const auto& set : sets) {
     SdpaPlan plan;
-    ASSERT_TRUE(make_plan_of(request, set, &plan, nullptr).is_ok());
+    ASSERT_OK(make_plan_of(request, set, &plan, nullptr));
     if (set && !set->keys()) continue;  // rows alone
     EXPECT_TRUE(fills_panels(request, plan.blocks)) << to_text(plan);
   }
@@ -119,7 +120,7 @@ TEST(Objective, SdpaHasAPlanOfAnyDepth) {
             SdpaPlan plan;
             Estimate estimate;
             const Status status = make_plan_of(request, set, &plan, &estimate);
-            ASSERT_TRUE(status.is_ok()) << status.message();
+            ASSERT_OK(status);
             EXPECT_LE(estimate.cost.total().footprint, M) << to_text(plan);
           }
 }
@@ -144,11 +145,11 @@ TEST(Objective, NoWholeTilesOfSdpaMoveFewerWords) {
       SdpaRequest request = sdpa_request(size, M, tiles[0], Objective::words);
       SdpaPlan plan;
       Estimate estimate;
-      ASSERT_TRUE(make_plan_of(request, set, &plan, &estimate).is_ok());
+      ASSERT_OK(make_plan_of(request, set, &plan, &estimate));
       request.form = SdpaForm::one_pass;
       SdpaPlan trial;
       Estimate cost;
-      ASSERT_TRUE(make_plan_of(request, set, &trial, &cost).is_ok());
+      ASSERT_OK(make_plan_of(request, set, &trial, &cost));
       index_t least = cost.cost.total().words();
       for (index_t c = tiles[0].cols; c <= size.m; ++c)
         for (index_t rho = tiles[0].rows; rho <= 256; ++rho) {
@@ -171,9 +172,8 @@ TEST(Objective, TilesOfAsManyWordsComeBySteps) {
     const SdpaSet set = {true, true, true, false};
     const auto keys_for = [&](Objective objective) {
       SdpaPlan plan;
-      EXPECT_TRUE(
-          make_plan_of(sdpa_request({1024, 1024, 512, 512}, 196608, tile, objective), set, &plan)
-              .is_ok());
+      EXPECT_OK(
+          make_plan_of(sdpa_request({1024, 1024, 512, 512}, 196608, tile, objective), set, &plan));
       EXPECT_EQ(plan.blocks.by_keys, Schedule::tile_fused) << to_text(plan);
       return plan.blocks.keys;
     };
@@ -194,7 +194,7 @@ TEST(Objective, TilesTakeAnySetWhereRowsAreLong) {
         SdpaRequest request = sdpa_request({1024, 1024, d, d}, 98304, tile, objective);
         request.shape.bias_batch = request.shape.bias_heads = set.dBias ? 1 : 0;
         SdpaPlan made;
-        EXPECT_TRUE(make_plan_of(request, set, &made).is_ok());
+        EXPECT_OK(make_plan_of(request, set, &made));
         return made;
       };
       const SdpaSet dq = {true, false, false, false}, keys = {false, true, true, false};
@@ -236,7 +236,7 @@ TEST(Objective, LayerHasTheFewestWordsOfAllCandidates) {
             request.outer_M = 4 * M;  // holds blocks for time alone
             Plan plan;
             Candidate chosen;
-            ASSERT_TRUE(make_plan(request, &plan, &chosen).is_ok());
+            ASSERT_OK(make_plan(request, &plan, &chosen));
             EXPECT_EQ(plan.level, "L2");
             const index_t words = chosen.cost.total().words();
             std::vector<Candidate> all = candidates(request);
@@ -275,9 +275,9 @@ TEST(Objective, GradientsHaveNoMoreWordsThanForTime) {
         GradientPlan plan;
         Estimate words, time;
         PlanRequest request = layer_request(Pass::backward, shape, M, Objective::words);
-        ASSERT_TRUE(make_gradient_plan(request, set, &plan, &words).is_ok());
+        ASSERT_OK(make_gradient_plan(request, set, &plan, &words));
         request.price = price_of(Objective::time);
-        ASSERT_TRUE(make_gradient_plan(request, set, &plan, &time).is_ok());
+        ASSERT_OK(make_gradient_plan(request, set, &plan, &time));
         EXPECT_LE(words.cost.total().words(), time.cost.total().words())
             << to_text(plan, set, Tie::none);
         EXPECT_LE(words.cost.total().footprint, M);

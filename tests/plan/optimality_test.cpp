@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/planner.hpp"
+#include "status_ok.hpp"
 #include "theory/bounds.hpp"
 
 namespace ioattn::plan {
@@ -46,7 +47,7 @@ double ratio_of(const Case& c, Objective objective) {
   request.tile = {Isa::avx2, 6, 16};
   request.price = price_of(objective);
   Plan plan;
-  EXPECT_TRUE(make_plan(request, &plan).is_ok());
+  EXPECT_OK(make_plan(request, &plan));
   const double words = quadratic_term(
       [&](index_t rows) {
         return static_cast<double>(

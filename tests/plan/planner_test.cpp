@@ -8,6 +8,7 @@
 #include "plan/blocking.hpp"
 #include "plan/blocking_tile_fused.hpp"
 #include "schedules/random_problem.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn::plan {
 namespace {
@@ -124,7 +125,7 @@ TEST(Planner, MasksAreForSchedulesThatTakeThem) {
       EXPECT_TRUE(takes_masks(c.schedule)) << name_of(c.schedule);
     }
     Plan plan;
-    EXPECT_TRUE(make_plan(request, &plan).is_ok());
+    EXPECT_OK(make_plan(request, &plan));
     request.schedule = Schedule::stationary;
     const Status refused = make_plan(request, &plan);
     EXPECT_EQ(refused.code(), StatusCode::unsupported);
@@ -145,7 +146,7 @@ TEST(Planner, ScalesAndBatchesTakeScratchMemory) {
             (scale == 1 ? 0 : 1) + (pass == Pass::backward && batch > 1 ? 1 : 0);
         request.memory_limit_bytes = matrices * 30 * 30 * size_of(request.problem.dtype);
         Plan plan;
-        EXPECT_TRUE(make_plan(request, &plan).is_ok());
+        EXPECT_OK(make_plan(request, &plan));
         if (matrices == 0) continue;
         request.memory_limit_bytes -= 1;
         EXPECT_EQ(make_plan(request, &plan).code(), StatusCode::memory_limit);
@@ -320,7 +321,7 @@ TEST(Planner, NamedSchedulesAreTaken) {
                   std::string(name_of(schedule)) + " has no " + name_of(request.pass) + " pass");
         continue;
       }
-      ASSERT_TRUE(status.is_ok()) << status.message();
+      ASSERT_OK(status);
       ASSERT_EQ(plan.schedule, schedule);
       ASSERT_EQ(plan.level, "M");
       ASSERT_EQ(weighed(request.pass, schedule, shape, plan.blocks),
@@ -355,7 +356,7 @@ TEST(Planner, TooLittleMemoryNamesTheLeast) {
           ASSERT_EQ(message.find(std::string("M = 1 words is too small for ") + what + " ("), 0u)
               << message;
           request.M = named_least(status);
-          ASSERT_TRUE(make_plan(request, &plan).is_ok()) << message;
+          ASSERT_OK(make_plan(request, &plan)) << message;
           --request.M;
           const Status still = make_plan(request, &plan);
           ASSERT_EQ(still.code(), StatusCode::fast_memory_too_small) << message;
@@ -376,7 +377,7 @@ TEST(Planner, LeastFastMemoryHonoursTheMemoryLimit) {
   ASSERT_EQ(status.code(), StatusCode::fast_memory_too_small);
   request.M = named_least(status);
   EXPECT_EQ(request.M, least_fast_memory({Pass::backward, Schedule::row_stream, Form::g}, shape));
-  ASSERT_TRUE(make_plan(request, &plan).is_ok());
+  ASSERT_OK(make_plan(request, &plan));
   EXPECT_EQ(plan.schedule, Schedule::row_stream);
 
   request.schedule = Schedule::paper_small;
@@ -398,13 +399,13 @@ TEST(Planner, TooLittleFastMemoryNamesWhatWouldFit) {
   const std::size_t at = message.find(before);
   ASSERT_NE(at, std::string::npos) << message;
   request.memory_limit_bytes = std::atoll(message.c_str() + at + before.size());
-  ASSERT_TRUE(make_plan(request, &plan).is_ok()) << message;
+  ASSERT_OK(make_plan(request, &plan)) << message;
   EXPECT_TRUE(stores_scores(plan.schedule));
   const std::size_t name = message.rfind("; ", at) + 2;
   Schedule named;
   ASSERT_TRUE(parse_schedule(message.substr(name, at - name), &named)) << message;
   request.schedule = named;
-  EXPECT_TRUE(make_plan(request, &plan).is_ok()) << message;
+  EXPECT_OK(make_plan(request, &plan)) << message;
   EXPECT_EQ(plan.schedule, named);
   request.schedule.reset();
   --request.memory_limit_bytes;
@@ -418,11 +419,11 @@ TEST(Planner, ForwardTilesAreForLongRowsOfValues) {
   Plan plan;
   for (const index_t d : {385, 1024, 2048}) {
     request.problem.shape.d = d;
-    ASSERT_TRUE(make_plan(request, &plan).is_ok());
+    ASSERT_OK(make_plan(request, &plan));
     EXPECT_EQ(plan.schedule, Schedule::row_stream) << d;
   }
   request.problem.shape = {2048, 2048, 2048, 2048, Tie::none};
-  ASSERT_TRUE(make_plan(request, &plan).is_ok());
+  ASSERT_OK(make_plan(request, &plan));
   EXPECT_EQ(plan.schedule, Schedule::tile_fused);
 }
 
@@ -438,7 +439,7 @@ TEST(Planner, LimitThatAdmitsNothingIsNotCalledTooLittleFastMemory) {
                "no schedule for M = 5 words (forward pass) needs at most 0 bytes of scratch "
                "memory");
   request.memory_limit_bytes = 1 << 20;
-  EXPECT_TRUE(make_plan(request, &plan).is_ok());
+  EXPECT_OK(make_plan(request, &plan));
   EXPECT_TRUE(scores_pass_through_memory(plan.schedule));
 }
 
@@ -450,13 +451,13 @@ TEST(Planner, ValueFormFollowsTheFlops) {
           PlanRequest request = request_for(pass, {512, 512, d, d / 8, tie}, M);
           Plan plan;
           request.schedule = Schedule::row_stream;
-          ASSERT_TRUE(make_plan(request, &plan).is_ok());
+          ASSERT_OK(make_plan(request, &plan));
           EXPECT_EQ(plan.blocks.form, Form::h) << "d = " << d << ", dv = " << d / 8;
           // With as many values as keys both forms multiply as often and words decide: h costs a
           // pass more, g reads Y in every pass, which is less where X is small or A2 = A3.
           if (d > 128 && tie == Tie::none) continue;
           request.problem.shape.dv = d;
-          ASSERT_TRUE(make_plan(request, &plan).is_ok());
+          ASSERT_OK(make_plan(request, &plan));
           EXPECT_EQ(plan.blocks.form, Form::g) << "dv = d = " << d;
         }
       }
@@ -464,8 +465,7 @@ TEST(Planner, ValueFormFollowsTheFlops) {
   }
   // One head of a real model: h-form, also when any schedule may be taken.
   Plan plan;
-  ASSERT_TRUE(
-      make_plan(request_for(Pass::backward, {512, 512, 385, 32, Tie::all}, 98304), &plan).is_ok());
+  ASSERT_OK(make_plan(request_for(Pass::backward, {512, 512, 385, 32, Tie::all}, 98304), &plan));
   EXPECT_EQ(plan.schedule, Schedule::row_stream);
   EXPECT_EQ(plan.blocks.form, Form::h);
 }
@@ -487,7 +487,7 @@ TEST(Planner, WeightResidentIsTakenWhereItsMultiplyAddsPay) {
       const auto chosen_at = [&](index_t M) {
         const PlanRequest request = request_for(Pass::backward, {n, n, d, d, tie}, M);
         Plan plan;
-        EXPECT_TRUE(make_plan(request, &plan).is_ok());
+        EXPECT_OK(make_plan(request, &plan));
         const bool fewer =
             words_of(request, Schedule::weight_resident) < words_of(request, Schedule::row_stream);
         return std::pair{fewer, plan.schedule};
@@ -503,7 +503,7 @@ TEST(Planner, WeightResidentIsTakenWhereItsMultiplyAddsPay) {
   Plan plan;
   const LayerShape lopsided = {8192, 2048, 128, 128, Tie::none};  // K' has fewer rows than S
   const index_t all_rows = 2 * 128 * 128 + 2 * 8192 * 130;
-  ASSERT_TRUE(make_plan(request_for(Pass::backward, lopsided, all_rows + 100000), &plan).is_ok());
+  ASSERT_OK(make_plan(request_for(Pass::backward, lopsided, all_rows + 100000), &plan));
   EXPECT_EQ(plan.schedule, Schedule::weight_resident);
 }
 
@@ -517,7 +517,7 @@ TEST(Planner, WhatCannotBeCountedIsNotTaken) {
     }
   }
   Plan plan;
-  ASSERT_TRUE(make_plan(request, &plan).is_ok());
+  ASSERT_OK(make_plan(request, &plan));
   EXPECT_NE(plan.schedule, Schedule::weight_resident);
 }
 
@@ -527,12 +527,12 @@ TEST(Planner, ResidentIsTakenWhereEverythingFits) {
     const index_t everything = 2 * 1024 * 64 + 2 * 64 * 64 + 64 * (2 * 1024 + 2 * 64 + 1);
     Plan plan;
     Candidate chosen;
-    ASSERT_TRUE(make_plan(request_for(Pass::backward, shape, everything), &plan, &chosen).is_ok());
+    ASSERT_OK(make_plan(request_for(Pass::backward, shape, everything), &plan, &chosen));
     EXPECT_EQ(plan.schedule, Schedule::resident);
     EXPECT_EQ(plan.blocks.r, 64);
     EXPECT_EQ(static_cast<double>(chosen.cost.total().words()),
               theory::compulsory_bound(Pass::backward, shape));
-    ASSERT_TRUE(make_plan(request_for(Pass::backward, shape, 1 << 16), &plan).is_ok());
+    ASSERT_OK(make_plan(request_for(Pass::backward, shape, 1 << 16), &plan));
     EXPECT_EQ(plan.schedule, Schedule::row_stream);
   }
 }
@@ -545,7 +545,7 @@ TEST(Planner, TiedOperandsMoveFewerWords) {
         request.schedule = Schedule::row_stream;
         Plan plan;
         Candidate chosen;
-        EXPECT_TRUE(make_plan(request, &plan, &chosen).is_ok());
+        EXPECT_OK(make_plan(request, &plan, &chosen));
         // Only the g-form streams a tied operand once; untied, either may have fewer passes.
         if (tie != Tie::none) {
           EXPECT_EQ(plan.blocks.form, Form::g);
@@ -567,11 +567,11 @@ TEST(Planner, LongRowsOfThePassToDXAreHeldInOuterMemory) {
     request.tile = {Isa::avx512, 8, 32};
     Plan inner, outer;
     Candidate chosen;
-    ASSERT_TRUE(make_plan(request, &inner).is_ok());
+    ASSERT_OK(make_plan(request, &inner));
     EXPECT_EQ(inner.level, "L2");
     EXPECT_LE(inner.blocks.rho, 64);
     request.outer_M = outer_M;
-    ASSERT_TRUE(make_plan(request, &outer, &chosen).is_ok());
+    ASSERT_OK(make_plan(request, &outer, &chosen));
     EXPECT_EQ(outer.level, "L3");
     EXPECT_EQ(outer.blocks.products, Products::fused);
     EXPECT_EQ(outer.blocks.rho, n < 2048 ? 64 : 128);
@@ -579,7 +579,7 @@ TEST(Planner, LongRowsOfThePassToDXAreHeldInOuterMemory) {
     EXPECT_GT(chosen.cost.total().footprint, M);
     EXPECT_LE(chosen.cost.total().footprint, outer_M);
     request.price = price_of(Objective::words);
-    ASSERT_TRUE(make_plan(request, &outer).is_ok());
+    ASSERT_OK(make_plan(request, &outer));
     EXPECT_EQ(outer.level, "L2");
   }
 }
@@ -592,7 +592,7 @@ TEST(Planner, LiteralIsPlannedAlthoughItOverflows) {
   Candidate chosen;
   ASSERT_EQ(make_plan(request, &plan).code(), StatusCode::fast_memory_too_small);
   request.literal = true;
-  ASSERT_TRUE(make_plan(request, &plan, &chosen).is_ok());
+  ASSERT_OK(make_plan(request, &plan, &chosen));
   EXPECT_TRUE(plan.blocks.literal);
   EXPECT_EQ(plan.blocks.r, 16);
   EXPECT_EQ(plan.blocks.c, 16);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/sdpa_candidates.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn::plan {
 namespace {
@@ -29,7 +30,7 @@ SdpaPlan plan_of(index_t n, index_t d, const Caches& caches, const Price& price,
                  const std::optional<SdpaSet>& set) {
   const SdpaRequest request = request_for(n, d, caches, price);
   SdpaPlan plan;
-  EXPECT_TRUE(make_plan_of(request, set, &plan, nullptr).is_ok());
+  EXPECT_OK(make_plan_of(request, set, &plan, nullptr));
   return plan;
 }
 
@@ -97,7 +98,7 @@ TEST(SdpaForms, FewKeysAreOneBlock) {
     SdpaRequest request = request_for(1024, 64, zen4, zen4.price);
     request.shape.m = m;
     SdpaPlan plan;
-    ASSERT_TRUE(make_plan_of(request, all, &plan, nullptr).is_ok());
+    ASSERT_OK(make_plan_of(request, all, &plan, nullptr));
     EXPECT_EQ(plan.blocks.by_keys, Schedule::col_stream) << to_text(plan);
     EXPECT_EQ(plan.blocks.keys.c, m <= 96 ? m : 64) << to_text(plan);
   }
@@ -132,14 +133,12 @@ SdpaRequest pair_request(Isa isa, index_t n, index_t d, const Price& price) {
 TEST(SdpaForms, TilesOfAmxTakeLongBlocksOfKeysForward) {
   for (const index_t n : {512, 600, 2048}) {
     SdpaPlan plan;
-    ASSERT_TRUE(
-        make_plan_of(pair_request(Isa::avx512_amx, n, 128, xeon.price), forward, &plan, nullptr)
-            .is_ok());
+    ASSERT_OK(
+        make_plan_of(pair_request(Isa::avx512_amx, n, 128, xeon.price), forward, &plan, nullptr));
     EXPECT_EQ(plan.blocks.rows.c, n == 600 ? 608 : 512) << to_text(plan);
     EXPECT_EQ(plan.blocks.rows.rho, 32) << to_text(plan);
-    ASSERT_TRUE(
-        make_plan_of(pair_request(Isa::avx512_bf16, n, 128, zen4.price), forward, &plan, nullptr)
-            .is_ok());
+    ASSERT_OK(
+        make_plan_of(pair_request(Isa::avx512_bf16, n, 128, zen4.price), forward, &plan, nullptr));
     EXPECT_EQ(plan.blocks.rows.c, 256) << to_text(plan);
   }
 }
@@ -152,7 +151,7 @@ TEST(SdpaForms, TilesOfPairsAreHeldInAnL3ThatIsFast) {
     for (const Mask& mask : {Mask{}, causal_top_left(), window(0, 600, 0)}) {
       request.shape.mask = mask;
       SdpaPlan plan;
-      ASSERT_TRUE(make_plan_of(request, forward, &plan, nullptr).is_ok());
+      ASSERT_OK(make_plan_of(request, forward, &plan, nullptr));
       EXPECT_TRUE(is_by_tiles(plan, forward)) << to_text(plan);
       EXPECT_EQ(plan.level, mask == window(0, 600, 0) ? "L2" : "L3") << to_text(plan);
     }
@@ -166,14 +165,14 @@ TEST(SdpaForms, FewKeysOfPairsAreOneBlock) {
       SdpaRequest request = pair_request(Isa::avx512_bf16, 1024, d, zen4.price);
       request.shape.m = m;
       SdpaPlan plan;
-      ASSERT_TRUE(make_plan_of(request, forward, &plan, nullptr).is_ok());
+      ASSERT_OK(make_plan_of(request, forward, &plan, nullptr));
       EXPECT_GE(plan.blocks.rows.c, m) << to_text(plan);
       if (m < 100 || m % 32 == 0) {
         EXPECT_EQ(is_by_tiles(plan, forward), m % 32 != 0) << to_text(plan);
       }
       // Of 1024 queries as many see a key as there are keys: rows leave out the others.
       request.shape.mask = causal_bottom_right(1024, m);
-      ASSERT_TRUE(make_plan_of(request, forward, &plan, nullptr).is_ok());
+      ASSERT_OK(make_plan_of(request, forward, &plan, nullptr));
       EXPECT_FALSE(is_by_tiles(plan, forward)) << to_text(plan);
     }
 }
@@ -183,7 +182,7 @@ TEST(SdpaForms, KeysThatSeveralTilesMeetArePackedOnce) {
     for (const Price& price : {Price(), price_of(Objective::words)}) {
       for (const index_t n : {128, 512, 4096}) {
         SdpaPlan plan;
-        ASSERT_TRUE(make_plan_of(pair_request(isa, n, 128, price), all, &plan, nullptr).is_ok());
+        ASSERT_OK(make_plan_of(pair_request(isa, n, 128, price), all, &plan, nullptr));
         const Blocks& keys = plan.blocks.keys;
         EXPECT_EQ(keys.packed, keys.rho < n && !price.of_words()) << to_text(plan);
       }
@@ -200,7 +199,7 @@ TEST(SdpaForms, ColumnsComeAtOnceWithTilesOfAMX) {
       const SdpaRequest request =
           pair_request(Isa::avx512_amx, n, d, assumed_price("GenuineIntel", true));
       SdpaPlan plan;
-      ASSERT_TRUE(make_plan_of(request, all, &plan, nullptr).is_ok());
+      ASSERT_OK(make_plan_of(request, all, &plan, nullptr));
       EXPECT_GE(plan.blocks.keys.w, std::min<index_t>(d, 1024)) << to_text(plan);
     }
   }

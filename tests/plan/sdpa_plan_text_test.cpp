@@ -5,6 +5,7 @@
 
 #include "plan/sdpa_planner.hpp"
 #include "schedules/random_sdpa.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn::plan {
 namespace {
@@ -21,8 +22,8 @@ struct RandomPlan {
                     static_cast<int>(random->uniform(1, 48))};
     request.M = random->logarithmic(2000, most_words);
     request.outer_M = random->uniform(0, 1) * 4 * request.M;
-    EXPECT_TRUE(make_plan_of(request, std::nullopt, &forward).is_ok());
-    EXPECT_TRUE(make_plan_of(request, set, &backward).is_ok());
+    EXPECT_OK(make_plan_of(request, std::nullopt, &forward));
+    EXPECT_OK(make_plan_of(request, set, &backward));
   }
   SdpaSet set;
   SdpaPlan forward, backward;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/fast_memory.hpp"
+#include "status_ok.hpp"
 
 // What a predicted time is made of: the parts add up to what plans are compared by.
 namespace ioattn::plan {
@@ -22,7 +23,7 @@ constexpr TileShape pairs[] = {{Isa::avx512_bf16, 8, 32}, {Isa::avx512_amx, 8, 3
 
 void expect_parts(const SdpaRequest& request, const std::optional<SdpaSet>& set) {
   std::vector<SdpaCandidate> list;
-  ASSERT_TRUE(list_candidates(request, set, &list).is_ok());
+  ASSERT_OK(list_candidates(request, set, &list));
   bool inner = false, outer = false;
   for (const SdpaCandidate& one : list) {
     SCOPED_TRACE(one.made_from + ": " + to_text(one.plan));
@@ -62,7 +63,7 @@ TEST(TimeParts, OfSdpaAddUp) {
 TEST(TimeParts, FollowThePrice) {
   SdpaRequest request = sdpa_request(500, 300, tiles[0]);
   SdpaPlan plan;
-  ASSERT_TRUE(make_plan_of(request, {}, &plan, nullptr).is_ok());
+  ASSERT_OK(make_plan_of(request, {}, &plan, nullptr));
   const TimeParts before = time_parts(request, {}, plan, 3000);
   request.price = {Objective::time, 32, 12};
   const TimeParts after = time_parts(request, {}, plan, 3000);
@@ -88,7 +89,7 @@ TEST(TimeParts, OfTheLayerProblemAddUp) {
       request.outer_M = 100000;
       request.tile = tiles[0];
       std::vector<LayerCandidate> list;
-      ASSERT_TRUE(list_candidates(request, set, &list).is_ok());
+      ASSERT_OK(list_candidates(request, set, &list));
       for (const LayerCandidate& one : list) {
         SCOPED_TRACE(one.made_from + ": " + to_text(one.plan, set, Tie::kv));
         if (one.made_from != "estimate" && one.made_from.find("8/8") == std::string::npos) continue;

@@ -18,6 +18,7 @@
 #include "schedules/tables.hpp"
 #include "schedules/thread_counts.hpp"
 #include "schedules/trace.hpp"
+#include "status_ok.hpp"
 #include "theory/block_costs.hpp"
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
@@ -103,7 +104,7 @@ class KeyPass {
     const schedules::ColStream<T> pass(shape_, blocks, choice.wanted, kernels.tile.cols, threads,
                                        &layout);
     schedules::WorkspaceMemory buffer;
-    EXPECT_TRUE(layout.allocate(nullptr, &buffer).is_ok());
+    EXPECT_OK(layout.allocate(nullptr, &buffer));
     std::fill_n(static_cast<T*>(buffer.data()), layout.bytes() / index_t(sizeof(T)),
                 std::numeric_limits<T>::quiet_NaN());
     pass.run(kernels, schedules::Trace(observer), operands, buffer.data());

@@ -11,6 +11,7 @@
 #include "schedules/odd_tile.hpp"
 #include "schedules/random_problem.hpp"
 #include "schedules/variant_case.hpp"
+#include "status_ok.hpp"
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
 
@@ -41,8 +42,7 @@ class Counts : public testing::TestWithParam<VariantCase> {
                  " rho=" + std::to_string(blocks.rho));
     LayerData<float> data(shape, 0, random_.engine());
     instruments::IoCounter counter;
-    ASSERT_TRUE(
-        run_pass(v.pass, v.schedule, shape, blocks, odd_tile<float>(), 1, &counter, &data).is_ok());
+    ASSERT_OK(run_pass(v.pass, v.schedule, shape, blocks, odd_tile<float>(), 1, &counter, &data));
     ASSERT_EQ(counter.violation(), "");
     const theory::ScheduleCost cost = theory::io_cost(v.pass, v.schedule, shape, blocks);
     ASSERT_EQ(describe(counter.total()), formula_of(cost.total(), counter.total(), shape));

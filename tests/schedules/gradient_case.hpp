@@ -11,6 +11,7 @@
 #include "schedules/layer/layer_gradients.hpp"
 #include "schedules/padded.hpp"
 #include "schedules/rounding_limit.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 
@@ -174,7 +175,7 @@ class GradientCase {
     task.kernels = &kernels;
     task.threads = threads;
     task.observer = observer;
-    EXPECT_TRUE(ioattn::schedules::layer_gradients(task).is_ok());
+    EXPECT_OK(ioattn::schedules::layer_gradients(task));
     return out;
   }
 

@@ -6,6 +6,7 @@
 #include "schedules/odd_tile.hpp"
 #include "schedules/random_sdpa.hpp"
 #include "schedules/sdpa_formula.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -17,7 +18,7 @@ void check_backward(HalfCase<bf16, G>* problem, const SdpaSet& set, const SdpaBl
                     const kernels::KernelTable<float>& table, const theory::ScheduleCost& cost,
                     index_t M) {
   instruments::IoCounter counter;
-  ASSERT_TRUE(problem->backward(set, blocks, {&table, 1, &counter}).is_ok());
+  ASSERT_OK(problem->backward(set, blocks, {&table, 1, &counter}));
   hold_to_formula(counter, cost, problem->shape);
   ASSERT_LE(counter.total().footprint, M);
 }
@@ -44,7 +45,7 @@ TEST(HalfCounts, AreTheSumsOverThePhases) {
     if (!o) computed.dv = 0;
     const auto forward = [&](const Blocks& blocks, index_t M) {
       instruments::IoCounter counter;
-      ASSERT_TRUE(problem.forward(blocks, {&table, 1, &counter}, o, lse).is_ok());
+      ASSERT_OK(problem.forward(blocks, {&table, 1, &counter}, o, lse));
       hold_to_formula(counter, theory::sdpa_forward_cost(computed, blocks, lse, DType::bf16, pairs),
                       shape);
       ASSERT_LE(counter.total().footprint, M);
@@ -70,7 +71,7 @@ TEST(HalfCounts, AreTheSumsOverThePhases) {
 
     const index_t least_forward = planned.least_M(&PlannedSdpa::forward);
     planned.request.M = random.logarithmic(least_forward, 60 * least_forward);
-    ASSERT_TRUE(planned.forward().is_ok());
+    ASSERT_OK(planned.forward());
     ASSERT_EQ(planned.estimate.cost.total(),
               theory::sdpa_forward_cost(shape.with_grouped_rows(), planned.plan.blocks.rows, true,
                                         DType::bf16, pairs)
@@ -81,7 +82,7 @@ TEST(HalfCounts, AreTheSumsOverThePhases) {
 
     const index_t least_backward = planned.least_M(&PlannedSdpa::backward);
     planned.request.M = random.logarithmic(least_backward, 60 * least_backward);
-    ASSERT_TRUE(planned.backward().is_ok());
+    ASSERT_OK(planned.backward());
     backward(planned.plan.blocks, planned.estimate.M);
 
     SdpaBlocks any = any_blocks(&random);
@@ -108,11 +109,11 @@ TEST(HalfCounts, ScratchKeepsToTheLimit) {
   const SdpaSet all = {true, true, true};
   plan::SdpaPlan plan;
   plan::Estimate estimate;
-  ASSERT_TRUE(plan::make_plan_of(request, all, &plan, &estimate).is_ok());
+  ASSERT_OK(plan::make_plan_of(request, all, &plan, &estimate));
   EXPECT_TRUE(plan.blocks.keys.one_pass);
   EXPECT_EQ(estimate.scratch_bytes, 4 * 2 * 512 * (1 + 64));
   request.memory_limit_bytes = estimate.scratch_bytes - 1;
-  ASSERT_TRUE(plan::make_plan_of(request, all, &plan, &estimate).is_ok());
+  ASSERT_OK(plan::make_plan_of(request, all, &plan, &estimate));
   EXPECT_FALSE(plan.blocks.keys.one_pass);
   EXPECT_EQ(estimate.scratch_bytes, 4 * 2 * 512);
   request.memory_limit_bytes = estimate.scratch_bytes - 1;

@@ -9,6 +9,7 @@
 #include "plan/sdpa_planner.hpp"
 #include "reference/sdpa_oracle.hpp"
 #include "schedules/pairs_case.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -154,11 +155,11 @@ void check_problem(unsigned number, Errors* worst) {
   request.tile = table.tile;
   const SdpaSet all = {true, true, true, false};
   plan::SdpaPlan forward, backward;
-  ASSERT_TRUE(make_plan_of(request, std::nullopt, &forward).is_ok());
-  ASSERT_TRUE(make_plan_of(request, all, &backward).is_ok());
+  ASSERT_OK(make_plan_of(request, std::nullopt, &forward));
+  ASSERT_OK(make_plan_of(request, all, &backward));
   const typename HalfCase<S>::Run run = {&table, int(random.uniform(1, 4))};
-  ASSERT_TRUE(half.forward(forward.blocks.rows, run).is_ok());
-  ASSERT_TRUE(half.backward(all, backward.blocks, run).is_ok());
+  ASSERT_OK(half.forward(forward.blocks.rows, run));
+  ASSERT_OK(half.backward(all, backward.blocks, run));
 
   constexpr double unit = std::is_same_v<S, bf16> ? 0x1p-9 : 0x1p-12;
   const ref::SdpaInputs<double> inputs = inputs_of(half);

@@ -5,6 +5,7 @@
 #include "schedules/random_sdpa.hpp"
 #include "schedules/tables.hpp"
 #include "schedules/thread_counts.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -65,11 +66,11 @@ TYPED_TEST(Half, ForwardIsThatOfFloatsRoundedOnce) {
     half.randomise(unsigned(number));
     full.set_inputs(half);
     const bool o = number % 7 != 5, lse = number % 7 != 6;
-    ASSERT_TRUE(full.forward(blocks, {trial.table}, o, lse).is_ok());
+    ASSERT_OK(full.forward(blocks, {trial.table}, o, lse));
     for (const int threads : thread_counts) {
       half.o.poison();
       half.lse.poison();
-      ASSERT_TRUE(half.forward(blocks, {trial.table, threads}, o, lse).is_ok());
+      ASSERT_OK(half.forward(blocks, {trial.table, threads}, o, lse));
       EXPECT_TRUE(same_bytes(half.o.values(), rounded<S>(full.o))) << threads;
       EXPECT_TRUE(same_bytes(half.lse.values(), full.lse.values())) << threads;
     }
@@ -87,17 +88,17 @@ TYPED_TEST(Half, GradientsAreThoseOfFloatsRoundedOnce) {
     HalfCase<S, float> wide(trial.shape);
     HalfCase<float> full(trial.shape), plain(trial.shape);
     half.randomise(unsigned(number));
-    ASSERT_TRUE(half.forward(trial.blocks.rows, {trial.table}).is_ok());
+    ASSERT_OK(half.forward(trial.blocks.rows, {trial.table}));
     for (HalfCase<float>* other : {&full, &plain}) {
       other->set_inputs(half);
       other->set_forward(half);
     }
     wide.set_inputs(half);
     wide.set_forward(half);
-    ASSERT_TRUE(full.backward(set, trial.blocks, {trial.table}).is_ok());
+    ASSERT_OK(full.backward(set, trial.blocks, {trial.table}));
     SdpaSet fresh = set;
     fresh.accumulate = false;
-    ASSERT_TRUE(plain.backward(fresh, trial.blocks, {trial.table}).is_ok());
+    ASSERT_OK(plain.backward(fresh, trial.blocks, {trial.table}));
 
     // Sums that stay begin with what was there; others are added to it, all in f32.
     const bool by_tiles = trial.blocks.by_keys == Schedule::tile_fused;
@@ -108,7 +109,7 @@ TYPED_TEST(Half, GradientsAreThoseOfFloatsRoundedOnce) {
     };
     for (const int threads : thread_counts) {
       SCOPED_TRACE(threads);
-      ASSERT_TRUE(half.backward(set, trial.blocks, {trial.table, threads}).is_ok());
+      ASSERT_OK(half.backward(set, trial.blocks, {trial.table, threads}));
       const auto check = [&](bool wanted, const GapTensor<S>& gradient, const auto& value) {
         if (!wanted && set.accumulate) return;  // what was there
         EXPECT_TRUE(same_bytes(gradient.values(), value));
@@ -118,7 +119,7 @@ TYPED_TEST(Half, GradientsAreThoseOfFloatsRoundedOnce) {
       check(set.dV, half.dv, expected(by_tiles, full.dv, plain.dv, half.v));
       check(set.dBias, half.d_bias, expected(true, full.d_bias, plain.d_bias, half.bias));
       // In f32: the gradients themselves.
-      ASSERT_TRUE(wide.backward(set, trial.blocks, {trial.table, threads}).is_ok());
+      ASSERT_OK(wide.backward(set, trial.blocks, {trial.table, threads}));
       EXPECT_TRUE(same_bytes(wide.dq.values(), full.dq.values()));
       EXPECT_TRUE(same_bytes(wide.dk.values(), full.dk.values()));
       EXPECT_TRUE(same_bytes(wide.dv.values(), full.dv.values()));

@@ -6,6 +6,7 @@
 #include "schedules/pairs_case.hpp"
 #include "schedules/sdpa_heads_case.hpp"
 #include "schedules/thread_counts.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -16,8 +17,8 @@ template <class S, class G>
 void compute(const Plans& plans, const typename HalfCase<S, G>::Run& run, HalfCase<S, G>* of) {
   of->o.poison();
   of->lse.poison();
-  ASSERT_TRUE(of->forward(plans.forward, run).is_ok());
-  ASSERT_TRUE(of->backward({true, true, true, false}, plans.backward, run).is_ok());
+  ASSERT_OK(of->forward(plans.forward, run));
+  ASSERT_OK(of->backward({true, true, true, false}, plans.backward, run));
 }
 
 template <class S, class G>

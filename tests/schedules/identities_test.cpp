@@ -10,6 +10,7 @@
 #include "plan/blocking.hpp"
 #include "reference/cases.hpp"
 #include "schedules/schedules.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -30,7 +31,7 @@ LayerInputs<double> inputs_of(const ref::LayerInputs<double>& in) {
 
 const kernels::KernelTable<double>& best_kernels() {
   const kernels::Kernels* kernels = nullptr;
-  EXPECT_TRUE(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels).is_ok());
+  EXPECT_OK(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels));
   return kernels->table<double>();
 }
 
@@ -49,14 +50,8 @@ Outputs forward(const ref::LayerInputs<double>& in) {
   const LayerShape shape = shape_of(inputs);
   Outputs out = {Matrix(in.dO.rows, in.dO.cols), Matrix(in.dO.rows, 1)};
   const Blocks blocks = blocks_for({Pass::forward, Schedule::row_stream}, shape, 1 << 20);
-  EXPECT_TRUE(
-      schedules::row_stream_forward(schedules::ForwardTask<double>{{&best_kernels(), 1, nullptr},
-                                                                   shape,
-                                                                   inputs,
-                                                                   view(&out.o),
-                                                                   out.lse.values.data(),
-                                                                   blocks})
-          .is_ok());
+  EXPECT_OK(schedules::row_stream_forward(schedules::ForwardTask<double>{
+      {&best_kernels(), 1, nullptr}, shape, inputs, view(&out.o), out.lse.values.data(), blocks}));
   return out;
 }
 
@@ -75,16 +70,15 @@ Matrix backward(const Variant& v, const ref::LayerInputs<double>& in) {
   Matrix dx(in.X.rows, in.X.cols);
   const index_t M = 3 * plan::least_fast_memory(v, shape);
   const Blocks blocks = blocks_for(v, shape, M);
-  EXPECT_TRUE(schedules::run_backward(v.schedule,
-                                      schedules::BackwardTask<double>{{&best_kernels(), 1, nullptr},
-                                                                      shape,
-                                                                      inputs,
-                                                                      view(in.dO),
-                                                                      view(out.o),
-                                                                      out.lse.values.data(),
-                                                                      view(&dx),
-                                                                      blocks})
-                  .is_ok());
+  EXPECT_OK(schedules::run_backward(v.schedule,
+                                    schedules::BackwardTask<double>{{&best_kernels(), 1, nullptr},
+                                                                    shape,
+                                                                    inputs,
+                                                                    view(in.dO),
+                                                                    view(out.o),
+                                                                    out.lse.values.data(),
+                                                                    view(&dx),
+                                                                    blocks}));
   return dx;
 }
 

@@ -12,6 +12,7 @@
 #include "schedules/random_gradients.hpp"
 #include "schedules/tables.hpp"
 #include "schedules/thread_counts.hpp"
+#include "status_ok.hpp"
 #include "theory/gradients_cost.hpp"
 
 namespace ioattn_test {
@@ -77,7 +78,7 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
                    " M=" + std::to_string(request.M));
       plan::GradientPlan plan;
       plan::Estimate estimate;
-      ASSERT_TRUE(plan::make_gradient_plan(request, set, &plan, &estimate).is_ok());
+      ASSERT_OK(plan::make_gradient_plan(request, set, &plan, &estimate));
       const bool is_outer = plan.level == "L3";
       ASSERT_EQ(estimate.M, is_outer ? request.outer_M : request.M);
       check_counts(problem, set, plan.blocks, estimate.M);
@@ -153,7 +154,7 @@ TYPED_TEST(LayerGradientValues, AreTheOraclesForEveryNumberOfThreads) {
         if (trial == 4) request.schedule = Schedule::tile_fused;
         request.M = least_M(request, set) * (trial == 0 ? 1 : random.logarithmic(1, 200));
         plan::GradientPlan plan;
-        ASSERT_TRUE(plan::make_gradient_plan(request, set, &plan).is_ok());
+        ASSERT_OK(plan::make_gradient_plan(request, set, &plan));
         SCOPED_TRACE(to_text(LayerProblem{shape, dtype_of<T>::value}) + " " + describe(set) + " " +
                      ref::name_of(kind) + " M=" + std::to_string(request.M) + " " +
                      to_text(plan, set, shape.tie));
@@ -193,7 +194,7 @@ TEST(LayerGradients, FiniteDifferences) {
   const GradientSet set = everything(2);
   plan::PlanRequest request = request_for(problem.shape(), 400, odd_tile<double>().tile);
   plan::GradientPlan plan;
-  ASSERT_TRUE(plan::make_gradient_plan(request, set, &plan).is_ok());
+  ASSERT_OK(plan::make_gradient_plan(request, set, &plan));
   const Gradients<double> out = problem.run(set, plan.blocks, odd_tile<double>(), 1, nullptr);
   using Inputs = ref::LayerInputs<long double>;
   for (const auto& [name, input] : {std::pair("dX", &Inputs::X),
@@ -223,7 +224,7 @@ TEST(LayerGradients, AdjointOfTheTangent) {
     const GradientSet set = everything(2);
     plan::PlanRequest request = request_for(problem.shape(), 3000, odd_tile<double>().tile);
     plan::GradientPlan plan;
-    ASSERT_TRUE(plan::make_gradient_plan(request, set, &plan).is_ok());
+    ASSERT_OK(plan::make_gradient_plan(request, set, &plan));
     const Gradients<double> out = problem.run(set, plan.blocks, odd_tile<double>(), 2, nullptr);
     ref::LayerInputs<double> direction = inputs;
     direction.A1 = ref::random_matrix(50, 15, seed + 10);

@@ -4,6 +4,7 @@
 #include "schedules/layer_half_case.hpp"
 #include "schedules/odd_tile.hpp"
 #include "schedules/random_gradients.hpp"
+#include "status_ok.hpp"
 #include "theory/gradients_bounds.hpp"
 
 namespace ioattn_test {
@@ -49,7 +50,7 @@ TEST(LayerHalfCounts, ForwardIsTheSumOverThePhases) {
       LayerHalfCase<bf16> half(problem, 1);
       half.randomise(unsigned(number));
       instruments::IoCounter counter;
-      ASSERT_TRUE(half.forward(blocks, {&table, 1, &counter}, schedule).is_ok());
+      ASSERT_OK(half.forward(blocks, {&table, 1, &counter}, schedule));
       hold_to_formula(counter,
                       theory::forward_cost(schedule, problem.shape, blocks,
                                            theory::batch_of(problem), DType::bf16),
@@ -72,7 +73,7 @@ TEST(LayerHalfCounts, ForwardIsTheSumOverThePhases) {
     ASSERT_NE(refusal.find(key), std::string::npos) << refusal;
     const index_t least = std::stoll(refusal.substr(refusal.find(key) + key.size()));
     request.M = random.uniform(0, 3) == 0 ? least : random.logarithmic(least, 60 * least);
-    ASSERT_TRUE(plan::make_plan(request, &plan, &chosen).is_ok());
+    ASSERT_OK(plan::make_plan(request, &plan, &chosen));
     check(plan.schedule, plan.blocks, request.M);
     request.M = least - 1;
     ASSERT_EQ(plan::make_plan(request, &plan).code(), StatusCode::fast_memory_too_small);
@@ -113,9 +114,8 @@ TEST(LayerHalfCounts, GradientsAreTheSumsOverThePhases) {
                    name_of(blocks.schedule) + " " + name_of(blocks.rows.form) + " " +
                    name_of(blocks.rows.products) + " M=" + std::to_string(M));
       instruments::IoCounter counter;
-      ASSERT_TRUE((set.in_f32 ? wide.backward(set, blocks, {&table, 1, &counter})
-                              : half.backward(set, blocks, {&table, 1, &counter}))
-                      .is_ok());
+      ASSERT_OK((set.in_f32 ? wide.backward(set, blocks, {&table, 1, &counter})
+                            : half.backward(set, blocks, {&table, 1, &counter})));
       hold_to_formula(counter,
                       theory::gradients_cost(problem.shape, set, blocks, theory::batch_of(problem),
                                              DType::bf16),
@@ -140,7 +140,7 @@ TEST(LayerHalfCounts, GradientsAreTheSumsOverThePhases) {
     request.outer_M = random.uniform(0, 1) * random.logarithmic(1, 20) * request.M;
     plan::GradientPlan plan;
     plan::Estimate estimate;
-    ASSERT_TRUE(plan::make_gradient_plan(request, set, &plan, &estimate).is_ok());
+    ASSERT_OK(plan::make_gradient_plan(request, set, &plan, &estimate));
     check(plan.blocks, estimate.M);
     request.M = least - 1;
     request.outer_M = 0;

@@ -5,6 +5,7 @@
 #include "schedules/random_gradients.hpp"
 #include "schedules/tables.hpp"
 #include "schedules/thread_counts.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -47,9 +48,9 @@ TYPED_TEST(LayerHalf, ForwardIsThatOfFloatsRoundedOnce) {
     LayerHalfCase<float> full(problem, 1);
     half.randomise(unsigned(number));
     full.set_inputs(half);
-    ASSERT_TRUE(full.forward(blocks, {table}).is_ok());
+    ASSERT_OK(full.forward(blocks, {table}));
     for (const int threads : thread_counts) {
-      ASSERT_TRUE(half.forward(blocks, {table, threads}).is_ok());
+      ASSERT_OK(half.forward(blocks, {table, threads}));
       EXPECT_TRUE(same_bytes(half.o.values(), rounded<S>(full.o))) << threads;
       EXPECT_TRUE(same_bytes(half.lse.values(), full.lse.values())) << threads;
     }
@@ -73,15 +74,15 @@ TYPED_TEST(LayerHalf, GradientsAreThoseOfFloatsRoundedOnce) {
     LayerHalfCase<S, float> wide(problem, dk);
     LayerHalfCase<float> full(problem, dk);
     half.randomise(unsigned(number));
-    ASSERT_TRUE(half.forward(blocks.rows, {table}).is_ok());
+    ASSERT_OK(half.forward(blocks.rows, {table}));
     full.set_inputs(half);
     wide.set_inputs(half);
     full.set_forward(half);
     wide.set_forward(half);
-    ASSERT_TRUE(full.backward(set, blocks, {table}).is_ok());
+    ASSERT_OK(full.backward(set, blocks, {table}));
     for (const int threads : thread_counts) {
-      ASSERT_TRUE(half.backward(set, blocks, {table, threads}).is_ok());
-      ASSERT_TRUE(wide.backward(set, blocks, {table, threads}).is_ok());
+      ASSERT_OK(half.backward(set, blocks, {table, threads}));
+      ASSERT_OK(wide.backward(set, blocks, {table, threads}));
       for (std::size_t k = 0; k < full.gradients().size(); ++k) {
         const GapTensor<float>& expected = *full.gradients()[k];
         EXPECT_TRUE(same_bytes(half.gradients()[k]->values(), rounded<S>(expected)))

@@ -5,6 +5,7 @@
 #include "schedules/pairs_case.hpp"
 #include "schedules/random_gradients.hpp"
 #include "schedules/thread_counts.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -74,15 +75,15 @@ TEST(LayerPairs, ForwardIsNearThatOfFloats) {
     full.set_inputs(pairs);
     Blocks blocks = random_tiles(&random);
     blocks.share = 0;
-    ASSERT_TRUE(full.forward(of_floats(), {&odd_tile<float>()}).is_ok());
-    ASSERT_TRUE(one.forward(blocks, {trial.table}, Schedule::tile_fused).is_ok());
+    ASSERT_OK(full.forward(of_floats(), {&odd_tile<float>()}));
+    ASSERT_OK(one.forward(blocks, {trial.table}, Schedule::tile_fused));
     if (!may_cancel(trial.problem)) {
       EXPECT_LE(error_of(one.o.values(), full.o.values()), tolerance);
     }
     // Scores are those of f32, however large.
     EXPECT_LE(error_of(one.lse.values(), full.lse.values()), 1e-4);
     for (const int threads : some_thread_counts(number)) {
-      ASSERT_TRUE(pairs.forward(blocks, {trial.table, threads}, Schedule::tile_fused).is_ok());
+      ASSERT_OK(pairs.forward(blocks, {trial.table, threads}, Schedule::tile_fused));
       EXPECT_TRUE(same_bytes(pairs.o.values(), one.o.values())) << threads;
       EXPECT_TRUE(same_bytes(pairs.lse.values(), one.lse.values())) << threads;
     }
@@ -106,7 +107,7 @@ TEST(LayerPairs, GradientsAreNearThoseOfFloats) {
     full.set_inputs(pairs);
     wide.set_inputs(pairs);
     // Of the exact O: a rounded one is no part of what is held here.
-    ASSERT_TRUE(full.forward(of_floats(), {&odd_tile<float>()}).is_ok());
+    ASSERT_OK(full.forward(of_floats(), {&odd_tile<float>()}));
     for (auto* each : {&pairs, &one}) each->set_forward(full);
     wide.set_forward(full);
     GradientBlocks blocks;
@@ -118,9 +119,9 @@ TEST(LayerPairs, GradientsAreNearThoseOfFloats) {
     GradientBlocks plain = blocks;
     plain.rows = plain.keys = of_floats();
     make_tiles_of_pairs(&random, shape.tie, set, &blocks);
-    ASSERT_TRUE(full.backward(set, plain, {&odd_tile<float>()}).is_ok());
-    ASSERT_TRUE(one.backward(set, blocks, {trial.table}).is_ok());
-    ASSERT_TRUE(wide.backward(set, blocks, {trial.table}).is_ok());
+    ASSERT_OK(full.backward(set, plain, {&odd_tile<float>()}));
+    ASSERT_OK(one.backward(set, blocks, {trial.table}));
+    ASSERT_OK(wide.backward(set, blocks, {trial.table}));
     for (std::size_t k = 0; k < full.gradients().size(); ++k) {
       const double error = error_of(one.gradients()[k]->values(), full.gradients()[k]->values());
       EXPECT_LE(error, may_cancel(trial.problem) ? 100 : tolerance) << "gradient " << k;
@@ -128,7 +129,7 @@ TEST(LayerPairs, GradientsAreNearThoseOfFloats) {
           << "gradient " << k;
     }
     for (const int threads : some_thread_counts(number)) {
-      ASSERT_TRUE(pairs.backward(set, blocks, {trial.table, threads}).is_ok());
+      ASSERT_OK(pairs.backward(set, blocks, {trial.table, threads}));
       for (std::size_t k = 0; k < full.gradients().size(); ++k) {
         EXPECT_TRUE(same_bytes(pairs.gradients()[k]->values(), one.gradients()[k]->values()))
             << "gradient " << k << " with " << threads << " threads";
@@ -183,8 +184,8 @@ TEST(LayerPairs, WhatAMaskHidesHasNoPart) {
     blocks.da3 = any_product(&random);
     make_tiles_of_pairs(&random, shape.tie, set, &blocks);
     for (auto* each : {&clean, &spoiled}) {
-      ASSERT_TRUE(each->forward(forward, {trial.table}, Schedule::tile_fused).is_ok());
-      ASSERT_TRUE(each->backward(set, blocks, {trial.table}).is_ok());
+      ASSERT_OK(each->forward(forward, {trial.table}, Schedule::tile_fused));
+      ASSERT_OK(each->backward(set, blocks, {trial.table}));
     }
     for (index_t i = 0; i < n; ++i) {
       if (i == query) continue;

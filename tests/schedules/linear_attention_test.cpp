@@ -11,6 +11,7 @@
 #include "schedules/products/product_pass.hpp"
 #include "schedules/random_problem.hpp"
 #include "schedules/trace.hpp"
+#include "status_ok.hpp"
 #include "theory/bounds.hpp"
 
 namespace ioattn_test {
@@ -63,7 +64,7 @@ void multiply(const char* name, const Factor<const double>& a, const Factor<cons
   const schedules::ProductPass<double> pass(rows, inner, cols, blocks, kernels.tile.cols, 1,
                                             &layout);
   schedules::WorkspaceMemory buffer;
-  ASSERT_TRUE(layout.allocate(nullptr, &buffer).is_ok());
+  ASSERT_OK(layout.allocate(nullptr, &buffer));
   const schedules::Trace trace(observer);
   trace.phase(name);
   pass.run(kernels, trace, a, b, c, buffer.data(), false);

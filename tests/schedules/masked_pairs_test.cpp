@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "schedules/pairs_case.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -64,8 +65,8 @@ TEST(MaskedPairs, HiddenNumbersTouchNothing) {
     spoil(&spoiled.q, queries, shape.d);
     spoil(&spoiled.d_o, queries, shape.dv);
     for (HalfCase<bf16>* each : {&clean, &spoiled}) {
-      ASSERT_TRUE(each->forward(blocks.rows, {trial.table}).is_ok());
-      ASSERT_TRUE(each->backward(all, of_backward(blocks), {trial.table}).is_ok());
+      ASSERT_OK(each->forward(blocks.rows, {trial.table}));
+      ASSERT_OK(each->backward(all, of_backward(blocks), {trial.table}));
     }
     const auto expect_same = [&](const GapTensor<bf16>& a, const GapTensor<bf16>& b, index_t row,
                                  index_t cols) {
@@ -240,13 +241,13 @@ TEST(MaskedPairs, VisibleNumbersArrive) {
       default: spoil(&half.v, shape.m, shape.dv), spoil(&half.d_o, shape.n, shape.dv);
     }
     Oracle oracle(half);
-    ASSERT_TRUE(half.forward(by_tiles, {table}).is_ok());
+    ASSERT_OK(half.forward(by_tiles, {table}));
     oracle.forward();
     expect_like("O", half.o.values(), oracle.o, oracle.o, &of_o);
     HalfCase<bf16, float> gradients(shape);
     gradients.set_inputs(half);
     gradients.set_forward(half);
-    ASSERT_TRUE(gradients.backward({true, true, true}, of_backward(blocks), {table}).is_ok());
+    ASSERT_OK(gradients.backward({true, true, true}, of_backward(blocks), {table}));
     Oracle other = oracle;
     oracle.backward(Oracle::Delta::of_o);
     other.backward(Oracle::Delta::of_weights);
@@ -285,7 +286,7 @@ TEST(MaskedPairs, BlocksOfRowsChangeNoBits) {
         blocks.rows.rho = blocks.keys.rho = rho;
         blocks.rows.r = 0;
         if (o.empty() || mask.first == -Mask::unbounded) {
-          ASSERT_TRUE(half.forward(blocks.rows, {table}).is_ok());
+          ASSERT_OK(half.forward(blocks.rows, {table}));
           if (o.empty()) o = half.o.values(), lse = half.lse.values();
           EXPECT_TRUE(same_bytes(half.o.values(), o)) << rho;
           EXPECT_TRUE(same_bytes(half.lse.values(), lse)) << rho;
@@ -296,7 +297,7 @@ TEST(MaskedPairs, BlocksOfRowsChangeNoBits) {
           blocks.keys.one_pass = one_pass;
           blocks.keys.packed = rho % 32 == 0;
           std::vector<float>& expected = one_pass ? dq : dq_by_rows;
-          ASSERT_TRUE(gradients.backward({true, true, true}, of_backward(blocks), {table}).is_ok());
+          ASSERT_OK(gradients.backward({true, true, true}, of_backward(blocks), {table}));
           if (expected.empty()) expected = gradients.dq.values();
           EXPECT_TRUE(same_bytes(gradients.dq.values(), expected)) << rho << " " << one_pass;
         }
@@ -335,14 +336,14 @@ TEST(MaskedPairs, StripsMakeWhatTilesMake) {
       blocks.rows.c = 64;
       blocks.rows.rho = blocks.rows.o = 20;
       blocks.keys.one_pass = true;
-      ASSERT_TRUE(half.forward(blocks.rows, {table}).is_ok());
+      ASSERT_OK(half.forward(blocks.rows, {table}));
       HalfCase<bf16, float> tiles(shape), strips(shape);
       const auto run = [&](index_t c, index_t rho, HalfCase<bf16, float>* of) {
         of->set_inputs(half);
         of->set_forward(half);
         blocks.keys.c = c;
         blocks.keys.rho = rho;
-        ASSERT_TRUE(of->backward({true, true, true}, of_backward(blocks), {table}).is_ok());
+        ASSERT_OK(of->backward({true, true, true}, of_backward(blocks), {table}));
       };
       run(43, 32, &tiles);
       for (const index_t c : {128, 301}) {

@@ -18,6 +18,7 @@
 #include "schedules/rounding_limit.hpp"
 #include "schedules/schedules.hpp"
 #include "schedules/thread_counts.hpp"
+#include "status_ok.hpp"
 #include "theory/gradients_cost.hpp"
 
 namespace ioattn_test {
@@ -51,7 +52,7 @@ ForwardResults<T> forward(const LayerInputs<T>& in, const Blocks& blocks,
   task.kernels = &table;
   task.threads = threads;
   task.observer = observer;
-  EXPECT_TRUE(schedules::run_forward(Schedule::row_stream, task).is_ok());
+  EXPECT_OK(schedules::run_forward(Schedule::row_stream, task));
   return results;
 }
 
@@ -209,7 +210,7 @@ TYPED_TEST(Masked, WhatIsHiddenDoesNotLeak) {
       request.level = "M";
       request.tile = table.tile;
       plan::GradientPlan plan;
-      ASSERT_TRUE(plan::make_gradient_plan(request, some, &plan).is_ok());
+      ASSERT_OK(plan::make_gradient_plan(request, some, &plan));
       const Gradients<T> good = clean.run(some, plan.blocks, table, 2, nullptr);
       Gradients<T> other = clean.outputs(some);
       schedules::GradientTask<T> task;
@@ -230,7 +231,7 @@ TYPED_TEST(Masked, WhatIsHiddenDoesNotLeak) {
       task.out = clean.views(&other);
       task.blocks = plan.blocks;
       task.kernels = &table;
-      ASSERT_TRUE(schedules::layer_gradients(task).is_ok());
+      ASSERT_OK(schedules::layer_gradients(task));
       const auto same_row = [&](const char* name, index_t i) {
         return std::memcmp(good.at(name).view().row(i), other.at(name).view().row(i),
                            std::size_t(d) * sizeof(T)) == 0;
@@ -293,7 +294,7 @@ TYPED_TEST(Masked, RowsThatSeeNothingStayOutOfTheSum) {
       task.out = clean.views(&other);
       task.blocks = blocks;
       task.kernels = &odd_tile<T>();
-      ASSERT_TRUE(schedules::layer_gradients(task).is_ok());
+      ASSERT_OK(schedules::layer_gradients(task));
       EXPECT_TRUE(same_bits(good.at("dX"), other.at("dX")));
       clean.check(good, limit(clean.shape(), dx_alone, blocks));
     }
@@ -372,7 +373,7 @@ TYPED_TEST(Masked, EntriesOfABatchAreThoseAlone) {
     request.level = "M";
     request.tile = table.tile;
     plan::GradientPlan plan;
-    ASSERT_TRUE(plan::make_gradient_plan(request, set, &plan).is_ok());
+    ASSERT_OK(plan::make_gradient_plan(request, set, &plan));
     const Padded<T> w_q(ref::random_matrix(std::size_t(d), 3, 1), 0),
         w_k(ref::random_matrix(std::size_t(d), 3, 2), 0);
     struct Out {
@@ -411,7 +412,7 @@ TYPED_TEST(Masked, EntriesOfABatchAreThoseAlone) {
       task.kernels = &table;
       task.threads = threads;
       task.observer = observer;
-      EXPECT_TRUE(schedules::layer_gradients(task).is_ok());
+      EXPECT_OK(schedules::layer_gradients(task));
       return out;
     };
     instruments::IoCounter gradient_counter;

@@ -13,6 +13,7 @@
 #include "plan/blocking.hpp"
 #include "reference/gauge.hpp"
 #include "schedules/schedules.hpp"
+#include "status_ok.hpp"
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
 #include "tune/npy.hpp"
@@ -49,7 +50,7 @@ void check_all(double allowed) {
   std::vector<T> lse_reference(forward.L.values.begin(), forward.L.values.end());
 
   const kernels::Kernels* kernels = nullptr;
-  ASSERT_TRUE(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels).is_ok());
+  ASSERT_OK(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels));
   const kernels::KernelTable<T>& table = kernels->template table<T>();
   const auto [n, m, d, e, tie, mask] = shape;
   int runs = 0;
@@ -72,25 +73,22 @@ void check_all(double allowed) {
       instruments::IoCounter counter;
       std::vector<T> o(o_reference.size()), lse(lse_reference.size()), dx(x.data.size());
       if (v.pass == Pass::forward) {
-        ASSERT_TRUE(
-            schedules::run_forward(
-                v.schedule,
-                schedules::ForwardTask<T>{
-                    {&table, 1, &counter}, shape, in, {o.data(), n, e, e}, lse.data(), blocks})
-                .is_ok());
+        ASSERT_OK(schedules::run_forward(
+            v.schedule,
+            schedules::ForwardTask<T>{
+                {&table, 1, &counter}, shape, in, {o.data(), n, e, e}, lse.data(), blocks}));
         EXPECT_LE(ref::max_relative_error(o.data(), static_cast<std::size_t>(e), forward.O),
                   allowed);
       } else {
-        ASSERT_TRUE(schedules::run_backward(
-                        v.schedule, schedules::BackwardTask<T>{{&table, 1, &counter},
-                                                               shape,
-                                                               in,
-                                                               d_o.view(),
-                                                               {o_reference.data(), n, e, e},
-                                                               lse_reference.data(),
-                                                               {dx.data(), d, d, d},
-                                                               blocks})
-                        .is_ok());
+        ASSERT_OK(schedules::run_backward(v.schedule,
+                                          schedules::BackwardTask<T>{{&table, 1, &counter},
+                                                                     shape,
+                                                                     in,
+                                                                     d_o.view(),
+                                                                     {o_reference.data(), n, e, e},
+                                                                     lse_reference.data(),
+                                                                     {dx.data(), d, d, d},
+                                                                     blocks}));
         EXPECT_LE(ref::max_relative_error(dx.data(), static_cast<std::size_t>(d), golden), allowed);
       }
       EXPECT_EQ(counter.violation(), "");

@@ -8,6 +8,7 @@
 #include "kernels/registry.hpp"
 #include "machine/machine.hpp"
 #include "schedules/gradient_case.hpp"
+#include "status_ok.hpp"
 #include "tune/npy.hpp"
 
 namespace ioattn_test {
@@ -45,7 +46,7 @@ void check_all(double allowed) {
     sum.values[i] += m.bwd.dA2.values[i] + m.bwd.dA3.values[i];
   }
   const kernels::Kernels* kernels = nullptr;
-  ASSERT_TRUE(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels).is_ok());
+  ASSERT_OK(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels));
   const kernels::KernelTable<T>& table = kernels->template table<T>();
 
   GradientSet with_y, sum_alone, every;
@@ -71,7 +72,7 @@ void check_all(double allowed) {
       request.M = M;
       request.tile = table.tile;
       plan::GradientPlan plan;
-      ASSERT_TRUE(plan::make_gradient_plan(request, set, &plan).is_ok());
+      ASSERT_OK(plan::make_gradient_plan(request, set, &plan));
       task.blocks = plan.blocks;
       SCOPED_TRACE(describe(set) + " " + to_text(plan, set, tie));
 
@@ -82,7 +83,7 @@ void check_all(double allowed) {
       if (set.dA2) task.out.da2 = da2.view();
       if (set.dA3) task.out.da3 = da3.view();
       if (set.dA) task.out.da = da.view();
-      ASSERT_TRUE(schedules::layer_gradients(task).is_ok());
+      ASSERT_OK(schedules::layer_gradients(task));
       ++runs;
       const auto expect = [&](bool wanted, const char* name, const Padded<T>& out,
                               const ref::Matrix<double>& golden) {

@@ -15,6 +15,7 @@
 #include "schedules/rounding_limit.hpp"
 #include "schedules/schedules.hpp"
 #include "schedules/tables.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -131,26 +132,23 @@ class Numeric : public testing::Test {
       Padded<T> o(shape.n, shape.dv, padding), lse(shape.n, 1, 0), dx(shape.d, shape.d, padding);
       const int threads = 1 + static_cast<int>(choice_() % 2);
       if (v.pass == Pass::forward) {
-        ASSERT_TRUE(
-            schedules::run_forward(
-                v.schedule,
-                schedules::ForwardTask<T>{
-                    {&table, threads, nullptr}, shape, in, o.view(), lse.values.data(), blocks})
-                .is_ok());
+        ASSERT_OK(schedules::run_forward(
+            v.schedule,
+            schedules::ForwardTask<T>{
+                {&table, threads, nullptr}, shape, in, o.view(), lse.values.data(), blocks}));
         expect_close("O", o, fwd.O, gauge.O, allowed);
         expect_accurate("O", kind, size, o, fwd.O, allowed);
         expect_close("LSE", lse, fwd.L, gauge.L, allowed);
       } else {
-        ASSERT_TRUE(schedules::run_backward(v.schedule,
-                                            schedules::BackwardTask<T>{{&table, threads, nullptr},
-                                                                       shape,
-                                                                       in,
-                                                                       d_o.view(),
-                                                                       o_in.view(),
-                                                                       lse_in.values.data(),
-                                                                       dx.view(),
-                                                                       blocks})
-                        .is_ok());
+        ASSERT_OK(schedules::run_backward(v.schedule,
+                                          schedules::BackwardTask<T>{{&table, threads, nullptr},
+                                                                     shape,
+                                                                     in,
+                                                                     d_o.view(),
+                                                                     o_in.view(),
+                                                                     lse_in.values.data(),
+                                                                     dx.view(),
+                                                                     blocks}));
         expect_close("dX", dx, bwd.dX, gauge.dX, allowed);
         expect_accurate("dX", kind, size, dx, bwd.dX, allowed);
       }

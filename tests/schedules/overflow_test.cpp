@@ -9,6 +9,7 @@
 #include "schedules/random_sdpa.hpp"
 #include "schedules/tables.hpp"
 #include "schedules/thread_counts.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -42,11 +43,11 @@ struct Counted {
 template <class Run>
 void expect_counts(const std::vector<Counted>& all, const Run& run, index_t* found) {
   std::vector<std::vector<f16>> uncounted;
-  ASSERT_TRUE(run(1, nullptr).is_ok());
+  ASSERT_OK(run(1, nullptr));
   for (const Counted& each : all) uncounted.push_back(each.rounded->values());
   for (const int threads : thread_counts) {
     OverflowCounts counts;
-    ASSERT_TRUE(run(threads, &counts).is_ok());
+    ASSERT_OK(run(threads, &counts));
     index_t sum = 0;
     for (std::size_t k = 0; k < all.size(); ++k) {
       const index_t expected = beyond_limit(*all[k].results);
@@ -79,10 +80,10 @@ TEST(Overflow, OfSdpaIsCounted) {
     half.randomise(unsigned(number));
     enlarge(&half.d_o, 0x1p14F);
     enlarge(&half.v, 16);
-    ASSERT_TRUE(half.forward(blocks.rows, {table}).is_ok());
+    ASSERT_OK(half.forward(blocks.rows, {table}));
     wide.set_inputs(half);
     wide.set_forward(half);
-    ASSERT_TRUE(wide.backward(set, blocks, {table}).is_ok());
+    ASSERT_OK(wide.backward(set, blocks, {table}));
     expect_counts(
         {{"dQ", Operand::dQ, &half.dq, &wide.dq},
          {"dK", Operand::dA2, &half.dk, &wide.dk},
@@ -115,10 +116,10 @@ TEST(Overflow, OfGradientsOfALayerIsCounted) {
     LayerHalfCase<f16, float> wide(problem, dk);
     half.randomise(unsigned(number));
     enlarge(&half.d_o, 0x1p14F);
-    ASSERT_TRUE(half.forward(blocks.rows, {table}).is_ok());
+    ASSERT_OK(half.forward(blocks.rows, {table}));
     wide.set_inputs(half);
     wide.set_forward(half);
-    ASSERT_TRUE(wide.backward(set, blocks, {table}).is_ok());
+    ASSERT_OK(wide.backward(set, blocks, {table}));
     expect_counts(
         {{"dX", Operand::dX, &half.dx, &wide.dx},
          {"dY", Operand::dY, &half.dy, &wide.dy},
@@ -155,7 +156,7 @@ TEST(Overflow, OfTheOutputOfALayerIsCounted) {
     half.randomise(unsigned(number));
     enlarge(&half.y, 0x1p14F);
     full.set_inputs(half);
-    ASSERT_TRUE(full.forward(blocks, {table}).is_ok());
+    ASSERT_OK(full.forward(blocks, {table}));
     expect_counts(
         {{"O", Operand::O, &half.o, &full.o}},
         [&](int threads, OverflowCounts* overflows) {
@@ -190,9 +191,9 @@ TEST(Overflow, OfBf16IsCounted) {
       for (index_t Blocks::*size : {&Blocks::r, &Blocks::c, &Blocks::rho, &Blocks::w, &Blocks::o})
         blocks.rows.*size = blocks.keys.*size = 2;
       blocks.by_keys = by_keys;
-      ASSERT_TRUE(half.forward(blocks.rows, {table}).is_ok());
+      ASSERT_OK(half.forward(blocks.rows, {table}));
       OverflowCounts counts;
-      ASSERT_TRUE(half.backward(set, blocks, {table, 1, nullptr, &counts}).is_ok());
+      ASSERT_OK(half.backward(set, blocks, {table, 1, nullptr, &counts}));
       EXPECT_EQ(counts.of(Operand::W), 1) << name_of(table->tile.isa) << " " << name_of(by_keys);
     }
   }

@@ -3,6 +3,7 @@
 
 #include "schedules/pairs_case.hpp"
 #include "schedules/thread_counts.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -52,14 +53,14 @@ TEST(Pairs, ForwardIsNearThatOfFloats) {
     one.set_inputs(pairs);
     full.set_inputs(pairs);
     const Blocks& blocks = trial.blocks.rows;
-    ASSERT_TRUE(full.forward(blocks, {&odd_tile<float>()}).is_ok());
-    ASSERT_TRUE(one.forward(blocks, {trial.table}).is_ok());
+    ASSERT_OK(full.forward(blocks, {&odd_tile<float>()}));
+    ASSERT_OK(one.forward(blocks, {trial.table}));
     EXPECT_LE(error_of(one.o.values(), full.o.values()), tolerance);
     EXPECT_LE(error_of(one.lse.values(), full.lse.values()), 1e-5);
     for (const int threads : some_thread_counts(number / 2)) {
       pairs.o.poison();
       pairs.lse.poison();
-      ASSERT_TRUE(pairs.forward(blocks, {trial.table, threads}).is_ok());
+      ASSERT_OK(pairs.forward(blocks, {trial.table, threads}));
       EXPECT_TRUE(same_bytes(pairs.o.values(), one.o.values())) << threads;
       EXPECT_TRUE(same_bytes(pairs.lse.values(), one.lse.values())) << threads;
     }
@@ -110,8 +111,8 @@ TEST(Pairs, LargestScoresMayComeLate) {
       enlarge_rows(&pairs.v, shape.dv, 0, 32, 0x1p20F);
       HalfCase<float> full(shape);
       full.set_inputs(pairs);
-      ASSERT_TRUE(full.forward(blocks.rows, {&odd_tile<float>()}).is_ok());
-      ASSERT_TRUE(pairs.forward(blocks.rows, {table}).is_ok());
+      ASSERT_OK(full.forward(blocks.rows, {&odd_tile<float>()}));
+      ASSERT_OK(pairs.forward(blocks.rows, {table}));
       const auto row = shape.dv + 3;
       for (index_t i = 0; i < shape.n; ++i) {
         const auto row_of = [&](const auto& values) {
@@ -134,7 +135,7 @@ TEST(Pairs, GradientsAreNearThoseOfFloats) {
     HalfCase<float> full(trial.shape);
     half.randomise(unsigned(number));
     const SdpaBlocks blocks = of_backward(trial.blocks);
-    ASSERT_TRUE(half.forward(blocks.rows, {&odd_tile<float>()}).is_ok());
+    ASSERT_OK(half.forward(blocks.rows, {&odd_tile<float>()}));
     const auto take = [&](auto* other) {
       other->set_inputs(half);
       other->set_forward(half);
@@ -142,13 +143,13 @@ TEST(Pairs, GradientsAreNearThoseOfFloats) {
     take(&pairs);
     take(&one);
     take(&full);
-    ASSERT_TRUE(full.backward(trial.set, blocks, {&odd_tile<float>()}).is_ok());
+    ASSERT_OK(full.backward(trial.set, blocks, {&odd_tile<float>()}));
     // By deltas of O in f32, as some of pairs are.
     HalfCase<float> exact(trial.shape);
     exact.set_inputs(half);
-    ASSERT_TRUE(exact.forward(blocks.rows, {&odd_tile<float>()}).is_ok());
-    ASSERT_TRUE(exact.backward(trial.set, blocks, {&odd_tile<float>()}).is_ok());
-    ASSERT_TRUE(one.backward(trial.set, blocks, {trial.table}).is_ok());
+    ASSERT_OK(exact.forward(blocks.rows, {&odd_tile<float>()}));
+    ASSERT_OK(exact.backward(trial.set, blocks, {&odd_tile<float>()}));
+    ASSERT_OK(one.backward(trial.set, blocks, {trial.table}));
     EXPECT_LE(error_of_nearer(one.dq.values(), full.dq.values(), exact.dq.values()), tolerance);
     EXPECT_LE(error_of_nearer(one.dk.values(), full.dk.values(), exact.dk.values()), tolerance);
     EXPECT_LE(error_of(one.dv.values(), full.dv.values()), tolerance);
@@ -158,13 +159,13 @@ TEST(Pairs, GradientsAreNearThoseOfFloats) {
     EXPECT_LE(error_of_nearer(one.d_bias.values(), full.d_bias.values(), exact.d_bias.values()),
               shared ? tolerance : 1e-4);
     // In 16 bits: those, rounded.
-    ASSERT_TRUE(half.backward(trial.set, blocks, {trial.table}).is_ok());
+    ASSERT_OK(half.backward(trial.set, blocks, {trial.table}));
     EXPECT_LE(error_of(half.dq.values(), one.dq.values()), 1.0 / 256);
     EXPECT_LE(error_of(half.dk.values(), one.dk.values()), 1.0 / 256);
     EXPECT_LE(error_of(half.dv.values(), one.dv.values()), 1.0 / 256);
     EXPECT_LE(error_of(half.d_bias.values(), one.d_bias.values()), 1.0 / 256);
     for (const int threads : some_thread_counts(number / 2)) {
-      ASSERT_TRUE(pairs.backward(trial.set, blocks, {trial.table, threads}).is_ok());
+      ASSERT_OK(pairs.backward(trial.set, blocks, {trial.table, threads}));
       EXPECT_TRUE(same_bytes(pairs.dq.values(), one.dq.values())) << threads;
       EXPECT_TRUE(same_bytes(pairs.dk.values(), one.dk.values())) << threads;
       EXPECT_TRUE(same_bytes(pairs.dv.values(), one.dv.values())) << threads;
@@ -194,11 +195,11 @@ TEST(Pairs, RoundedOHasNoPartInDeltasOfFewKeys) {
         HalfCase<float> exact(shape);
         pairs.set_inputs(half);
         exact.set_inputs(half);
-        ASSERT_TRUE(exact.forward(blocks.rows, {&odd_tile<float>()}).is_ok());
+        ASSERT_OK(exact.forward(blocks.rows, {&odd_tile<float>()}));
         pairs.set_forward(exact);
         const SdpaSet set = {true, true, false, false};
-        ASSERT_TRUE(exact.backward(set, blocks, {&odd_tile<float>()}).is_ok());
-        ASSERT_TRUE(pairs.backward(set, blocks, {table}).is_ok());
+        ASSERT_OK(exact.backward(set, blocks, {&odd_tile<float>()}));
+        ASSERT_OK(pairs.backward(set, blocks, {table}));
         EXPECT_LE(error_of(pairs.dq.values(), exact.dq.values()), tolerance);
         EXPECT_LE(error_of(pairs.dk.values(), exact.dk.values()), tolerance);
       }
@@ -214,7 +215,7 @@ TEST(Pairs, DeltasAreOfAllKeysOfAQuery) {
       SCOPED_TRACE(name_of(table->tile.isa));
       HalfCase<bf16> half(shape);
       half.randomise(6);
-      ASSERT_TRUE(half.forward(blocks.rows, {&odd_tile<float>()}).is_ok());
+      ASSERT_OK(half.forward(blocks.rows, {&odd_tile<float>()}));
       for (float& each : half.lse.values()) each += 0.5F;
       for (std::size_t i = 0; i < half.o.values().size(); ++i)
         half.o.values()[i] = half.d_o.values()[i];
@@ -225,8 +226,8 @@ TEST(Pairs, DeltasAreOfAllKeysOfAQuery) {
       pairs.set_forward(half);
       full.set_forward(half);
       const SdpaSet set = {true, true, false, false};
-      ASSERT_TRUE(full.backward(set, blocks, {&odd_tile<float>()}).is_ok());
-      ASSERT_TRUE(pairs.backward(set, blocks, {table}).is_ok());
+      ASSERT_OK(full.backward(set, blocks, {&odd_tile<float>()}));
+      ASSERT_OK(pairs.backward(set, blocks, {table}));
       EXPECT_LE(error_of(pairs.dq.values(), full.dq.values()), tolerance);
       EXPECT_LE(error_of(pairs.dk.values(), full.dk.values()), tolerance);
     }

@@ -14,6 +14,7 @@
 #include "schedules/random_problem.hpp"
 #include "schedules/thread_counts.hpp"
 #include "schedules/trace.hpp"
+#include "status_ok.hpp"
 #include "theory/block_costs.hpp"
 
 namespace ioattn_test {
@@ -60,7 +61,7 @@ std::vector<double> run(const Case& c, Stored a, Stored b, Stored result, int th
   const schedules::ProductPass<double> pass(c.n1, c.k, c.n2, c.blocks, kernels.tile.cols, threads,
                                             &layout);
   schedules::WorkspaceMemory buffer;
-  EXPECT_TRUE(layout.allocate(nullptr, &buffer).is_ok());
+  EXPECT_OK(layout.allocate(nullptr, &buffer));
   const schedules::Trace trace(observer);
   trace.phase("product");
   pass.run(kernels, trace, as_const(a.factor(Operand::S)), as_const(b.factor(Operand::A2)),

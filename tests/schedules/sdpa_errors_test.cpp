@@ -6,6 +6,7 @@
 #include "plan/sdpa_planner.hpp"
 #include "schedules/sdpa_case.hpp"
 #include "schedules/tables.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -59,20 +60,20 @@ class Trial {
     request.tile = table.tile;
     const SdpaSet all = {true, true, true, false};
     plan::SdpaPlan forward, backward;
-    ASSERT_TRUE(make_plan_of(request, std::nullopt, &forward).is_ok());
-    ASSERT_TRUE(make_plan_of(request, all, &backward).is_ok());
+    ASSERT_OK(make_plan_of(request, std::nullopt, &forward));
+    ASSERT_OK(make_plan_of(request, all, &backward));
     if (random_.uniform(0, 1) == 1) {  // in two passes, each as planned alone
       request.form = plan::SdpaForm::rows;
       plan::SdpaPlan rows, keys;
-      ASSERT_TRUE(make_plan_of(request, SdpaSet{true, false, false, false}, &rows).is_ok());
-      ASSERT_TRUE(make_plan_of(request, SdpaSet{false, true, true, false}, &keys).is_ok());
+      ASSERT_OK(make_plan_of(request, SdpaSet{true, false, false, false}, &rows));
+      ASSERT_OK(make_plan_of(request, SdpaSet{false, true, true, false}, &keys));
       backward.blocks = {rows.blocks.rows, keys.blocks.keys};
     }
 
     SdpaCase<T> problem(shape_, layout_, inputs_);
     const typename SdpaCase<T>::Run run = {&table, static_cast<int>(random_.uniform(1, 4))};
-    ASSERT_TRUE(problem.forward(forward.blocks.rows, run).is_ok());
-    ASSERT_TRUE(problem.backward_from_forward(all, backward.blocks, run).is_ok());
+    ASSERT_OK(problem.forward(forward.blocks.rows, run));
+    ASSERT_OK(problem.backward_from_forward(all, backward.blocks, run));
     const Ratios ratios = problem.ratios();
     for (std::size_t i = 0; i < ratios.size(); ++i) {
       EXPECT_LE(ratios[i], ref::pass_ratio)

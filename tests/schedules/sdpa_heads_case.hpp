@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plan/sdpa_planner.hpp"
+#include "status_ok.hpp"
 
 // Problems of several heads, and plans for them: for little and for much fast memory, in one pass
 // and in two.
@@ -60,11 +61,11 @@ std::vector<Plans> plans_for(const ioattn::SdpaShape& shape, const ioattn::TileS
     const auto planned = [&](const ioattn::SdpaSet& set) {
       ioattn::plan::SdpaPlan plan;
       const ioattn::Status status = make_plan_of(request, set, &plan);
-      EXPECT_TRUE(status.is_ok()) << status.message();
+      EXPECT_OK(status);
       return plan.blocks;
     };
     ioattn::plan::SdpaPlan forward;
-    EXPECT_TRUE(make_plan_of(request, std::nullopt, &forward).is_ok());
+    EXPECT_OK(make_plan_of(request, std::nullopt, &forward));
     ioattn::SdpaBlocks two;
     two.keys = planned({false, true, true, false}).keys;
     request.form = ioattn::plan::SdpaForm::rows;

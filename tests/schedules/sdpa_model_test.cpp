@@ -14,6 +14,7 @@
 #include "reference/sdpa_oracle.hpp"
 #include "schedules/sdpa/sdpa.hpp"
 #include "schedules/tables.hpp"
+#include "status_ok.hpp"
 #include "tune/npy.hpp"
 
 namespace ioattn_test {
@@ -121,9 +122,9 @@ void check_all(Model<T> model, double allowed) {
       request.tile = table->tile;
       const SdpaSet all = {true, true, true, false};
       plan::SdpaPlan forward, backward, rows;
-      ASSERT_TRUE(make_plan_of(request, std::nullopt, &forward).is_ok());
-      ASSERT_TRUE(make_plan_of(request, all, &backward).is_ok());
-      ASSERT_TRUE(make_plan_of(request, SdpaSet{true, false, false, false}, &rows).is_ok());
+      ASSERT_OK(make_plan_of(request, std::nullopt, &forward));
+      ASSERT_OK(make_plan_of(request, all, &backward));
+      ASSERT_OK(make_plan_of(request, SdpaSet{true, false, false, false}, &rows));
       backward.blocks.rows = rows.blocks.rows;
 
       std::vector<T> o(model.q.size()), lse(golden[1].size());
@@ -136,7 +137,7 @@ void check_all(Model<T> model, double allowed) {
       task.blocks = forward.blocks.rows;
       task.kernels = table;
       task.threads = 2;
-      ASSERT_TRUE(schedules::sdpa_forward(task).is_ok());
+      ASSERT_OK(schedules::sdpa_forward(task));
       for (const bool one_pass : {false, true}) {
         std::vector<T> dq(o.size()), dk(o.size()), dv(o.size());
         schedules::SdpaBackwardTask<T> gradients;
@@ -151,7 +152,7 @@ void check_all(Model<T> model, double allowed) {
         gradients.blocks.keys.one_pass = one_pass;
         gradients.kernels = table;
         gradients.threads = task.threads;
-        ASSERT_TRUE(schedules::sdpa_backward(gradients).is_ok());
+        ASSERT_OK(schedules::sdpa_backward(gradients));
         std::size_t i = 0;
         for (const std::vector<T>* out : {&o, &lse, &dq, &dk, &dv}) {
           SCOPED_TRACE("output " + std::to_string(i) + " " + name_of(table->tile.isa) +

@@ -15,6 +15,7 @@
 #include "schedules/sdpa_formula.hpp"
 #include "schedules/tables.hpp"
 #include "schedules/thread_counts.hpp"
+#include "status_ok.hpp"
 #include "theory/block_costs.hpp"
 
 namespace ioattn_test {
@@ -37,13 +38,13 @@ TEST(Sdpa, CountsAreTheSumsOverThePhases) {
     if (!o) computed.dv = 0;
     const auto forward = [&](const Blocks& blocks, index_t M) {
       instruments::IoCounter counter;
-      ASSERT_TRUE(problem.forward(blocks, {&table, 1, &counter}, o, lse).is_ok());
+      ASSERT_OK(problem.forward(blocks, {&table, 1, &counter}, o, lse));
       hold_to_formula(counter, theory::sdpa_forward_cost(computed, blocks, lse), shape);
       ASSERT_LE(counter.total().footprint, M);
     };
     const auto backward = [&](const SdpaBlocks& blocks, index_t M) {
       instruments::IoCounter counter;
-      ASSERT_TRUE(problem.backward(set, blocks, {&table, 1, &counter}).is_ok());
+      ASSERT_OK(problem.backward(set, blocks, {&table, 1, &counter}));
       hold_to_formula(counter, theory::sdpa_backward_cost(shape, set, blocks), shape);
       ASSERT_LE(counter.total().footprint, M);
     };
@@ -53,7 +54,7 @@ TEST(Sdpa, CountsAreTheSumsOverThePhases) {
     const index_t least_forward = planned.least_M(&PlannedSdpa::forward);
     planned.request.M = random.logarithmic(least_forward, 60 * least_forward);
     planned.request.outer_M = random.uniform(0, 1) * random.logarithmic(1, 20) * planned.request.M;
-    ASSERT_TRUE(planned.forward().is_ok());
+    ASSERT_OK(planned.forward());
     outer += planned.plan.level == "L3";
     ASSERT_EQ(planned.estimate.M,
               planned.plan.level == "L3" ? planned.request.outer_M : planned.request.M);
@@ -66,7 +67,7 @@ TEST(Sdpa, CountsAreTheSumsOverThePhases) {
 
     const index_t least_backward = planned.least_M(&PlannedSdpa::backward);
     planned.request.M = random.logarithmic(least_backward, 60 * least_backward);
-    ASSERT_TRUE(planned.backward().is_ok());
+    ASSERT_OK(planned.backward());
     outer += planned.plan.level == "L3";
     backward(planned.plan.blocks, planned.estimate.M);
     if (planned.plan.blocks.keys.one_pass) ++in_one_pass;
@@ -110,7 +111,7 @@ TEST(Sdpa, ForwardCountsOfTilesAreTheFormula) {
                  " w=" + std::to_string(blocks.w));
     SdpaCase<float> problem(shape, ref::Layout::bhsd, std::uint64_t(trial));
     instruments::IoCounter counter;
-    ASSERT_TRUE(problem.forward(blocks, {&table, 1, &counter}, o, lse).is_ok());
+    ASSERT_OK(problem.forward(blocks, {&table, 1, &counter}, o, lse));
     const theory::ScheduleCost cost = theory::sdpa_forward_cost(computed, blocks, lse);
     hold_to_formula(counter, cost, shape);
     ASSERT_STREQ(cost.phases[0].name, "tile_fused");
@@ -150,7 +151,7 @@ TEST(Sdpa, CountsOfColumnsThatComeAheadAreTheFormula) {
                  (one_pass ? " one pass" : ""));
     SdpaCase<float> problem(shape, ref::Layout::bhsd, std::uint64_t(trial));
     instruments::IoCounter counter;
-    ASSERT_TRUE(problem.backward(set, blocks, {&table, 1, &counter}).is_ok());
+    ASSERT_OK(problem.backward(set, blocks, {&table, 1, &counter}));
     hold_to_formula(counter, theory::sdpa_backward_cost(shape, set, blocks), shape);
     problem.check_backward(set, std::max({limit(shape.group() * shape.n, blocks.keys.rho),
                                           limit(shape.m, blocks.keys.c),
@@ -194,7 +195,7 @@ TEST(Sdpa, CountsOfPairsOfTilesAreTheFormula) {
                  (set.accumulate ? " accumulate" : ""));
     SdpaCase<float> problem(shape, ref::Layout::bhsd, std::uint64_t(trial));
     instruments::IoCounter counter;
-    ASSERT_TRUE(problem.backward(set, blocks, {&table, 1, &counter}).is_ok());
+    ASSERT_OK(problem.backward(set, blocks, {&table, 1, &counter}));
     const theory::ScheduleCost cost = theory::sdpa_backward_cost(shape, set, blocks);
     hold_to_formula(counter, cost, shape);
     const theory::PhaseCost& keys = cost.phases[std::size_t(cost.phase_count - 1)];
@@ -250,10 +251,10 @@ TYPED_TEST(SdpaValues, AreTheOraclesForEveryNumberOfThreads) {
     Blocks forward = blocks.rows;
     if (trial % 2 == 1) forward.r = 0;  // by tiles
     for (const int threads : thread_counts) {
-      ASSERT_TRUE(problem.forward(forward, {&table, threads}, o, lse).is_ok());
+      ASSERT_OK(problem.forward(forward, {&table, threads}, o, lse));
       if (threads == 1) problem.check_forward(o, lse, allowed);
       std::vector<T> all = problem.outputs();
-      ASSERT_TRUE(problem.backward(set, blocks, {&table, threads}).is_ok());
+      ASSERT_OK(problem.backward(set, blocks, {&table, threads}));
       if (threads == 1) problem.check_backward(set, allowed);
       const std::vector<T> gradients = problem.outputs();
       all.insert(all.end(), gradients.begin(), gradients.end());
@@ -279,7 +280,7 @@ TYPED_TEST(SdpaValues, DoNotDependOnThePlaceOfAHead) {
   SdpaShape alone = shape;
   alone.batch = alone.heads = alone.kv_heads = 1;
   const kernels::Kernels* kernels = nullptr;
-  ASSERT_TRUE(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels).is_ok());
+  ASSERT_OK(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels));
   RandomProblem random(72);
   const SdpaBlocks blocks = any_blocks(&random);
   const typename SdpaCase<T>::Run run = {&kernels->table<T>(), 2};
@@ -300,7 +301,7 @@ TYPED_TEST(SdpaValues, DoNotDependOnThePlaceOfAHead) {
   inputs.dO = repeated(inputs.dO);
   SdpaCase<T> many(shape, ref::Layout::bshd, inputs);
   for (SdpaCase<T>* problem : {&one, &many}) {
-    ASSERT_TRUE(problem->forward(blocks.rows, run).is_ok());
+    ASSERT_OK(problem->forward(blocks.rows, run));
   }
   const auto expect_repeated = [](const ref::StridedTensor<T>& part,
                                   const ref::StridedTensor<T>& whole) {
@@ -310,7 +311,7 @@ TYPED_TEST(SdpaValues, DoNotDependOnThePlaceOfAHead) {
   };
   expect_repeated(one.o(), many.o());
   for (SdpaCase<T>* problem : {&one, &many}) {
-    ASSERT_TRUE(problem->backward(set, blocks, run).is_ok());
+    ASSERT_OK(problem->backward(set, blocks, run));
   }
   expect_repeated(one.dq(), many.dq());
   expect_repeated(one.dk(), many.dk());
@@ -328,7 +329,7 @@ TYPED_TEST(SdpaValues, OfPairsOfTilesHideNaN) {
   shape.dv = 23;
   shape.mask = window(1, 5, 3);
   const kernels::Kernels* kernels = nullptr;
-  ASSERT_TRUE(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels).is_ok());
+  ASSERT_OK(kernels::select_kernels(machine::this_machine().isa, nullptr, &kernels));
   const SdpaSet set = {true, true, true, false};
   RandomProblem random(74);
   for (int trial = 0; trial < 40; ++trial) {
@@ -342,9 +343,9 @@ TYPED_TEST(SdpaValues, OfPairsOfTilesHideNaN) {
     Blocks forward = blocks.rows;
     forward.r = 0;  // by tiles
     SdpaCase<T> clean(shape, ref::Layout::bhsd, inputs);
-    ASSERT_TRUE(clean.forward(forward, run).is_ok());
+    ASSERT_OK(clean.forward(forward, run));
     const ref::StridedTensor<T> clean_o = clean.o();
-    ASSERT_TRUE(clean.backward(set, blocks, run).is_ok());
+    ASSERT_OK(clean.backward(set, blocks, run));
     const bool of_key = trial % 4 < 2;
     const index_t bad = random.uniform(0, (of_key ? shape.m : shape.n) - 1);
     const auto spoil = [&](ref::Tensor<double>* tensor) {
@@ -359,9 +360,9 @@ TYPED_TEST(SdpaValues, OfPairsOfTilesHideNaN) {
       spoil(&inputs.dO);
     }
     SdpaCase<T> spoilt(shape, ref::Layout::bhsd, inputs);
-    ASSERT_TRUE(spoilt.forward(forward, run).is_ok());
+    ASSERT_OK(spoilt.forward(forward, run));
     const ref::StridedTensor<T> spoilt_o = spoilt.o();
-    ASSERT_TRUE(spoilt.backward(set, blocks, run).is_ok());
+    ASSERT_OK(spoilt.backward(set, blocks, run));
     // Queries that see the bad key, or the bad query; and keys that one of these sees.
     const Interval queries =
         of_key ? shape.mask.transposed().of_row(bad, shape.n) : Interval{bad, bad + 1};

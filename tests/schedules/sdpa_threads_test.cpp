@@ -7,6 +7,7 @@
 #include "schedules/sdpa_heads_case.hpp"
 #include "schedules/tables.hpp"
 #include "schedules/thread_counts.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -16,8 +17,8 @@ using namespace ioattn;
 template <class T>
 std::vector<T> bits(const Plans& plans, const typename SdpaCase<T>::Run& run, SdpaCase<T>* of) {
   of->poison();
-  EXPECT_TRUE(of->forward(plans.forward, run).is_ok());
-  EXPECT_TRUE(of->backward_from_forward({true, true, true, false}, plans.backward, run).is_ok());
+  EXPECT_OK(of->forward(plans.forward, run));
+  EXPECT_OK(of->backward_from_forward({true, true, true, false}, plans.backward, run));
   return of->outputs();
 }
 

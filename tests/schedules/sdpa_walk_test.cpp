@@ -12,6 +12,7 @@
 #include "schedules/half_case.hpp"
 #include "schedules/odd_tile.hpp"
 #include "schedules/random_sdpa.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -113,14 +114,14 @@ void check_random(unsigned seed, const kernels::KernelTable<float>& table) {
     walk.half = is_half_storage<S>;
     walk.pairs = pairs;
     instruments::IoCounter of_forward, of_backward;
-    ASSERT_TRUE(problem.forward(forward, {&table, 1, &of_forward}, o, lse).is_ok());
+    ASSERT_OK(problem.forward(forward, {&table, 1, &of_forward}, o, lse));
     expect_walked(of_forward, walk_forward(walk), !walk.half);
 
     walk = backward_walk(shape, set, blocks);
     walk.half = is_half_storage<S>;
     walk.pairs = pairs;
     walk.keys.packed = walk.keys.packed && pairs;
-    ASSERT_TRUE(problem.backward(set, blocks, {&table, 1, &of_backward}).is_ok());
+    ASSERT_OK(problem.backward(set, blocks, {&table, 1, &of_backward}));
     expect_walked(of_backward, walk_backward(walk), !walk.half && !walk.tiles);
 
     seen.masked += walk.masked;
@@ -183,10 +184,10 @@ TEST(SdpaWalk, IsAnotherProgramsCount) {
     const HalfCase<float>::Run run = {&odd_tile<float>(), 1, &counter};
     std::vector<WalkedPhase> phases;
     if (pass == "forward") {
-      ASSERT_TRUE(problem.forward(blocks.rows, run).is_ok());
+      ASSERT_OK(problem.forward(blocks.rows, run));
       phases = walk_forward(forward_walk(shape, blocks.rows, true, true));
     } else {
-      ASSERT_TRUE(problem.backward(set, blocks, run).is_ok());
+      ASSERT_OK(problem.backward(set, blocks, run));
       phases = walk_backward(backward_walk(shape, set, blocks));
     }
     expect_walked(counter, phases, true);

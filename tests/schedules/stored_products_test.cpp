@@ -9,6 +9,7 @@
 #include "reference/cases.hpp"
 #include "schedules/odd_tile.hpp"
 #include "schedules/schedules.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -94,7 +95,7 @@ TEST(StoredProducts, ULeavesIntoTheCallersMatrix) {
           ASSERT_TRUE(plan::choose_blocks(v, false, shape,
                                           factor * plan::least_fast_memory(v, shape),
                                           task.kernels->tile, &task.blocks));
-          ASSERT_TRUE(schedules::run_backward(v.schedule, task).is_ok());
+          ASSERT_OK(schedules::run_backward(v.schedule, task));
           u.expect_equal(bwd.U);
           if (wants_dx) {
             dx.expect_equal(bwd.dX);

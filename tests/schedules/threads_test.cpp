@@ -9,6 +9,7 @@
 #include "schedules/random_problem.hpp"
 #include "schedules/tables.hpp"
 #include "schedules/thread_counts.hpp"
+#include "status_ok.hpp"
 #include "theory/io_cost.hpp"
 
 namespace ioattn_test {
@@ -32,9 +33,8 @@ void make_forward_results(const LayerShape& shape, LayerData<T>* data) {
   Blocks blocks;
   ASSERT_TRUE(plan::choose_blocks({Pass::forward, Schedule::row_stream, Form::g}, false, shape,
                                   100000, odd_tile<T>().tile, &blocks));
-  ASSERT_TRUE(
-      run_pass(Pass::forward, Schedule::row_stream, shape, blocks, odd_tile<T>(), 1, nullptr, data)
-          .is_ok());
+  ASSERT_OK(run_pass(Pass::forward, Schedule::row_stream, shape, blocks, odd_tile<T>(), 1, nullptr,
+                     data));
 }
 
 // Passes over the keys are no passes of their own: col_stream_test has theirs.
@@ -76,8 +76,7 @@ TYPED_TEST(Threads, DoNotChangeABit) {
       if (uses(v, "rho") && blocks.r >= shape.n && blocks.rho < shape.n) ++split_further;
       for (const int threads : {1, some[0], some[1], some[2]}) {
         data.poison_outputs(v.pass);
-        ASSERT_TRUE(
-            run_pass(v.pass, v.schedule, shape, blocks, table, threads, nullptr, &data).is_ok());
+        ASSERT_OK(run_pass(v.pass, v.schedule, shape, blocks, table, threads, nullptr, &data));
         const std::vector<T> got = outputs(v.pass, &data);
         if (threads == 1) {
           expected = got;
@@ -117,10 +116,10 @@ TYPED_TEST(Threads, CountingRunGivesTheSameBits) {
       const auto run = [&](Observer* observer) {
         return run_pass(v.pass, v.schedule, shape, blocks, odd_tile<T>(), 2, observer, &data);
       };
-      ASSERT_TRUE(run(nullptr).is_ok());
+      ASSERT_OK(run(nullptr));
       const std::vector<T> plain = outputs(v.pass, &data);
       Silent observer;
-      ASSERT_TRUE(run(&observer).is_ok());
+      ASSERT_OK(run(&observer));
       EXPECT_GT(observer.events, 0);
       const std::vector<T> observed = outputs(v.pass, &data);
       ASSERT_EQ(std::memcmp(plain.data(), observed.data(), plain.size() * sizeof(T)), 0)

@@ -1,4 +1,5 @@
 #include "schedules/memory/workspace.hpp"
+#include "status_ok.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ TEST(WorkerMemory, IsAPlaceOfItsOwnPerWorker) {
   const index_t line = index_t(AlignedBuffer::alignment), each = line + round_up(17 * 8, line);
   EXPECT_EQ(layout.bytes(), line + 3 * each);
   WorkspaceMemory memory;
-  ASSERT_TRUE(layout.allocate(nullptr, &memory).is_ok());
+  ASSERT_OK(layout.allocate(nullptr, &memory));
   const char* begin = static_cast<char*>(memory.data());
   for (int worker = 0; worker < 3; ++worker) {
     void* local = workers.of(worker, memory.data());

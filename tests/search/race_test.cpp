@@ -7,6 +7,7 @@
 #include <random>
 
 #include "search/statistics.hpp"
+#include "status_ok.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -44,13 +45,13 @@ class Track {
     Race result;
     const Status status = search::race(
         times_.size(), [this](std::size_t i) { return run(i); }, options, &result);
-    EXPECT_TRUE(status.is_ok());
+    EXPECT_OK(status);
     EXPECT_EQ(result.timings.size(), times_.size());
     return result;
   }
   search::Duel duel(const RaceOptions& options) {
     search::Duel result;
-    EXPECT_TRUE(search::duel([this](std::size_t i) { return run(i); }, options, &result).is_ok());
+    EXPECT_OK(search::duel([this](std::size_t i) { return run(i); }, options, &result));
     EXPECT_EQ(result.timings[0].rounds(), result.timings[1].rounds());
     return result;
   }
@@ -192,11 +193,11 @@ TEST(Duel, TakesTheClockOfRuns) {
     clock += i == 0 ? 1 : 2;
     return Status::ok();
   };
-  ASSERT_TRUE(search::duel(run, options, &duel).is_ok());
+  ASSERT_OK(search::duel(run, options, &duel));
   EXPECT_TRUE(duel.is_won);
   EXPECT_NEAR(duel.timings[1].median(), 0.8, 1e-9);
   Race race;
-  ASSERT_TRUE(search::race(2, run, options, &race).is_ok());
+  ASSERT_OK(search::race(2, run, options, &race));
   EXPECT_EQ(race.winner, 1u);
 }
 
@@ -214,7 +215,7 @@ TEST(Duel, IsNotWonByComingSecond) {
     return Status::ok();
   };
   search::Duel duel;
-  ASSERT_TRUE(search::duel(run, options, &duel).is_ok());
+  ASSERT_OK(search::duel(run, options, &duel));
   EXPECT_GE(duel.timings[0].rounds(), search::least_pairs);
   EXPECT_FALSE(duel.is_won);
 }
@@ -255,7 +256,7 @@ TEST(Race, FailsAsARunFails) {
     return i < 2 ? Status::ok() : Status::error(StatusCode::out_of_memory, "no memory");
   };
   EXPECT_EQ(search::race(3, run, {}, &race).code(), StatusCode::out_of_memory);
-  EXPECT_TRUE(search::race(0, run, {}, &race).is_ok());
+  EXPECT_OK(search::race(0, run, {}, &race));
 }
 
 }  // namespace

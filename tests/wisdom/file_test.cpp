@@ -14,6 +14,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "status_ok.hpp"
 #include "wisdom/samples.hpp"
 #include "wisdom/text.hpp"
 
@@ -61,21 +62,21 @@ class WisdomFile : public testing::Test {
 
 TEST_F(WisdomFile, IsMade) {
   const std::string deep = path("a/b/wisdom.json");
-  ASSERT_TRUE(merge_into_file(deep, sample_wisdom()).is_ok());
+  ASSERT_OK(merge_into_file(deep, sample_wisdom()));
   Wisdom wisdom;
-  ASSERT_TRUE(read_file(deep, &wisdom).is_ok());
+  ASSERT_OK(read_file(deep, &wisdom));
   EXPECT_EQ(to_text(wisdom), to_text(sample_wisdom()));
   EXPECT_FALSE(fs::exists(deep + ".new"));
 }
 
 TEST_F(WisdomFile, IsMergedNotOverwritten) {
-  ASSERT_TRUE(merge_into_file(path(), sample_wisdom()).is_ok());
+  ASSERT_OK(merge_into_file(path(), sample_wisdom()));
   Wisdom more;
   more.keep(sample_environment("neon"), sample_class(), sample_record());
   more.keep(sample_environment(), sample_class(10, "dQ+dK+dV"), sample_record(7));
-  ASSERT_TRUE(merge_into_file(path(), more).is_ok());
+  ASSERT_OK(merge_into_file(path(), more));
   Wisdom wisdom;
-  ASSERT_TRUE(read_file(path(), &wisdom).is_ok());
+  ASSERT_OK(read_file(path(), &wisdom));
   EXPECT_EQ(wisdom.size(), 4);
   const Record& kept = wisdom.records_of(sample_environment())->at(sample_class(10, "dQ+dK+dV"));
   EXPECT_EQ(kept.seconds, 0.5);
@@ -114,7 +115,7 @@ TEST_F(WisdomFile, IsLeftAloneIfItCannotBeRead) {
 TEST_F(WisdomFile, IsReplacedWhereALinkPoints) {
   write("real.json", to_text(Wisdom()));
   fs::create_symlink(path("real.json"), path());
-  ASSERT_TRUE(merge_into_file(path(), sample_wisdom()).is_ok());
+  ASSERT_OK(merge_into_file(path(), sample_wisdom()));
   EXPECT_TRUE(fs::is_symlink(path()));
   EXPECT_EQ(read("real.json"), to_text(sample_wisdom()));
 }
@@ -123,7 +124,7 @@ TEST_F(WisdomFile, IsMadeWhereALinkPoints) {
   fs::create_symlink("b/link", path());  // from the directory of the link
   fs::create_directory(path("b"));
   fs::create_symlink("real.json", path("b/link"));
-  ASSERT_TRUE(merge_into_file(path(), sample_wisdom()).is_ok());
+  ASSERT_OK(merge_into_file(path(), sample_wisdom()));
   EXPECT_TRUE(fs::is_symlink(path()));
   EXPECT_TRUE(fs::is_symlink(path("b/link")));
   EXPECT_EQ(read("b/real.json"), to_text(sample_wisdom()));
@@ -137,7 +138,7 @@ TEST_F(WisdomFile, KeepsItsMode) {
   for (const fs::perms mode : {fs::perms(0600), fs::perms(0664)}) {
     write("wisdom.json", to_text(Wisdom()));
     fs::permissions(path(), mode);
-    ASSERT_TRUE(merge_into_file(path(), sample_wisdom()).is_ok());
+    ASSERT_OK(merge_into_file(path(), sample_wisdom()));
     EXPECT_EQ(fs::status(path()).permissions(), mode);
   }
 }
@@ -254,7 +255,7 @@ void expect_always_valid(const std::string& path, int times) {
     --running;
   }
   Wisdom wisdom;
-  ASSERT_TRUE(read_file(path, &wisdom).is_ok());
+  ASSERT_OK(read_file(path, &wisdom));
   EXPECT_EQ(wisdom.size(), 2 * std::min(times, own_records));
 }
 

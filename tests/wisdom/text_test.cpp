@@ -10,6 +10,7 @@
 #include <ctime>
 #include <random>
 
+#include "status_ok.hpp"
 #include "wisdom/samples.hpp"
 
 namespace ioattn_test {
@@ -28,7 +29,7 @@ TEST(WisdomText, IsReadBack) {
   const Wisdom wisdom = sample_wisdom();
   const std::string text = to_text(wisdom);
   Wisdom read;
-  ASSERT_TRUE(parse(text, &read).is_ok()) << parse(text, &read).message;
+  ASSERT_OK(parse(text, &read)) << parse(text, &read).message;
   EXPECT_EQ(to_text(read), text);
   EXPECT_EQ(read.size(), wisdom.size());
   for (const char* isa : {"avx2", "avx512"}) {
@@ -40,7 +41,7 @@ TEST(WisdomText, IsReadBack) {
   EXPECT_EQ(read.unknown(), R"({"comment":"kept"})");
   EXPECT_EQ(read.known_of(sample_environment())->unknown, R"({"host":"there"})");
   Wisdom nothing;
-  EXPECT_TRUE(parse(to_text(Wisdom()), &nothing).is_ok());
+  EXPECT_OK(parse(to_text(Wisdom()), &nothing));
   EXPECT_EQ(nothing.size(), 0);
 }
 
@@ -63,7 +64,7 @@ TEST(WisdomText, KeepsFieldsOfLaterVersions) {
   const std::string text =
       R"({"format":"ioattn wisdom","z":{"b":1,"a":"\u00e9\n","b":[[],-2,[{"x":2.0,"w":null}]]},)"
       R"("schema":1,"environments":[],"\u00e9":18446744073709551615,"a":[true,1e300,{}],"a":0.5})";
-  ASSERT_TRUE(parse(text, &read).is_ok()) << parse(text, &read).message;
+  ASSERT_OK(parse(text, &read)) << parse(text, &read).message;
   EXPECT_EQ(to_text(read), R"({"a":0.5,"format":"ioattn wisdom","schema":1,)"
                            R"("z":{"a":"\u00e9\n","b":[[],-2,[{"w":null,"x":2.0}]]},)"
                            R"("\u00e9":18446744073709551615,"environments":[]})"
@@ -149,7 +150,7 @@ TEST(WisdomText, TakesTheBetterOfTwo) {
   const std::string orders[] = {line + "," + later, later + "," + line};
   for (const std::string& both : orders) {
     Wisdom read;
-    ASSERT_TRUE(parse(with(text, line, both), &read).is_ok());
+    ASSERT_OK(parse(with(text, line, both), &read));
     EXPECT_EQ(read.records_of(sample_environment())->at(sample_class()).seconds, 2);
   }
 }
@@ -233,7 +234,7 @@ void expect_reasons(unsigned first, unsigned count) {
     }
     const std::string printed = to_text(wisdom);
     Wisdom again;
-    ASSERT_TRUE(parse(printed, &again).is_ok()) << seed << ": " << parse(printed, &again).message;
+    ASSERT_OK(parse(printed, &again)) << seed << ": " << parse(printed, &again).message;
     ASSERT_EQ(to_text(again), printed) << seed;
   }
   EXPECT_GT(refused, count / 2);
@@ -257,7 +258,7 @@ double import_time(int records) {
   for (int i = 0; i < 5; ++i) {
     const std::clock_t start = std::clock();
     Wisdom read;
-    EXPECT_TRUE(parse(text, &read).is_ok());
+    EXPECT_OK(parse(text, &read));
     best = std::min(best, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
     EXPECT_EQ(read.size(), records);
   }

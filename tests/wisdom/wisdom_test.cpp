@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "status_ok.hpp"
 #include "wisdom/places.hpp"
 #include "wisdom/samples.hpp"
 
@@ -93,7 +94,7 @@ TEST(Wisdom, KeepsTheLaterRatesOfATypeAndEnvironment) {
 }
 
 TEST(Wisdom, SaysWhichRatesNoCpuHas) {
-  EXPECT_TRUE(check(sample_rates()).is_ok());
+  EXPECT_OK(check(sample_rates()));
   const auto reason = [](double Rates::*field, double value) {
     Rates rates = sample_rates();
     rates.*field = value;
@@ -135,7 +136,7 @@ TEST(Wisdom, KeepsClassesApart) {
 
 TEST(Wisdom, TellsWhatDiffersFirst) {
   const Environment here = sample_environment();
-  EXPECT_TRUE(compare(here, here).is_ok());
+  EXPECT_OK(compare(here, here));
   const auto differs = [&](std::string Environment::*field) {
     Environment other = here;
     other.*field = "another";
