@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "api/array_types.hpp"
 #include "base/half.hpp"
 #include "machine/machine.hpp"
 #include "tune/command_error.hpp"
