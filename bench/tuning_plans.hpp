@@ -5,7 +5,7 @@
 #include "api/array_types.hpp"
 #include "api/known/other_kernels.hpp"
 #include "api/planning/session.hpp"
-#include "plan/sdpa_candidates.hpp"
+#include "plan/sdpa/sdpa_candidates.hpp"
 
 // What tuning_bench runs: shapes, and the plans of a wide search.
 namespace ioattn::bench {

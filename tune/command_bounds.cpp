@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "plan/planner.hpp"
+#include "plan/layer/planner.hpp"
 #include "theory/bounds.hpp"
 #include "theory/crossovers.hpp"
 #include "tune/bounds_report.hpp"

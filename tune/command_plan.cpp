@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "api/planning/session.hpp"
-#include "plan/fast_memory.hpp"
-#include "plan/planner.hpp"
+#include "plan/blocks/fast_memory.hpp"
+#include "plan/layer/planner.hpp"
 #include "theory/bounds.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"

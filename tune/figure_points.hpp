@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "plan/planner.hpp"
+#include "plan/layer/planner.hpp"
 #include "tune/figure.hpp"
 
 namespace ioattn::tune {

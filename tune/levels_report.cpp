@@ -5,7 +5,7 @@
 #include "api/known/other_kernels.hpp"
 #include "api/known/wisdom_state.hpp"
 #include "machine/machine.hpp"
-#include "plan/fast_memory.hpp"
+#include "plan/blocks/fast_memory.hpp"
 #include "theory/bounds.hpp"
 #include "tune/table.hpp"
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "api/planning/session.hpp"
-#include "plan/time_parts.hpp"
+#include "plan/times/time_parts.hpp"
 #include "tune/report_json.hpp"
 
 // What a plan is predicted to do at every cache level.

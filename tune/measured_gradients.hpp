@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/gradients.hpp"
-#include "plan/gradient_planner.hpp"
+#include "plan/layer/gradient_planner.hpp"
 #include "tune/measured_pass.hpp"
 
 // A set of gradients: planned, run and timed, run once more under a counter, and held against its

@@ -7,7 +7,7 @@
 #include "api/planning/session.hpp"
 #include "base/layer_inputs.hpp"
 #include "instruments/io_counter.hpp"
-#include "plan/planner.hpp"
+#include "plan/layer/planner.hpp"
 #include "theory/bounds.hpp"
 #include "theory/io_cost.hpp"
 #include "tune/overflow_report.hpp"

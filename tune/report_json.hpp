@@ -5,7 +5,7 @@
 
 #include "instruments/io_counter.hpp"
 #include "machine/machine.hpp"
-#include "plan/planner.hpp"
+#include "plan/layer/planner.hpp"
 
 namespace ioattn::tune {
 

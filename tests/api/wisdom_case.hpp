@@ -10,7 +10,7 @@
 #include "api/run/sdpa.hpp"
 #include "api/sdpa_call.hpp"
 #include "machine/machine.hpp"
-#include "plan/sdpa_candidates.hpp"
+#include "plan/sdpa/sdpa_candidates.hpp"
 #include "status_ok.hpp"
 #include "wisdom/text.hpp"
 

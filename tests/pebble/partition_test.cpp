@@ -9,7 +9,7 @@
 #include <random>
 
 #include "pebble/pebbler.hpp"
-#include "plan/blocking.hpp"
+#include "plan/blocks/blocking.hpp"
 #include "schedules/layer_data.hpp"
 #include "schedules/odd_tile.hpp"
 #include "status_ok.hpp"

@@ -7,7 +7,7 @@
 
 #include "pebble/expect_pebbling.hpp"
 #include "pebble/pebbler.hpp"
-#include "plan/blocking.hpp"
+#include "plan/blocks/blocking.hpp"
 #include "schedules/layer_data.hpp"
 #include "schedules/odd_tile.hpp"
 #include "schedules/random_problem.hpp"

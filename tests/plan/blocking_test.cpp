@@ -1,7 +1,7 @@
 // Blocks for any M: they fit, they exist from least_fast_memory on, and they keep the rules that
 // the schedules rely on.
 
-#include "plan/blocking.hpp"
+#include "plan/blocks/blocking.hpp"
 
 #include <gtest/gtest.h>
 

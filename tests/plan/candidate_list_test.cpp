@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/sdpa_candidates.hpp"
+#include "plan/sdpa/sdpa_candidates.hpp"
 
 // Lists of what a search compares, of several instruction sets.
 namespace ioattn::plan {

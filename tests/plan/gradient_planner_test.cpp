@@ -1,7 +1,7 @@
 // Plans for sets of gradients: the phases and multiply-adds of the textbook products, the form with
 // the least estimated time, memory limits.
 
-#include "plan/gradient_planner.hpp"
+#include "plan/layer/gradient_planner.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "plan/kernel_time.hpp"
+#include "plan/times/kernel_time.hpp"
 
 #include <gtest/gtest.h>
 
 #include "plan/handicaps.hpp"
-#include "plan/sdpa_candidates.hpp"
+#include "plan/sdpa/sdpa_candidates.hpp"
 #include "status_ok.hpp"
 
 // Which instruction set is faster where both compute as many lanes at a time: the one that computes

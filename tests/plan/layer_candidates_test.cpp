@@ -1,10 +1,10 @@
-#include "plan/layer_candidates.hpp"
+#include "plan/layer/layer_candidates.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "plan/fast_memory.hpp"
+#include "plan/blocks/fast_memory.hpp"
 #include "status_ok.hpp"
 
 // What a search for plans of the layer problem compares.

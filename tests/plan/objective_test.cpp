@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "base/tile_steps.hpp"
-#include "plan/block_search.hpp"
-#include "plan/gradient_planner.hpp"
-#include "plan/sdpa_candidates.hpp"
+#include "plan/blocks/block_search.hpp"
+#include "plan/layer/gradient_planner.hpp"
+#include "plan/sdpa/sdpa_candidates.hpp"
 #include "status_ok.hpp"
 #include "theory/block_costs.hpp"
 #include "theory/sdpa_cost.hpp"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/planner.hpp"
+#include "plan/layer/planner.hpp"
 #include "status_ok.hpp"
 #include "theory/bounds.hpp"
 

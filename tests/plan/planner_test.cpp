@@ -1,12 +1,12 @@
-#include "plan/planner.hpp"
+#include "plan/layer/planner.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <limits>
 
-#include "plan/blocking.hpp"
-#include "plan/blocking_tile_fused.hpp"
+#include "plan/blocks/blocking.hpp"
+#include "plan/blocks/blocking_tile_fused.hpp"
 #include "schedules/random_problem.hpp"
 #include "status_ok.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/sdpa_candidates.hpp"
+#include "plan/sdpa/sdpa_candidates.hpp"
 #include "status_ok.hpp"
 
 namespace ioattn::plan {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/sdpa_planner.hpp"
+#include "plan/sdpa/sdpa_planner.hpp"
 #include "schedules/random_sdpa.hpp"
 #include "status_ok.hpp"
 

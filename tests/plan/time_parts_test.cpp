@@ -1,8 +1,8 @@
-#include "plan/time_parts.hpp"
+#include "plan/times/time_parts.hpp"
 
 #include <gtest/gtest.h>
 
-#include "plan/fast_memory.hpp"
+#include "plan/blocks/fast_memory.hpp"
 #include "status_ok.hpp"
 
 // What a predicted time is made of: the parts add up to what plans are compared by.

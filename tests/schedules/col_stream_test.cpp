@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "instruments/io_counter.hpp"
-#include "plan/blocking_col_stream.hpp"
+#include "plan/blocks/blocking_col_stream.hpp"
 #include "reference/cases.hpp"
 #include "reference/gauge.hpp"
 #include "schedules/memory/workspace.hpp"

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "instruments/io_counter.hpp"
-#include "plan/blocking.hpp"
+#include "plan/blocks/blocking.hpp"
 #include "schedules/layer_data.hpp"
 #include "schedules/odd_tile.hpp"
 #include "schedules/random_problem.hpp"

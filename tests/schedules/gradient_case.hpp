@@ -5,7 +5,7 @@
 #include <string>
 #include <type_traits>
 
-#include "plan/gradient_planner.hpp"
+#include "plan/layer/gradient_planner.hpp"
 #include "reference/cases.hpp"
 #include "reference/gauge.hpp"
 #include "schedules/layer/layer_gradients.hpp"

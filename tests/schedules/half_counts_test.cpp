@@ -1,7 +1,7 @@
 // SDPA in 16 bits moves the words of its formula and keeps to its M, f32 weighing 2.
 
 #include "kernels/registry.hpp"
-#include "plan/sdpa_planner.hpp"
+#include "plan/sdpa/sdpa_planner.hpp"
 #include "schedules/half_case.hpp"
 #include "schedules/odd_tile.hpp"
 #include "schedules/random_sdpa.hpp"

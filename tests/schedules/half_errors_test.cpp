@@ -6,7 +6,7 @@
 #include <cmath>
 #include <iostream>
 
-#include "plan/sdpa_planner.hpp"
+#include "plan/sdpa/sdpa_planner.hpp"
 #include "reference/sdpa_oracle.hpp"
 #include "schedules/pairs_case.hpp"
 #include "status_ok.hpp"

@@ -7,7 +7,7 @@
 
 #include "kernels/registry.hpp"
 #include "machine/machine.hpp"
-#include "plan/blocking.hpp"
+#include "plan/blocks/blocking.hpp"
 #include "reference/cases.hpp"
 #include "schedules/schedules.hpp"
 #include "status_ok.hpp"

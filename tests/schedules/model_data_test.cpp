@@ -10,7 +10,7 @@
 #include "instruments/io_counter.hpp"
 #include "kernels/registry.hpp"
 #include "machine/machine.hpp"
-#include "plan/blocking.hpp"
+#include "plan/blocks/blocking.hpp"
 #include "reference/gauge.hpp"
 #include "schedules/schedules.hpp"
 #include "status_ok.hpp"

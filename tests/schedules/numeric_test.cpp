@@ -8,7 +8,7 @@
 #include <random>
 #include <type_traits>
 
-#include "plan/blocking.hpp"
+#include "plan/blocks/blocking.hpp"
 #include "reference/cases.hpp"
 #include "reference/gauge.hpp"
 #include "schedules/padded.hpp"

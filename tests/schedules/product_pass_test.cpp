@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "instruments/io_counter.hpp"
-#include "plan/product_blocks.hpp"
+#include "plan/blocks/product_blocks.hpp"
 #include "schedules/memory/workspace.hpp"
 #include "schedules/odd_tile.hpp"
 #include "schedules/random_problem.hpp"

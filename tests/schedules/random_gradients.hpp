@@ -6,7 +6,7 @@
 #include <string>
 
 #include "instruments/io_counter.hpp"
-#include "plan/gradient_planner.hpp"
+#include "plan/layer/gradient_planner.hpp"
 #include "schedules/gradient_case.hpp"
 #include "schedules/random_problem.hpp"
 #include "theory/gradients_cost.hpp"

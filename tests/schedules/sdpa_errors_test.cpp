@@ -3,7 +3,7 @@
 
 #include <iostream>
 
-#include "plan/sdpa_planner.hpp"
+#include "plan/sdpa/sdpa_planner.hpp"
 #include "schedules/sdpa_case.hpp"
 #include "schedules/tables.hpp"
 #include "status_ok.hpp"

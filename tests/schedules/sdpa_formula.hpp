@@ -5,7 +5,7 @@
 #include <string>
 
 #include "instruments/io_counter.hpp"
-#include "plan/sdpa_planner.hpp"
+#include "plan/sdpa/sdpa_planner.hpp"
 #include "theory/sdpa_cost.hpp"
 
 // Counts of SDPA and what plans refuse, held against the formulas.

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/sdpa_planner.hpp"
+#include "plan/sdpa/sdpa_planner.hpp"
 #include "status_ok.hpp"
 
 // Problems of several heads, and plans for them: for little and for much fast memory, in one pass

@@ -10,7 +10,7 @@
 #include <iostream>
 
 #include "data_path.hpp"
-#include "plan/sdpa_planner.hpp"
+#include "plan/sdpa/sdpa_planner.hpp"
 #include "reference/sdpa_oracle.hpp"
 #include "schedules/sdpa/sdpa.hpp"
 #include "schedules/tables.hpp"

@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "base/tile_steps.hpp"
-#include "plan/blocking_tile_fused.hpp"
-#include "plan/sdpa_planner.hpp"
+#include "plan/blocks/blocking_tile_fused.hpp"
+#include "plan/sdpa/sdpa_planner.hpp"
 #include "schedules/rounding_limit.hpp"
 #include "schedules/sdpa_case.hpp"
 #include "schedules/sdpa_formula.hpp"

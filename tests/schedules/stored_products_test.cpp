@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "plan/blocking.hpp"
+#include "plan/blocks/blocking.hpp"
 #include "reference/cases.hpp"
 #include "schedules/odd_tile.hpp"
 #include "schedules/schedules.hpp"

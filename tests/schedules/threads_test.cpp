@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "plan/blocking.hpp"
+#include "plan/blocks/blocking.hpp"
 #include "schedules/layer_data.hpp"
 #include "schedules/random_problem.hpp"
 #include "schedules/tables.hpp"

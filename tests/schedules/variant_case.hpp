@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/blocking.hpp"
+#include "plan/blocks/blocking.hpp"
 
 namespace ioattn_test {
 

@@ -5,7 +5,7 @@
 #include "base/checked_size.hpp"
 #include "base/layer_inputs.hpp"
 #include "base/status.hpp"
-#include "plan/gradient_planner.hpp"
+#include "plan/layer/gradient_planner.hpp"
 
 namespace ioattn::api {
 

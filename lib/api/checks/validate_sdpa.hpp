@@ -4,7 +4,7 @@
 
 #include "base/sdpa.hpp"
 #include "base/status.hpp"
-#include "plan/sdpa_plan.hpp"
+#include "plan/sdpa/sdpa_plan.hpp"
 
 namespace ioattn::api {
 

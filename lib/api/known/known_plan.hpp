@@ -4,8 +4,8 @@
 
 #include "api/known/other_kernels.hpp"
 #include "api/known/wisdom_state.hpp"
+#include "plan/blocks/resources.hpp"
 #include "plan/candidate.hpp"
-#include "plan/resources.hpp"
 
 // What may be wrong with the plan of a record, of either problem.
 namespace ioattn::api {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "api/known/wisdom_state.hpp"
-#include "plan/layer_candidates.hpp"
+#include "plan/layer/layer_candidates.hpp"
 
 // What is known of passes of the layer problem, as sdpa_wisdom.hpp of SDPA's. No set: the forward
 // pass.

@@ -7,7 +7,7 @@
 #include "api/known/wisdom_state.hpp"
 #include "machine/datapath.hpp"
 #include "machine/machine.hpp"
-#include "plan/pair_speed.hpp"
+#include "plan/blocks/pair_speed.hpp"
 
 namespace ioattn::api {
 namespace {

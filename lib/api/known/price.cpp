@@ -1,7 +1,7 @@
 #include "api/known/price.hpp"
 
 #include "machine/machine.hpp"
-#include "plan/pair_speed.hpp"
+#include "plan/blocks/pair_speed.hpp"
 
 namespace ioattn::api {
 namespace {

@@ -3,7 +3,7 @@
 #include "api/checks/validate_sdpa.hpp"
 #include "api/known/known_plan.hpp"
 #include "api/known/pass_name.hpp"
-#include "plan/sdpa_candidates.hpp"
+#include "plan/sdpa/sdpa_candidates.hpp"
 
 namespace ioattn::api {
 

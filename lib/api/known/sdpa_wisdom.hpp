@@ -4,7 +4,7 @@
 #include <string>
 
 #include "api/known/wisdom_state.hpp"
-#include "plan/sdpa_planner.hpp"
+#include "plan/sdpa/sdpa_planner.hpp"
 
 // What is known of passes of SDPA. No set: the forward pass.
 namespace ioattn::api {

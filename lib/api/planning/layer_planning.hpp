@@ -3,14 +3,14 @@
 #include <optional>
 
 #include "api/run_options.hpp"
-#include "plan/layer_candidates.hpp"
+#include "plan/layer/layer_candidates.hpp"
 
 namespace ioattn::api {
 
 // Whether wisdom has a say: not where the caller names a schedule, either.
 bool takes_layer_wisdom(const RunOptions& options);
 
-// plan_sdpa's counterpart. No set: the forward pass (plan::layer_candidates.hpp).
+// plan_sdpa's counterpart. No set: the forward pass (plan/layer/layer_candidates.hpp).
 Status plan_layer(const LayerProblem& problem, const std::optional<GradientSet>& set,
                   const RunOptions& options, plan::GradientPlan* plan,
                   plan::Estimate* estimate = nullptr, PlanOrigin* origin = nullptr);

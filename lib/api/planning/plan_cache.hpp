@@ -6,9 +6,9 @@
 #include <mutex>
 #include <optional>
 
-#include "plan/gradient_plan.hpp"
-#include "plan/planner.hpp"
-#include "plan/sdpa_planner.hpp"
+#include "plan/layer/gradient_plan.hpp"
+#include "plan/layer/planner.hpp"
+#include "plan/sdpa/sdpa_planner.hpp"
 
 namespace ioattn::api {
 

@@ -9,9 +9,9 @@
 #include "kernels/registry.hpp"
 #include "machine/datapath.hpp"
 #include "plan/handicaps.hpp"
-#include "plan/kernel_time.hpp"
-#include "plan/sdpa_candidates.hpp"
-#include "plan/time_parts.hpp"
+#include "plan/sdpa/sdpa_candidates.hpp"
+#include "plan/times/kernel_time.hpp"
+#include "plan/times/time_parts.hpp"
 
 namespace ioattn::api {
 namespace {

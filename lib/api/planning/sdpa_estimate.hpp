@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "api/run_options.hpp"
-#include "plan/sdpa_planner.hpp"
+#include "plan/sdpa/sdpa_planner.hpp"
 
 // Plans of SDPA that need no search: of the instruction set that the model says is the fastest.
 namespace ioattn::api {

@@ -8,7 +8,7 @@
 #include "api/planning/plan_without_search.hpp"
 #include "api/planning/sdpa_estimate.hpp"
 #include "api/planning/session.hpp"
-#include "plan/sdpa_candidates.hpp"
+#include "plan/sdpa/sdpa_candidates.hpp"
 
 namespace ioattn::api {
 

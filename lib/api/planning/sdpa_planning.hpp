@@ -2,7 +2,7 @@
 
 #include "api/run_options.hpp"
 #include "base/sdpa.hpp"
-#include "plan/sdpa_planner.hpp"
+#include "plan/sdpa/sdpa_planner.hpp"
 
 namespace ioattn::api {
 

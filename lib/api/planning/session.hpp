@@ -10,7 +10,7 @@
 #include "base/problem.hpp"
 #include "base/status.hpp"
 #include "kernels/registry.hpp"
-#include "plan/planner.hpp"
+#include "plan/layer/planner.hpp"
 #include "wisdom/wisdom.hpp"
 
 namespace ioattn::api {

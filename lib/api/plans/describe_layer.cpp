@@ -3,7 +3,7 @@
 #include "api/plans/describe.hpp"
 #include "api/plans/layer_plan.hpp"
 #include "machine/machine.hpp"
-#include "plan/intermediates.hpp"
+#include "plan/layer/intermediates.hpp"
 #include "theory/gradients_bounds.hpp"
 #include "theory/gradients_cost.hpp"
 

@@ -7,7 +7,7 @@
 #include "api/run_options.hpp"
 #include "base/gradients.hpp"
 #include "base/layer_inputs.hpp"
-#include "plan/gradient_plan.hpp"
+#include "plan/layer/gradient_plan.hpp"
 
 namespace ioattn::api {
 

@@ -5,7 +5,7 @@
 #include "api/run/execution.hpp"
 #include "base/layer_inputs.hpp"
 #include "base/status.hpp"
-#include "plan/gradient_planner.hpp"
+#include "plan/layer/gradient_planner.hpp"
 #include "plan/plan.hpp"
 
 // The layer problem for C++ callers inside the project: the C functions, the command, tests, bench.

@@ -4,7 +4,7 @@
 #include "api/planning/sdpa_planning.hpp"
 #include "api/run/execution.hpp"
 #include "base/sdpa.hpp"
-#include "plan/sdpa_plan.hpp"
+#include "plan/sdpa/sdpa_plan.hpp"
 
 // The SDPA problem for C++ callers inside the project: the C functions, the command, tests, bench.
 namespace ioattn::api {

@@ -2,7 +2,7 @@
 
 #include "api/array_types.hpp"
 #include "api/search/timed_numbers.hpp"
-#include "plan/layer_candidates.hpp"
+#include "plan/layer/layer_candidates.hpp"
 
 namespace ioattn::api {
 namespace {

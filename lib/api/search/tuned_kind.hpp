@@ -11,7 +11,7 @@
 #include "api/run/sdpa.hpp"
 #include "api/run_options.hpp"
 #include "api/search/tuner.hpp"
-#include "plan/sdpa_candidates.hpp"
+#include "plan/sdpa/sdpa_candidates.hpp"
 #include "search/sample.hpp"
 
 // A search for plans of one kind of problem. Kind has the types Problem, Set (no set: the forward

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "plan/blocks/blocking.hpp"
+#include "plan/blocks/fast_memory.hpp"
+
+namespace ioattn::plan {
+
+// Blocks of the schedules that are a pass over rows of queries, with their thin products. M is at
+// least least_fast_memory.
+// makes_room: fewer keys where rows fill no lanes; SDPA has tiles for that.
+Blocks choose_row_blocks(const Variant& variant, const LayerShape& shape, const FastMemory& memory,
+                         const TileShape& tile, bool makes_room = false);
+
+// Its estimated time in multiply-adds.
+double row_pass_time(const Variant& variant, const LayerShape& shape, const Blocks& blocks,
+                     const FastMemory& memory, const TileShape& tile);
+
+// o and w alone, of rows of O and dO that phase "delta" reads: as long as fit in M words, 3 or
+// more.
+Blocks choose_delta_blocks(const LayerShape& shape, index_t M);
+
+}  // namespace ioattn::plan

@@ -1,0 +1,24 @@
+#include "plan/blocks/thin_products.hpp"
+
+#include "plan/blocks/blocking_rows.hpp"
+#include "plan/blocks/product_blocks.hpp"
+
+namespace ioattn::plan {
+
+void choose_thin_products(const LayerShape& shape, const ThinNeeds& needs, index_t M,
+                          const Price& price, const TileShape& tile, Blocks* blocks) {
+  const auto [n, m, d, e, tie, mask] = shape;
+  // All their results are row-major: SIMD lanes are columns.
+  const auto product = [&](const ProductShape& size) {
+    return choose_product(size, M, {.step = {tile.rows, tile.cols}, .price = price});
+  };
+  blocks->s = product({n, d, d});
+  if (blocks->form == Form::h && needs.values) blocks->h = product({m, d, e});
+  if (blocks->form == Form::g) blocks->g = product({n, e, d});
+  if (needs.dx) blocks->x = product({d, n, d});
+  const Blocks of_delta = choose_delta_blocks(shape, M);
+  blocks->w = of_delta.w;
+  blocks->o = of_delta.o;
+}
+
+}  // namespace ioattn::plan
