@@ -37,10 +37,10 @@ void run_ioattn(benchmark::State& state, const LayerProblem& problem, Work work,
   const LayerInputs<T> in = data.inputs();
   const index_t n = problem.shape.n, e = problem.shape.dv;
   const LayerGradients<T> out = data.gradients(work == Work::gradients);
-  plan::PlanRequest request;
+  plan::LayerRequest request;
   plan::Plan forward;
   plan::Candidate chosen;
-  plan::GradientPlan backward;
+  plan::LayerPlan backward;
   plan::Estimate estimate;
   Status status = api::plan_pass(Pass::forward, problem, {}, &forward, nullptr, &chosen);
   if (status.is_ok()) status = api::plan_request(Pass::backward, problem, {}, &request);

@@ -75,7 +75,7 @@ void merge(const ScheduleWords& other, ScheduleWords* words) {
 }
 
 std::vector<ScheduleWords> schedules(Pass pass, const LayerShape& shape, index_t M) {
-  plan::PlanRequest request;
+  plan::LayerRequest request;
   request.pass = pass;
   request.problem.shape = shape;
   request.level = "M";

@@ -42,7 +42,7 @@ struct LevelPlan {
 
 LevelPlan plan_level(const PlanOptions& options, const LayerProblem& problem,
                      const api::RunOptions& run) {
-  plan::PlanRequest request;
+  plan::LayerRequest request;
   require(api::plan_request(options.pass, problem, run, &request));
   request.outer_M = 0;  // one level at a time
   LevelPlan level = {request.level, request.M, request.problem.shape, {}, ""};
@@ -74,14 +74,14 @@ std::vector<LevelPlan> other_levels(const PlanOptions& options, const LayerProbl
 }
 
 // Of every schedule, also where one was asked for; then those whose blocks L3 may hold.
-std::vector<plan::Candidate> every_candidate(plan::PlanRequest request) {
+std::vector<plan::Candidate> every_candidate(plan::LayerRequest request) {
   request.schedule.reset();
   std::vector<plan::Candidate> list = plan::candidates(request);
   for (plan::Candidate& outer : plan::offered(request, true)) list.push_back(std::move(outer));
   return list;
 }
 
-std::string level_name(const plan::PlanRequest& request, const plan::Candidate& candidate) {
+std::string level_name(const plan::LayerRequest& request, const plan::Candidate& candidate) {
   return candidate.is_outer ? plan::outer_level : request.level;
 }
 
@@ -93,7 +93,7 @@ struct Costs {
   double ratio = 0;
 };
 
-Costs costs_of(const plan::PlanRequest& request, const plan::Candidate& candidate) {
+Costs costs_of(const plan::LayerRequest& request, const plan::Candidate& candidate) {
   const LayerProblem& problem = request.problem;
   const IoCost total = cost_of(request.pass, problem, candidate.schedule, candidate.blocks);
   Costs costs;
@@ -108,7 +108,7 @@ Costs costs_of(const plan::PlanRequest& request, const plan::Candidate& candidat
   return costs;
 }
 
-Json candidate_json(const plan::PlanRequest& request, const plan::Candidate& candidate) {
+Json candidate_json(const plan::LayerRequest& request, const plan::Candidate& candidate) {
   Json json;
   json["level"] = level_name(request, candidate);
   json["schedule"] = name_of(candidate.schedule);
@@ -168,7 +168,7 @@ std::string form_text(const plan::Candidate& candidate) {
   return candidate.blocks.products == Products::stored ? form + " stored" : form;
 }
 
-std::vector<std::string> candidate_row(const plan::PlanRequest& request,
+std::vector<std::string> candidate_row(const plan::LayerRequest& request,
                                        const plan::Candidate& candidate) {
   std::vector<std::string> row = {level_name(request, candidate), name_of(candidate.schedule),
                                   form_text(candidate), grouped(candidate.least_M)};
@@ -197,7 +197,7 @@ void print_level(const LevelPlan& level) {
 
 void print_plan(const LevelPlan& chosen, const std::vector<LevelPlan>& others,
                 const LayerOrigin& origin, const api::KnownPrice& price) {
-  const plan::PlanRequest& request = origin.request;
+  const plan::LayerRequest& request = origin.request;
   fmt::print("{}, {} pass\n", to_text(request.problem), name_of(request.pass));
   fmt::print("objective: {}\n", name_of(origin.objective));
   fmt::print("plan: {}\n{}", to_text(origin.plan), origin_text(origin));

@@ -12,8 +12,8 @@
 namespace ioattn::tune {
 namespace {
 
-std::vector<plan::PlanRequest> plan_levels(const LayerProblem& problem) {
-  std::vector<plan::PlanRequest> levels;
+std::vector<plan::LayerRequest> plan_levels(const LayerProblem& problem) {
+  std::vector<plan::LayerRequest> levels;
   for (const int level : {1, 2}) {
     api::RunOptions options;
     options.cache_level = level;
@@ -25,7 +25,7 @@ std::vector<plan::PlanRequest> plan_levels(const LayerProblem& problem) {
 
 // From 200 words to all of L2. Where L2 lies in the small-cache regime, one M of the other is
 // added.
-std::vector<index_t> sweep_sizes(const std::vector<plan::PlanRequest>& levels, index_t d) {
+std::vector<index_t> sweep_sizes(const std::vector<plan::LayerRequest>& levels, index_t d) {
   const index_t most = levels.back().M;
   std::vector<index_t> sizes = {200, 1000, 4096, 16384, 65536, levels.front().M};
   std::erase_if(sizes, [=](index_t M) { return M > most; });

@@ -16,7 +16,7 @@ struct SweepPoint {
 // Everything that was found out; tables and the JSON object are made from it.
 struct Demo {
   LayerShape shape;
-  std::vector<plan::PlanRequest> levels;
+  std::vector<plan::LayerRequest> levels;
   std::vector<DemoRow> backward, forward;  // at the deciding level, f32 then f64
   std::vector<SweepPoint> sweep;           // backward
 };

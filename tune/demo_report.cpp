@@ -103,7 +103,7 @@ void print_demo(const Demo& demo, const std::string& summary) {
   fmt::print("{}\n", machine_text(machine::this_machine(), *kernels));
   fmt::print("attention layer: n = {}, m = {}, d = {}, dv = {}, A2 = A3{}\n", demo.shape.n,
              demo.shape.m, demo.shape.d, demo.shape.dv, demo.shape.tie == Tie::all ? " = A1" : "");
-  for (const plan::PlanRequest& request : demo.levels) {
+  for (const plan::LayerRequest& request : demo.levels) {
     plan::Plan plan;
     const Status status = plan::make_plan(request, &plan);
     fmt::print("{}: M = {} words, {}: {}\n", request.level, grouped(request.M),
@@ -123,7 +123,7 @@ void print_demo_json(const Demo& demo, const std::string& summary) {
   Json json;
   json["machine"] = machine_json(machine::this_machine());
   json["levels"] = Json::array();
-  for (const plan::PlanRequest& request : demo.levels) {
+  for (const plan::LayerRequest& request : demo.levels) {
     plan::Plan plan;
     const bool ok = plan::make_plan(request, &plan).is_ok();
     json["levels"].push_back({{"level", request.level},

@@ -73,13 +73,13 @@ std::vector<DemoRow> run_demo_rows(const DemoCase<T>& demo, Pass pass, index_t M
                                    RunMode how) {
   api::RunOptions options;
   options.M = M;
-  plan::PlanRequest request;
+  plan::LayerRequest request;
   require(api::plan_request(pass, problem_of(demo.files), options, &request));
   request.outer_M = 0;  // one level at a time
   plan::Plan chosen;
   const bool has_plan = plan::make_plan(request, &chosen).is_ok();
   std::vector<plan::Candidate> list = plan::candidates(request);
-  plan::PlanRequest literal = request;
+  plan::LayerRequest literal = request;
   literal.literal = true;
   for (const plan::Candidate& candidate : plan::candidates(literal)) {
     if (candidate.blocks.literal && all) list.push_back(candidate);

@@ -28,8 +28,8 @@ std::optional<Contender> fewest_words(Pass pass, const LayerShape& shape, index_
   problem.shape = shape;
   api::RunOptions options;
   options.M = M;
-  const plan::PlanRequest request = request_for(pass, problem, options);
-  plan::PlanRequest in_words = request;
+  const plan::LayerRequest request = request_for(pass, problem, options);
+  plan::LayerRequest in_words = request;
   in_words.tile.rows = in_words.tile.cols = 1;  // no rounding to register tiles
   in_words.price = plan::price_of(plan::Objective::words);
   std::optional<Contender> best;

@@ -51,7 +51,7 @@ enum class Author : std::uint8_t { paper, anyone };
 // The candidate of the planner with the fewest words, in blocks that are not rounded to register
 // tiles; empty if none fits.
 struct Contender {
-  plan::PlanRequest request;
+  plan::LayerRequest request;
   plan::Candidate candidate;
 
   index_t words() const { return candidate.cost.total().words(); }

@@ -6,9 +6,9 @@ namespace {
 
 using Set = std::optional<GradientSet>;
 
-plan::PlanRequest request_of(const LayerProblem& problem, const Set& set,
-                             const api::RunOptions& options, bool level_alone) {
-  plan::PlanRequest request;
+plan::LayerRequest request_of(const LayerProblem& problem, const Set& set,
+                              const api::RunOptions& options, bool level_alone) {
+  plan::LayerRequest request;
   require(api::LayerKind::request_of(problem, set, options, &request));
   if (level_alone) request.outer_M = 0;
   return request;
@@ -33,7 +33,7 @@ LayerOrigin origin_of(Pass pass, const LayerProblem& problem, const api::RunOpti
   of.objective = options.objective;
   if (pass == Pass::backward) of.set.emplace().dX = true;
   of.request = request_of(problem, of.set, options, level_alone);
-  plan::GradientPlan plan;
+  plan::LayerPlan plan;
   plan::Estimate estimate;
   // Asked even for a level of the caller's: it tells why wisdom has no say.
   require(api::plan_layer(problem, of.set, options, &plan, &estimate, &of.origin));

@@ -8,7 +8,7 @@
 namespace ioattn::tune {
 
 struct LayerOrigin {
-  plan::PlanRequest request;  // what the planner was asked
+  plan::LayerRequest request;  // what the planner was asked
   plan::Plan plan;
   index_t M = 0;  // of the level that holds its blocks
   api::PlanOrigin origin;

@@ -62,8 +62,8 @@ LevelsReport levels_of(const plan::SdpaRequest& request, const std::optional<Sdp
                    "a head without its mask");
 }
 
-LevelsReport levels_of(const plan::PlanRequest& request, const std::optional<GradientSet>& set,
-                       const plan::GradientPlan& plan) {
+LevelsReport levels_of(const plan::LayerRequest& request, const std::optional<GradientSet>& set,
+                       const plan::LayerPlan& plan) {
   return report_of(request, request.problem.shape, request.problem.dtype, set, plan, "an entry");
 }
 

@@ -26,8 +26,8 @@ struct LevelsReport {
 
 LevelsReport levels_of(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
                        const plan::SdpaPlan& plan);
-LevelsReport levels_of(const plan::PlanRequest& request, const std::optional<GradientSet>& set,
-                       const plan::GradientPlan& plan);
+LevelsReport levels_of(const plan::LayerRequest& request, const std::optional<GradientSet>& set,
+                       const plan::LayerPlan& plan);
 
 Json levels_json(const LevelsReport& report);
 std::string levels_text(const LevelsReport& report);

@@ -30,7 +30,7 @@ PlannedGradients plan_gradients(const LayerProblem& problem, const GradientSet& 
   result.set = set;
   plan::Estimate estimate;
   require(api::plan_layer(problem, set, options, &result.plan, &estimate));
-  const plan::GradientPlan& plan = result.plan;
+  const plan::LayerPlan& plan = result.plan;
   result.pass = {
       Pass::backward,
       problem,

@@ -11,7 +11,7 @@ namespace ioattn::tune {
 struct PlannedGradients {
   GradientSet set;
   PlannedPass pass;  // what a report says of it: shape, M, the schedule of the rows
-  plan::GradientPlan plan;
+  plan::LayerPlan plan;
 };
 PlannedGradients plan_gradients(const LayerProblem& problem, const GradientSet& set,
                                 const api::RunOptions& options);

@@ -40,14 +40,14 @@ PassReport measure(const PlannedPass& planned, const LayerShape& bounded, RunMod
 
 }  // namespace
 
-plan::PlanRequest request_for(Pass pass, const LayerProblem& problem,
-                              const api::RunOptions& options) {
+plan::LayerRequest request_for(Pass pass, const LayerProblem& problem,
+                               const api::RunOptions& options) {
   LayerProblem at_least_one = problem;
   for (index_t LayerShape::*size :
        {&LayerShape::n, &LayerShape::m, &LayerShape::d, &LayerShape::dv}) {
     at_least_one.shape.*size = std::max<index_t>(problem.shape.*size, 1);
   }
-  plan::PlanRequest request;
+  plan::LayerRequest request;
   require(api::plan_request(pass, at_least_one, options, &request));
   return request;
 }
@@ -55,7 +55,7 @@ plan::PlanRequest request_for(Pass pass, const LayerProblem& problem,
 PlannedPass plan_pass(Pass pass, const LayerProblem& problem, const api::RunOptions& options) {
   std::optional<GradientSet> set;
   if (pass == Pass::backward) set.emplace().dX = true;
-  plan::GradientPlan plan;
+  plan::LayerPlan plan;
   plan::Estimate estimate;
   require(api::plan_layer(problem, set, options, &plan, &estimate));
   return {pass, problem, estimate.M, plan::pass_of(plan)};
@@ -84,7 +84,7 @@ PlannedPass plan_pass_or_auto(Pass pass, const LayerProblem& problem,
   }
 }
 
-PlannedPass planned(const plan::PlanRequest& request, const plan::Candidate& candidate) {
+PlannedPass planned(const plan::LayerRequest& request, const plan::Candidate& candidate) {
   const LayerProblem& problem = request.problem;
   return {request.pass,
           problem,
@@ -111,7 +111,7 @@ IoCost cost_of(Pass pass, const LayerProblem& problem, Schedule schedule, const 
   if (pass == Pass::forward) {
     return theory::forward_cost(schedule, problem.shape, blocks, batch, problem.dtype).total();
   }
-  GradientBlocks alone;
+  LayerBlocks alone;
   alone.schedule = schedule;
   alone.rows = blocks;
   const GradientSet set = {.dX = true, .in_f32 = in_f32};

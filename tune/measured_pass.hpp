@@ -9,7 +9,7 @@
 #include "instruments/io_counter.hpp"
 #include "plan/layer/planner.hpp"
 #include "theory/bounds.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 #include "tune/overflow_report.hpp"
 #include "tune/report_json.hpp"
 
@@ -25,8 +25,8 @@ struct PlannedPass {
 };
 
 // What the planner is asked. Empty problems are planned as if every size were at least 1.
-plan::PlanRequest request_for(Pass pass, const LayerProblem& problem,
-                              const api::RunOptions& options);
+plan::LayerRequest request_for(Pass pass, const LayerProblem& problem,
+                               const api::RunOptions& options);
 
 // The planner's choice. Empty problems are planned as if every size were at least 1.
 PlannedPass plan_pass(Pass pass, const LayerProblem& problem, const api::RunOptions& options);
@@ -37,7 +37,7 @@ PlannedPass plan_pass_or_auto(Pass pass, const LayerProblem& problem,
                               const api::RunOptions& options);
 
 // A candidate of the planner as a plan.
-PlannedPass planned(const plan::PlanRequest& request, const plan::Candidate& candidate);
+PlannedPass planned(const plan::LayerRequest& request, const plan::Candidate& candidate);
 
 // Flops that count as work, 2 per multiply-add, every product taken once. With G = dO Y^T (form g)
 //   forward  nd^2 + 2nmd + n d dv                  backward  2nd^2 + 3nmd + n d dv

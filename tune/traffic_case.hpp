@@ -9,7 +9,7 @@
 #include "base/problem.hpp"
 #include "base/sdpa.hpp"
 #include "theory/bounds.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 #include "tune/layer_files.hpp"
 
 // A pass whose traffic is measured: planned for one M after another and run, watched or not, on one

@@ -95,7 +95,7 @@ void take_gradients(const LayerShape& shape, const GradientSet& set, index_t bat
 // Block sizes of all phases. `rows` is a backward pass: alone it is any, with other gradients than
 // dX one that leaves U and stores its thin products; its form is that of the pass over the keys,
 // which makes U itself where it is `one_pass`: tile_fused also where U is all that it makes.
-struct GradientBlocks {
+struct LayerBlocks {
   Schedule schedule = Schedule::row_stream;
   Blocks rows;
   Blocks keys;
@@ -106,7 +106,7 @@ struct GradientBlocks {
   ProductBlocks dw;                         // dW_Q = dX W_K, dW_K = dX^T W_Q
   index_t sum = 0;  // words of a row of dA per step where it is a sum of matrices
 
-  bool operator==(const GradientBlocks&) const = default;
+  bool operator==(const LayerBlocks&) const = default;
 };
 
 // The phases that a set of gradients takes, in the order in which they run.
@@ -131,29 +131,29 @@ GradientSteps steps_of(const GradientSet& set, Tie tie, Form form);
 // The products around the passes, in that order.
 struct GradientProduct {
   const char* name;
-  ProductBlocks GradientBlocks::*blocks;
+  ProductBlocks LayerBlocks::*blocks;
   bool GradientSteps::*runs;
 };
 inline constexpr GradientProduct gradient_products[] = {
-    {"dA3", &GradientBlocks::da3, &GradientSteps::da3},
-    {"dY", &GradientBlocks::dy, &GradientSteps::dy},
-    {"dA1", &GradientBlocks::da1, &GradientSteps::da1},
-    {"dW_Q", &GradientBlocks::dw, &GradientSteps::dw_q},
-    {"dW_K", &GradientBlocks::dw, &GradientSteps::dw_k}};
+    {"dA3", &LayerBlocks::da3, &GradientSteps::da3},
+    {"dY", &LayerBlocks::dy, &GradientSteps::dy},
+    {"dA1", &LayerBlocks::da1, &GradientSteps::da1},
+    {"dW_Q", &LayerBlocks::dw, &GradientSteps::dw_q},
+    {"dW_K", &LayerBlocks::dw, &GradientSteps::dw_k}};
 
 // `rows` is on the way of `keys` where their blocks say so.
-constexpr bool has_row_pass(const GradientSteps& steps, const GradientBlocks& blocks) {
+constexpr bool has_row_pass(const GradientSteps& steps, const LayerBlocks& blocks) {
   return steps.rows && !blocks.keys.one_pass;
 }
-constexpr bool has_key_pass(const GradientSteps& steps, const GradientBlocks& blocks) {
+constexpr bool has_key_pass(const GradientSteps& steps, const LayerBlocks& blocks) {
   return steps.keys || (steps.rows && blocks.keys.one_pass);
 }
-constexpr KeyPassKind key_pass(const GradientSteps& steps, const GradientBlocks& blocks) {
+constexpr KeyPassKind key_pass(const GradientSteps& steps, const LayerBlocks& blocks) {
   return {steps.keys ? steps.key_gradients : KeyGradients::none, blocks.keys.one_pass};
 }
 
 // What makes U, or the gradients of the keys.
-inline Schedule score_pass(const GradientSet& set, const GradientBlocks& blocks) {
+inline Schedule score_pass(const GradientSet& set, const LayerBlocks& blocks) {
   return set.is_dx_alone() ? blocks.schedule : blocks.by_keys;
 }
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 
 namespace ioattn::plan {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 
 namespace ioattn::theory {
 

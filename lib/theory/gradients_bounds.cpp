@@ -52,7 +52,7 @@ double a2_without_p(const LayerShape& shape, bool of_y_alone, double pairs, doub
 
 }  // namespace
 
-AlgorithmClass class_of(const GradientSet& set, const GradientBlocks& blocks, Tie tie) {
+AlgorithmClass class_of(const GradientSet& set, const LayerBlocks& blocks, Tie tie) {
   const GradientSteps steps = steps_of(set, tie, blocks.rows.form);
   if (steps.alone) return class_of(Pass::backward, blocks.schedule);
   return has_row_pass(steps, blocks) && steps.keys ? AlgorithmClass::P : AlgorithmClass::F;

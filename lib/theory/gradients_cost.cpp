@@ -23,7 +23,7 @@ index_t parts_of(Tie tie) { return tie == Tie::all ? 3 : 2; }
 
 // All but the products of the summed dX.
 ScheduleCost cost_of_entry(const LayerShape& shape, const GradientSet& set,
-                           const GradientBlocks& blocks, const Weights& weights) {
+                           const LayerBlocks& blocks, const Weights& weights) {
   const auto [n, m, d, e, tie, mask] = shape;
   const Form form = blocks.rows.form;
   const GradientSteps steps = steps_of(set, tie, form);
@@ -72,7 +72,7 @@ ScheduleCost cost_of_entry(const LayerShape& shape, const GradientSet& set,
 }  // namespace
 
 ScheduleCost gradients_cost(const LayerShape& shape, const GradientSet& set,
-                            const GradientBlocks& blocks, const Batch& batch, DType dtype) {
+                            const LayerBlocks& blocks, const Batch& batch, DType dtype) {
   const index_t d = shape.d;
   const bool dx = set.dX || set.dW_Q || set.dW_K;
   const Weights w = weights_of(dtype, batch.scaled);
@@ -94,7 +94,7 @@ ScheduleCost gradients_cost(const LayerShape& shape, const GradientSet& set,
   return cost;
 }
 
-index_t gradients_fma(const LayerShape& shape, const GradientSet& set, const GradientBlocks& blocks,
+index_t gradients_fma(const LayerShape& shape, const GradientSet& set, const LayerBlocks& blocks,
                       index_t entries) {
   const auto [n, m, d, e, tie, mask] = shape;
   const bool h_form = blocks.rows.form == Form::h;

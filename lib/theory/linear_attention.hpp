@@ -3,7 +3,7 @@
 #include <array>
 #include <optional>
 
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 
 // Attention without softmax is a product of matrices, and re-associated none of its intermediates
 // has n x m entries: O = A1 ((X (A2^T A3)) Y), dX = ((A1^T dO) Y^T) (A3^T A2). It escapes every

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/sdpa.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 
 namespace ioattn::theory {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/sdpa.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 
 // SDPA of operands in 16 bits. Words have 2 bytes; what is resident, LSE, delta and sums that pass
 // through memory are in f32 and weigh 2. So a pass holds what it holds of a problem in f32, in

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "theory/block_costs.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 #include "theory/word_level_products.hpp"
 
 namespace ioattn::theory::word_level {

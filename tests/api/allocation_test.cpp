@@ -179,7 +179,7 @@ TEST(FirstCall, Forward) {
 // Calls have kept no plan then: others have taken the room.
 void forget_plans() {
   for (int i = 0; i < 100; ++i) {
-    ioattn::plan::PlanRequest layer;
+    ioattn::plan::LayerRequest layer;
     layer.M = -i;
     ioattn::api::layer_plans().keep(layer, std::nullopt, 0, {});
     ioattn::plan::SdpaRequest sdpa;

@@ -55,7 +55,7 @@ template <class T>
 std::vector<plan::Plan> plans(Pass pass, const LayerInputs<T>& inputs, index_t M) {
   api::RunOptions options;
   options.M = M;
-  plan::PlanRequest request;
+  plan::LayerRequest request;
   EXPECT_OK(api::plan_request(pass, {shape_of(inputs), dtype_of<T>::value}, options, &request));
   std::vector<plan::Plan> all;
   for (const plan::Candidate& c : plan::candidates(request))
@@ -174,7 +174,7 @@ TYPED_TEST(Bits, OfABatchUnderAMaskDoNotDependOnThreads) {
 
     api::RunOptions options;
     options.M = M;
-    plan::PlanRequest request;
+    plan::LayerRequest request;
     ASSERT_OK(api::plan_request(Pass::backward, problem, options, &request));
     const auto view = [&](std::size_t i, index_t rows, index_t cols) {
       return MatrixView<T>{call.out[i].data(), rows, cols, call.out[i].stride()};
@@ -188,7 +188,7 @@ TYPED_TEST(Bits, OfABatchUnderAMaskDoNotDependOnThreads) {
     all.da3 = view(4, p.m, p.d);
     for (const LayerGradients<T>& wanted : {all, dx}) {
       call.want(wanted.set().dY);
-      plan::GradientPlan plan;
+      plan::LayerPlan plan;
       ASSERT_OK(plan::make_gradient_plan(request, wanted.set(), &plan));
       std::vector<T> expected;
       for (const int threads : thread_counts) {

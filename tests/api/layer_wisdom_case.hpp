@@ -37,8 +37,8 @@ class LayerWisdom : public testing::Test {
   }
   ~LayerWisdom() override { EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK); }
 
-  plan::PlanRequest request(const Set& set) const {
-    plan::PlanRequest made;
+  plan::LayerRequest request(const Set& set) const {
+    plan::LayerRequest made;
     EXPECT_OK(api::LayerKind::request_of(problem, set, {}, &made));
     return made;
   }
@@ -49,7 +49,7 @@ class LayerWisdom : public testing::Test {
       list.push_back(near);
     return list;
   }
-  std::string text(const plan::GradientPlan& plan, const Set& set) const {
+  std::string text(const plan::LayerPlan& plan, const Set& set) const {
     return plan::to_text(plan, set, problem.shape.tie);
   }
   // Another plan than the estimate, which is as good as one that was measured.

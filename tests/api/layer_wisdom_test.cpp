@@ -21,7 +21,7 @@ TEST_F(LayerWisdom, IsFollowedByPlansAndCalls) {
     ioattn_options options = default_options();
     options.rigor = IOATTN_WISDOM_ONLY;
     EXPECT_EQ(describe(*set, &options)["plan"], other);
-    plan::GradientPlan quick;
+    plan::LayerPlan quick;
     ASSERT_OK(api::plan_layer(problem, *set, {}, &quick));
     EXPECT_EQ(text(quick, *set), other) << "of one call";
     const Json known = explained();
@@ -117,9 +117,9 @@ TEST_F(LayerWisdom, WithAPlanOfNoUseIsNotFollowed) {
   const std::string estimate = describe(dx_alone)["plan"];
   std::string kernel = estimate;
   kernel.replace(kernel.find("reg:"), std::string::npos, absent_kernels());
-  plan::PlanRequest stationary = request(dx_alone);
+  plan::LayerRequest stationary = request(dx_alone);
   stationary.schedule = Schedule::stationary;
-  plan::GradientPlan stores;
+  plan::LayerPlan stores;
   ASSERT_OK(plan::make_plan_of(stationary, dx_alone, &stores, nullptr));
   const std::string scores = text(stores, dx_alone);
   const std::pair<std::string, const char*> cases[] = {{"no plan", "bad_plan"},
@@ -143,7 +143,7 @@ TEST_F(LayerWisdom, WithAPlanOfNoUseIsNotFollowed) {
 
 TEST_F(LayerWisdom, WithMoreScratchMemoryThanAllowedIsNotFollowed) {
   const std::string known = another(every_gradient);
-  plan::GradientPlan parsed;
+  plan::LayerPlan parsed;
   std::string error;
   ASSERT_TRUE(plan::parse_plan_of(known, every_gradient, Tie::kv, &parsed, &error)) << error;
   plan::Estimate estimate;

@@ -134,7 +134,7 @@ TEST_F(OtherKernels, AreSearchedWhereNobodyNamesOne) {
     EXPECT_EQ(isas().size(), 1u);
     unsetenv("IOATTN_ISA");
   }
-  plan::PlanRequest made;
+  plan::LayerRequest made;
   api::LayerSearchReport report;
   const LayerProblem layer = {{90, 110, 33, 18, Tie::kv, {}}, DType::f32};
   GradientSet dx;

@@ -23,8 +23,7 @@ Status make_plan(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
   return api::plan_sdpa(problem, set, options, made, estimate);
 }
 Status make_plan(const LayerProblem& problem, const std::optional<GradientSet>& set,
-                 const api::RunOptions& options, plan::GradientPlan* made,
-                 plan::Estimate* estimate) {
+                 const api::RunOptions& options, plan::LayerPlan* made, plan::Estimate* estimate) {
   return api::plan_layer(problem, set, options, made, estimate);
 }
 
@@ -47,7 +46,7 @@ struct CallOf {
   }
 };
 using Call = CallOf<SdpaProblem, SdpaSet, plan::SdpaPlan>;
-using LayerCall = CallOf<LayerProblem, GradientSet, plan::GradientPlan>;
+using LayerCall = CallOf<LayerProblem, GradientSet, plan::LayerPlan>;
 
 // Each call has the plan that is made for it, in any order.
 template <class AnyCall>
@@ -154,17 +153,17 @@ std::vector<LayerCall> layer_calls() {
 
 TEST(LayerPlanCache, KeepsPlansApart) { expect_kept_apart(layer_calls()); }
 
-TEST(LayerPlanCache, HasWhatItKeeps) { expect_keeps(&api::layer_plans(), plan::PlanRequest()); }
+TEST(LayerPlanCache, HasWhatItKeeps) { expect_keeps(&api::layer_plans(), plan::LayerRequest()); }
 
 // And a request differs by what only this problem has.
 TEST(LayerPlanCache, KeepsProblemsApart) {
-  plan::PlanRequest request;
+  plan::LayerRequest request;
   request.M = 54321;
   api::LayerPlanCache* const cache = &api::layer_plans();
   cache->keep(request, std::nullopt, 1, {});
-  expect_other(cache, request, [](plan::PlanRequest* other) { other->problem.batch = 2; });
-  expect_other(cache, request, [](plan::PlanRequest* other) { other->problem.scale = 0.5; });
-  expect_other(cache, request, [](plan::PlanRequest* other) { other->literal = true; });
+  expect_other(cache, request, [](plan::LayerRequest* other) { other->problem.batch = 2; });
+  expect_other(cache, request, [](plan::LayerRequest* other) { other->problem.scale = 0.5; });
+  expect_other(cache, request, [](plan::LayerRequest* other) { other->literal = true; });
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ TEST_F(RatesTest, AreThePriceOfEstimates) {
   problem.dtype = DType::f64;
   EXPECT_EQ(price(), assumed);
   // The layer problem has the same.
-  plan::PlanRequest layer;
+  plan::LayerRequest layer;
   ASSERT_OK(
       api::plan_request(Pass::backward, {{64, 64, 16, 16, Tie::none, {}}, DType::f32}, {}, &layer));
   EXPECT_DOUBLE_EQ(layer.price.per_word, 24);

@@ -9,7 +9,7 @@
 #include "data_path.hpp"
 #include "plan/plan.hpp"
 #include "theory/bounds.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 
 // What `grad --json` reports.
 namespace {

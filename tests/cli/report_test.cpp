@@ -7,7 +7,7 @@
 #include "machine/machine.hpp"
 #include "plan/plan.hpp"
 #include "theory/bounds.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 #include "tune/table.hpp"
 
 // `machine`, `bounds` and `plan`.

@@ -225,7 +225,7 @@ void check_layer(Pass pass, const LayerShape& shape, index_t M) {
   LayerOperands<T> operands(shape);
   const LayerInputs<T> in = operands.inputs();
   const MatrixView<T> o = {operands.o.data(), shape.n, shape.dv, shape.dv};
-  plan::PlanRequest request;
+  plan::LayerRequest request;
   api::RunOptions options;
   options.M = M;
   options.memory_limit_bytes = 1 << 30;

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "pebble/pebbler.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 
 namespace ioattn_test {
 

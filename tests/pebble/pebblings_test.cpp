@@ -15,7 +15,7 @@
 #include "status_ok.hpp"
 #include "theory/block_costs.hpp"
 #include "theory/bounds.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 
 namespace ioattn_test {
 namespace {

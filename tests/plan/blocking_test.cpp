@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "schedules/random_problem.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 
 namespace ioattn::plan {
 namespace {

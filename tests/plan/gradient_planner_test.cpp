@@ -13,8 +13,8 @@ namespace {
 
 constexpr TileShape tile = {Isa::avx2, 6, 16};
 
-PlanRequest request_for(const LayerShape& shape, index_t M) {
-  PlanRequest request;
+LayerRequest request_for(const LayerShape& shape, index_t M) {
+  LayerRequest request;
   request.problem.shape = shape;
   request.M = M;
   request.tile = tile;
@@ -30,7 +30,7 @@ GradientSet keys_and_values() {
 TEST(GradientPlanner, PhasesAreThoseThatASetNeeds) {
   const LayerShape shape = {50, 40, 12, 12, Tie::kv};
   const auto phases = [&](const GradientSet& set) {
-    GradientPlan plan;
+    LayerPlan plan;
     Estimate estimate;
     EXPECT_OK(make_gradient_plan(request_for(shape, 5000), set, &plan, &estimate));
     std::string names;
@@ -60,12 +60,12 @@ TEST(GradientPlanner, PhasesAreThoseThatASetNeeds) {
 TEST(GradientPlanner, PlansForWordsOfHalfUnderAWindow) {
   LayerShape shape = {2048, 2048, 32, 32, Tie::all};
   shape.mask = window(0, 16, 0);
-  PlanRequest request = request_for(shape, 8192);
+  LayerRequest request = request_for(shape, 8192);
   request.problem.dtype = DType::bf16;
   request.price = price_of(Objective::words);
   GradientSet set;
   set.dX = set.dA1 = set.dA2 = set.dA3 = true;
-  GradientPlan plan;
+  LayerPlan plan;
   const Status status = make_gradient_plan(request, set, &plan);
   EXPECT_OK(status);
 }
@@ -75,8 +75,8 @@ TEST(GradientPlanner, TakesStoredScoresWhereThereIsRoom) {
   const LayerShape shape = {2000, 2000, 256, 256, Tie::none};
   GradientSet set;
   set.dX = set.dA1 = true;
-  PlanRequest request = request_for(shape, 256 * 256 / 2);
-  GradientPlan plan;
+  LayerRequest request = request_for(shape, 256 * 256 / 2);
+  LayerPlan plan;
   Estimate without, with;
   ASSERT_OK(make_gradient_plan(request, set, &plan, &without));
   EXPECT_EQ(plan.blocks.schedule, Schedule::row_stream);
@@ -98,7 +98,7 @@ TEST(GradientPlanner, MultiplyAddsAreThoseOfTheProducts) {
   const LayerShape shape = {50, 40, 12, 7, Tie::none};
   const auto [n, m, d, e, tie, mask] = shape;
   GradientSet set = {true, true, true, true, true, false, true, true, 3};
-  GradientBlocks blocks;
+  LayerBlocks blocks;
   blocks.rows.form = Form::h;
   const index_t scores = n * m * (d + e);  // S A2^T and dO h^T
   EXPECT_EQ(theory::gradients_fma(shape, set, blocks),
@@ -116,8 +116,8 @@ TEST(GradientPlanner, TakesTheFormWithTheLeastTime) {
   int g = 0, h = 0;
   for (int round = 0; round < 300; ++round) {
     const LayerShape shape = random.shape(800, 120);
-    const PlanRequest request = request_for(shape, random.logarithmic(2000, 1 << 18));
-    GradientPlan plan;
+    const LayerRequest request = request_for(shape, random.logarithmic(2000, 1 << 18));
+    LayerPlan plan;
     Estimate estimate;
     ASSERT_OK(make_gradient_plan(request, keys_and_values(), &plan, &estimate));
     ASSERT_LE(estimate.cost.total().footprint, request.M);
@@ -136,8 +136,8 @@ TEST(GradientPlanner, ScratchIsWhatPassesThroughMemory) {
   GradientSet set;
   set.dA1 = set.dY = set.dW_Q = true;
   set.dk = 4;
-  PlanRequest request = request_for(shape, 1 << 14);
-  GradientPlan plan;
+  LayerRequest request = request_for(shape, 1 << 14);
+  LayerPlan plan;
   Estimate estimate;
   ASSERT_OK(make_gradient_plan(request, set, &plan, &estimate));
   const index_t words = n + n * d + m * e + n * d + m * e + d * d;  // delta, S, h, U, W, dX
@@ -145,7 +145,7 @@ TEST(GradientPlanner, ScratchIsWhatPassesThroughMemory) {
   request.memory_limit_bytes = 4 * words;
   EXPECT_OK(make_gradient_plan(request, set, &plan));
   request.memory_limit_bytes -= 1;
-  const GradientPlan before = plan;
+  const LayerPlan before = plan;
   EXPECT_EQ(make_gradient_plan(request, set, &plan).code(), StatusCode::memory_limit);
   EXPECT_EQ(plan, before);
 }
@@ -153,7 +153,7 @@ TEST(GradientPlanner, ScratchIsWhatPassesThroughMemory) {
 TEST(GradientPlanner, TextListsThePhases) {
   GradientSet set;
   set.dX = set.dY = true;
-  GradientPlan plan;
+  LayerPlan plan;
   ASSERT_OK(make_gradient_plan(request_for({50, 40, 12, 7, Tie::none}, 5000), set, &plan));
   const std::string text = to_text(plan, set, Tie::none);
   // Passes are plans, which parse.
@@ -175,9 +175,9 @@ TEST(GradientPlanner, LongRowsAreTakenByTiles) {
   const index_t M = 196608;
   for (const index_t d : {64, 128, 1024, 2048}) {
     const LayerShape shape = {1024, 1024, d, d, Tie::none};
-    PlanRequest request = request_for(shape, M);
+    LayerRequest request = request_for(shape, M);
     request.tile = {Isa::avx512, 8, 32};
-    GradientPlan plan, columns;
+    LayerPlan plan, columns;
     Estimate estimate, of_columns;
     ASSERT_OK(make_gradient_plan(request, all, &plan, &estimate));
     EXPECT_EQ(plan.blocks.by_keys == Schedule::tile_fused, d >= 1024) << d;
@@ -202,11 +202,11 @@ TEST(GradientPlanner, LongRowsAreTakenByTiles) {
 // that their panels, U, the keys, the copies of these and values fit in a cache of 4/3 M.
 TEST(GradientPlanner, FewKeysPassByPaddedRows) {
   const index_t n = 256, d = 2048, M = 98304;
-  PlanRequest request = request_for({n, n, d, d, Tie::none}, M);
+  LayerRequest request = request_for({n, n, d, d, Tie::none}, M);
   request.schedule = Schedule::row_stream;
   GradientSet set = keys_and_values();
   set.dX = true;
-  GradientPlan plan;
+  LayerPlan plan;
   ASSERT_OK(make_gradient_plan(request, set, &plan, nullptr));
   const Blocks& rows = plan.blocks.rows;
   ASSERT_LT(rows.r, tile.cols);
@@ -216,7 +216,7 @@ TEST(GradientPlanner, FewKeysPassByPaddedRows) {
 
 TEST(GradientPlanner, TilesByName) {
   const LayerShape shape = {50, 40, 12, 7, Tie::none};
-  PlanRequest request = request_for(shape, 900);
+  LayerRequest request = request_for(shape, 900);
   request.schedule = Schedule::tile_fused;
   struct Case {
     GradientSet set;
@@ -232,7 +232,7 @@ TEST(GradientPlanner, TilesByName) {
   cases[3].set.dX = cases[3].set.dY = cases[3].set.dA2 = true;
   cases[3].phases = "delta S h tile_fused dX dY";
   for (const Case& one : cases) {
-    GradientPlan plan, parsed;
+    LayerPlan plan, parsed;
     Estimate estimate;
     ASSERT_OK(make_gradient_plan(request, one.set, &plan, &estimate));
     std::string names;
@@ -244,7 +244,7 @@ TEST(GradientPlanner, TilesByName) {
     const std::string text = to_text(plan, one.set, Tie::none);
     EXPECT_NE(text.find(":tile_fused(form=h,c="), std::string::npos) << text;
     std::string error;
-    ASSERT_TRUE(parse_gradient_plan(text, one.set, Tie::none, &parsed, &error)) << error;
+    ASSERT_TRUE(parse_layer_plan(text, one.set, Tie::none, &parsed, &error)) << error;
     EXPECT_EQ(to_text(parsed, one.set, Tie::none), text);
     EXPECT_EQ(parsed.blocks.schedule, plan.blocks.schedule);
     EXPECT_EQ(parsed.blocks.rows, plan.blocks.rows);
@@ -257,9 +257,9 @@ TEST(GradientPlanner, TilesByName) {
   const GradientSet& keys = cases[2].set;
   GradientSet both = keys;
   both.dX = true;
-  GradientPlan plan;
+  LayerPlan plan;
   ASSERT_OK(make_gradient_plan(request, both, &plan));
-  GradientBlocks apart = plan.blocks;
+  LayerBlocks apart = plan.blocks;
   apart.keys.one_pass = false;
   const index_t more =
       theory::gradients_fma(shape, both, plan.blocks) - theory::gradients_fma(shape, keys, apart);

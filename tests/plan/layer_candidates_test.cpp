@@ -24,8 +24,8 @@ GradientSet set_of(bool all, bool weights) {
 const Set forward, dx = set_of(false, false), weights = set_of(false, true),
                    all = set_of(true, true);
 
-PlanRequest request_for(const LayerShape& shape, DType dtype = DType::f32) {
-  PlanRequest request;
+LayerRequest request_for(const LayerShape& shape, DType dtype = DType::f32) {
+  LayerRequest request;
   request.problem.shape = shape;
   request.problem.dtype = dtype;
   request.M = 20000;
@@ -35,7 +35,7 @@ PlanRequest request_for(const LayerShape& shape, DType dtype = DType::f32) {
 }
 
 struct Case {
-  PlanRequest request;
+  LayerRequest request;
   const Set* set;
 };
 std::vector<Case> cases() {
@@ -54,11 +54,11 @@ std::vector<Case> cases() {
 
 // What any plan of a list has to be.
 void expect_good(const Case& one, const LayerCandidate& candidate) {
-  const PlanRequest& request = one.request;
+  const LayerRequest& request = one.request;
   const LayerShape& shape = request.problem.shape;
   const std::string text = to_text(candidate.plan, *one.set, shape.tie);
   SCOPED_TRACE(candidate.made_from + ": " + text);
-  GradientPlan parsed;
+  LayerPlan parsed;
   std::string error;
   ASSERT_TRUE(parse_plan_of(text, *one.set, shape.tie, &parsed, &error)) << error;
   EXPECT_EQ(to_text(parsed, *one.set, shape.tie), text);
@@ -83,7 +83,7 @@ TEST(LayerCandidates, BeginWithTheEstimateAndDiffer) {
     std::vector<LayerCandidate> list;
     ASSERT_OK(list_candidates(one.request, *one.set, &list));
     SCOPED_TRACE(to_text(list[0].plan, *one.set, one.request.problem.shape.tie));
-    GradientPlan estimate;
+    LayerPlan estimate;
     ASSERT_OK(make_plan_of(one.request, *one.set, &estimate, nullptr));
     EXPECT_EQ(list[0].made_from, "estimate");
     EXPECT_EQ(list[0].plan, estimate);
@@ -101,7 +101,7 @@ TEST(LayerCandidates, BeginWithTheEstimateAndDiffer) {
 }
 
 TEST(LayerCandidates, AreOfSeveralSchedulesAndOfBothLevels) {
-  PlanRequest request = request_for({300, 260, 24, 24, Tie::none, {}});
+  LayerRequest request = request_for({300, 260, 24, 24, Tie::none, {}});
   request.memory_limit_bytes = 64 << 20;
   for (const Set* set : {&forward, &dx, &all}) {
     std::vector<LayerCandidate> list;
@@ -121,7 +121,7 @@ TEST(LayerCandidates, AreOfSeveralSchedulesAndOfBothLevels) {
 
 TEST(LayerCandidates, HaveNeighboursThatFit) {
   for (const Case& one : cases()) {
-    GradientPlan plan;
+    LayerPlan plan;
     ASSERT_OK(make_plan_of(one.request, *one.set, &plan, nullptr));
     const std::vector<LayerCandidate> list = neighbours(one.request, *one.set, plan);
     EXPECT_GE(list.size(), 3u);
@@ -135,7 +135,7 @@ TEST(LayerCandidates, HaveNeighboursThatFit) {
 }
 
 TEST(LayerCandidates, FailAsThePlannerDoes) {
-  PlanRequest request = request_for({300, 260, 70, 40, Tie::none, {}});
+  LayerRequest request = request_for({300, 260, 70, 40, Tie::none, {}});
   request.M = 2;
   request.outer_M = 0;
   std::vector<LayerCandidate> list;

@@ -213,8 +213,8 @@ TEST(Objective, TilesTakeAnySetWhereRowsAreLong) {
   }
 }
 
-PlanRequest layer_request(Pass pass, const LayerShape& shape, index_t M, Objective objective) {
-  PlanRequest request;
+LayerRequest layer_request(Pass pass, const LayerShape& shape, index_t M, Objective objective) {
+  LayerRequest request;
   request.pass = pass;
   request.problem.shape = shape;
   request.M = M;
@@ -231,7 +231,7 @@ TEST(Objective, LayerHasTheFewestWordsOfAllCandidates) {
         for (const Tie tie : {Tie::none, Tie::kv})
           for (const index_t limit : {index_t(-1), index_t(1) << 40}) {
             const LayerShape shape = {size.n, size.m, size.d, size.dv, tie, {}};
-            PlanRequest request = layer_request(pass, shape, M, Objective::words);
+            LayerRequest request = layer_request(pass, shape, M, Objective::words);
             request.memory_limit_bytes = limit;
             request.outer_M = 4 * M;  // holds blocks for time alone
             Plan plan;
@@ -272,9 +272,9 @@ TEST(Objective, GradientsHaveNoMoreWordsThanForTime) {
     for (const index_t M : memories)
       for (const GradientSet& set : {all, some}) {
         const LayerShape shape = {size.n, size.m, size.d, size.dv, Tie::none, {}};
-        GradientPlan plan;
+        LayerPlan plan;
         Estimate words, time;
-        PlanRequest request = layer_request(Pass::backward, shape, M, Objective::words);
+        LayerRequest request = layer_request(Pass::backward, shape, M, Objective::words);
         ASSERT_OK(make_gradient_plan(request, set, &plan, &words));
         request.price = price_of(Objective::time);
         ASSERT_OK(make_gradient_plan(request, set, &plan, &time));

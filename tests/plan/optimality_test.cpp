@@ -39,7 +39,7 @@ bool has_optimal_constant(const Case& c) {
 double ratio_of(const Case& c, Objective objective) {
   const index_t n = index_t{1} << 17;
   const auto shape = [&](index_t rows) { return LayerShape{rows, rows, c.d, c.d, c.tie, {}}; };
-  PlanRequest request;
+  LayerRequest request;
   request.pass = c.pass;
   request.problem.shape = shape(n);
   request.M = c.M;

@@ -15,8 +15,8 @@ namespace {
 
 constexpr Pass passes[] = {Pass::forward, Pass::backward};
 
-PlanRequest request_for(Pass pass, const LayerShape& shape, index_t M) {
-  PlanRequest request;
+LayerRequest request_for(Pass pass, const LayerShape& shape, index_t M) {
+  LayerRequest request;
   request.pass = pass;
   request.problem.shape = shape;
   request.M = M;
@@ -38,7 +38,7 @@ double weighed(Pass pass, Schedule schedule, const LayerShape& shape, const Bloc
 
 // The least weighed cost among the schedules that fit and that `admits` lets pass.
 template <class Admits>
-double least_cost(const PlanRequest& request, Admits admits) {
+double least_cost(const LayerRequest& request, Admits admits) {
   double least = std::numeric_limits<double>::infinity();
   for (const Variant& v : variants()) {
     if (v.pass != request.pass || !admits(v.schedule, v.form)) continue;
@@ -52,7 +52,7 @@ double least_cost(const PlanRequest& request, Admits admits) {
 // The least weighed cost, but for tiles, whose speed depends on their sides: they are taken where
 // they are predicted to save a twentieth, forward of values as wide as the keys, or nothing else
 // fits but the paper's schedules, which are slow.
-void expect_fastest(const PlanRequest& request, const Candidate& chosen) {
+void expect_fastest(const LayerRequest& request, const Candidate& chosen) {
   const std::vector<Candidate> list = candidates(request);
   const Candidate *other = nullptr, *tiles = nullptr, *papers = nullptr;
   const auto cost = [&](const Candidate& c) {
@@ -119,7 +119,7 @@ TEST(Planner, MasksAreForSchedulesThatTakeThem) {
   LayerShape shape = {100, 90, 30, 20, Tie::none};
   shape.mask = causal_top_left();
   for (const Pass pass : passes) {
-    PlanRequest request = request_for(pass, shape, 4000);
+    LayerRequest request = request_for(pass, shape, 4000);
     request.memory_limit_bytes = index_t(1) << 40;
     for (const Candidate& c : candidates(request)) {
       EXPECT_TRUE(takes_masks(c.schedule)) << name_of(c.schedule);
@@ -139,7 +139,7 @@ TEST(Planner, ScalesAndBatchesTakeScratchMemory) {
   for (const Pass pass : passes) {
     for (const index_t batch : {1, 3}) {
       for (const double scale : {1.0, 0.5}) {
-        PlanRequest request = request_for(pass, shape, 40000);
+        LayerRequest request = request_for(pass, shape, 40000);
         request.problem.batch = batch;
         request.problem.scale = scale;
         const index_t matrices =
@@ -162,7 +162,7 @@ TEST(Planner, CandidatesCarryTheExactCosts) {
     const LayerShape shape = random.shape(500, 100);
     const index_t M = random.logarithmic(1, 1 << 18);
     for (const Pass pass : passes) {
-      const PlanRequest request = request_for(pass, shape, M);
+      const LayerRequest request = request_for(pass, shape, M);
       for (const Candidate& c : candidates(request)) {
         ASSERT_EQ(c.least_M, least_fast_memory(variant_of(pass, c.schedule, c.blocks), shape));
         ASSERT_EQ(c.fits, M >= c.least_M);
@@ -186,7 +186,7 @@ TEST(Planner, AutoTakesTheLeastCostAndNeverStoresScores) {
     const LayerShape shape = random.shape(2000, 200);
     const index_t M = random.logarithmic(5, 1 << 18);
     for (const Pass pass : passes) {
-      const PlanRequest request = request_for(pass, shape, M);
+      const LayerRequest request = request_for(pass, shape, M);
       const double least = least_cost(
           request, [](Schedule schedule, Form) { return !scores_pass_through_memory(schedule); });
       const double least_of_all = least_cost(request, [](Schedule, Form) { return true; });
@@ -226,7 +226,7 @@ TEST(Planner, MemoryLimitIsHonoured) {
   int refused = 0, stored = 0;
   for (int round = 0; round < 200; ++round) {
     const LayerShape shape = random.shape(300, 100);
-    PlanRequest request = request_for(passes[round % 2], shape, random.logarithmic(5, 1 << 15));
+    LayerRequest request = request_for(passes[round % 2], shape, random.logarithmic(5, 1 << 15));
     request.problem.dtype = round % 3 == 0 ? DType::f64 : DType::f32;
     for (const Candidate& c : candidates(request)) {
       if (!c.fits) continue;
@@ -277,7 +277,7 @@ TEST(Planner, ScratchIsWhatPassesThroughSlowMemory) {
   const auto [n, m, d, e, tie, mask] = shape;
   for (const DType dtype : {DType::f32, DType::f64}) {
     for (const Pass pass : passes) {
-      PlanRequest request = request_for(pass, shape, 1 << 12);
+      LayerRequest request = request_for(pass, shape, 1 << 12);
       request.problem.dtype = dtype;
       for (const Candidate& c : candidates(request)) {
         ASSERT_TRUE(c.fits);
@@ -308,7 +308,7 @@ TEST(Planner, NamedSchedulesAreTaken) {
   ioattn_test::RandomProblem random(33);
   for (int round = 0; round < 300; ++round) {
     const LayerShape shape = random.shape(500, 60);
-    PlanRequest request = request_for(passes[round % 2], shape, 1 << 17);
+    LayerRequest request = request_for(passes[round % 2], shape, 1 << 17);
     request.level = "M";
     for (int i = 0; i < schedule_count; ++i) {
       const Schedule schedule = static_cast<Schedule>(i);
@@ -339,7 +339,7 @@ TEST(Planner, TooLittleMemoryNamesTheLeast) {
     for (const Pass pass : passes) {
       for (int i = 0; i <= any; ++i) {
         for (const index_t limit : {index_t(-1), index_t(1) << 50}) {
-          PlanRequest request = request_for(pass, shape, 1);
+          LayerRequest request = request_for(pass, shape, 1);
           request.memory_limit_bytes = limit;
           if (i < any) request.schedule = static_cast<Schedule>(i);
           if (request.schedule && !exists(*request.schedule, pass)) continue;
@@ -370,7 +370,7 @@ TEST(Planner, TooLittleMemoryNamesTheLeast) {
 // Neither is a schedule that the memory limit forbids named, however little M it would need.
 TEST(Planner, LeastFastMemoryHonoursTheMemoryLimit) {
   const LayerShape shape = {100, 100, 50, 50, Tie::none};
-  PlanRequest request = request_for(Pass::backward, shape, 1);
+  LayerRequest request = request_for(Pass::backward, shape, 1);
   request.memory_limit_bytes = 0;
   Plan plan;
   const Status status = make_plan(request, &plan);
@@ -390,7 +390,7 @@ TEST(Planner, LeastFastMemoryHonoursTheMemoryLimit) {
 // Where a score and what its sums are kept with are too much for M, scores that are stored may not
 // be: the limit that admits them is named.
 TEST(Planner, TooLittleFastMemoryNamesWhatWouldFit) {
-  PlanRequest request = request_for(Pass::forward, {300, 300, 2048, 2048, Tie::none}, 5);
+  LayerRequest request = request_for(Pass::forward, {300, 300, 2048, 2048, Tie::none}, 5);
   request.price = price_of(Objective::words);
   Plan plan;
   const Status status = make_plan(request, &plan);
@@ -415,7 +415,7 @@ TEST(Planner, TooLittleFastMemoryNamesWhatWouldFit) {
 // Of few columns of values rows are estimated too long; of many, tiles are as fast as they are said
 // to be.
 TEST(Planner, ForwardTilesAreForLongRowsOfValues) {
-  PlanRequest request = request_for(Pass::forward, {512, 512, 385, 32, Tie::all}, 196608);
+  LayerRequest request = request_for(Pass::forward, {512, 512, 385, 32, Tie::all}, 196608);
   Plan plan;
   for (const index_t d : {385, 1024, 2048}) {
     request.problem.shape.d = d;
@@ -429,7 +429,7 @@ TEST(Planner, ForwardTilesAreForLongRowsOfValues) {
 
 TEST(Planner, LimitThatAdmitsNothingIsNotCalledTooLittleFastMemory) {
   const LayerShape shape = {100, 100, 50, 50, Tie::none};
-  PlanRequest request = request_for(Pass::forward, shape, 5);  // tile_fused needs 6
+  LayerRequest request = request_for(Pass::forward, shape, 5);  // tile_fused needs 6
   Plan plan;
   EXPECT_EQ(make_plan(request, &plan).code(), StatusCode::fast_memory_too_small);
   request.memory_limit_bytes = 0;
@@ -448,7 +448,7 @@ TEST(Planner, ValueFormFollowsTheFlops) {
     for (const index_t d : {64, 128, 385}) {
       for (const index_t M : {index_t(1) << 15, index_t(98304)}) {
         for (const Tie tie : {Tie::none, Tie::kv, Tie::all}) {
-          PlanRequest request = request_for(pass, {512, 512, d, d / 8, tie}, M);
+          LayerRequest request = request_for(pass, {512, 512, d, d / 8, tie}, M);
           Plan plan;
           request.schedule = Schedule::row_stream;
           ASSERT_OK(make_plan(request, &plan));
@@ -470,7 +470,7 @@ TEST(Planner, ValueFormFollowsTheFlops) {
   EXPECT_EQ(plan.blocks.form, Form::h);
 }
 
-index_t words_of(const PlanRequest& request, Schedule schedule) {
+index_t words_of(const LayerRequest& request, Schedule schedule) {
   index_t least = std::numeric_limits<index_t>::max();
   for (const Candidate& c : candidates(request)) {
     if (c.schedule == schedule && c.fits) least = std::min(least, c.cost.total().words());
@@ -485,7 +485,7 @@ TEST(Planner, WeightResidentIsTakenWhereItsMultiplyAddsPay) {
   for (const index_t d : {4, 64}) {
     for (const Tie tie : {Tie::none, Tie::kv}) {
       const auto chosen_at = [&](index_t M) {
-        const PlanRequest request = request_for(Pass::backward, {n, n, d, d, tie}, M);
+        const LayerRequest request = request_for(Pass::backward, {n, n, d, d, tie}, M);
         Plan plan;
         EXPECT_OK(make_plan(request, &plan));
         const bool fewer =
@@ -509,7 +509,7 @@ TEST(Planner, WeightResidentIsTakenWhereItsMultiplyAddsPay) {
 
 // n d^3 / M multiply-adds more may be too many to count.
 TEST(Planner, WhatCannotBeCountedIsNotTaken) {
-  const PlanRequest request =
+  const LayerRequest request =
       request_for(Pass::backward, {1900000, 1900000, 4096, 4096, Tie::none}, 33718352);
   for (const Candidate& c : candidates(request)) {
     if (c.fits) {
@@ -541,7 +541,7 @@ TEST(Planner, TiedOperandsMoveFewerWords) {
   for (const Pass pass : passes) {
     for (const index_t M : {4000, 16000, 64000}) {
       const auto words = [&](Tie tie) {
-        PlanRequest request = request_for(pass, {1024, 1024, 64, 64, tie}, M);
+        LayerRequest request = request_for(pass, {1024, 1024, 64, 64, tie}, M);
         request.schedule = Schedule::row_stream;
         Plan plan;
         Candidate chosen;
@@ -563,7 +563,7 @@ TEST(Planner, LongRowsOfThePassToDXAreHeldInOuterMemory) {
   const index_t M = 196608, outer_M = 1 << 20;
   for (const index_t n : {1024, 2048}) {
     const LayerShape shape = {n, n, 256, 256, Tie::none};
-    PlanRequest request = request_for(Pass::backward, shape, M);
+    LayerRequest request = request_for(Pass::backward, shape, M);
     request.tile = {Isa::avx512, 8, 32};
     Plan inner, outer;
     Candidate chosen;
@@ -586,7 +586,7 @@ TEST(Planner, LongRowsOfThePassToDXAreHeldInOuterMemory) {
 
 TEST(Planner, LiteralIsPlannedAlthoughItOverflows) {
   const LayerShape shape = {512, 512, 64, 64, Tie::none};
-  PlanRequest request = request_for(Pass::backward, shape, 4096);
+  LayerRequest request = request_for(Pass::backward, shape, 4096);
   request.schedule = Schedule::paper_large;
   Plan plan;
   Candidate chosen;

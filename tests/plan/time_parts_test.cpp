@@ -82,7 +82,7 @@ TEST(TimeParts, OfTheLayerProblemAddUp) {
   all.dX = all.dY = all.dA1 = all.dA2 = all.dA3 = true;
   for (const std::optional<GradientSet>& set : {std::optional<GradientSet>(), {dx}, {all}}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
-      PlanRequest request;
+      LayerRequest request;
       request.problem.shape = {300, 260, 70, 40, Tie::kv, {}};
       request.problem.dtype = dtype;
       request.M = 20000;

@@ -13,7 +13,7 @@
 #include "schedules/variant_case.hpp"
 #include "status_ok.hpp"
 #include "theory/bounds.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 
 namespace ioattn_test {
 namespace {

@@ -36,7 +36,7 @@ inline std::string describe(const ioattn::GradientSet& set) {
 
 // The granted ratio: short blocks of long sums are granted their longer chains of additions.
 inline double limit(const ioattn::LayerShape& shape, const ioattn::GradientSet& set,
-                    const ioattn::GradientBlocks& blocks) {
+                    const ioattn::LayerBlocks& blocks) {
   const auto [n, m, d, e, tie, mask] = shape;
   const ioattn::GradientSteps steps = steps_of(set, tie, blocks.rows.form);
   double most = ioattn_reference::pass_ratio;
@@ -160,7 +160,7 @@ class GradientCase {
             of("dA"), of("dW_Q"), of("dW_K"), view(w_q_), view(w_k_)};
   }
 
-  Gradients<T> run(const ioattn::GradientSet& set, const ioattn::GradientBlocks& blocks,
+  Gradients<T> run(const ioattn::GradientSet& set, const ioattn::LayerBlocks& blocks,
                    const ioattn::kernels::KernelTable<T>& kernels, int threads,
                    ioattn::Observer* observer) const {
     Gradients<T> out = outputs(set);

@@ -22,7 +22,7 @@ using namespace ioattn;
 namespace ref = ioattn_reference;
 
 void check_counts(const GradientCase<float>& problem, const GradientSet& set,
-                  const GradientBlocks& blocks, index_t M) {
+                  const LayerBlocks& blocks, index_t M) {
   instruments::IoCounter counter;
   problem.run(set, blocks, odd_tile<float>(), 1, &counter);
   const LayerShape shape = problem.shape();
@@ -64,7 +64,7 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
     const LayerShape shape = problem.shape();
     for (int trial = 0; trial < 6; ++trial, ++planned) {
       const GradientSet set = random_set(&random, shape.tie, dk);
-      plan::PlanRequest request = request_for(shape, 1, odd_tile<float>().tile);
+      plan::LayerRequest request = request_for(shape, 1, odd_tile<float>().tile);
       // Room for scores in memory.
       if (random.uniform(0, 1) == 1) request.memory_limit_bytes = index_t(1) << 40;
       if (trial == 5 && !shape.mask.hides()) {
@@ -76,7 +76,7 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
       request.outer_M = random.uniform(0, 1) * random.logarithmic(1, 20) * request.M;
       SCOPED_TRACE(to_text(LayerProblem{shape, DType::f32}) + " " + describe(set) +
                    " M=" + std::to_string(request.M));
-      plan::GradientPlan plan;
+      plan::LayerPlan plan;
       plan::Estimate estimate;
       ASSERT_OK(plan::make_gradient_plan(request, set, &plan, &estimate));
       const bool is_outer = plan.level == "L3";
@@ -84,7 +84,7 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
       check_counts(problem, set, plan.blocks, estimate.M);
       ASSERT_EQ(estimate.cost.total(), theory::gradients_cost(shape, set, plan.blocks).total());
       request.M = least - 1;
-      plan::GradientPlan none;
+      plan::LayerPlan none;
       ASSERT_EQ(plan::make_gradient_plan(request, set, &none).code(),
                 StatusCode::fast_memory_too_small);
       const GradientSteps steps = steps_of(set, shape.tie, plan.blocks.rows.form);
@@ -99,7 +99,7 @@ TEST(LayerGradients, CountsAreTheSumsOverThePhases) {
       if (has_row_pass(steps, plan.blocks)) ++schedules[plan.blocks.schedule];
 
       // Blocks of any size, in either form, of any schedule.
-      const GradientBlocks any = any_blocks(&random, shape, set, true);
+      const LayerBlocks any = any_blocks(&random, shape, set, true);
       if (has_key_pass(steps_of(set, shape.tie, any.rows.form), any))
         any_by_tiles += any.by_keys == Schedule::tile_fused;
       check_counts(problem, set, any, theory::gradients_cost(shape, set, any).total().footprint);
@@ -146,14 +146,14 @@ TYPED_TEST(LayerGradientValues, AreTheOraclesForEveryNumberOfThreads) {
       for (int trial = 0; trial < 5; ++trial) {
         const kernels::KernelTable<T>& table = *tables[(++cases + seed) % tables.size()];
         const GradientSet set = random_set(&random, shape.tie, dk);
-        plan::PlanRequest request = request_for(shape, 1, table.tile);
+        plan::LayerRequest request = request_for(shape, 1, table.tile);
         if (trial > 0) request.schedule = Schedule::row_stream;
         if (!shape.mask.hides() && trial > 1) {
           request.schedule = trial == 2 ? Schedule::q_stored : Schedule::half_dim;
         }
         if (trial == 4) request.schedule = Schedule::tile_fused;
         request.M = least_M(request, set) * (trial == 0 ? 1 : random.logarithmic(1, 200));
-        plan::GradientPlan plan;
+        plan::LayerPlan plan;
         ASSERT_OK(plan::make_gradient_plan(request, set, &plan));
         SCOPED_TRACE(to_text(LayerProblem{shape, dtype_of<T>::value}) + " " + describe(set) + " " +
                      ref::name_of(kind) + " M=" + std::to_string(request.M) + " " +
@@ -192,8 +192,8 @@ TEST(LayerGradients, FiniteDifferences) {
   const ref::LayerInputs<double> inputs = ref::make_case(ref::Kind::normal, size, 9);
   const GradientCase<double> problem(inputs, size.ties, 2, 1);
   const GradientSet set = everything(2);
-  plan::PlanRequest request = request_for(problem.shape(), 400, odd_tile<double>().tile);
-  plan::GradientPlan plan;
+  plan::LayerRequest request = request_for(problem.shape(), 400, odd_tile<double>().tile);
+  plan::LayerPlan plan;
   ASSERT_OK(plan::make_gradient_plan(request, set, &plan));
   const Gradients<double> out = problem.run(set, plan.blocks, odd_tile<double>(), 1, nullptr);
   using Inputs = ref::LayerInputs<long double>;
@@ -222,8 +222,8 @@ TEST(LayerGradients, AdjointOfTheTangent) {
     const ref::LayerInputs<double> inputs = ref::make_case(ref::Kind::normal, size, seed);
     const GradientCase<double> problem(inputs, size.ties, 2, 0);
     const GradientSet set = everything(2);
-    plan::PlanRequest request = request_for(problem.shape(), 3000, odd_tile<double>().tile);
-    plan::GradientPlan plan;
+    plan::LayerRequest request = request_for(problem.shape(), 3000, odd_tile<double>().tile);
+    plan::LayerPlan plan;
     ASSERT_OK(plan::make_gradient_plan(request, set, &plan));
     const Gradients<double> out = problem.run(set, plan.blocks, odd_tile<double>(), 2, nullptr);
     ref::LayerInputs<double> direction = inputs;

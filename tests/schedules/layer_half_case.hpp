@@ -76,7 +76,7 @@ struct LayerHalfCase {
     task.blocks = blocks;
     return run_forward(schedule, task);
   }
-  ioattn::Status backward(const ioattn::GradientSet& set, const ioattn::GradientBlocks& blocks,
+  ioattn::Status backward(const ioattn::GradientSet& set, const ioattn::LayerBlocks& blocks,
                           const Run& run) {
     for (GapTensor<G>* each : {&dx, &dy, &da1, &da2, &da3, &da, &dw_q, &dw_k}) each->poison();
     const auto [n, m, d, e, tie, mask] = problem.shape;

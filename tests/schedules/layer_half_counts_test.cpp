@@ -22,8 +22,8 @@ LayerProblem random_layer(RandomProblem* random, int number) {
   return problem;
 }
 
-plan::PlanRequest request_of(const LayerProblem& problem, Pass pass, const TileShape& tile) {
-  plan::PlanRequest request = request_for(problem.shape, 1, tile);
+plan::LayerRequest request_of(const LayerProblem& problem, Pass pass, const TileShape& tile) {
+  plan::LayerRequest request = request_for(problem.shape, 1, tile);
   request.problem = problem;
   request.pass = pass;
   return request;
@@ -64,7 +64,7 @@ TEST(LayerHalfCounts, ForwardIsTheSumOverThePhases) {
       ++forms[std::size_t(blocks.form)];
       ++products[std::size_t(blocks.products)];
     };
-    plan::PlanRequest request = request_of(problem, Pass::forward, table.tile);
+    plan::LayerRequest request = request_of(problem, Pass::forward, table.tile);
     plan::Plan plan;
     plan::Candidate chosen;
     request.M = 1;
@@ -109,7 +109,7 @@ TEST(LayerHalfCounts, GradientsAreTheSumsOverThePhases) {
     LayerHalfCase<bf16, float> wide(problem, dk);
     half.randomise(unsigned(number));
     wide.set_inputs(half);
-    const auto check = [&](const GradientBlocks& blocks, index_t M) {
+    const auto check = [&](const LayerBlocks& blocks, index_t M) {
       SCOPED_TRACE(to_text(problem) + " " + describe(set) + (set.in_f32 ? " in f32 " : " ") +
                    name_of(blocks.schedule) + " " + name_of(blocks.rows.form) + " " +
                    name_of(blocks.rows.products) + " M=" + std::to_string(M));
@@ -133,12 +133,12 @@ TEST(LayerHalfCounts, GradientsAreTheSumsOverThePhases) {
       tiles_alone += steps.alone && set.dX && blocks.schedule == Schedule::tile_fused;
       schedules[blocks.schedule] += has_row_pass(steps, blocks);
     };
-    plan::PlanRequest request = request_of(problem, Pass::backward, table.tile);
+    plan::LayerRequest request = request_of(problem, Pass::backward, table.tile);
     if (random.uniform(0, 1) == 1) request.memory_limit_bytes = index_t(1) << 40;
     const index_t least = least_M(request, set);
     request.M = random.uniform(0, 3) == 0 ? least : random.logarithmic(least, 60 * least);
     request.outer_M = random.uniform(0, 1) * random.logarithmic(1, 20) * request.M;
-    plan::GradientPlan plan;
+    plan::LayerPlan plan;
     plan::Estimate estimate;
     ASSERT_OK(plan::make_gradient_plan(request, set, &plan, &estimate));
     check(plan.blocks, estimate.M);
@@ -146,7 +146,7 @@ TEST(LayerHalfCounts, GradientsAreTheSumsOverThePhases) {
     request.outer_M = 0;
     ASSERT_EQ(plan::make_gradient_plan(request, set, &plan).code(),
               StatusCode::fast_memory_too_small);
-    GradientBlocks blocks = any_blocks(&random, problem.shape, set);
+    LayerBlocks blocks = any_blocks(&random, problem.shape, set);
     check(blocks, index_t(1) << 40);
     if (!pairs) continue;
     make_tiles_of_pairs(&random, problem.shape.tie, set, &blocks);
@@ -166,7 +166,7 @@ TEST(LayerHalfCounts, GradientsAreTheSumsOverThePhases) {
 // As many phases as there can be.
 TEST(LayerHalfCounts, EveryPhaseHasItsPlace) {
   GradientSet set = {true, true, true, true, true, true, true, true, 2};
-  GradientBlocks blocks;
+  LayerBlocks blocks;
   RandomProblem random(94);
   const LayerShape shape = {7, 5, 4, 3, Tie::kv};
   do blocks = any_blocks(&random, shape, set);

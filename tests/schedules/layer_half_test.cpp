@@ -67,7 +67,7 @@ TYPED_TEST(LayerHalf, GradientsAreThoseOfFloatsRoundedOnce) {
     const auto* table = random_table(&random);
     const index_t dk = random.logarithmic(1, 20);
     const GradientSet set = random_set(&random, problem.shape.tie, dk);
-    const GradientBlocks blocks = any_blocks(&random, problem.shape, set);
+    const LayerBlocks blocks = any_blocks(&random, problem.shape, set);
     SCOPED_TRACE(to_text(problem) + " " + describe(set) + " " + name_of(blocks.schedule) + " " +
                  name_of(blocks.rows.form) + " " + name_of(blocks.rows.products));
     LayerHalfCase<S> half(problem, dk);

@@ -110,13 +110,13 @@ TEST(LayerPairs, GradientsAreNearThoseOfFloats) {
     ASSERT_OK(full.forward(of_floats(), {&odd_tile<float>()}));
     for (auto* each : {&pairs, &one}) each->set_forward(full);
     wide.set_forward(full);
-    GradientBlocks blocks;
+    LayerBlocks blocks;
     blocks.rows = random_tiles(&random);
     blocks.keys = random_tiles(&random);
     for (ProductBlocks* product : {&blocks.da1, &blocks.da3, &blocks.dy, &blocks.dw})
       *product = any_product(&random);
     blocks.sum = random.logarithmic(1, 20);
-    GradientBlocks plain = blocks;
+    LayerBlocks plain = blocks;
     plain.rows = plain.keys = of_floats();
     make_tiles_of_pairs(&random, shape.tie, set, &blocks);
     ASSERT_OK(full.backward(set, plain, {&odd_tile<float>()}));
@@ -179,7 +179,7 @@ TEST(LayerPairs, WhatAMaskHidesHasNoPart) {
     }
     Blocks forward = random_tiles(&random);
     forward.share = 0;
-    GradientBlocks blocks;
+    LayerBlocks blocks;
     blocks.rows = blocks.keys = random_tiles(&random);
     blocks.da3 = any_product(&random);
     make_tiles_of_pairs(&random, shape.tie, set, &blocks);

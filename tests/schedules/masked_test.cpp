@@ -204,12 +204,12 @@ TYPED_TEST(Masked, WhatIsHiddenDoesNotLeak) {
     for (const Form form : forms) {
       GradientSet some = set;
       some.dY = form == Form::h;
-      plan::PlanRequest request;
+      plan::LayerRequest request;
       request.problem.shape = shape;
       request.M = random.logarithmic(400, 20000);
       request.level = "M";
       request.tile = table.tile;
-      plan::GradientPlan plan;
+      plan::LayerPlan plan;
       ASSERT_OK(plan::make_gradient_plan(request, some, &plan));
       const Gradients<T> good = clean.run(some, plan.blocks, table, 2, nullptr);
       Gradients<T> other = clean.outputs(some);
@@ -279,7 +279,7 @@ TYPED_TEST(Masked, RowsThatSeeNothingStayOutOfTheSum) {
   const GradientCase<T> dirty(inputs, ref::Ties::none, 1, 0);
   for (const Form form : forms) {
     for (const index_t factor : {1, 4, 50}) {
-      GradientBlocks blocks;
+      LayerBlocks blocks;
       blocks.rows =
           blocks_of(Pass::backward, form, Products::fused, clean.shape(), factor, odd_tile<T>());
       const GradientSet dx_alone = {.dX = true};
@@ -367,12 +367,12 @@ TYPED_TEST(Masked, EntriesOfABatchAreThoseAlone) {
               double(counter.total().words()));
 
     GradientSet set = {true, true, true, true, true, false, true, true, 3};
-    plan::PlanRequest request;
+    plan::LayerRequest request;
     request.problem.shape = shape;
     request.M = random.logarithmic(600, 20000);
     request.level = "M";
     request.tile = table.tile;
-    plan::GradientPlan plan;
+    plan::LayerPlan plan;
     ASSERT_OK(plan::make_gradient_plan(request, set, &plan));
     const Padded<T> w_q(ref::random_matrix(std::size_t(d), 3, 1), 0),
         w_k(ref::random_matrix(std::size_t(d), 3, 2), 0);

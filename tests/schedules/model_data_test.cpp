@@ -15,7 +15,7 @@
 #include "schedules/schedules.hpp"
 #include "status_ok.hpp"
 #include "theory/bounds.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 #include "tune/npy.hpp"
 
 namespace ioattn_test {

@@ -67,11 +67,11 @@ void check_all(double allowed) {
       task.observer = &counter;
       const auto [n, keys, d, e, tie, mask] = task.shape;
       ASSERT_EQ(tie, Tie::all);
-      plan::PlanRequest request;
+      plan::LayerRequest request;
       request.problem.shape = task.shape;
       request.M = M;
       request.tile = table.tile;
-      plan::GradientPlan plan;
+      plan::LayerPlan plan;
       ASSERT_OK(plan::make_gradient_plan(request, set, &plan));
       task.blocks = plan.blocks;
       SCOPED_TRACE(describe(set) + " " + to_text(plan, set, tie));

@@ -110,7 +110,7 @@ TEST(Overflow, OfGradientsOfALayerIsCounted) {
     const auto* table = tables[std::size_t(random.uniform(0, index_t(tables.size()) - 1))];
     const index_t dk = random.logarithmic(1, 20);
     const GradientSet set = random_set(&random, problem.shape.tie, dk);
-    const GradientBlocks blocks = any_blocks(&random, problem.shape, set);
+    const LayerBlocks blocks = any_blocks(&random, problem.shape, set);
     SCOPED_TRACE(to_text(problem) + " " + describe(set));
     LayerHalfCase<f16> half(problem, dk);
     LayerHalfCase<f16, float> wide(problem, dk);

@@ -35,9 +35,9 @@ inline ioattn::GradientSet random_set(RandomProblem* random, ioattn::Tie tie, io
   return set;
 }
 
-inline ioattn::plan::PlanRequest request_for(const ioattn::LayerShape& shape, ioattn::index_t M,
-                                             const ioattn::TileShape& tile) {
-  ioattn::plan::PlanRequest request;
+inline ioattn::plan::LayerRequest request_for(const ioattn::LayerShape& shape, ioattn::index_t M,
+                                              const ioattn::TileShape& tile) {
+  ioattn::plan::LayerRequest request;
   request.problem.shape = shape;
   request.M = M;
   request.level = "M";
@@ -46,9 +46,9 @@ inline ioattn::plan::PlanRequest request_for(const ioattn::LayerShape& shape, io
 }
 
 // The least M of a set, from the refusal of one word.
-inline ioattn::index_t least_M(ioattn::plan::PlanRequest request, const ioattn::GradientSet& set) {
+inline ioattn::index_t least_M(ioattn::plan::LayerRequest request, const ioattn::GradientSet& set) {
   request.M = 1;
-  ioattn::plan::GradientPlan plan;
+  ioattn::plan::LayerPlan plan;
   const std::string message = ioattn::plan::make_gradient_plan(request, set, &plan).message();
   const std::string key = "the least is ";
   const std::size_t at = message.find(key);
@@ -90,10 +90,9 @@ inline void make_tiles(RandomProblem* random, ioattn::Blocks* blocks) {
 }
 
 // Blocks of any size, in either form, of any schedule.
-inline ioattn::GradientBlocks any_blocks(RandomProblem* random, const ioattn::LayerShape& shape,
-                                         const ioattn::GradientSet& set,
-                                         bool may_be_tiles = false) {
-  ioattn::GradientBlocks any;
+inline ioattn::LayerBlocks any_blocks(RandomProblem* random, const ioattn::LayerShape& shape,
+                                      const ioattn::GradientSet& set, bool may_be_tiles = false) {
+  ioattn::LayerBlocks any;
   if (!shape.mask.hides()) {
     any.schedule = std::array{ioattn::Schedule::row_stream, ioattn::Schedule::q_stored,
                               ioattn::Schedule::half_dim}[std::size_t(random->uniform(0, 2))];
@@ -134,7 +133,7 @@ inline ioattn::GradientBlocks any_blocks(RandomProblem* random, const ioattn::La
 
 // The same blocks for products of pairs, which make U on the way or dX by a pass of their own.
 inline void make_tiles_of_pairs(RandomProblem* random, ioattn::Tie tie,
-                                const ioattn::GradientSet& set, ioattn::GradientBlocks* blocks) {
+                                const ioattn::GradientSet& set, ioattn::LayerBlocks* blocks) {
   const ioattn::GradientSteps steps = ioattn::steps_of(set, tie, ioattn::Form::h);
   blocks->schedule = ioattn::Schedule::row_stream;
   blocks->rows.form = ioattn::Form::h;

@@ -10,7 +10,7 @@
 #include "schedules/tables.hpp"
 #include "schedules/thread_counts.hpp"
 #include "status_ok.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 
 namespace ioattn_test {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "theory/bounds.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 #include "theory/word_level.hpp"
 
 namespace ioattn::theory {

@@ -155,7 +155,7 @@ TEST(CoreBoundsSweep, MasksAndBatchesOfTheLayerProblem) {
     comparison.check("forward " + what,
                      layer_bounds(Pass::forward, shape, forward.footprint, batch.entries),
                      AlgorithmClass::F, forward);
-    GradientBlocks alone;
+    LayerBlocks alone;
     alone.rows = blocks;
     const IoCost backward = gradients_cost(shape, {.dX = true}, alone, batch).total();
     comparison.check("backward " + what,
@@ -186,7 +186,7 @@ TEST(CoreBoundsSweep, SetsOfGradients) {
     set.dk = random.log_uniform(1, 2 * shape.d);
 
     const auto [n, m, d, e, tie, mask] = shape;
-    GradientBlocks blocks;
+    LayerBlocks blocks;
     blocks.rows = random.blocks(shape, form, Products::stored);
     blocks.keys = random.blocks(shape, form, Products::stored);
     blocks.da1 = random.product(n, d);

@@ -288,7 +288,7 @@ TEST(CoreBounds, ClassesOfSets) {
   EXPECT_EQ(class_of(SdpaSet{true, true, true}, two_passes), AlgorithmClass::P);
   EXPECT_EQ(class_of(SdpaSet{false, true, true}, two_passes), AlgorithmClass::F);
   EXPECT_EQ(class_of(SdpaSet{true}, two_passes), AlgorithmClass::F);
-  GradientBlocks blocks;
+  LayerBlocks blocks;
   EXPECT_EQ(class_of(GradientSet{.dX = true}, blocks, Tie::none), AlgorithmClass::F);
   blocks.schedule = Schedule::weight_resident;
   EXPECT_EQ(class_of(GradientSet{.dX = true}, blocks, Tie::none), AlgorithmClass::P);

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "theory/bounds.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 #include "theory/word_level.hpp"
 
 namespace ioattn::theory {

@@ -8,7 +8,7 @@
 
 #include "data_path.hpp"
 #include "theory/bounds.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 #include "theory/word_level.hpp"
 
 namespace ioattn::theory::word_level {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "theory/bounds.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 
 namespace ioattn::theory::word_level {
 namespace {

@@ -12,7 +12,7 @@ using namespace ioattn;
 using namespace ioattn::api;
 
 template <class S>
-Status run_forward(const ioattn_layer_problem& problem, const plan::GradientPlan& plan,
+Status run_forward(const ioattn_layer_problem& problem, const plan::LayerPlan& plan,
                    const api::RunOptions& options, void* o, int64_t o_stride, void* lse) {
   const LayerInputs<S> inputs = inputs_of<S>(problem);
   return api::layer_forward<S>(inputs, plan::pass_of(plan), {api::granted_threads(options.threads)},
@@ -23,7 +23,7 @@ Status run_forward(const ioattn_layer_problem& problem, const plan::GradientPlan
 template <class S>
 Status forward(const ioattn_layer_problem& problem, const api::RunOptions& options, void* o,
                int64_t o_stride, void* lse) {
-  plan::GradientPlan plan;
+  plan::LayerPlan plan;
   const Status status = plan_layer(problem_of(inputs_of<S>(problem)), std::nullopt, options, &plan);
   if (!status.is_ok()) return status;
   return run_forward<S>(problem, plan, options, o, o_stride, lse);
@@ -38,7 +38,7 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
   const LayerGradients<G, S> out = gradients_of<G, S>(problem, gradients);
   const GradientSet set = api::set_of(out);
   if (out.set() == GradientSet{}) return api::validate_problem(problem_of(inputs));
-  plan::GradientPlan plan;
+  plan::LayerPlan plan;
   Status status = plan_layer(problem_of(inputs), set, options, &plan);
   if (!status.is_ok()) return status;
   AlignedBuffer results;

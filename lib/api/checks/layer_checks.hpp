@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/checks/matrix_check.hpp"
 #include "api/checks/validate.hpp"
 
 // What the calls on a layer have in common.
@@ -20,7 +21,7 @@ MatrixView<T> of_batch(MatrixView<T> entry, index_t batch) {
 }
 
 template <class T>
-Status check_inputs(const LayerInputs<T>& inputs, const LayerShape& shape, ArgumentCheck* check) {
+Status check_inputs(const LayerInputs<T>& inputs, const LayerShape& shape, MatrixCheck* check) {
   const Status valid = validate_problem({shape, dtype_of<T>::value, inputs.batch, inputs.scale});
   if (!valid.is_ok()) return valid;
   const index_t batch = inputs.batch;
@@ -36,7 +37,7 @@ Status check_inputs(const LayerInputs<T>& inputs, const LayerShape& shape, Argum
 // takes them.
 template <class S>
 void check_forward_results(bool taken, MatrixView<const S> o, const Compute<S>* lse,
-                           const LayerShape& shape, index_t batch, ArgumentCheck* check) {
+                           const LayerShape& shape, index_t batch, MatrixCheck* check) {
   if (!taken && o.data == nullptr && lse == nullptr) return;
   const index_t rows = batch * shape.n;
   check->input<S>("O", of_batch(o, batch), rows, shape.dv);

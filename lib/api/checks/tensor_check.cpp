@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "api/checks/validate.hpp"
+#include "api/checks/matrix_check.hpp"
 #include "base/checked_size.hpp"
 
 namespace ioattn::api {

@@ -14,8 +14,8 @@ using wisdom::Verdict;
 
 constexpr std::string_view prefix = "layer:";
 
-Status validate_plan_of(const plan::PlanRequest& request, const std::optional<GradientSet>& set,
-                        const plan::GradientPlan& plan) {
+Status validate_plan_of(const plan::LayerRequest& request, const std::optional<GradientSet>& set,
+                        const plan::LayerPlan& plan) {
   const LayerShape& shape = request.problem.shape;
   const DType dtype = request.problem.dtype;
   return set ? validate_plan(plan, *set, shape.tie, shape.mask, dtype)
@@ -57,9 +57,9 @@ bool problem_of_class(const wisdom::ProblemClass& of, LayerProblem* problem,
   return parse_problem(text, problem, &error);
 }
 
-Verdict read_plan(const plan::PlanRequest& request, const std::optional<GradientSet>& set,
-                  const wisdom::Record& record, plan::GradientPlan* plan) {
-  plan::GradientPlan parsed;
+Verdict read_plan(const plan::LayerRequest& request, const std::optional<GradientSet>& set,
+                  const wisdom::Record& record, plan::LayerPlan* plan) {
+  plan::LayerPlan parsed;
   std::string error;
   if (!plan::parse_plan_of(record.plan, set, request.problem.shape.tie, &parsed, &error)) {
     return {Reason::plan, error};
@@ -79,13 +79,13 @@ Verdict read_plan(const plan::PlanRequest& request, const std::optional<Gradient
   return verdict;
 }
 
-const wisdom::Record* find_record(const KnownWisdom& known, const plan::PlanRequest& request,
+const wisdom::Record* find_record(const KnownWisdom& known, const plan::LayerRequest& request,
                                   const std::optional<GradientSet>& set) {
   return record_of(known, request.tile.isa, class_of(request.problem, set));
 }
 
-Verdict find_plan(const KnownWisdom& known, const plan::PlanRequest& request,
-                  const std::optional<GradientSet>& set, plan::GradientPlan* plan) {
+Verdict find_plan(const KnownWisdom& known, const plan::LayerRequest& request,
+                  const std::optional<GradientSet>& set, plan::LayerPlan* plan) {
   const wisdom::Record* record = find_record(known, request, set);
   if (record != nullptr) return read_plan(request, set, *record, plan);
   return unknown_class(class_of(request.problem, set));

@@ -25,15 +25,15 @@ bool is_layer(const wisdom::ProblemClass& of);
 
 // The plan of a record, if it is one for the request: kernels that are here, a schedule that the
 // problem and the limit on memory allow, and blocks that fit its level.
-wisdom::Verdict read_plan(const plan::PlanRequest& request, const std::optional<GradientSet>& set,
-                          const wisdom::Record& record, plan::GradientPlan* plan);
+wisdom::Verdict read_plan(const plan::LayerRequest& request, const std::optional<GradientSet>& set,
+                          const wisdom::Record& record, plan::LayerPlan* plan);
 
 // The record of the request's class; nullptr if there is none.
-const wisdom::Record* find_record(const KnownWisdom& known, const plan::PlanRequest& request,
+const wisdom::Record* find_record(const KnownWisdom& known, const plan::LayerRequest& request,
                                   const std::optional<GradientSet>& set);
 
 // Both.
-wisdom::Verdict find_plan(const KnownWisdom& known, const plan::PlanRequest& request,
-                          const std::optional<GradientSet>& set, plan::GradientPlan* plan);
+wisdom::Verdict find_plan(const KnownWisdom& known, const plan::LayerRequest& request,
+                          const std::optional<GradientSet>& set, plan::LayerPlan* plan);
 
 }  // namespace ioattn::api

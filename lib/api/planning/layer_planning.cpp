@@ -13,9 +13,9 @@ bool takes_layer_wisdom(const RunOptions& options) {
 }
 
 Status plan_layer(const LayerProblem& problem, const std::optional<GradientSet>& set,
-                  const RunOptions& options, plan::GradientPlan* plan, plan::Estimate* estimate,
+                  const RunOptions& options, plan::LayerPlan* plan, plan::Estimate* estimate,
                   PlanOrigin* origin) {
-  plan::PlanRequest request;
+  plan::LayerRequest request;
   const Status status =
       plan_request(set ? Pass::backward : Pass::forward, problem, options, &request);
   if (!status.is_ok()) return status;
@@ -29,7 +29,7 @@ Status plan_layer(const LayerProblem& problem, const std::optional<GradientSet>&
 }
 
 Status plan_layer_before(const LayerProblem& problem, Schedule backward, const RunOptions& options,
-                         plan::GradientPlan* plan) {
+                         plan::LayerPlan* plan) {
   RunOptions forward = options;
   forward.rigor = wisdom::Rigor::estimate;  // wisdom is asked for of the gradients
   // Whoever asked for stationary has room for scores in the forward pass too.

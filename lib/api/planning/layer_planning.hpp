@@ -12,11 +12,11 @@ bool takes_layer_wisdom(const RunOptions& options);
 
 // plan_sdpa's counterpart. No set: the forward pass (plan/layer/layer_candidates.hpp).
 Status plan_layer(const LayerProblem& problem, const std::optional<GradientSet>& set,
-                  const RunOptions& options, plan::GradientPlan* plan,
+                  const RunOptions& options, plan::LayerPlan* plan,
                   plan::Estimate* estimate = nullptr, PlanOrigin* origin = nullptr);
 
 // Of the forward pass that a backward one runs first where it is given neither O nor LSE.
 Status plan_layer_before(const LayerProblem& problem, Schedule backward, const RunOptions& options,
-                         plan::GradientPlan* plan);
+                         plan::LayerPlan* plan);
 
 }  // namespace ioattn::api

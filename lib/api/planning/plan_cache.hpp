@@ -6,7 +6,7 @@
 #include <mutex>
 #include <optional>
 
-#include "plan/layer/gradient_plan.hpp"
+#include "plan/layer/layer_plan.hpp"
 #include "plan/layer/planner.hpp"
 #include "plan/sdpa/sdpa_planner.hpp"
 
@@ -55,7 +55,7 @@ class PlanCache {
 };
 
 using SdpaPlanCache = PlanCache<plan::SdpaRequest, SdpaSet, plan::SdpaPlan>;
-using LayerPlanCache = PlanCache<plan::PlanRequest, GradientSet, plan::GradientPlan>;
+using LayerPlanCache = PlanCache<plan::LayerRequest, GradientSet, plan::LayerPlan>;
 SdpaPlanCache& sdpa_plans();
 LayerPlanCache& layer_plans();
 

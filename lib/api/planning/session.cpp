@@ -67,7 +67,7 @@ Status find_resources(DType dtype, const RunOptions& options, plan::Resources* r
 }
 
 Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
-                    plan::PlanRequest* request) {
+                    plan::LayerRequest* request) {
   const Status valid = validate_problem(problem);
   if (!valid.is_ok()) return valid;
   problem.shape = shape_to_plan(problem.shape);
@@ -79,8 +79,8 @@ Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
 }
 
 Status plan_pass(Pass pass, const LayerProblem& problem, const RunOptions& options,
-                 plan::Plan* plan, plan::PlanRequest* request, plan::Candidate* chosen) {
-  plan::PlanRequest own;
+                 plan::Plan* plan, plan::LayerRequest* request, plan::Candidate* chosen) {
+  plan::LayerRequest own;
   if (request == nullptr) request = &own;
   const Status status = plan_request(pass, problem, options, request);
   return status.is_ok() ? plan::make_plan(*request, plan, chosen) : status;

@@ -34,11 +34,11 @@ Status find_resources(DType dtype, const RunOptions& options, plan::Resources* r
 
 // What the planner is asked, for shape_to_plan.
 Status plan_request(Pass pass, LayerProblem problem, const RunOptions& options,
-                    plan::PlanRequest* request);
+                    plan::LayerRequest* request);
 
 // The plan of one pass; *request and *chosen, if not null, tell how it came about.
 Status plan_pass(Pass pass, const LayerProblem& problem, const RunOptions& options,
-                 plan::Plan* plan, plan::PlanRequest* request = nullptr,
+                 plan::Plan* plan, plan::LayerRequest* request = nullptr,
                  plan::Candidate* chosen = nullptr);
 
 }  // namespace ioattn::api

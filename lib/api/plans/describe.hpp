@@ -5,7 +5,7 @@
 
 #include "base/isa.hpp"
 #include "theory/bounds.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 #include "wisdom/text.hpp"
 
 // JSON is written by hand, but for strings that may need escapes: not those of our own, the keys.

@@ -35,7 +35,7 @@ std::string blocks_json(const Variant& variant, const Blocks& blocks) {
 std::string LayerPlan::describe(const OverflowStatistics& overflows) const {
   const LayerShape shape = shape_to_plan(goal_.problem.shape);
   const GradientSet& set = goal_.gradients;
-  const GradientBlocks& phase_blocks = plan_.blocks;
+  const LayerBlocks& phase_blocks = plan_.blocks;
   const bool one_pass = !is_forward() && phase_blocks.keys.one_pass;
   const Schedule schedule = one_pass ? phase_blocks.by_keys : phase_blocks.schedule;
   const Blocks& blocks = one_pass ? phase_blocks.keys : phase_blocks.rows;

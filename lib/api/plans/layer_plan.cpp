@@ -33,7 +33,7 @@ Status LayerPlan::parse(const Goal& goal, const RunOptions& options, std::string
                         LayerPlan* result) {
   result->goal_ = goal;
   result->origin_.name = "text";
-  plan::GradientPlan& parsed = result->plan_;
+  plan::LayerPlan& parsed = result->plan_;
   const LayerShape& shape = goal.problem.shape;
   std::string error;
   if (!plan::parse_plan_of(text, result->set(), shape.tie, &parsed, &error)) {

@@ -7,7 +7,7 @@
 #include "api/run_options.hpp"
 #include "base/gradients.hpp"
 #include "base/layer_inputs.hpp"
-#include "plan/layer/gradient_plan.hpp"
+#include "plan/layer/layer_plan.hpp"
 
 namespace ioattn::api {
 
@@ -59,7 +59,7 @@ class LayerPlan {
   Status check_problem(const LayerProblem& problem) const;
 
   Goal goal_;
-  plan::GradientPlan plan_;  // of the forward pass schedule and rows
+  plan::LayerPlan plan_;  // of the forward pass schedule and rows
   index_t M_ = 0;
   int threads_ = 1;
   index_t workspace_bytes_ = 0;

@@ -7,7 +7,7 @@
 #include "api/plans/overflow_statistics.hpp"
 #include "api/run/sdpa.hpp"
 #include "api/run_options.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 
 namespace ioattn::api {
 

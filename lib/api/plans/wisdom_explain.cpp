@@ -45,10 +45,10 @@ Verdict verdict_on_layer(const wisdom::ProblemClass& of, const wisdom::Record& r
   if (!problem_of_class(of, &problem, &set)) {
     return {Reason::absent, "no problem of this version is of the class"};
   }
-  plan::PlanRequest request;
+  plan::LayerRequest request;
   const Status status = LayerKind::request_of(problem, set, {}, &request);
   if (!status.is_ok()) return {Reason::blocks, status.message()};
-  plan::GradientPlan plan;
+  plan::LayerPlan plan;
   return read_plan(request, set, record, &plan);
 }
 

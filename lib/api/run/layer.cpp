@@ -18,7 +18,7 @@ Status layer_forward(const LayerInputs<S>& inputs, const plan::Plan& plan,
   using T = Compute<S>;
   LayerShape shape = shape_of(inputs);
   if (tie) shape.tie = *tie;
-  ArgumentCheck check;
+  MatrixCheck check;
   Status status = check_inputs(inputs, shape, &check);
   if (!status.is_ok()) return status;
   const index_t rows = inputs.batch * shape.n;
@@ -66,7 +66,7 @@ template <class S, class G>
 Status layer_backward(const LayerInputs<S>& inputs, MatrixView<const S> d_o, MatrixView<const S> o,
                       const Compute<S>* lse, const plan::Plan& plan, const Execution& execution,
                       MatrixView<G> dx, std::optional<Tie> tie) {
-  plan::GradientPlan gradients = {plan.level, {}, plan.tile};
+  plan::LayerPlan gradients = {plan.level, {}, plan.tile};
   gradients.blocks.schedule = plan.schedule;
   gradients.blocks.rows = plan.blocks;
   LayerGradients<G, S> out;

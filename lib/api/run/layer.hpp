@@ -33,14 +33,14 @@ Status layer_backward(const LayerInputs<S>& inputs, MatrixView<const S> d_o, Mat
 // problems.
 Status workspace_of(const LayerProblem& problem, const plan::Plan& forward, int threads,
                     index_t* bytes);
-Status workspace_of(const LayerProblem& problem, const plan::GradientPlan& plan,
+Status workspace_of(const LayerProblem& problem, const plan::LayerPlan& plan,
                     const GradientSet& set, int threads, index_t* bytes);
 
 // A set of gradients as planned: those whose data are not null. W_K and W_Q are read for dW_Q and
 // dW_K alone. o and lse as for layer_backward.
 template <class S, class G = S>
 Status layer_gradients(const LayerInputs<S>& inputs, MatrixView<const S> d_o, MatrixView<const S> o,
-                       const Compute<S>* lse, const plan::GradientPlan& plan,
+                       const Compute<S>* lse, const plan::LayerPlan& plan,
                        const Execution& execution, const LayerGradients<G, S>& gradients,
                        std::optional<Tie> tie = std::nullopt);
 // Which they are, for a plan.
@@ -50,6 +50,6 @@ GradientSet set_of(const LayerGradients<G, S>& gradients) {
   set.in_f32 = !std::is_same_v<S, G>;
   return set;
 }
-bool takes_forward_results(const plan::GradientPlan& plan, const GradientSet& set);
+bool takes_forward_results(const plan::LayerPlan& plan, const GradientSet& set);
 
 }  // namespace ioattn::api

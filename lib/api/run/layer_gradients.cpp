@@ -16,7 +16,7 @@ constexpr T no_weight = -std::numeric_limits<T>::infinity();
 
 template <class G, class S>
 void add_outputs(const LayerGradients<G, S>& g, const LayerShape& shape, index_t batch,
-                 ArgumentCheck* check) {
+                 MatrixCheck* check) {
   const GradientSet set = g.set();
   for (std::size_t k = 0; k < gradient_count; ++k) {
     const NamedGradient& gradient = named_gradients[k];
@@ -32,21 +32,21 @@ void add_outputs(const LayerGradients<G, S>& g, const LayerShape& shape, index_t
 
 }  // namespace
 
-bool takes_forward_results(const plan::GradientPlan& plan, const GradientSet& set) {
+bool takes_forward_results(const plan::LayerPlan& plan, const GradientSet& set) {
   const GradientSteps steps = steps_of(set, Tie::all, plan.blocks.rows.form);
   return steps.alone ? steps.dx && takes_forward_results(plan.blocks.schedule) : true;
 }
 
 template <class S, class G>
 Status layer_gradients(const LayerInputs<S>& inputs, MatrixView<const S> d_o, MatrixView<const S> o,
-                       const Compute<S>* lse, const plan::GradientPlan& plan,
+                       const Compute<S>* lse, const plan::LayerPlan& plan,
                        const Execution& execution, const LayerGradients<G, S>& gradients,
                        std::optional<Tie> tie) {
   constexpr DType dtype = dtype_of<S>::value;
   LayerShape shape = shape_of(inputs);
   if (tie) shape.tie = *tie;
   LayerGradients<G, S> out = gradients;
-  ArgumentCheck check;
+  MatrixCheck check;
   Status status = check_inputs(inputs, shape, &check);
   if (!status.is_ok()) return status;
   if (status = validate_weights(shape.d, out.set().dk); !status.is_ok()) return status;
@@ -91,7 +91,7 @@ Status layer_gradients(const LayerInputs<S>& inputs, MatrixView<const S> d_o, Ma
 
 #define IOATTN_INSTANTIATE(S, G)                                                                   \
   template Status layer_gradients(const LayerInputs<S>&, MatrixView<const S>, MatrixView<const S>, \
-                                  const Compute<S>*, const plan::GradientPlan&, const Execution&,  \
+                                  const Compute<S>*, const plan::LayerPlan&, const Execution&,     \
                                   const LayerGradients<G, S>&, std::optional<Tie>)
 IOATTN_FOR_GRADIENT_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE

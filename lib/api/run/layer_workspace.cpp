@@ -35,7 +35,7 @@ Status of_forward(const LayerProblem& problem, const plan::Plan& plan, int threa
 
 // G: of the gradients.
 template <class S, class G>
-Status of_gradients(const LayerProblem& problem, const plan::GradientPlan& plan,
+Status of_gradients(const LayerProblem& problem, const plan::LayerPlan& plan,
                     const GradientSet& set, int threads, index_t* bytes) {
   schedules::CallerMemory memory;
   schedules::GradientTask<S> task;
@@ -65,7 +65,7 @@ Status workspace_of(const LayerProblem& problem, const plan::Plan& forward, int 
   });
 }
 
-Status workspace_of(const LayerProblem& problem, const plan::GradientPlan& plan,
+Status workspace_of(const LayerProblem& problem, const plan::LayerPlan& plan,
                     const GradientSet& set, int threads, index_t* bytes) {
   *bytes = 0;
   if (is_empty(problem.shape, false)) return Status::ok();

@@ -15,8 +15,8 @@ LayerProblem timed_problem(const LayerProblem& problem);
 struct LayerKind {
   using Problem = LayerProblem;
   using Set = std::optional<GradientSet>;
-  using Request = plan::PlanRequest;
-  using Plan = plan::GradientPlan;
+  using Request = plan::LayerRequest;
+  using Plan = plan::LayerPlan;
   using Candidate = plan::LayerCandidate;
   using Timed = TimedLayer;
 

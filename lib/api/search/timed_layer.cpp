@@ -56,10 +56,10 @@ class Timed final : public TimedLayer {
     Numbers<S>::fill(x, 1 / static_cast<double>(d));
   }
 
-  Status forward(const plan::GradientPlan& plan) {
+  Status forward(const plan::LayerPlan& plan) {
     return layer_forward<S>(inputs_, plan::pass_of(plan), {threads_}, o_, lse_.data, tie_);
   }
-  Status run(const plan::GradientPlan& plan) override {
+  Status run(const plan::LayerPlan& plan) override {
     if (!set_) return forward(plan);
     return layer_gradients<S, G>(inputs_, d_o_, o_, lse_.data, plan, {threads_}, gradients_, tie_);
   }
@@ -80,7 +80,7 @@ class Timed final : public TimedLayer {
 }  // namespace
 
 Status TimedLayer::make(const LayerProblem& problem, const std::optional<GradientSet>& set,
-                        int threads, const plan::GradientPlan& forward,
+                        int threads, const plan::LayerPlan& forward,
                         std::unique_ptr<TimedLayer>* result) {
   return with_gradient_types(problem.dtype, set && set->in_f32, [&](auto of_array, auto of_sum) {
     return make_timed<Timed<decltype(of_array), decltype(of_sum)>>(problem, set, threads, forward,

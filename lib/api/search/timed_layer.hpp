@@ -11,11 +11,11 @@ namespace ioattn::api {
 class TimedLayer {
  public:
   virtual ~TimedLayer() = default;
-  virtual Status run(const plan::GradientPlan& plan) = 0;
+  virtual Status run(const plan::LayerPlan& plan) = 0;
 
   // What the inputs of the backward pass take is computed with `forward`.
   static Status make(const LayerProblem& problem, const std::optional<GradientSet>& set,
-                     int threads, const plan::GradientPlan& forward,
+                     int threads, const plan::LayerPlan& forward,
                      std::unique_ptr<TimedLayer>* result);
   static index_t bytes(const LayerProblem& problem, const std::optional<GradientSet>& set);
 };

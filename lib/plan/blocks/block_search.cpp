@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 
 namespace ioattn::plan {
 namespace {

@@ -5,7 +5,7 @@
 #include "plan/blocks/block_search.hpp"
 #include "plan/blocks/pair_speed.hpp"
 #include "plan/blocks/product_blocks.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 
 namespace ioattn::plan {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/isa.hpp"
 #include "plan/blocks/fast_memory.hpp"
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 
 namespace ioattn::plan {
 

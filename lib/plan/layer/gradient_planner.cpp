@@ -9,8 +9,8 @@
 namespace ioattn::plan {
 namespace {
 
-LayerCandidate candidate_of(const PlanRequest& request, const GradientSet& set,
-                            const GradientBlocks& blocks, bool outer) {
+LayerCandidate candidate_of(const LayerRequest& request, const GradientSet& set,
+                            const LayerBlocks& blocks, bool outer) {
   LayerCandidate candidate;
   candidate.plan = {outer ? outer_level : request.level, blocks, request.tile};
   candidate.estimate.M = outer ? request.outer_M : request.M;
@@ -21,8 +21,8 @@ LayerCandidate candidate_of(const PlanRequest& request, const GradientSet& set,
 
 // ---- dX by a pass of its own
 
-PlanRequest request_alone(const PlanRequest& request, const GradientSet& set) {
-  PlanRequest backward = request;
+LayerRequest request_alone(const LayerRequest& request, const GradientSet& set) {
+  LayerRequest backward = request;
   backward.pass = Pass::backward;
   if (request.memory_limit_bytes >= 0) {
     const index_t rest = request.memory_limit_bytes - scratch_bytes_beside(request, set);
@@ -31,9 +31,9 @@ PlanRequest request_alone(const PlanRequest& request, const GradientSet& set) {
   return backward;
 }
 
-LayerCandidate candidate_alone(const PlanRequest& request, const GradientSet& set,
+LayerCandidate candidate_alone(const LayerRequest& request, const GradientSet& set,
                                const Candidate& pass) {
-  GradientBlocks blocks = least_blocks({Schedule::row_stream, pass.blocks.form});
+  LayerBlocks blocks = least_blocks({Schedule::row_stream, pass.blocks.form});
   blocks.schedule = pass.schedule;
   blocks.rows = pass.blocks;
   if (set.dW_Q || set.dW_K) {
@@ -48,10 +48,10 @@ LayerCandidate candidate_alone(const PlanRequest& request, const GradientSet& se
   return candidate;
 }
 
-Status plan_alone(const PlanRequest& request, const GradientSet& set, LayerCandidate* chosen) {
+Status plan_alone(const LayerRequest& request, const GradientSet& set, LayerCandidate* chosen) {
   Plan plan;
   Candidate pass;
-  const PlanRequest backward = request_alone(request, set);
+  const LayerRequest backward = request_alone(request, set);
   const Status status = make_plan(backward, &plan, &pass);
   if (status.is_ok()) *chosen = candidate_alone(backward, set, pass);
   return status;
@@ -59,24 +59,24 @@ Status plan_alone(const PlanRequest& request, const GradientSet& set, LayerCandi
 
 // ---- passes that share what several gradients need
 
-bool is_limited(const PlanRequest& request, const GradientSet& set, const Way& way) {
+bool is_limited(const LayerRequest& request, const GradientSet& set, const Way& way) {
   return request.memory_limit_bytes >= 0 &&
          scratch_bytes(request, set, way) > request.memory_limit_bytes;
 }
 
-index_t least_M_of(const PlanRequest& request, const GradientSet& set, const Way& way) {
+index_t least_M_of(const LayerRequest& request, const GradientSet& set, const Way& way) {
   return cost_of(request, set, least_blocks(way)).total().footprint;
 }
 
-bool may_be(const PlanRequest& request, const GradientSet& set, const Way& way, bool outer) {
+bool may_be(const LayerRequest& request, const GradientSet& set, const Way& way, bool outer) {
   if (is_limited(request, set, way) || request.M < least_M_of(request, set, way)) return false;
   return !outer || (request.has_outer() && way.schedule == Schedule::row_stream);
 }
 
-LayerCandidate candidate_of_way(const PlanRequest& request, const GradientSet& set, const Way& way,
+LayerCandidate candidate_of_way(const LayerRequest& request, const GradientSet& set, const Way& way,
                                 bool outer) {
   const FastMemory memory = request.memory(outer);
-  const GradientBlocks blocks =
+  const LayerBlocks blocks =
       choose_gradient_blocks(request.problem.shape, set, way, memory, request.tile);
   LayerCandidate candidate = candidate_of(request, set, blocks, outer);
   candidate.estimate.scratch_bytes = scratch_bytes(request, set, way);
@@ -84,7 +84,7 @@ LayerCandidate candidate_of_way(const PlanRequest& request, const GradientSet& s
   return candidate;
 }
 
-Status plan_passes(const PlanRequest& request, const GradientSet& set, LayerCandidate* chosen) {
+Status plan_passes(const LayerRequest& request, const GradientSet& set, LayerCandidate* chosen) {
   const LayerShape& shape = request.problem.shape;
   const bool by_tiles = request.schedule == Schedule::tile_fused;
   if (request.schedule && !leaves_u(*request.schedule) && !by_tiles) {
@@ -117,7 +117,7 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, LayerCand
       const FastMemory memory = request.memory(outer);
       double time = handicapped(candidate.estimate.time, memory);
       if (way.by_keys == Schedule::tile_fused) {
-        const GradientBlocks& blocks = candidate.plan.blocks;
+        const LayerBlocks& blocks = candidate.plan.blocks;
         const GradientSteps steps = steps_of(set, shape.tie, Form::h);
         time += longer_in_short_blocks(shape, blocks.keys,
                                        of_layer(key_pass(steps, blocks), request.tile), memory,
@@ -143,7 +143,7 @@ Status plan_passes(const PlanRequest& request, const GradientSet& set, LayerCand
 
 }  // namespace
 
-Status make_gradient_plan(const PlanRequest& request, const GradientSet& set, GradientPlan* plan,
+Status make_gradient_plan(const LayerRequest& request, const GradientSet& set, LayerPlan* plan,
                           Estimate* estimate) {
   Status status = check_tie(set, request.problem.shape.tie);
   if (!status.is_ok()) return status;
@@ -156,11 +156,11 @@ Status make_gradient_plan(const PlanRequest& request, const GradientSet& set, Gr
   return Status::ok();
 }
 
-std::vector<LayerCandidate> gradient_candidates(const PlanRequest& request, const GradientSet& set,
+std::vector<LayerCandidate> gradient_candidates(const LayerRequest& request, const GradientSet& set,
                                                 bool outer) {
   std::vector<LayerCandidate> list;
   if (set.is_dx_alone()) {
-    const PlanRequest backward = request_alone(request, set);
+    const LayerRequest backward = request_alone(request, set);
     for (const Candidate& pass : offered(backward, outer))
       list.push_back(candidate_alone(backward, set, pass));
     return list;

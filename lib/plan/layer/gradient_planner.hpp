@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "plan/candidate.hpp"
-#include "plan/layer/gradient_plan.hpp"
+#include "plan/layer/layer_plan.hpp"
 #include "plan/layer/planner.hpp"
 #include "theory/gradients_cost.hpp"
 
@@ -12,13 +12,13 @@ namespace ioattn::plan {
 // The plan of a set of gradients with the least estimated time; request.pass is not read. A
 // schedule can be asked for by name where dX alone decides (with dW_Q and dW_K); others need one
 // that stores U, row_stream. Fails like make_plan.
-Status make_gradient_plan(const PlanRequest& request, const GradientSet& set, GradientPlan* plan,
+Status make_gradient_plan(const LayerRequest& request, const GradientSet& set, LayerPlan* plan,
                           Estimate* estimate = nullptr);
 
-using LayerCandidate = PlanCandidate<GradientPlan>;
+using LayerCandidate = PlanCandidate<LayerPlan>;
 // The plans that it is chosen from, without names: every way to compute the set, with blocks in M
 // or, where `outer`, in outer_M.
-std::vector<LayerCandidate> gradient_candidates(const PlanRequest& request, const GradientSet& set,
+std::vector<LayerCandidate> gradient_candidates(const LayerRequest& request, const GradientSet& set,
                                                 bool outer);
 
 }  // namespace ioattn::plan

@@ -28,7 +28,7 @@ index_t words_to_round(const LayerProblem& problem, const GradientSet& set) {
 }
 
 // Schedules that the pass over the queries may take.
-bool is_candidate(const PlanRequest& request, const GradientSet& set, Schedule schedule) {
+bool is_candidate(const LayerRequest& request, const GradientSet& set, Schedule schedule) {
   if (!leaves_u(schedule)) return false;
   if (request.schedule) return schedule == *request.schedule;
   if (schedule == Schedule::row_stream) return true;
@@ -37,14 +37,14 @@ bool is_candidate(const PlanRequest& request, const GradientSet& set, Schedule s
 }
 
 // By pairs of score tiles, U too.
-bool may_be_tiles(const PlanRequest& request) {
+bool may_be_tiles(const LayerRequest& request) {
   const bool is_asked = !request.schedule || *request.schedule == Schedule::tile_fused;
   return is_asked && takes_dtype(Schedule::tile_fused, request.problem.dtype, request.tile.isa);
 }
 
 }  // namespace
 
-std::vector<Way> ways_of(const PlanRequest& request, const GradientSet& set) {
+std::vector<Way> ways_of(const LayerRequest& request, const GradientSet& set) {
   std::vector<Way> ways;
   for (const Schedule schedule : {Schedule::row_stream, Schedule::q_stored, Schedule::half_dim}) {
     if (!is_candidate(request, set, schedule)) continue;
@@ -64,13 +64,13 @@ std::vector<Way> ways_of(const PlanRequest& request, const GradientSet& set) {
   return ways;
 }
 
-theory::ScheduleCost cost_of(const PlanRequest& request, const GradientSet& set,
-                             const GradientBlocks& blocks) {
+theory::ScheduleCost cost_of(const LayerRequest& request, const GradientSet& set,
+                             const LayerBlocks& blocks) {
   return theory::gradients_cost(request.problem.shape, set, blocks, {}, request.problem.dtype);
 }
 
-GradientBlocks least_blocks(const Way& way) {
-  GradientBlocks blocks;
+LayerBlocks least_blocks(const Way& way) {
+  LayerBlocks blocks;
   blocks.schedule = way.schedule;
   blocks.rows = unit_blocks(row_variant(way.schedule, way.form));
   blocks.keys = unit_blocks({Pass::backward_keys, way.by_keys, way.form});
@@ -81,14 +81,13 @@ GradientBlocks least_blocks(const Way& way) {
   return blocks;
 }
 
-GradientBlocks choose_gradient_blocks(const LayerShape& shape, const GradientSet& set,
-                                      const Way& way, const FastMemory& memory,
-                                      const TileShape& tile) {
+LayerBlocks choose_gradient_blocks(const LayerShape& shape, const GradientSet& set, const Way& way,
+                                   const FastMemory& memory, const TileShape& tile) {
   const auto [n, m, d, e, tie, mask] = shape;
   const Form form = way.form;
   const index_t M = memory.is_outer() ? memory.inner_M : memory.M;
   const GradientSteps steps = steps_of(set, tie, form);
-  GradientBlocks blocks = least_blocks(way);
+  LayerBlocks blocks = least_blocks(way);
   // All their results are row-major: SIMD lanes are columns.
   const auto product = [&](const ProductShape& size) {
     return choose_product(size, M, {.step = {tile.rows, tile.cols}, .price = memory.price});
@@ -116,8 +115,8 @@ GradientBlocks choose_gradient_blocks(const LayerShape& shape, const GradientSet
   return blocks;
 }
 
-double gradients_time(const PlanRequest& request, const GradientSet& set,
-                      const GradientBlocks& blocks, const FastMemory& memory) {
+double gradients_time(const LayerRequest& request, const GradientSet& set,
+                      const LayerBlocks& blocks, const FastMemory& memory) {
   const LayerShape& shape = request.problem.shape;
   const TileShape& tile = request.tile;
   const GradientSteps steps = steps_of(set, shape.tie, blocks.rows.form);
@@ -150,7 +149,7 @@ double gradients_time(const PlanRequest& request, const GradientSet& set,
   return time;
 }
 
-index_t scratch_bytes(const PlanRequest& request, const GradientSet& set, const Way& way) {
+index_t scratch_bytes(const LayerRequest& request, const GradientSet& set, const Way& way) {
   LayerProblem problem = request.problem;
   if (scales_scores(way.by_keys, is_half(problem.dtype))) problem.scale = 1;
   const bool dx = set.dX || set.dW_Q || set.dW_K;
@@ -160,7 +159,7 @@ index_t scratch_bytes(const PlanRequest& request, const GradientSet& set, const 
              bytes_of_sum(problem.dtype);
 }
 
-index_t scratch_bytes_beside(const PlanRequest& request, const GradientSet& set) {
+index_t scratch_bytes_beside(const LayerRequest& request, const GradientSet& set) {
   const LayerProblem& problem = request.problem;
   const Way way = {Schedule::row_stream, Form::h};
   return intermediates(problem.shape, set, way.schedule, way.by_keys, way.form, problem.dtype)

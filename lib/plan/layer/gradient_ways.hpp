@@ -18,27 +18,26 @@ struct Way {
 
 // Those that exist for a set that dX by a pass of its own is not enough for, and that the request
 // lets be taken, whatever memory they need.
-std::vector<Way> ways_of(const PlanRequest& request, const GradientSet& set);
+std::vector<Way> ways_of(const LayerRequest& request, const GradientSet& set);
 
 // Blocks of one word in every phase: where the least fast memory is needed.
-GradientBlocks least_blocks(const Way& way);
+LayerBlocks least_blocks(const Way& way);
 
 // Blocks of the phases of a set, which each has the memory for itself. The thin products stay in
 // the inner one.
-GradientBlocks choose_gradient_blocks(const LayerShape& shape, const GradientSet& set,
-                                      const Way& way, const FastMemory& memory,
-                                      const TileShape& tile);
+LayerBlocks choose_gradient_blocks(const LayerShape& shape, const GradientSet& set, const Way& way,
+                                   const FastMemory& memory, const TileShape& tile);
 
 // Multiply-adds and words at one weight each, but for the passes that outer memory makes faster.
-double gradients_time(const PlanRequest& request, const GradientSet& set,
-                      const GradientBlocks& blocks, const FastMemory& memory);
+double gradients_time(const LayerRequest& request, const GradientSet& set,
+                      const LayerBlocks& blocks, const FastMemory& memory);
 
 // Of one entry, its scale aside.
-theory::ScheduleCost cost_of(const PlanRequest& request, const GradientSet& set,
-                             const GradientBlocks& blocks);
+theory::ScheduleCost cost_of(const LayerRequest& request, const GradientSet& set,
+                             const LayerBlocks& blocks);
 
 // Scratch memory of a way; and that which dX by a pass of its own takes beside the pass.
-index_t scratch_bytes(const PlanRequest& request, const GradientSet& set, const Way& way);
-index_t scratch_bytes_beside(const PlanRequest& request, const GradientSet& set);
+index_t scratch_bytes(const LayerRequest& request, const GradientSet& set, const Way& way);
+index_t scratch_bytes_beside(const LayerRequest& request, const GradientSet& set);
 
 }  // namespace ioattn::plan

@@ -123,7 +123,7 @@ Intermediates intermediates(const LayerShape& shape, const GradientSet& set, Sch
 }
 
 Intermediates intermediates(const LayerShape& shape, const std::optional<GradientSet>& set,
-                            const GradientBlocks& blocks, DType dtype) {
+                            const LayerBlocks& blocks, DType dtype) {
   const Pass pass = set ? Pass::backward : Pass::forward;
   const Variant variant = variant_of(pass, blocks.schedule, blocks.rows);
   if (!set) return intermediates(variant, shape, dtype);

@@ -34,6 +34,6 @@ Intermediates intermediates(const LayerShape& shape, const GradientSet& set, Sch
                             Schedule by_keys, Form form, DType dtype);
 // Of a plan: forward without a set.
 Intermediates intermediates(const LayerShape& shape, const std::optional<GradientSet>& set,
-                            const GradientBlocks& blocks, DType dtype);
+                            const LayerBlocks& blocks, DType dtype);
 
 }  // namespace ioattn::plan

@@ -7,13 +7,13 @@
 namespace ioattn::plan {
 namespace {
 
-PlanRequest forward_request(const PlanRequest& request) {
-  PlanRequest forward = request;
+LayerRequest forward_request(const LayerRequest& request) {
+  LayerRequest forward = request;
   forward.pass = Pass::forward;
   return forward;
 }
 
-LayerCandidate forward_candidate(const PlanRequest& request, const Candidate& pass) {
+LayerCandidate forward_candidate(const LayerRequest& request, const Candidate& pass) {
   LayerCandidate candidate;
   candidate.plan = {pass.is_outer ? outer_level : request.level, {}, request.tile};
   candidate.plan.blocks.schedule = pass.schedule;
@@ -24,10 +24,10 @@ LayerCandidate forward_candidate(const PlanRequest& request, const Candidate& pa
 }
 
 // All that the planner chooses from, with blocks in M or in outer_M.
-std::vector<LayerCandidate> all_of(const PlanRequest& request,
+std::vector<LayerCandidate> all_of(const LayerRequest& request,
                                    const std::optional<GradientSet>& set, bool outer) {
   if (set) return gradient_candidates(request, *set, outer);
-  const PlanRequest forward = forward_request(request);
+  const LayerRequest forward = forward_request(request);
   std::vector<LayerCandidate> list;
   for (const Candidate& pass : offered(forward, outer))
     list.push_back(forward_candidate(forward, pass));
@@ -35,7 +35,7 @@ std::vector<LayerCandidate> all_of(const PlanRequest& request,
 }
 
 // "row_stream h stored", "one_pass g".
-std::string name_of_way(const std::optional<GradientSet>& set, const GradientBlocks& blocks) {
+std::string name_of_way(const std::optional<GradientSet>& set, const LayerBlocks& blocks) {
   if (blocks.by_keys == Schedule::tile_fused) return name_of(blocks.by_keys);
   if (blocks.keys.one_pass) return std::string("one_pass ") + name_of(blocks.rows.form);
   if (set && !set->is_dx_alone()) {
@@ -54,8 +54,7 @@ struct Place {
 };
 
 // Sizes that matter, of the phases that run: not of delta, nor of sums of matrices.
-std::vector<Place> places_of(const std::optional<GradientSet>& set, Tie tie,
-                             GradientBlocks* blocks) {
+std::vector<Place> places_of(const std::optional<GradientSet>& set, Tie tie, LayerBlocks* blocks) {
   GradientSteps steps;
   const bool alone = !set || set->is_dx_alone();
   if (set) steps = steps_of(*set, tie, blocks->rows.form);
@@ -86,7 +85,7 @@ std::vector<Place> places_of(const std::optional<GradientSet>& set, Tie tie,
     if (uses(rows, field.name)) add_product(field.name, &(blocks->rows.*field.product));
   if (alone) return places;
   for (const GradientProduct& product : gradient_products) {
-    if (product.blocks == &GradientBlocks::dw) continue;  // too short to time
+    if (product.blocks == &LayerBlocks::dw) continue;  // too short to time
     if (steps.*product.runs) add_product(product.name, &(blocks->*product.blocks));
   }
   return places;
@@ -94,17 +93,17 @@ std::vector<Place> places_of(const std::optional<GradientSet>& set, Tie tie,
 
 }  // namespace
 
-Plan pass_of(const GradientPlan& plan) {
+Plan pass_of(const LayerPlan& plan) {
   return {plan.level, plan.blocks.schedule, plan.blocks.rows, plan.tile};
 }
 
-std::string to_text(const GradientPlan& plan, const std::optional<GradientSet>& set, Tie tie) {
+std::string to_text(const LayerPlan& plan, const std::optional<GradientSet>& set, Tie tie) {
   return set ? to_text(plan, *set, tie) : to_text(pass_of(plan));
 }
 
 bool parse_plan_of(std::string_view text, const std::optional<GradientSet>& set, Tie tie,
-                   GradientPlan* plan, std::string* error) {
-  if (set) return parse_gradient_plan(text, *set, tie, plan, error);
+                   LayerPlan* plan, std::string* error) {
+  if (set) return parse_layer_plan(text, *set, tie, plan, error);
   Plan pass;
   if (!parse_plan(text, &pass, error)) return false;
   *plan = {pass.level, {}, pass.tile};
@@ -113,12 +112,12 @@ bool parse_plan_of(std::string_view text, const std::optional<GradientSet>& set,
   return true;
 }
 
-Status make_plan_of(const PlanRequest& request, const std::optional<GradientSet>& set,
-                    GradientPlan* plan, Estimate* estimate) {
+Status make_plan_of(const LayerRequest& request, const std::optional<GradientSet>& set,
+                    LayerPlan* plan, Estimate* estimate) {
   if (set) return make_gradient_plan(request, *set, plan, estimate);
   Plan made;
   Candidate pass;
-  const PlanRequest forward = forward_request(request);
+  const LayerRequest forward = forward_request(request);
   const Status status = make_plan(forward, &made, &pass);
   if (!status.is_ok()) return status;
   const LayerCandidate candidate = forward_candidate(forward, pass);
@@ -127,12 +126,12 @@ Status make_plan_of(const PlanRequest& request, const std::optional<GradientSet>
   return status;
 }
 
-void estimate_costs(const PlanRequest& request, const std::optional<GradientSet>& set,
-                    const GradientPlan& plan, Estimate* estimate) {
-  const GradientBlocks& blocks = plan.blocks;
+void estimate_costs(const LayerRequest& request, const std::optional<GradientSet>& set,
+                    const LayerPlan& plan, Estimate* estimate) {
+  const LayerBlocks& blocks = plan.blocks;
   estimate->M = request.words_at(plan.level);
   if (!set) {
-    const PlanRequest forward = forward_request(request);
+    const LayerRequest forward = forward_request(request);
     const LayerShape& shape = request.problem.shape;
     estimate->cost =
         theory::io_cost(Pass::forward, blocks.schedule, shape, blocks.rows, request.weights());
@@ -144,7 +143,7 @@ void estimate_costs(const PlanRequest& request, const std::optional<GradientSet>
   estimate->cost = cost_of(request, *set, blocks);
   estimate->fma = theory::gradients_fma(request.problem.shape, *set, blocks);
   if (set->is_dx_alone()) {
-    PlanRequest backward = request;
+    LayerRequest backward = request;
     backward.pass = Pass::backward;
     estimate->scratch_bytes =
         scratch_bytes_beside(request, *set) +
@@ -155,7 +154,7 @@ void estimate_costs(const PlanRequest& request, const std::optional<GradientSet>
   }
 }
 
-Status list_candidates(const PlanRequest& request, const std::optional<GradientSet>& set,
+Status list_candidates(const LayerRequest& request, const std::optional<GradientSet>& set,
                        std::vector<LayerCandidate>* candidates) {
   LayerCandidate first;
   first.made_from = "estimate";
@@ -164,7 +163,7 @@ Status list_candidates(const PlanRequest& request, const std::optional<GradientS
   candidates->assign(1, first);
   for (const bool outer : {false, true}) {
     for (const index_t part : parts_of_memory) {
-      PlanRequest narrowed = request;
+      LayerRequest narrowed = request;
       index_t& words = outer ? narrowed.outer_M : narrowed.M;
       words = words / 8 * part;
       if (!outer) narrowed.outer_M = 0;
@@ -182,19 +181,19 @@ Status list_candidates(const PlanRequest& request, const std::optional<GradientS
   return Status::ok();
 }
 
-std::vector<LayerCandidate> neighbours(const PlanRequest& request,
+std::vector<LayerCandidate> neighbours(const LayerRequest& request,
                                        const std::optional<GradientSet>& set,
-                                       const GradientPlan& plan) {
+                                       const LayerPlan& plan) {
   const Tie tie = request.problem.shape.tie;
   std::vector<LayerCandidate> list;
-  GradientPlan changed = plan;
+  LayerPlan changed = plan;
   for (const Place& place : places_of(set, tie, &changed.blocks)) {
     const index_t size = *place.size;
     for (const bool twice : {true, false}) {
       *place.size = twice ? 2 * size : size / 2;
       if (!twice && *place.size < place.least) continue;
       if (twice && size >= longest_side(request.problem.shape)) continue;  // nothing would change
-      const GradientBlocks& blocks = changed.blocks;
+      const LayerBlocks& blocks = changed.blocks;
       if (!has_whole_shares(blocks.rows) || !has_whole_shares(blocks.keys)) continue;
       LayerCandidate candidate;
       candidate.plan = changed;

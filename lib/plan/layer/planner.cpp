@@ -17,7 +17,7 @@ index_t batch_scratch_words(const LayerProblem& problem, bool dx, bool dy) {
 namespace {
 
 // O of a product that is made in f32 and rounded.
-index_t words_to_round(const PlanRequest& request, const Variant& variant) {
+index_t words_to_round(const LayerRequest& request, const Variant& variant) {
   const LayerShape& shape = request.problem.shape;
   const bool rounds = is_half(request.problem.dtype) && request.pass == Pass::forward;
   return rounds && variant.form == Form::g && variant.products == Products::stored
@@ -26,7 +26,7 @@ index_t words_to_round(const PlanRequest& request, const Variant& variant) {
 }
 
 // Without its blocks and what depends on them.
-Candidate outline(const PlanRequest& request, const Variant& variant) {
+Candidate outline(const LayerRequest& request, const Variant& variant) {
   const Schedule schedule = variant.schedule;
   const LayerShape& shape = request.problem.shape;
   Candidate result;
@@ -44,7 +44,7 @@ Candidate outline(const PlanRequest& request, const Variant& variant) {
   return result;
 }
 
-void complete(const PlanRequest& request, Candidate* c) {
+void complete(const LayerRequest& request, Candidate* c) {
   const LayerShape& shape = request.problem.shape;
   const Variant variant = variant_of(request.pass, c->schedule, c->blocks);
   c->fits = choose_blocks(variant, request.literal, shape, request.memory(false).M, request.tile,
@@ -54,7 +54,7 @@ void complete(const PlanRequest& request, Candidate* c) {
   c->fma = theory::fma_count(request.pass, c->schedule, shape, c->blocks);
 }
 
-std::vector<Candidate> outlines(const PlanRequest& request) {
+std::vector<Candidate> outlines(const LayerRequest& request) {
   std::vector<Candidate> list;
   for (const Variant& v : variants()) {
     if (v.pass != request.pass) continue;
@@ -67,12 +67,12 @@ std::vector<Candidate> outlines(const PlanRequest& request) {
 }
 
 // Asking for a schedule by name is asking for its scratch memory, unless a limit was given.
-bool is_allowed(const PlanRequest& request, const Candidate& c) {
+bool is_allowed(const LayerRequest& request, const Candidate& c) {
   return c.within_memory_limit || (request.schedule && request.memory_limit_bytes < 0);
 }
 
 // `storing`: what would fit with more scratch memory, if anything does.
-Status too_small(const PlanRequest& request, const char* what, index_t least,
+Status too_small(const LayerRequest& request, const char* what, index_t least,
                  const Candidate* storing) {
   const auto M = static_cast<long long>(request.M), least_M = static_cast<long long>(least);
   if (storing == nullptr) {
@@ -89,7 +89,7 @@ Status too_small(const PlanRequest& request, const char* what, index_t least,
 
 }  // namespace
 
-index_t scratch_bytes(const PlanRequest& request, const Variant& variant) {
+index_t scratch_bytes(const LayerRequest& request, const Variant& variant) {
   LayerProblem problem = request.problem;
   if (scales_scores(variant.schedule, is_half(problem.dtype))) problem.scale = 1;
   return intermediates(variant, problem.shape, problem.dtype).bytes() +
@@ -98,7 +98,7 @@ index_t scratch_bytes(const PlanRequest& request, const Variant& variant) {
              bytes_of_sum(problem.dtype);
 }
 
-std::vector<Candidate> offered(const PlanRequest& request, bool outer) {
+std::vector<Candidate> offered(const LayerRequest& request, bool outer) {
   std::vector<Candidate> list;
   if (outer && !request.has_outer()) return list;
   for (Candidate c : outlines(request)) {
@@ -110,13 +110,13 @@ std::vector<Candidate> offered(const PlanRequest& request, bool outer) {
   return list;
 }
 
-std::vector<Candidate> candidates(const PlanRequest& request) {
+std::vector<Candidate> candidates(const LayerRequest& request) {
   std::vector<Candidate> list = outlines(request);
   for (Candidate& c : list) complete(request, &c);
   return list;
 }
 
-Status make_plan(const PlanRequest& request, Plan* plan, Candidate* chosen) {
+Status make_plan(const LayerRequest& request, Plan* plan, Candidate* chosen) {
   if (request.schedule) {
     const Schedule schedule = *request.schedule;
     Status status = check_pass(schedule, request.pass);

@@ -13,7 +13,7 @@ struct Share {
   double time = 0;
 };
 
-Share row_pass_of(const PlanRequest& request, const Candidate& c, const FastMemory& memory) {
+Share row_pass_of(const LayerRequest& request, const Candidate& c, const FastMemory& memory) {
   const LayerShape& shape = request.problem.shape;
   const auto [n, m, d, e, tie, mask] = shape;
   const Variant variant = variant_of(request.pass, c.schedule, c.blocks);
@@ -34,7 +34,7 @@ Share row_pass_of(const PlanRequest& request, const Candidate& c, const FastMemo
   return pass;
 }
 
-Share tiles_of(const PlanRequest& request, const Candidate& c, const FastMemory& memory) {
+Share tiles_of(const LayerRequest& request, const Candidate& c, const FastMemory& memory) {
   const LayerShape& shape = request.problem.shape;
   if (request.pass == Pass::forward) {
     return {visible_pairs(shape.mask, shape.n, shape.m) * (shape.d + shape.dv),
@@ -49,7 +49,7 @@ Share tiles_of(const PlanRequest& request, const Candidate& c, const FastMemory&
 }
 
 // In multiply-adds. Longer blocks make the pass faster, not the thin products around it.
-double streaming_time(const PlanRequest& request, const Candidate& c, const FastMemory& memory) {
+double streaming_time(const LayerRequest& request, const Candidate& c, const FastMemory& memory) {
   const bool by_tiles = c.schedule == Schedule::tile_fused;
   const Share pass = by_tiles ? tiles_of(request, c, memory) : row_pass_of(request, c, memory);
   const double saved = by_tiles ? saved_of_thin_products(request.problem.shape, request.tile) : 0;
@@ -67,7 +67,7 @@ bool may_be_outer(Pass pass, const Candidate& c) {
   return streams(c) && (pass == Pass::backward || c.blocks.products == Products::stored);
 }
 
-Candidate held_in_outer(const PlanRequest& request, const Candidate& inner) {
+Candidate held_in_outer(const LayerRequest& request, const Candidate& inner) {
   const LayerShape& shape = request.problem.shape;
   const FastMemory memory = request.memory(true);
   const Variant variant = variant_of(request.pass, inner.schedule, inner.blocks);
@@ -87,12 +87,12 @@ Candidate held_in_outer(const PlanRequest& request, const Candidate& inner) {
   return outer;
 }
 
-double predicted_time(const PlanRequest& request, const Candidate& candidate) {
+double predicted_time(const LayerRequest& request, const Candidate& candidate) {
   return streams(candidate) ? streaming_time(request, candidate, request.memory(candidate.is_outer))
                             : estimated_time(request, candidate);
 }
 
-Candidate fastest(const PlanRequest& request, const Candidate& best,
+Candidate fastest(const LayerRequest& request, const Candidate& best,
                   const std::vector<Candidate>& all) {
   Candidate taken = best;
   if (request.literal || request.price.of_words()) return taken;

@@ -8,18 +8,18 @@
 namespace ioattn::plan {
 
 // Multiply-adds and words alone, in multiply-adds.
-inline double estimated_time(const PlanRequest& request, const Candidate& c) {
+inline double estimated_time(const LayerRequest& request, const Candidate& c) {
   return static_cast<double>(c.fma) +
          request.per_word() * static_cast<double>(c.cost.total().words());
 }
 
 // Whether its blocks may be held in L3; thin products that are phases of their own stay in M.
 bool may_be_outer(Pass pass, const Candidate& c);
-Candidate held_in_outer(const PlanRequest& request, const Candidate& inner);
+Candidate held_in_outer(const LayerRequest& request, const Candidate& inner);
 
 // Where time decides, the fastest of `best`, of tiles, and of those in L3 that save enough: tiles,
 // and row_stream where that is best.
-Candidate fastest(const PlanRequest& request, const Candidate& best,
+Candidate fastest(const LayerRequest& request, const Candidate& best,
                   const std::vector<Candidate>& all);
 
 }  // namespace ioattn::plan

@@ -170,8 +170,8 @@ std::vector<Phase> phases_of(const LayerShape& head, const std::optional<SdpaSet
 }
 
 // Of a plan that passes over rows, or by a schedule of its own.
-double layer_time(PlanRequest request, const std::optional<GradientSet>& set,
-                  const GradientPlan& plan, const FastMemory& memory) {
+double layer_time(LayerRequest request, const std::optional<GradientSet>& set,
+                  const LayerPlan& plan, const FastMemory& memory) {
   const index_t words = theory::resident_words(request.problem.dtype);
   request.price = memory.price;
   request.M = words * (memory.is_outer() ? memory.inner_M : memory.M);
@@ -208,12 +208,12 @@ TimeParts time_parts(const SdpaRequest& request, const std::optional<SdpaSet>& s
   return parts;
 }
 
-TimeParts time_parts(const PlanRequest& request, const std::optional<GradientSet>& set,
-                     const GradientPlan& plan, index_t L1) {
+TimeParts time_parts(const LayerRequest& request, const std::optional<GradientSet>& set,
+                     const LayerPlan& plan, index_t L1) {
   const index_t words = theory::resident_words(request.problem.dtype);
   const bool outer = is_outer(plan.level, request.level);
   const FastMemory memory = request.memory(outer).of_time();
-  PlanRequest of_plan = request;
+  LayerRequest of_plan = request;
   of_plan.tile = plan.tile;
   Phase all = {[&](const FastMemory& in) { return layer_time(of_plan, set, plan, in); }};
   const LayerShape& shape = request.problem.shape;

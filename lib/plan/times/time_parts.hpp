@@ -26,7 +26,7 @@ struct TimeParts {
 // L1: words of M there.
 TimeParts time_parts(const SdpaRequest& request, const std::optional<SdpaSet>& set,
                      const SdpaPlan& plan, index_t L1);
-TimeParts time_parts(const PlanRequest& request, const std::optional<GradientSet>& set,
-                     const GradientPlan& plan, index_t L1);
+TimeParts time_parts(const LayerRequest& request, const std::optional<GradientSet>& set,
+                     const LayerPlan& plan, index_t L1);
 
 }  // namespace ioattn::plan

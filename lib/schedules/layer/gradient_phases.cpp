@@ -80,7 +80,7 @@ class GradientPhases {
 
   Status run() {
     const auto [n, m, d, e, tie, mask] = task_.shape;
-    const GradientBlocks& blocks = task_.blocks;
+    const LayerBlocks& blocks = task_.blocks;
     const ProductPass<T> dx =
         product(steps_.dx && !steps_.alone, d, seeing_.size(), d, blocks.rows.x);
     const ProductPass<T> da3 = product(steps_.da3, m, e, d, blocks.da3);

@@ -19,7 +19,7 @@ struct GradientTask : Execution<Compute<S>> {
   LayerGradients<T, S> out;
   // Of operands in 16 bits, instead of those of `out`, of which the weights are taken.
   LayerGradients<S> rounded;
-  GradientBlocks blocks;
+  LayerBlocks blocks;
 };
 
 // Entry by entry; dX and dY are summed in ascending order of the entries, in phase "batch", dW_Q

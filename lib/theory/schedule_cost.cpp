@@ -1,4 +1,4 @@
-#include "theory/io_cost.hpp"
+#include "theory/schedule_cost.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "plan/layer/gradient_plan.hpp"
+#include "plan/layer/layer_plan.hpp"
 
 #include "base/parse.hpp"
 #include "plan/plan_items.hpp"
@@ -7,7 +7,7 @@ namespace ioattn::plan {
 namespace {
 
 // One item of the text: a plan of a pass, or name=value. `alone`: the only pass makes dX.
-bool parse_item(std::string_view item, bool alone, GradientPlan* plan) {
+bool parse_item(std::string_view item, bool alone, LayerPlan* plan) {
   if (is_pass(item)) {
     Plan pass;
     if (!parse_pass(item, &pass, plan)) return false;
@@ -35,8 +35,8 @@ bool parse_item(std::string_view item, bool alone, GradientPlan* plan) {
 
 }  // namespace
 
-std::string to_text(const GradientPlan& plan, const GradientSet& set, Tie tie) {
-  const GradientBlocks& blocks = plan.blocks;
+std::string to_text(const LayerPlan& plan, const GradientSet& set, Tie tie) {
+  const LayerBlocks& blocks = plan.blocks;
   const GradientSteps steps = steps_of(set, tie, blocks.rows.form);
   std::string text;
   const auto add = [&](bool runs, const std::string& item) {
@@ -50,9 +50,9 @@ std::string to_text(const GradientPlan& plan, const GradientSet& set, Tie tie) {
   return text;
 }
 
-bool parse_gradient_plan(std::string_view text, const GradientSet& set, Tie tie, GradientPlan* plan,
-                         std::string* error) {
-  GradientPlan parsed;
+bool parse_layer_plan(std::string_view text, const GradientSet& set, Tie tie, LayerPlan* plan,
+                      std::string* error) {
+  LayerPlan parsed;
   const bool alone = set.is_dx_alone();
   const bool understood = parse_items(
       text, "these gradients",

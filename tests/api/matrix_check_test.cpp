@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "api/checks/validate.hpp"
+#include "api/checks/matrix_check.hpp"
 #include "status_ok.hpp"
 
 namespace ioattn_test {
@@ -9,9 +9,9 @@ namespace {
 using namespace ioattn;
 
 // As many as the gradients of a batch with weights have: 8 inputs, 8 gradients, 2 weights.
-TEST(ArgumentCheck, RefusesMoreArraysThanItHasRoomFor) {
+TEST(MatrixCheck, RefusesMoreArraysThanItHasRoomFor) {
   const float element = 0;
-  api::ArgumentCheck check;
+  api::MatrixCheck check;
   for (int i = 0; i < 18; ++i) check.input<float>("input", {&element, 1, 1, 1}, 1, 1);
   EXPECT_OK(check.status());
   check.input<float>("the last", {&element, 1, 1, 1}, 1, 1);

@@ -7,21 +7,21 @@
 namespace ioattn::plan {
 
 // What is executed for a set of gradients: block sizes of every phase at the deciding level.
-struct GradientPlan {
+struct LayerPlan {
   std::string level = "L2";
-  GradientBlocks blocks;
+  LayerBlocks blocks;
   TileShape tile;
 
-  bool operator==(const GradientPlan&) const = default;
+  bool operator==(const LayerPlan&) const = default;
 };
 
 // The phases as plans: "L2:row_stream(...) > reg:avx2(6x16) ; L2:col_stream(...) > ... ;
 // dA1=96x256x64". Passes and products that the set does not need are left out.
-std::string to_text(const GradientPlan& plan, const GradientSet& set, Tie tie);
+std::string to_text(const LayerPlan& plan, const GradientSet& set, Tie tie);
 
 // Reads exactly what to_text prints for the same set and tie. On failure returns false and says
 // why.
-bool parse_gradient_plan(std::string_view text, const GradientSet& set, Tie tie, GradientPlan* plan,
-                         std::string* error);
+bool parse_layer_plan(std::string_view text, const GradientSet& set, Tie tie, LayerPlan* plan,
+                      std::string* error);
 
 }  // namespace ioattn::plan
