@@ -8,7 +8,7 @@
 // What schedules cost at word level: their blocks shrunk to single words wherever that keeps more
 // rows in a fast memory of M words, and block sizes searched for the least I/O at that M. These are
 // the upper bounds that lower bounds are held against; what the library runs is priced by
-// io_cost.hpp.
+// schedule_cost.hpp.
 //
 // O and LSE are inputs of the backward pass, except for naive, paper_small and resident, which
 // compute what they need. tie other than none means that A2 and A3 are the same memory; only the

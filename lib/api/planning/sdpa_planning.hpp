@@ -13,7 +13,7 @@ index_t work_of(const SdpaShape& shape);
 int threads_for(index_t work, const RunOptions& options);
 
 // Plans a set of gradients of a valid problem: as wisdom says where there is some, else, unless it
-// alone was asked for, as is estimated. Nothing is timed (sdpa_search.hpp).
+// alone was asked for, as is estimated. Nothing is timed (search/sdpa_search.hpp).
 Status plan_sdpa(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
                  const RunOptions& options, plan::SdpaPlan* plan,
                  plan::Estimate* estimate = nullptr, PlanOrigin* origin = nullptr);
