@@ -21,7 +21,7 @@ struct WatchedOptions {
 void run_watched(const WatchedOptions& options) {
   const std::unique_ptr<TrafficCase> problem = text_case(options.pass, options.problem);
   problem->take_plan(options.plan);
-  Eviction evict(options.evicted_bytes);
+  const Eviction evict(options.evicted_bytes);
   for (index_t i = 0; i < 2; ++i) {
     evict();
     if (i < options.passes) problem->run(nullptr, nullptr);

@@ -54,7 +54,7 @@ HardwareTraffic count_hardware(int level, index_t capacity_bytes, TrafficCase* p
                                CounterSetup* setup) {
   using clock = std::chrono::steady_clock;
   HardwareTraffic result;
-  Eviction evict(capacity_bytes);
+  const Eviction evict(capacity_bytes);
   problem->run(nullptr, nullptr);  // its threads exist from now on
   instruments::ThreadCounters counters(setup->system(), setup->events(), setup->surroundings());
   double seconds = 0;

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <type_traits>
 
 #include "tune/command_error.hpp"
 #include "tune/counter_report.hpp"
+#include "tune/eviction.hpp"
 #include "tune/hardware_traffic.hpp"
 #include "tune/text_file.hpp"
 #include "tune/traffic_html.hpp"
@@ -17,6 +19,9 @@ namespace {
 
 using namespace ioattn;
 using tune::Traffic;
+
+// By loads alone: lines that it dirtied would be written back while a pass is counted.
+static_assert(std::is_invocable_v<const tune::Eviction&>);
 
 // Fills and write-backs as counted, in words, at the M of the plan.
 TEST(Traffic, MarksWhatTheHardwareCounted) {
