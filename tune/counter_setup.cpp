@@ -47,6 +47,7 @@ CounterSetup::CounterSetup(const CounterOptions& options)
 }
 
 void CounterSetup::write_recording() {
+    instruments::set_pmu(file_, &event);
   if (recorder_) recording_.write("# " + file_.cpu + "\n" + recorder_->text());
 }
 

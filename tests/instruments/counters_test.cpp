@@ -118,6 +118,19 @@ TEST(ThreadCounters, GroupsThatAreTooLargeAreSplit) {
   }
 }
 
+// The kernel takes a group as large as the core's counters; while the watchdog holds one of them
+// it never counts.
+TEST(ThreadCounters, GroupsLeaveACounterToTheWatchdog) {
+  FakePerf system;
+  constexpr std::size_t free_counters = 3;  // of the four of a hyper-thread
+  system.runs = [](std::size_t members) { return members <= free_counters; };
+  const std::vector<CounterValue> values =
+      count(&system, {raw(1), raw(2), raw(3), raw(4), raw(5), raw(6)});
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    EXPECT_EQ(values[i].count, i + 1) << values[i].reason;
+  }
+}
+
 TEST(ThreadCounters, CountedPartOfTheTimeIsFlagged) {
   FakePerf system;
   system.enabled_ns = 1000;
@@ -150,6 +163,13 @@ TEST(ThreadCounters, NeverCountedIsNoZero) {
   EXPECT_EQ(value.validity, Validity::unavailable);
   EXPECT_EQ(value.count, std::nullopt);
   EXPECT_EQ(value.reason, "it never got a counter: others held them");
+  Event of_p_cores = raw(1);
+  of_p_cores.pmu = "cpu_core";
+  value = count(&system, {of_p_cores})[0];
+  EXPECT_EQ(value.validity, Validity::unavailable);
+  EXPECT_EQ(value.reason,
+            "it never got a counter: a thread stayed on cores that are not of cpu_core (taskset "
+            "pins it to those), or others held them");
 
   // One thread of two got none: the other's count says nothing about it.
   system.thread_ids = {100, 101};

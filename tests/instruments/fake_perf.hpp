@@ -28,6 +28,8 @@ class FakePerf final : public PerfSystem {
   std::function<std::uint64_t(std::uint64_t config, int thread)> count = [](std::uint64_t config,
                                                                             int) { return config; };
   std::function<std::uint64_t(int thread)> running_of;  // in place of running_ns
+  // Whether a group of so many gets its counters.
+  std::function<bool(std::size_t members)> runs = [](std::size_t) { return true; };
 
   std::map<int, Counter> open_counters;
   int enables = 0, disables = 0;
@@ -60,7 +62,8 @@ class FakePerf final : public PerfSystem {
       const OpenRequest& request = open_counters.at(descriptor).request;
       return count(request.event.config, request.thread);
     };
-    const std::uint64_t running = running_of ? running_of(counter.request.thread) : running_ns;
+    std::uint64_t running = running_of ? running_of(counter.request.thread) : running_ns;
+    if (!runs(counter.members.size())) running = 0;
     std::vector<std::uint64_t> answer;
     if (counter.request.with_children) {
       answer = {value(leader), enabled_ns, running};

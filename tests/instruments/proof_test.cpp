@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "instruments/counters/recording.hpp"
@@ -19,25 +20,30 @@ constexpr ProofSize small_size = {1024, 2, 64};
 constexpr double lines_of_array = 2 * 1024 * 8 / 64.0;
 
 // A recording in which every kernel moved `share` of its lines, of a file with one event for each
-// quantity (codes 1 to 4: L1 fills, L1 write-backs, L2 fills, L2 write-backs).
-std::string recording(double share, const std::string& times) {
+// quantity (codes 1 to 4: L1 fills, L1 write-backs, L2 fills, L2 write-backs), in groups as large
+// as counters are opened in. "read" wrote back `idle` of the lines that it read.
+std::string recording(double share, const std::string& times, double idle) {
   std::string text;
   int descriptor = 3;
-  for (const auto& [in, back] : {std::pair(1, 0), std::pair(2, 1), std::pair(3, 1)}) {
-    const std::string leader = std::to_string(descriptor);
-    text += "threads 9\n";
-    for (int code = 1; code <= 4; ++code) {
-      text.append("open 4 0x").append(std::to_string(code)).append(" 9 ");
-      text.append(code == 1 ? "-1" : leader).append(" group = ");
-      text.append(std::to_string(descriptor++)).append("\n");
+  for (const auto& [in, back] : {std::pair(1.0, idle), std::pair(2.0, 1.0), std::pair(3.0, 1.0)}) {
+    std::string opens, enables, disables, reads;
+    for (int code = 1; code <= 4;) {
+      const std::string leader = std::to_string(descriptor);
+      const int end = std::min(code + static_cast<int>(largest_group), 5);
+      enables.append("enable ").append(leader).append(" = 0\n");
+      disables.append("disable ").append(leader).append(" = 0\n");
+      reads.append("read ").append(leader).append(" = ");
+      reads.append(std::to_string(end - code)).append(" ").append(times);
+      for (bool leads = true; code < end; ++code, leads = false) {
+        opens.append("open 4 0x").append(std::to_string(code)).append(" 9 ");
+        opens.append(leads ? "-1" : leader).append(" group = ");
+        opens.append(std::to_string(descriptor++)).append("\n");
+        const double arrays = code % 2 == 1 ? in : back;
+        reads += " " + std::to_string(static_cast<int>(share * arrays * lines_of_array));
+      }
+      reads += "\n";
     }
-    text.append("enable ").append(leader).append(" = 0\ndisable ").append(leader);
-    text.append(" = 0\nthreads 9\nread ").append(leader).append(" = 4 ").append(times);
-    for (int code = 1; code <= 4; ++code) {
-      const int arrays = code % 2 == 1 ? in : back;
-      text += " " + std::to_string(static_cast<int>(share * arrays * lines_of_array));
-    }
-    text += "\n";
+    text += "threads 9\n" + opens + enables + disables + "threads 9\n" + reads;
   }
   return text;
 }
@@ -54,8 +60,8 @@ EventFile four_events() {
   return file;
 }
 
-std::vector<ProofResult> replayed(double share, const std::string& times) {
-  ReplayedPerf replay(recording(share, times));
+std::vector<ProofResult> replayed(double share, const std::string& times, double idle = 0) {
+  ReplayedPerf replay(recording(share, times, idle));
   std::vector<ProofResult> results = prove(&replay, four_events(), {}, small_size);
   EXPECT_EQ(replay.complaint(), "");
   EXPECT_TRUE(replay.is_finished());

@@ -14,8 +14,11 @@ void judge(CounterValue* value) {
     value->count.reset();
     value->estimate.reset();
     value->validity = Validity::unavailable;
-    value->reason = value->starved ? "it never got a counter: others held them"
-                                   : "no thread ran while it was to count";
+    value->reason = !value->starved ? "no thread ran while it was to count"
+                    : value->event.pmu.empty()
+                        ? "it never got a counter: others held them"
+                        : "it never got a counter: a thread stayed on cores that are not of " +
+                              value->event.pmu + " (taskset pins it to those), or others held them";
   } else if (value->running_ns < value->enabled_ns) {
     value->validity = Validity::multiplexed;
     value->reason = "counted " + percent(value->running_share()) + " of the time";
@@ -66,6 +69,7 @@ void ThreadCounters::open_for(int thread) {
         keep();
         request.leader = -1;
         descriptor = system_.open(request);
+    if (group.descriptors.size() == largest_group) keep();
       }
     } else {
       descriptor = system_.open(request);

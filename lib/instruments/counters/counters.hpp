@@ -11,6 +11,10 @@
 // counters.
 namespace ioattn::instruments {
 
+// A hyper-thread has four counters at least, and the kernel's watchdog may hold one of them: it
+// takes a larger group, but that would never count.
+constexpr std::size_t largest_group = 3;
+
 // One group for each thread that lives now, opened by thread id: nothing has to run inside the
 // OpenMP workers, and none is missed. Run the work once before, so that its workers exist.
 class ThreadCounters {

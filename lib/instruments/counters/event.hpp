@@ -19,7 +19,8 @@ struct EventId {
 struct Event {
   std::string name;
   EventId id;
-  std::string text;  // what it counts on the CPU at hand
+  std::string text;      // what it counts on the CPU at hand
+  std::string pmu = {};  // the only one that counts it, where CPUs of several kinds have their own
 };
 
 // A name that perf knows on every CPU: page-faults, task-clock, context-switches, cache-misses,

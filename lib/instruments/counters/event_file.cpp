@@ -56,6 +56,7 @@ class Parser {
   std::string finish() {
     if (file_.cpu.empty()) return "no \"cpu:\"";
     if (file_.quantities.empty()) return "no \"quantity:\"";
+    for (Event& event : file_.events) set_pmu(file_, &event);
     return finish_event();
   }
 
@@ -261,6 +262,10 @@ const EventFile& builtin_events_for(const machine::CpuId& cpu) {
 
 void set_pmu_type(const std::string& sysfs_root, EventFile* file) {
   if (file->pmu.empty()) return;
+void set_pmu(const EventFile& file, Event* event) {
+  if (event->id.type != PERF_TYPE_SOFTWARE) event->pmu = file.pmu;
+}
+
   const auto line =
       machine::first_line(sysfs_root + "/bus/event_source/devices/" + file->pmu + "/type");
   if (!line) return;

@@ -56,6 +56,9 @@ const std::vector<NamedText>& builtin_event_texts();
 const EventFile& builtin_events_for(const machine::CpuId& cpu);
 
 // Raw events are of the file's PMU: their type is what sysfs says, on hybrid CPUs another than
+// Of an event that hardware counts: the file's PMU, for what is said if it never does.
+void set_pmu(const EventFile& file, Event* event);
+
 // PERF_TYPE_RAW.
 void set_pmu_type(const std::string& sysfs_root, EventFile* file);
 
