@@ -103,6 +103,11 @@ TEST_F(SurroundingsTest, AreRead) {
   EXPECT_FALSE(found.privileged);
   write("/proc/self/status", "CapEff:\t0000000000200000\n");  // CAP_SYS_ADMIN
   EXPECT_TRUE(read().privileged);
+  // Root of a user namespace has all capabilities there, and none that the kernel asks for here.
+  write("/proc/self/uid_map", "         0       1000          1\n");
+  EXPECT_FALSE(read().privileged);
+  write("/proc/self/uid_map", "         0          0 4294967295\n");
+  EXPECT_TRUE(read().privileged);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "machine/text.hpp"
 
@@ -72,6 +73,17 @@ std::string meaning_of(int error, const Surroundings& surroundings) {
   }
 }
 
+// Capabilities of a user namespace are none that perf_event_open asks for. Without the file there
+// are no such namespaces.
+bool in_first_user_namespace(const std::string& proc) {
+  const auto line = machine::first_line(proc + "/self/uid_map");
+  if (!line) return true;
+  std::istringstream fields(*line);
+  std::uint64_t first = 1, outside = 1, count = 0;
+  fields >> first >> outside >> count;
+  return first == 0 && outside == 0 && count == UINT32_MAX;
+}
+
 }  // namespace
 
 Surroundings read_surroundings(bool virtual_machine, const SurroundingRoots& roots) {
@@ -94,7 +106,8 @@ Surroundings read_surroundings(bool virtual_machine, const SurroundingRoots& roo
       const std::string_view digits = machine::trimmed(std::string_view(line).substr(7));
       std::uint64_t bits = 0;
       std::from_chars(digits.data(), digits.data() + digits.size(), bits, 16);
-      found.privileged = ((bits >> sys_admin | bits >> perfmon) & 1u) != 0;
+      found.privileged =
+          ((bits >> sys_admin | bits >> perfmon) & 1u) != 0 && in_first_user_namespace(roots.proc);
     }
   }
   return found;

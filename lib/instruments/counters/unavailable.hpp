@@ -11,7 +11,7 @@ struct Surroundings {
   bool has_pmu = false;         // the kernel knows counters of this CPU
   bool virtual_machine = false;
   bool seccomp_filter = false;  // this process runs under one
-  bool privileged = false;      // has CAP_PERFMON or CAP_SYS_ADMIN
+  bool privileged = false;      // has CAP_PERFMON or CAP_SYS_ADMIN, not of a user namespace
 };
 
 struct SurroundingRoots {
