@@ -154,8 +154,11 @@ TEST(BuiltinEvents, AllAreReadAndTellBothLevels) {
 TEST(BuiltinEvents, AreChosenByTheCpusNumbers) {
   const std::pair<machine::CpuId, const char*> cases[] = {
       {{"GenuineIntel", 6, 0x3f}, "Intel Haswell and Broadwell"},
-      {{"GenuineIntel", 6, 0x55}, "Intel Skylake, Cascade Lake and their kin"},
-      {{"GenuineIntel", 6, 0x6a}, "Intel Ice Lake and Tiger Lake"},
+      {{"GenuineIntel", 6, 0x5e}, "Intel Skylake and its kin"},
+      {{"GenuineIntel", 6, 0x55}, "Intel Skylake, Cascade Lake and Cooper Lake in servers"},
+      {{"GenuineIntel", 6, 0x7e}, "Intel Ice Lake and Tiger Lake"},
+      {{"GenuineIntel", 6, 0x6a}, "Intel Ice Lake in servers"},
+      {{"GenuineIntel", 6, 0x6c}, "Intel Ice Lake in servers"},
       {{"GenuineIntel", 6, 0x8f}, "Intel Sapphire Rapids, Granite Rapids and their kin"},
       {{"GenuineIntel", 6, 0x97}, "Intel Alder Lake and Raptor Lake, P-cores"},
       {{"GenuineIntel", 6, 0x0f}, "not in the tables"},
@@ -179,6 +182,19 @@ TEST(BuiltinEvents, AreChosenByTheCpusNumbers) {
 TEST(EventFile, TakesTheTypeOfItsPmu) {
   const std::string root = testing::TempDir() + "/ioattn_sysfs_" + std::to_string(getpid());
   std::filesystem::create_directories(root + "/bus/event_source/devices/cpu_core");
+// L2 of these servers gives clean lines to L3 as well, and no event tells them apart.
+TEST(BuiltinEvents, CountNoWriteBacksWhereCleanLinesAreAmongThem) {
+  for (const int model : {0x55, 0x6a, 0x6c}) {
+    const EventFile& file = builtin_events_for({"GenuineIntel", 6, model});
+    EXPECT_TRUE(file.find(2, CacheTraffic::write_backs)->formula.empty()) << file.cpu;
+    EXPECT_FALSE(file.find(2, CacheTraffic::fills)->formula.empty()) << file.cpu;
+  }
+  for (const int model : {0x3f, 0x5e, 0x7e, 0x8f}) {
+    const EventFile& file = builtin_events_for({"GenuineIntel", 6, model});
+    EXPECT_FALSE(file.find(2, CacheTraffic::write_backs)->formula.empty()) << file.cpu;
+  }
+}
+
   std::ofstream(root + "/bus/event_source/devices/cpu_core/type") << "10\n";
   EventFile hybrid = builtin_events_for({"GenuineIntel", 6, 0x97});
   EventFile plain = builtin_events_for({"GenuineIntel", 6, 0x8f});
