@@ -154,7 +154,7 @@ std::string proof_text(const std::vector<ProofResult>& results) {
     }
     const bool exact = result.counted.validity == Validity::exact;
     table.add({kernel, result.counted.name(), grouped(result.expected_lines),
-               grouped(*result.counted.lines), ratio_text(result.ratio().value_or(0)),
+               grouped(*result.counted.lines), result.ratio() ? ratio_text(*result.ratio()) : "-",
                !exact            ? name_of(result.counted.validity)
                : result.agrees() ? "agrees"
                                  : "DISAGREES"});
@@ -169,7 +169,7 @@ Json proof_json(const std::vector<ProofResult>& results) {
     item["kernel"] = result.kernel->name;
     item["expected_lines"] = result.expected_lines;
     item["ratio"] = or_null(result.ratio());
-    item["agrees"] = result.ratio() ? Json(result.agrees()) : Json();
+    item["agrees"] = result.counted.lines ? Json(result.agrees()) : Json();
     item["counted"] = quantity_json(result.counted);
     list.push_back(item);
   }

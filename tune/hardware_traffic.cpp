@@ -73,6 +73,7 @@ HardwareTraffic count_hardware(int level, index_t capacity_bytes, TrafficCase* p
     return of_one_run(quantity_of(setup->file(), level, kind, values), result.runs);
   };
   result.fills = of_run(CacheTraffic::fills);
+  refuse_zero(&result.fills);  // each run began with caches that held none of it
   result.write_backs = of_run(CacheTraffic::write_backs);
   result.named.assign(values.begin() + std::ptrdiff_t(setup->file().events.size()), values.end());
   return result;

@@ -63,4 +63,11 @@ std::vector<QuantityValue> evaluate(const EventFile& file,
   return results;
 }
 
+void refuse_zero(QuantityValue* quantity) {
+  if (quantity->lines != 0.0) return;
+  quantity->validity = Validity::unavailable;
+  quantity->lines.reset();
+  quantity->reason = "counted 0, which cannot be: a hypervisor may filter this event";
+}
+
 }  // namespace ioattn::instruments

@@ -54,4 +54,7 @@ QuantityValue evaluate(const EventFile& file, const Quantity& quantity,
                        const std::vector<CounterValue>& values);
 std::vector<QuantityValue> evaluate(const EventFile& file, const std::vector<CounterValue>& values);
 
+// Where lines must have moved a count of none is no count: becomes unavailable.
+void refuse_zero(QuantityValue* quantity);
+
 }  // namespace ioattn::instruments

@@ -1,5 +1,7 @@
 #include "instruments/counters/proof.hpp"
 
+#include "instruments/flush_lines.hpp"
+
 namespace ioattn::instruments {
 namespace {
 
@@ -47,9 +49,10 @@ std::optional<double> ProofResult::ratio() const {
 }
 
 bool ProofResult::agrees() const {
+  if (counted.validity != Validity::exact) return false;
+  if (expected_lines <= 0) return *counted.lines <= proof_idle * lines_in;
   const std::optional<double> quotient = ratio();
-  return counted.validity == Validity::exact && quotient && *quotient >= proof_least &&
-         *quotient <= proof_most;
+  return quotient && *quotient >= proof_least && *quotient <= proof_most;
 }
 
 std::vector<ProofResult> prove(PerfSystem* system, const EventFile& file,
@@ -57,6 +60,9 @@ std::vector<ProofResult> prove(PerfSystem* system, const EventFile& file,
   const index_t words = size.words - size.words % words_at_once;
   const auto elements = static_cast<std::size_t>(words);
   std::vector<double> a(elements, 1), b(elements, 2), c(elements, 3);
+  for (const std::vector<double>* array : {&a, &b, &c}) {
+    flush_lines(array->data(), elements * sizeof(double));
+  }
   const double lines_of_array =
       static_cast<double>(words) * sizeof(double) / size.line_bytes * size.passes;
 
@@ -72,8 +78,9 @@ std::vector<ProofResult> prove(PerfSystem* system, const EventFile& file,
     for (QuantityValue& value : evaluate(file, counters.read())) {
       if (value.formula.empty()) continue;
       const int arrays = value.kind == CacheTraffic::fills ? kernel.arrays_in : kernel.arrays_back;
-      if (arrays == 0) continue;  // nothing to hold a count against
-      results.push_back({&kernel, arrays * lines_of_array, std::move(value)});
+      if (arrays > 0) refuse_zero(&value);
+      results.push_back(
+          {&kernel, arrays * lines_of_array, std::move(value), kernel.arrays_in * lines_of_array});
     }
   }
   return results;

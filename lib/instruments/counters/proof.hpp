@@ -16,13 +16,14 @@ struct ProofKernel {
   int arrays_back;  // lines are written back
   void (*pass)(double* a, const double* b, const double* c, index_t words);
 };
-// read: s += b; copy: a = b; triad: a = b + 3 c.
+// read: s += b, which writes nothing back; copy: a = b; triad: a = b + 3 c.
 const std::vector<ProofKernel>& proof_kernels();
 
 struct ProofResult {
   const ProofKernel* kernel = nullptr;
   double expected_lines = 0;
   QuantityValue counted;
+  double lines_in = 0;  // that came in, whatever is expected
 
   std::optional<double> ratio() const;  // counted / expected; none where 0 lines are expected
   bool agrees() const;                  // counted in full, and within the limits below
@@ -31,6 +32,9 @@ struct ProofResult {
 // quarter more are no accident any longer.
 constexpr double proof_least = 0.9;
 constexpr double proof_most = 1.25;
+// Of the lines that came in, where none should go back: an event that counts clean lines as they
+// leave has nearly all of them.
+constexpr double proof_idle = 0.05;
 
 struct ProofSize {
   index_t words = 0;  // of each array
