@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -70,28 +73,46 @@ ssize_t read_all(int descriptor, void* memory, std::size_t bytes) {
   return got;
 }
 
-// In the child: waits for a byte through the gate, then becomes the command. Nothing here
-// allocates.
-[[noreturn]] void become(char* const* arguments, Pipe* gate, const Pipe& failure,
+constexpr std::uint64_t nanoseconds_of(long seconds, long nanoseconds) {
+  return static_cast<std::uint64_t>(seconds) * 1'000'000'000 +
+         static_cast<std::uint64_t>(nanoseconds);
+}
+
+// In the child: waits for a byte through the gate, says what CPU time it took so far and becomes
+// the command, or says why not. Nothing here allocates.
+[[noreturn]] void become(char* const* arguments, Pipe* gate, const Pipe& news,
                          const IgnoredInterrupts& interrupts) {
   interrupts.restore();
   gate->close_end(1);
   char go = 0;
   if (read_all(gate->end(0), &go, 1) == 1) {
+    timespec cpu = {};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+    const std::uint64_t before = nanoseconds_of(cpu.tv_sec, cpu.tv_nsec);
+    [[maybe_unused]] ssize_t told = write(news.end(1), &before, sizeof before);
     execvp(arguments[0], arguments);
     const int error = errno;
-    [[maybe_unused]] const ssize_t told = write(failure.end(1), &error, sizeof error);
+    told = write(news.end(1), &error, sizeof error);
   }
   _exit(127);
 }
 
-int wait_for(pid_t child) {
+struct Ended {
+  int status = 0;            // of exit, or 128 + signal
+  std::uint64_t cpu_ns = 0;  // of it and its children
+};
+
+Ended wait_for(pid_t child) {
   int status = 0;
-  while (waitpid(child, &status, 0) < 0) {
+  rusage usage = {};
+  while (wait4(child, &status, 0, &usage) < 0) {
     if (errno != EINTR) throw RunError(fmt::format("lost the command: {}", strerror(errno)));
   }
   constexpr int signalled = 128;
-  return WIFSIGNALED(status) ? signalled + WTERMSIG(status) : WEXITSTATUS(status);
+  constexpr long ns_of_us = 1000;
+  return {WIFSIGNALED(status) ? signalled + WTERMSIG(status) : WEXITSTATUS(status),
+          nanoseconds_of(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec,
+                         ns_of_us * (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec))};
 }
 
 // The file's own events, without those named beside them.
@@ -110,12 +131,12 @@ MeasuredCommand run_measured(const std::vector<std::string>& command, CounterSet
   arguments.push_back(nullptr);
 
   std::fflush(nullptr);
-  Pipe gate, failure;
+  Pipe gate, news;
   const IgnoredInterrupts interrupts;
   const pid_t child = fork();
   if (child < 0) throw RunError(fmt::format("no new process: {}", strerror(errno)));
-  if (child == 0) become(arguments.data(), &gate, failure, interrupts);
-  failure.close_end(1);
+  if (child == 0) become(arguments.data(), &gate, news, interrupts);
+  news.close_end(1);
 
   MeasuredCommand run;
   instruments::CommandCounters counters(setup->system(), setup->events(), setup->surroundings(),
@@ -123,14 +144,17 @@ MeasuredCommand run_measured(const std::vector<std::string>& command, CounterSet
   const auto start = std::chrono::steady_clock::now();
   const bool opened = write(gate.end(1), "x", 1) == 1;
   gate.close_end(1);
+  std::uint64_t before_exec = 0;
   int error = opened ? 0 : EPIPE;
-  if (read_all(failure.end(0), &error, sizeof error) == sizeof error || !opened) {
+  const bool told = read_all(news.end(0), &before_exec, sizeof before_exec) == sizeof before_exec;
+  if (!opened || (told && read_all(news.end(0), &error, sizeof error) == sizeof error)) {
     wait_for(child);
     throw UsageError(fmt::format("cannot run {}: {}", command.front(), strerror(error)));
   }
-  run.exit_status = wait_for(child);
+  const Ended ended = wait_for(child);
+  run.exit_status = ended.status;
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  run.values = counters.read();
+  run.values = counters.read(ended.cpu_ns - std::min(ended.cpu_ns, before_exec));
   return run;
 }
 

@@ -244,6 +244,25 @@ TEST(CommandCounters, AreInheritedAndApart) {
   EXPECT_TRUE(system.open_counters.empty());
 }
 
+// The kernel takes the counters from a set-user-ID program, and they keep what they had counted.
+TEST(CommandCounters, ThatWereTakenAwayAreIncomplete) {
+  FakePerf system;
+  system.enabled_ns = system.running_ns = 1000;
+  CommandCounters counters(&system, {raw(1)}, {}, 4711);
+  EXPECT_EQ(counters.read(3900)[0].validity, Validity::exact) << "an exec that took as long";
+  EXPECT_EQ(counters.read(std::nullopt)[0].validity, Validity::exact);
+  CounterValue value = counters.read(50000)[0];
+  EXPECT_EQ(value.validity, Validity::incomplete);
+  EXPECT_EQ(value.count, 1u);
+  EXPECT_NE(value.reason.find("set-user-ID"), std::string::npos) << value.reason;
+  EXPECT_NE(value.reason.find("counted 2% of its CPU time"), std::string::npos) << value.reason;
+  // No count at all is no less unavailable.
+  system.running_ns = 0;
+  value = counters.read(50000)[0];
+  EXPECT_EQ(value.validity, Validity::unavailable);
+  EXPECT_EQ(value.count, std::nullopt);
+}
+
 TEST(PerfSystem, AttributesAreThoseOfUserCode) {
   perf_event_attr attributes;
   fill_attributes({{PERF_TYPE_RAW, 0x151}, 1, -1, false}, &attributes);

@@ -27,6 +27,16 @@ void judge(CounterValue* value) {
   }
 }
 
+// They were enabled for less than a quarter of the CPU time: the kernel takes them from a process
+// that becomes more than its user may watch. What is left of exec is less than that.
+void set_taken_away(std::uint64_t cpu_ns, CounterValue* value) {
+  if (value->validity != Validity::unavailable) value->validity = Validity::incomplete;
+  value->reason = "counted " +
+                  percent(static_cast<double>(value->enabled_ns) / static_cast<double>(cpu_ns)) +
+                  " of its CPU time: the kernel takes the counters from set-user-ID programs and "
+                  "those that their user may not read";
+}
+
 void set_unavailable(int error, const Surroundings& surroundings, CounterValue* value) {
   value->validity = Validity::unavailable;
   value->count.reset();
@@ -157,7 +167,7 @@ CommandCounters::~CommandCounters() {
   }
 }
 
-std::vector<CounterValue> CommandCounters::read() {
+std::vector<CounterValue> CommandCounters::read(std::optional<std::uint64_t> cpu_ns) {
   std::vector<CounterValue> values(events_.size());
   for (std::size_t i = 0; i < events_.size(); ++i) {
     CounterValue& value = values[i];
@@ -171,6 +181,7 @@ std::vector<CounterValue> CommandCounters::read() {
     }
     value.add(words[0], words[1], words[2]);
     judge(&value);
+    if (cpu_ns && value.enabled_ns < *cpu_ns / 4) set_taken_away(*cpu_ns, &value);
   }
   return values;
 }

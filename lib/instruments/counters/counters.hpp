@@ -60,7 +60,8 @@ class CommandCounters {
   CommandCounters(const CommandCounters&) = delete;
   CommandCounters& operator=(const CommandCounters&) = delete;
 
-  std::vector<CounterValue> read();  // after the process has ended
+  // After the process has ended; cpu_ns is what it and its children took since exec, if known.
+  std::vector<CounterValue> read(std::optional<std::uint64_t> cpu_ns = std::nullopt);
 
  private:
   PerfSystem& system_;
