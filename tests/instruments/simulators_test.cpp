@@ -92,6 +92,11 @@ TEST(TwoLevel, KnownAnswers) {
   EXPECT_EQ(run("abab", {1, 1}, {1, 2}), "4 fills, 0 write-backs; 2 fills, 0 write-backs");
   // A is written into the second level when b evicts it, and from there to memory at the end.
   EXPECT_EQ(run("Abab", {1, 1}, {1, 2}), "4 fills, 1 write-backs; 2 fills, 1 write-backs");
+  // What is dirty in the first level alone at the end goes to memory, too: once.
+  EXPECT_EQ(run("A", {1, 1}, {1, 2}), "1 fills, 1 write-backs; 1 fills, 1 write-backs");
+  EXPECT_EQ(run("AbA", {1, 1}, {1, 2}), "3 fills, 2 write-backs; 2 fills, 1 write-backs");
+  // c has driven a out of the second level.
+  EXPECT_EQ(run("AbaCA", {1, 3}, {1, 2}), "3 fills, 2 write-backs; 3 fills, 2 write-backs");
   // Hits of the first level are not seen by the second, so c evicts a there, which the first has.
   EXPECT_EQ(run("abacac", {1, 2}, {1, 2}), "3 fills, 0 write-backs; 3 fills, 0 write-backs");
   EXPECT_EQ(run("abacb", {1, 2}, {1, 2}), "4 fills, 0 write-backs; 3 fills, 0 write-backs");
@@ -171,6 +176,10 @@ TEST(TwoLevel, IsThatOfTwoPlainCaches) {
       beyond.write_backs += victim >= 0;
     }
     between.write_backs += first.dirty();
+    // Every line that is dirty in either goes to memory.
+    for (const std::uint64_t line : first.dirty_lines()) {
+      beyond.write_backs += !second.make_dirty(line);
+    }
     beyond.write_backs += second.dirty();
     TwoLevel caches({sets[0], static_cast<int>(ways[0])}, {sets[1], static_cast<int>(ways[1])});
     feed(trace, &caches);

@@ -83,12 +83,14 @@ class PlainLru {
     }
     return false;
   }
-  std::uint64_t dirty() const {
-    std::uint64_t count = 0;
+  std::vector<std::uint64_t> dirty_lines() const {
+    std::vector<std::uint64_t> lines;
     for (const auto& set : sets_)
-      for (const auto& [line, dirty] : set) count += dirty;
-    return count;
+      for (const auto& [line, dirty] : set)
+        if (dirty) lines.push_back(line);
+    return lines;
   }
+  std::uint64_t dirty() const { return dirty_lines().size(); }
 
  private:
   std::size_t ways_;

@@ -81,9 +81,12 @@ bool SetAssociativeCache::write_back(std::uint64_t line) {
   return true;
 }
 
-std::uint64_t SetAssociativeCache::dirty_lines() const {
-  return static_cast<std::uint64_t>(
-      std::count_if(ways_.begin(), ways_.end(), [](const Way& way) { return way.dirty; }));
+std::vector<std::uint64_t> SetAssociativeCache::dirty_lines() const {
+  std::vector<std::uint64_t> lines;
+  for (const Way& way : ways_) {
+    if (way.dirty) lines.push_back(way.line);
+  }
+  return lines;
 }
 
 void SetAssociative::take(const Access* first, std::size_t count) {
@@ -95,7 +98,7 @@ void SetAssociative::take(const Access* first, std::size_t count) {
 }
 
 LineTraffic SetAssociative::traffic() const {
-  return {traffic_.fills, traffic_.write_backs + cache_.dirty_lines()};
+  return {traffic_.fills, traffic_.write_backs + cache_.dirty_lines().size()};
 }
 
 void TwoLevel::take(const Access* first, std::size_t count) {
@@ -114,11 +117,18 @@ void TwoLevel::take(const Access* first, std::size_t count) {
 }
 
 LineTraffic TwoLevel::first_level() const {
-  return {first_traffic_.fills, first_traffic_.write_backs + first_.dirty_lines()};
+  return {first_traffic_.fills, first_traffic_.write_backs + first_.dirty_lines().size()};
 }
 
 LineTraffic TwoLevel::second_level() const {
-  return {second_traffic_.fills, second_traffic_.write_backs + second_.dirty_lines()};
+  // What is dirty in the first alone goes on to memory; what both have goes there once.
+  std::vector<std::uint64_t> lines = second_.dirty_lines();
+  const std::vector<std::uint64_t> of_first = first_.dirty_lines();
+  lines.insert(lines.end(), of_first.begin(), of_first.end());
+  std::sort(lines.begin(), lines.end());
+  const auto end = std::unique(lines.begin(), lines.end());
+  return {second_traffic_.fills,
+          second_traffic_.write_backs + static_cast<std::uint64_t>(end - lines.begin())};
 }
 
 }  // namespace ioattn::instruments

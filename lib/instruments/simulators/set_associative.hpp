@@ -34,7 +34,7 @@ class SetAssociativeCache {
   Outcome access(std::uint64_t line, bool written);
   // A line that is here becomes dirty, without being touched. False: it is not here.
   bool write_back(std::uint64_t line);
-  std::uint64_t dirty_lines() const;
+  std::vector<std::uint64_t> dirty_lines() const;
 
  private:
   struct Way {
