@@ -241,15 +241,41 @@ TEST(Event, IsResolvedByName) {
   EXPECT_EQ(event.id, (EventId{PERF_TYPE_RAW, 0x1f25}));
   EXPECT_EQ(perf_stat_name(event), "r1f25:u");
   EXPECT_EQ(perf_stat_name(event, "cpu_core"), "cpu_core/config=0x1f25/u");
+  ASSERT_OK(resolve_event("task-clock", &event));
+  EXPECT_NE(event.text.find("kernel"), std::string::npos) << event.text;
   ASSERT_OK(resolve_event("cache-misses", &event));
   EXPECT_TRUE(is_generic(event.id));
   EXPECT_NE(event.text.find("generic"), std::string::npos);
-  for (const char* wrong : {"", "r", "rx", "r12345678901234567", "no such event"}) {
+  // Switches happen in the kernel, which is not counted: always 0.
+  for (const char* wrong :
+       {"", "r", "rx", "r12345678901234567", "no such event", "context-switches"}) {
     const Status status = resolve_event(wrong, &event);
     EXPECT_FALSE(status.is_ok()) << wrong;
     EXPECT_EQ(std::string(status.message()).rfind("no event \"", 0), 0u) << status.message();
   }
   EXPECT_EQ(event.name, "cache-misses") << "changed on failure";
+}
+
+// A code alone would be another event, or one of the kernel's code too.
+TEST(Event, OfLibpfmIsOneThatACodeSays) {
+  if (!built_with_libpfm()) GTEST_SKIP() << "built without libpfm4";
+  setenv("LIBPFM_ENCODE_INACTIVE", "1", 1);
+  EventId id;
+  EXPECT_TRUE(resolve_libpfm_name("skx::L1D:REPLACEMENT", &id).is_ok());
+  EXPECT_TRUE(resolve_libpfm_name("skx::L1D:REPLACEMENT:u", &id).is_ok());
+  EXPECT_TRUE(resolve_libpfm_name("skx::L1D:REPLACEMENT:c=1", &id).is_ok());
+  EXPECT_EQ(id.config, 0x1000151u);
+  for (const auto& [name, says] :
+       {std::pair("skx::OFFCORE_RESPONSE_0:DMND_DATA_RD:ANY_RESPONSE", "more than a code"),
+        {"skx::L1D:REPLACEMENT:k", "user-space code"},
+        {"skx::L1D:REPLACEMENT:u=1:k=1", "user-space code"},
+        {"skx::L1D:REPLACEMENT:mg=1", "user-space code"}}) {
+    const Status status = resolve_libpfm_name(name, &id);
+    EXPECT_EQ(status.code(), StatusCode::invalid_argument) << name;
+    EXPECT_NE(std::string(status.message()).find(says), std::string::npos)
+        << name << ": " << status.message();
+  }
+  EXPECT_EQ(id.config, 0x1000151u) << "changed on failure";
 }
 
 }  // namespace

@@ -21,7 +21,6 @@ constexpr std::uint64_t l1d_read_misses = std::uint64_t(PERF_COUNT_HW_CACHE_L1D)
 constexpr KernelEvent kernel_events[] = {
     {"page-faults", {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS}},
     {"task-clock", {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK}},
-    {"context-switches", {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES}},
     {"cache-misses", {PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES}},
     {"L1-dcache-load-misses", {PERF_TYPE_HW_CACHE, l1d_read_misses}},
 };
@@ -59,6 +58,8 @@ Status resolve_event(std::string_view name, Event* event) {
     return status;
   }
   *event = std::move(found);
+    } else if (found.id.config == PERF_COUNT_SW_TASK_CLOCK) {
+      found.text = "Nanoseconds of CPU time, those in the kernel too.";
   return Status::ok();
 }
 

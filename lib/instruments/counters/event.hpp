@@ -23,8 +23,10 @@ struct Event {
   std::string pmu = {};  // the only one that counts it, where CPUs of several kinds have their own
 };
 
-// A name that perf knows on every CPU: page-faults, task-clock, context-switches, cache-misses,
-// L1-dcache-load-misses. The last two are generic: the kernel decides for each CPU what they count.
+// A name that perf knows on every CPU: page-faults, task-clock (all CPU time, in the kernel too),
+// cache-misses, L1-dcache-load-misses. The last two are generic: the kernel decides for each CPU
+// what they count. None of what happens in the kernel alone, as context switches do: it is not
+// counted.
 bool find_kernel_event(std::string_view name, EventId* id);
 bool is_generic(const EventId& id);  // counted by hardware of the kernel's choice
 
@@ -33,7 +35,8 @@ bool is_generic(const EventId& id);  // counted by hardware of the kernel's choi
 Status resolve_event(std::string_view name, Event* event);
 
 // By libpfm4 alone; StatusCode::unsupported without it. A name of another CPU's PMU is known only
-// if the environment has LIBPFM_ENCODE_INACTIVE=1.
+// if the environment has LIBPFM_ENCODE_INACTIVE=1. One that needs more than a type and a code, or
+// counts other than user-space code, is refused.
 bool built_with_libpfm();
 Status resolve_libpfm_name(const std::string& name, EventId* id);
 
