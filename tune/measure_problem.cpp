@@ -55,6 +55,8 @@ Traffic measure_at(const machine::CacheLevel& cache, index_t M, index_t capacity
   if (options.simulate) {
     const machine::CacheLevel* first = cache.level > 1 ? machine::this_machine().cache(1) : nullptr;
     simulate({traffic.capacity_bytes, traffic.line_bytes, traffic.ways, first}, TraceLimits(),
+    // A cache of a sweep that is no larger than L1 is the first level itself.
+    if (first != nullptr && capacity_bytes <= first->share_bytes) first = nullptr;
              problem->result_bits(), problem, &traffic, static_cast<int>(options.threads));
   }
   return traffic;

@@ -70,12 +70,12 @@ std::string script_of(const TrafficReport& report, const std::vector<Marker>& ma
     add_curve(
         report, "counted", "linespoints", [](const Traffic& t) { return real(t.count.words()); },
         &curves);
-    for (std::size_t i = 0; i < report.sweep.front().lines.size(); ++i) {
+    for (const TrafficLine& column : sweep_columns(report)) {
       add_curve(
-          report, report.sweep.front().lines[i].name, "linespoints",
-          [i](const Traffic& t) {
-            const TrafficLine& line = t.lines[i];
-            return line.is_available() ? line.moved() : 0;
+          report, column.head_or_name(), "linespoints",
+          [&](const Traffic& t) {
+            const TrafficLine* line = find_line(t, column.key);
+            return line != nullptr && line->is_available() ? line->moved() : 0;
           },
           &curves);
     }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "machine/machine.hpp"
 #include "tune/table.hpp"
 
@@ -124,6 +126,24 @@ std::string cache_text(const Traffic& t) {
 double expected_in(const Traffic& t) { return real(t.count.reads + t.created_memory); }
 double expected_out(const Traffic& t) { return real(t.count.writes + t.created_memory); }
 
+const TrafficLine* find_line(const Traffic& traffic, const std::string& key) {
+  for (const TrafficLine& line : traffic.lines) {
+    if (line.key == key) return &line;
+  }
+  return nullptr;
+}
+
+std::vector<TrafficLine> sweep_columns(const TrafficReport& report) {
+  std::vector<TrafficLine> columns;
+  for (const Traffic& t : report.sweep) {
+    for (const TrafficLine& line : t.lines) {
+      const auto same = [&](const TrafficLine& column) { return column.key == line.key; };
+      if (std::none_of(columns.begin(), columns.end(), same)) columns.push_back(line);
+    }
+  }
+  return columns;
+}
+
 std::string to_text(const TrafficReport& report) {
   std::string text = fmt::format("{}, {} pass\n", report.problem, name_of(report.pass));
   for (const Traffic& t : report.levels) {
@@ -144,13 +164,15 @@ std::string to_text(const TrafficReport& report) {
   }
   if (report.sweep.empty()) return text;
   std::vector<std::string> header = {"M", "schedule", "least", "formula", "counted"};
-  for (const TrafficLine& line : report.sweep.front().lines) header.push_back(line.name);
+  const std::vector<TrafficLine> columns = sweep_columns(report);
+  for (const TrafficLine& line : columns) header.push_back(line.head_or_name());
   Table table(header, 2);
   for (const Traffic& t : report.sweep) {
     std::vector<std::string> row = {grouped(t.plan.M), t.plan.schedule, grouped(t.plan.bound.words),
                                     grouped(t.plan.formula.words()), grouped(t.count.words())};
-    for (const TrafficLine& line : t.lines) {
-      row.push_back(line.is_available() ? grouped(line.moved()) : "-");
+    for (const TrafficLine& column : columns) {
+      const TrafficLine* line = find_line(t, column.key);
+      row.push_back(line != nullptr && line->is_available() ? grouped(line->moved()) : "-");
     }
     table.add(row);
   }

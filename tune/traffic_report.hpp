@@ -14,7 +14,8 @@ namespace ioattn::tune {
 
 // One way of telling, in words of the problem's dtype.
 struct TrafficLine {
-  std::string name;    // "LRU", "OPT", ...
+  std::string name;    // "LRU", "OPT", "8 ways LRU", ...
+  std::string head;    // of caches of several sizes: "by ways LRU"; "" = name
   std::string key;     // its name in JSON
   std::string reason;  // why there are no numbers; "" if there are
   double in = 0;
@@ -22,6 +23,7 @@ struct TrafficLine {
 
   bool is_available() const { return reason.empty(); }
   double moved() const { return in + out.value_or(0); }  // that is known
+  const std::string& head_or_name() const { return head.empty() ? name : head; }
 };
 
 // A pass with the plan of one M.
@@ -54,6 +56,11 @@ struct TrafficReport {
   std::vector<NoPlan> too_small;  // levels whose M no plan fits in
   std::vector<Traffic> sweep;     // ascending M
 };
+
+// Each way of telling that is in some row of the sweep, as the first of these rows has it.
+std::vector<TrafficLine> sweep_columns(const TrafficReport& report);
+// The row's line of that key; null: it has none.
+const TrafficLine* find_line(const Traffic& traffic, const std::string& key);
 
 std::string to_text(const TrafficReport& report);
 Json to_json(const TrafficReport& report);

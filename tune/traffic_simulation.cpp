@@ -69,9 +69,13 @@ class ThreadSimulators {
     Traffic::OfThread result;
     result.accesses = static_cast<index_t>(recorder_.accesses());
     const std::string whole = recorder_.overflowed() ? too_long(limits_.accesses) : "";
-    const auto add = [&](const std::string& name, const std::string& key, const std::string& reason,
-                         const auto& traffic_of) {
-      TrafficLine line = {name, key, whole.empty() ? reason : whole};
+    const auto add = [&](const std::string& ways, const std::string& what, const std::string& key,
+                         const std::string& reason, const auto& traffic_of) {
+      TrafficLine line;
+      line.name = ways.empty() ? what : ways + " " + what;
+      if (!ways.empty()) line.head = "by ways " + what;
+      line.key = key;
+      line.reason = whole.empty() ? reason : whole;
       if (line.is_available()) {
         const LineTraffic lines = result.accesses == 0 ? LineTraffic() : traffic_of();
         line.in = static_cast<double>(lines.fills) * words_per_line;
@@ -82,16 +86,17 @@ class ThreadSimulators {
     const auto capacity =
         static_cast<std::uint64_t>(lines_of(cache_.capacity_bytes, cache_.line_bytes));
     const std::vector<LineTraffic> curve = distances_.curve();
-    add("LRU", "lru", "", [&] { return curve[std::min<std::size_t>(capacity, curve.size()) - 1]; });
-    add("OPT", "opt", buffer_.overflowed() ? too_long(limits_.optimal) : "", [&] {
+    add("", "LRU", "lru", "",
+        [&] { return curve[std::min<std::size_t>(capacity, curve.size()) - 1]; });
+    add("", "OPT", "opt", buffer_.overflowed() ? too_long(limits_.optimal) : "", [&] {
       return instruments::optimal_traffic(buffer_, instruments::next_uses(buffer_), capacity);
     });
     const std::string ways = ways_text();
-    add(ways + " LRU", "set_lru", by_lru_.reason, [&] { return by_lru_.simulator->traffic(); });
-    add(ways + " tree-PLRU", "set_plru", by_plru_.reason,
+    add(ways, "LRU", "set_lru", by_lru_.reason, [&] { return by_lru_.simulator->traffic(); });
+    add(ways, "tree-PLRU", "set_plru", by_plru_.reason,
         [&] { return by_plru_.simulator->traffic(); });
     if (cache_.first != nullptr) {
-      add(fmt::format("{} behind L{}", ways, cache_.first->level), "behind_first", second_.reason,
+      add(ways, fmt::format("behind L{}", cache_.first->level), "behind_first", second_.reason,
           [&] { return second_.simulator->second_level(); });
     }
     if (!curve.empty()) add_curve(curve, words_per_line, lru);

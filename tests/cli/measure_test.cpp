@@ -190,7 +190,27 @@ TEST(MeasureCommand, Sweeps) {
       EXPECT_LT(one["formula"], json["sweep"][i - 1]["formula"]);
     }
   }
+  // A cache no larger than the machine's L1 is behind none.
+  EXPECT_FALSE(json["sweep"][0]["measured"].contains("behind_first"));
+  EXPECT_TRUE(json["sweep"][2]["measured"].contains("behind_first"));
   EXPECT_EQ(done(small + Arguments{"--sweep-M", "900,600"})["sweep"][0]["M"], 600);
+}
+
+// The smallest cache has fewer lines than the level has ways: heads say nothing of the first row
+// alone.
+TEST(MeasureCommand, HeadsColumnsForEveryCacheOfASweep) {
+  const RunResult result = run_ioattn({"measure", "--problem", "layer:n32,d4", "--level", "L1",
+                                       "--sweep-M", "24,190", "--simulate"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::size_t table = result.out.rfind("\n  M  ");
+  ASSERT_NE(table, std::string::npos) << result.out;
+  const std::string heads = result.out.substr(table + 1, result.out.find('\n', table + 1) - table);
+  EXPECT_TRUE(contains(heads, "by ways LRU") && contains(heads, "by ways tree-PLRU")) << heads;
+
+  // Where only later rows have a first level its column is there, with none in the first row.
+  const RunResult two =
+      run_ioattn(small + Arguments{"--simulate", "--sweep-M", "600,9600"}, caches);
+  EXPECT_TRUE(contains(two.out.substr(two.out.rfind("\n  M  ")), "by ways behind L1")) << two.out;
 }
 
 TEST(MeasureCommand, TakesSdpaAndFiles) {
