@@ -47,29 +47,33 @@ void measure_command(const MeasureOptions& options, CounterSetup* setup, Report*
 
 void show_events(const MeasureOptions& options, const CounterSetup& setup, Report* report) {
   if (options.json) {
-    report->put(event_file_json(setup.file()));
+    Json json = event_file_json(setup.file());
+    json["events_note"] = note_json(setup.note());
+    report->put(json);
   } else {
-    report->put(event_file_text(setup.file()));
+    report->put(note_text(setup.note()) + event_file_text(setup.file()));
   }
 }
 
 // Kernels of known traffic, many times larger than the largest cache that is counted.
 void prove_events(const MeasureOptions& options, CounterSetup* setup, Report* report) {
-  const machine::CacheLevel& cache = cache_of(2);
+  constexpr int level = 2;
   constexpr index_t times_cache = 16;
   constexpr int passes = 4;
   const instruments::ProofSize size = {
-      times_cache * cache.size_bytes / static_cast<index_t>(sizeof(double)), passes,
-      line_bytes_of(cache.level)};
+      times_cache * largest_size_bytes(level) / static_cast<index_t>(sizeof(double)), passes,
+      line_bytes_of(level)};
   const auto results =
       instruments::prove(setup->system(), setup->file(), setup->surroundings(), size);
   if (options.json) {
     Json json;
     json["cpu"] = setup->file().cpu;
+    json["events_note"] = note_json(setup->note());
     json["kernels"] = proof_json(results);
     report->put(json);
   } else {
-    report->put("events of " + setup->file().cpu + "\n" + proof_text(results));
+    report->put("events of " + setup->file().cpu + "\n" + note_text(setup->note()) +
+                proof_text(results));
   }
   setup->write_recording();
 }

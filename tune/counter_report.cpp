@@ -40,6 +40,7 @@ Json events_json(const std::vector<CounterValue>& values) {
   for (const CounterValue& value : values) {
     Json item;
     item["event"] = value.event.name;
+    item["text"] = value.event.text.empty() ? Json() : Json(value.event.text);
     item["count"] = or_null(value.count);
     item["estimate"] = or_null(value.estimate);
     item["enabled_ns"] = value.enabled_ns;
@@ -84,6 +85,21 @@ std::string events_text(const std::vector<CounterValue>& values) {
   }
   return table.text();
 }
+
+std::string meanings_text(const std::vector<CounterValue>& values) {
+  std::string text;
+  for (const CounterValue& value : values) {
+    if (is_kernel_event(value.event.id) && !value.event.text.empty()) {
+      text += fmt::format("{}: {}\n", value.event.name, value.event.text);
+    }
+  }
+  return text;
+}
+
+std::string note_text(const std::string& note) {
+  return note.empty() ? "" : "note: " + note + "\n";
+}
+Json note_json(const std::string& note) { return note.empty() ? Json() : Json(note); }
 
 std::string traffic_text(const std::vector<QuantityValue>& quantities) {
   Table table({"traffic", "lines", "MiB", "how"});

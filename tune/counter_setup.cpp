@@ -1,5 +1,6 @@
 #include "tune/counter_setup.hpp"
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "machine/cpu_id.hpp"
@@ -25,10 +26,17 @@ CounterSetup::CounterSetup(const CounterOptions& options)
     : surroundings_(instruments::read_surroundings(machine::this_machine().virtual_machine)),
       system_(&instruments::linux_perf()),
       recording_(options.record) {
+  const machine::CpuId cpu = machine::cpu_id(machine::this_machine());
   if (options.file.empty()) {
-    file_ = instruments::builtin_events_for(machine::cpu_id(machine::this_machine()));
+    file_ = instruments::builtin_events_for(cpu);
   } else {
     require(instruments::read_event_file(options.file, &file_));
+    if (!file_.is_for(cpu)) {
+      note_ = fmt::format(
+          "the match: lines of {} are of other CPUs than this one ({} {} {:#x}): its codes may "
+          "count other things here",
+          options.file, cpu.vendor, cpu.family, cpu.model);
+    }
   }
   instruments::set_pmu_type("/sys", &file_);
   events_ = file_.events;
@@ -39,6 +47,7 @@ CounterSetup::CounterSetup(const CounterOptions& options)
     for (const instruments::Event& known : file_.generic) {
       if (known.id == event.id) event.text = "A generic id; on this CPU " + known.text;
     }
+    instruments::set_pmu(file_, &event);
     events_.push_back(event);
   }
   if (recording_.is_wanted()) {
@@ -47,7 +56,6 @@ CounterSetup::CounterSetup(const CounterOptions& options)
 }
 
 void CounterSetup::write_recording() {
-    instruments::set_pmu(file_, &event);
   if (recorder_) recording_.write("# " + file_.cpu + "\n" + recorder_->text());
 }
 

@@ -27,6 +27,7 @@ class CounterSetup {
   explicit CounterSetup(const CounterOptions& options);
 
   const instruments::EventFile& file() const { return file_; }
+  const std::string& note() const { return note_; }  // what makes the file doubtful here, or ""
   const std::vector<instruments::Event>& events() const { return events_; }
   const instruments::Surroundings& surroundings() const { return surroundings_; }
   instruments::PerfSystem* system() { return recorder_ ? recorder_.get() : system_; }
@@ -34,6 +35,7 @@ class CounterSetup {
 
  private:
   instruments::EventFile file_;
+  std::string note_;
   std::vector<instruments::Event> events_;
   instruments::Surroundings surroundings_;
   instruments::PerfSystem* system_;

@@ -97,7 +97,8 @@ std::string hardware_text(const HardwareTraffic& hardware, const Traffic& traffi
         hardware.runs, hardware.threads);
   }
   if (!hardware.named.empty()) {
-    text += fmt::format("  of {} runs:\n", hardware.runs) + events_text(hardware.named);
+    text += fmt::format("  of {} runs:\n", hardware.runs) + events_text(hardware.named) +
+            meanings_text(hardware.named);
   }
   return text;
 }

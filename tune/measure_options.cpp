@@ -81,6 +81,15 @@ const machine::CacheLevel& cache_of(int level) {
   return *cache;
 }
 
+index_t largest_size_bytes(int level) {
+  const index_t size = cache_of(level).size_bytes;
+  machine::DetectOptions told;
+  told.use_environment = false;
+  const machine::Machine hardware = machine::detect(told);
+  const machine::CacheLevel* cache = hardware.cache(level);
+  return cache == nullptr ? size : std::max(size, cache->size_bytes);
+}
+
 void MeasureOptions::add(CLI::App* app) {
   add_problem(app, &problem, &shape, &dtype,
               "e.g. layer:n512,d64 or sdpa:h8,n512,d64,causal: the texts of plan and of the API");

@@ -43,5 +43,8 @@ struct MeasureOptions {
 
 // Of this machine; throws UsageError where there is none.
 const machine::CacheLevel& cache_of(int level);
+// What overflows the cache, whatever IOATTN_L1 and the like make of it: the larger of the size that
+// they say and that of the hardware. Throws UsageError.
+index_t largest_size_bytes(int level);
 
 }  // namespace ioattn::tune

@@ -9,6 +9,7 @@
 #include "machine/machine.hpp"
 #include "tune/cachegrind_traffic.hpp"
 #include "tune/command_error.hpp"
+#include "tune/counter_report.hpp"
 #include "tune/hardware_traffic.hpp"
 #include "tune/measure.hpp"
 #include "tune/output_files.hpp"
@@ -54,9 +55,9 @@ Traffic measure_at(const machine::CacheLevel& cache, index_t M, index_t capacity
   traffic.created_memory = created.words();
   if (options.simulate) {
     const machine::CacheLevel* first = cache.level > 1 ? machine::this_machine().cache(1) : nullptr;
-    simulate({traffic.capacity_bytes, traffic.line_bytes, traffic.ways, first}, TraceLimits(),
     // A cache of a sweep that is no larger than L1 is the first level itself.
     if (first != nullptr && capacity_bytes <= first->share_bytes) first = nullptr;
+    simulate({traffic.capacity_bytes, traffic.line_bytes, traffic.ways, first}, TraceLimits(),
              problem->result_bits(), problem, &traffic, static_cast<int>(options.threads));
   }
   return traffic;
@@ -95,7 +96,7 @@ ProblemMeasured measure_problem(const MeasureOptions& options, CounterSetup* set
       }
       report.levels.back().plan.level = fmt::format("L{}", level);
       if (options.perf) {
-        hardware.push_back(count_hardware(level, cache.size_bytes, problem.get(), setup));
+        hardware.push_back(count_hardware(level, largest_size_bytes(level), problem.get(), setup));
       }
       if (options.cachegrind) {
         Traffic& traffic = report.levels.back();
@@ -123,7 +124,10 @@ ProblemMeasured measure_problem(const MeasureOptions& options, CounterSetup* set
   std::vector<Marker> markers;
   for (std::size_t i = 0; i < hardware.size(); ++i) {
     const Traffic& traffic = report.levels[i];
-    if (i == 0) text += "hardware, events of " + setup->file().cpu + "\n";
+    if (i == 0) {
+      text += "hardware, events of " + setup->file().cpu + "\n" + note_text(setup->note());
+      json["events_note"] = note_json(setup->note());
+    }
     text += hardware_text(hardware[i], traffic, report.dtype);
     json["levels"][i]["hardware"] = hardware_json(hardware[i], traffic, report.dtype);
     if (const auto marker = hardware_marker(hardware[i], traffic, report.dtype)) {

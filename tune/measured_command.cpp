@@ -159,14 +159,10 @@ MeasuredCommand run_measured(const std::vector<std::string>& command, CounterSet
 }
 
 std::string to_text(const MeasuredCommand& run, const CounterSetup& setup) {
-  std::string text = fmt::format("{}, exit status {}; events of {}, user-space code\n",
-                                 seconds_text(run.seconds), run.exit_status, setup.file().cpu);
-  text += events_text(run.values) + traffic_text(quantities_of(run, setup));
-  for (const instruments::CounterValue& value : run.values) {
-    if (is_generic(value.event.id))
-      text += fmt::format("{}: {}\n", value.event.name, value.event.text);
-  }
-  return text;
+  return fmt::format("{}, exit status {}; events of {}, user-space code\n",
+                     seconds_text(run.seconds), run.exit_status, setup.file().cpu) +
+         note_text(setup.note()) + events_text(run.values) +
+         traffic_text(quantities_of(run, setup)) + meanings_text(run.values);
 }
 
 Json to_json(const MeasuredCommand& run, const std::vector<std::string>& command,
@@ -176,6 +172,7 @@ Json to_json(const MeasuredCommand& run, const std::vector<std::string>& command
   json["exit_status"] = run.exit_status;
   json["seconds"] = run.seconds;
   json["cpu"] = setup.file().cpu;
+  json["events_note"] = note_json(setup.note());
   json["events"] = events_json(run.values);
   json["traffic"] = traffic_json(quantities_of(run, setup));
   return json;

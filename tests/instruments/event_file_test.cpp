@@ -182,9 +182,6 @@ TEST(BuiltinEvents, AreChosenByTheCpusNumbers) {
   }
 }
 
-TEST(EventFile, TakesTheTypeOfItsPmu) {
-  const std::string root = testing::TempDir() + "/ioattn_sysfs_" + std::to_string(getpid());
-  std::filesystem::create_directories(root + "/bus/event_source/devices/cpu_core");
 // L2 of these servers gives clean lines to L3 as well, and no event tells them apart.
 TEST(BuiltinEvents, CountNoWriteBacksWhereCleanLinesAreAmongThem) {
   for (const int model : {0x55, 0x6a, 0x6c}) {
@@ -198,6 +195,9 @@ TEST(BuiltinEvents, CountNoWriteBacksWhereCleanLinesAreAmongThem) {
   }
 }
 
+TEST(EventFile, TakesTheTypeOfItsPmu) {
+  const std::string root = testing::TempDir() + "/ioattn_sysfs_" + std::to_string(getpid());
+  std::filesystem::create_directories(root + "/bus/event_source/devices/cpu_core");
   std::ofstream(root + "/bus/event_source/devices/cpu_core/type") << "10\n";
   EventFile hybrid = builtin_events_for({"GenuineIntel", 6, 0x97});
   EventFile plain = builtin_events_for({"GenuineIntel", 6, 0x8f});

@@ -69,6 +69,7 @@ void ThreadCounters::open_for(int thread) {
     group = {};
   };
   for (std::size_t i = 0; i < events_.size(); ++i) {
+    if (group.descriptors.size() == largest_group) keep();
     OpenRequest request = {events_[i].id, thread, -1, false};
     int descriptor = -1;
     if (!group.descriptors.empty()) {
@@ -79,7 +80,6 @@ void ThreadCounters::open_for(int thread) {
         keep();
         request.leader = -1;
         descriptor = system_.open(request);
-    if (group.descriptors.size() == largest_group) keep();
       }
     } else {
       descriptor = system_.open(request);

@@ -2,7 +2,9 @@
 
 #include <linux/perf_event.h>
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "base/parse.hpp"
 
@@ -40,6 +42,11 @@ bool find_kernel_event(std::string_view name, EventId* id) {
   return false;
 }
 
+bool is_kernel_event(const EventId& id) {
+  return std::any_of(std::begin(kernel_events), std::end(kernel_events),
+                     [&](const KernelEvent& event) { return event.id == id; });
+}
+
 bool is_generic(const EventId& id) {
   return id.type == PERF_TYPE_HARDWARE || id.type == PERF_TYPE_HW_CACHE;
 }
@@ -51,6 +58,8 @@ Status resolve_event(std::string_view name, Event* event) {
   if (find_kernel_event(name, &found.id)) {
     if (is_generic(found.id)) {
       found.text = "A generic id: the kernel decides for each CPU what it counts.";
+    } else if (found.id.config == PERF_COUNT_SW_TASK_CLOCK) {
+      found.text = "Nanoseconds of CPU time, those in the kernel too.";
     }
   } else if (parse_raw(name, &code)) {
     found.id = {PERF_TYPE_RAW, code};
@@ -58,8 +67,6 @@ Status resolve_event(std::string_view name, Event* event) {
     return status;
   }
   *event = std::move(found);
-    } else if (found.id.config == PERF_COUNT_SW_TASK_CLOCK) {
-      found.text = "Nanoseconds of CPU time, those in the kernel too.";
   return Status::ok();
 }
 

@@ -28,7 +28,8 @@ struct Event {
 // what they count. None of what happens in the kernel alone, as context switches do: it is not
 // counted.
 bool find_kernel_event(std::string_view name, EventId* id);
-bool is_generic(const EventId& id);  // counted by hardware of the kernel's choice
+bool is_kernel_event(const EventId& id);  // one of these names
+bool is_generic(const EventId& id);       // counted by hardware of the kernel's choice
 
 // One event by name: a kernel event, r<hexadecimal code of this CPU's PMU>, or a name of libpfm4
 // ("skx::L1D:REPLACEMENT", "L2_LINES_IN:ALL") if that was there when this was built.

@@ -190,6 +190,13 @@ const char* name_of(CacheTraffic kind) {
 
 std::string Quantity::name() const { return "L" + std::to_string(level) + " " + name_of(kind); }
 
+bool EventFile::is_for(const machine::CpuId& id) const {
+  return matches.empty() ||
+         std::any_of(matches.begin(), matches.end(), [&](const machine::CpuPattern& pattern) {
+           return machine::matches(id, pattern);
+         });
+}
+
 const Quantity* EventFile::find(int level, CacheTraffic kind) const {
   for (const Quantity& quantity : quantities) {
     if (quantity.level == level && quantity.kind == kind) return &quantity;
@@ -250,22 +257,17 @@ const EventFile& builtin_events_for(const machine::CpuId& cpu) {
     }
     return parsed;
   }();
-  const auto of_this_cpu = [&](const EventFile& file) {
-    return file.matches.empty() || std::any_of(file.matches.begin(), file.matches.end(),
-                                               [&](const machine::CpuPattern& pattern) {
-                                                 return machine::matches(cpu, pattern);
-                                               });
-  };
-  const auto found = std::find_if(files.begin(), files.end(), of_this_cpu);
+  const auto found = std::find_if(files.begin(), files.end(),
+                                  [&](const EventFile& file) { return file.is_for(cpu); });
   return found == files.end() ? files.back() : *found;
 }
 
-void set_pmu_type(const std::string& sysfs_root, EventFile* file) {
-  if (file->pmu.empty()) return;
 void set_pmu(const EventFile& file, Event* event) {
   if (event->id.type != PERF_TYPE_SOFTWARE) event->pmu = file.pmu;
 }
 
+void set_pmu_type(const std::string& sysfs_root, EventFile* file) {
+  if (file->pmu.empty()) return;
   const auto line =
       machine::first_line(sysfs_root + "/bus/event_source/devices/" + file->pmu + "/type");
   if (!line) return;

@@ -39,6 +39,7 @@ struct EventFile {
   std::vector<Quantity> quantities;
   std::vector<Event> generic;  // what the kernel's generic ids count on this CPU
 
+  bool is_for(const machine::CpuId& id) const;
   const Quantity* find(int level, CacheTraffic kind) const;  // null: not in the file
   std::string formula_text(const Quantity& quantity) const;
 };
@@ -55,10 +56,10 @@ const std::vector<NamedText>& builtin_event_texts();
 // The first whose pattern the CPU matches; there always is one.
 const EventFile& builtin_events_for(const machine::CpuId& cpu);
 
-// Raw events are of the file's PMU: their type is what sysfs says, on hybrid CPUs another than
 // Of an event that hardware counts: the file's PMU, for what is said if it never does.
 void set_pmu(const EventFile& file, Event* event);
 
+// Raw events are of the file's PMU: their type is what sysfs says, on hybrid CPUs another than
 // PERF_TYPE_RAW.
 void set_pmu_type(const std::string& sysfs_root, EventFile* file);
 
