@@ -51,16 +51,9 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
     }
     T* lse_result = static_cast<T*>(results.data());
     void* o_result = lse_result + rows;
-    api::RunOptions forward_options = options;
-    forward_options.rigor = wisdom::Rigor::estimate;  // wisdom is asked for of the gradients
-    // Whoever asked for stationary has room for scores in the forward pass too.
-    if (plan.blocks.schedule != Schedule::stationary) forward_options.schedule.reset();
-    status = forward<S>(problem, forward_options, o_result, 0, lse_result);
-    // Whoever asked for stored scores has room for them here too, which saves fast memory.
-    if (status.code() == StatusCode::fast_memory_too_small && stores_scores(plan.blocks.schedule)) {
-      forward_options.schedule = Schedule::paper_small;
-      status = forward<S>(problem, forward_options, o_result, 0, lse_result);
-    }
+    plan::LayerPlan before;
+    status = plan_layer_before(problem_of(inputs), plan.blocks.schedule, options, &before);
+    if (status.is_ok()) status = run_forward<S>(problem, before, options, o_result, 0, lse_result);
     if (!status.is_ok()) return status;
     o = o_result;
     o_stride = 0;
