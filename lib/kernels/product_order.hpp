@@ -8,10 +8,15 @@
 // touch.
 namespace ioattn::kernels {
 
-// Terms of a sum in registers, of Words that are added up as T.
+// Terms of a sum in registers, of Words that are added up as T. A product that needs its sums
+// before C has them, for softmax, makes two of them in registers, of `most_terms_at_once` at most.
 template <class Word, class T, bool a_unit_row>
-constexpr index_t terms_at_once =
-    a_unit_row || std::is_same_v<Word, T> ? single_terms_per_accumulator : terms_per_accumulator;
+constexpr index_t terms_at_once = std::is_same_v<Word, T> ? single_terms_per_accumulator<T>
+                                  : a_unit_row            ? adjacent_terms_per_accumulator
+                                                          : terms_per_accumulator;
+template <class Word, class T, bool a_unit_row>
+constexpr index_t most_terms_at_once = std::is_same_v<Word, T> ? index_t(128)
+                                                               : terms_at_once<Word, T, a_unit_row>;
 
 // Whether C takes block after block of terms, and an epilogue is done with the last: plain sums and
 // scores that are added to what C has. Other epilogues wait for a sum that is made elsewhere.

@@ -95,13 +95,14 @@ TEST_P(Cachegrind, MissesAsOftenAsTheSimulator) {
   compare("L2", ours[1].second - ours[0].second, theirs[1].second - theirs[0].second);
 }
 
-// Aligned to lines within 1 %, else within 3 %. Not products with exp: their sums lie on the stack,
-// which is elsewhere in every run and environment.
+// Aligned to lines within 1 %, or 1.5 % where sums are cut every 64 terms: each call for a block of
+// them misses lines of the stack, too. Else within 3 %. Not products with exp: their sums lie on
+// the stack, which is elsewhere in every run and environment.
 constexpr Geometry geometry = {32768, 8, 196608, 12};
 INSTANTIATE_TEST_SUITE_P(
     Kernels, Cachegrind,
-    testing::Values(Case{"product", 0, geometry, 0.01}, Case{"gradient", 0, geometry, 0.01},
-                    Case{"sum", 0, geometry, 0.01}, Case{"pack", 0, geometry, 0.01},
+    testing::Values(Case{"product", 0, geometry, 0.015}, Case{"gradient", 0, geometry, 0.01},
+                    Case{"sum", 0, geometry, 0.015}, Case{"pack", 0, geometry, 0.01},
                     Case{"product", 20, geometry, 0.03}, Case{"sum", 20, geometry, 0.03}));
 
 }  // namespace

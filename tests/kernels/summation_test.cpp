@@ -77,6 +77,70 @@ TEST_P(SummationTest, DotTileErrsLittle) {
   EXPECT_LT(sum.relative_error(result), threshold);
 }
 
+// Of floats a sum takes 64 terms: 2^24 and 64 ones would else be 2^24.
+class ShortSum {
+ public:
+  static constexpr index_t terms = 128, half = 64;
+  static constexpr float sum = 0x1p24f + 64;
+
+  // Columns alike, and rows of ones.
+  ShortSum(index_t rows, index_t nr)
+      : b_(static_cast<std::size_t>(terms * nr), 1.0f),
+        a_(static_cast<std::size_t>(rows * terms), 1.0f) {
+    std::fill_n(b_.begin(), half * nr, 0x1p18f);
+    product.rows = rows;
+    product.cols = nr;
+    product.depth = terms;
+    product.a = {a_.data(), terms, 1};
+    product.b = {b_.data(), terms * nr, nr};
+    product.padded = true;
+  }
+  Product<float> product;
+
+ private:
+  std::vector<float> b_, a_;
+};
+
+TEST_P(SummationTest, TakesSixtyFourTermsAtOnce) {
+  const KernelTable<float>& kernels = table<float>();
+  const index_t nr = kernels.tile.cols, rows = 2 * kernels.tile.rows + 1;
+  ShortSum sums(rows, nr);
+  std::vector<float> c(static_cast<std::size_t>(rows * nr)),
+      shift(static_cast<std::size_t>(rows + nr));
+  Product<float>& p = sums.product;
+  p.c = {c.data(), rows * nr, nr};
+  const auto expect_all = [&](float expected, const char* what) {
+    for (const float x : c) EXPECT_EQ(x, expected) << what;
+  };
+  kernels.product(p);
+  expect_all(ShortSum::sum, "plain");
+  p.accumulate = true;
+  std::fill(c.begin(), c.end(), -ShortSum::sum);
+  kernels.product(p);
+  expect_all(0, "added");
+  p.accumulate = false;
+  p.epilogue = Epilogue::gradient;
+  p.lane = shift.data();
+  std::fill(c.begin(), c.end(), 0.5f);
+  kernels.product(p);
+  expect_all(ShortSum::sum / 2, "gradient by lane");
+  p.lane = nullptr;
+  p.row = shift.data();
+  std::fill(c.begin(), c.end(), 0.5f);
+  kernels.product(p);
+  expect_all(ShortSum::sum / 2, "gradient by row");
+  p.epilogue = Epilogue::exp;
+  std::fill(shift.begin(), shift.end(), ShortSum::sum);
+  kernels.product(p);
+  expect_all(1, "exp");
+  if (kernels.weights == nullptr) return;
+  std::vector<float> row_sum(static_cast<std::size_t>(nr));
+  p.epilogue = Epilogue::none;
+  p.row = nullptr;
+  ASSERT_TRUE(kernels.weights(p, shift.data(), row_sum.data()));
+  expect_all(1, "weights");
+}
+
 // Weights near 1 after subtraction of the maximum: exp(log x) for every term x.
 TEST_P(SummationTest, SoftmaxSumErrsLittle) {
   std::mt19937 engine(17);

@@ -218,15 +218,17 @@ struct ProductKernel {
   }
   template <int width, bool a_unit_row>
   static Rows rows_for(const Product& p, bool fetches) {
-    if (p.depth > terms_at_once<Word, T, a_unit_row>) return nullptr;
+    constexpr index_t most = terms_at_once<Word, T, a_unit_row>;
     if (p.epilogue == Epilogue::none) {
+      if (p.depth > most) return nullptr;
       if constexpr (may_fetch<a_unit_row> && width >= vectors) {
         if (fetches) return plain_rows_for<width, a_unit_row, true>(p);
       }
       return plain_rows_for<width, a_unit_row, false>(p);
     }
     if constexpr (!a_unit_row) {  // score products have rows of queries or keys
-      if (p.epilogue == Epilogue::gradient && !p.accumulate) {
+      if (p.epilogue == Epilogue::gradient && !p.accumulate &&
+          p.depth <= most_terms_at_once<Word, T, a_unit_row>) {
         return p.row != nullptr ? all_rows<width, false, Finish::gradient_row>
                                 : all_rows<width, false, Finish::gradient_lane>;
       }

@@ -53,6 +53,12 @@ struct RegisterTiles {
     gradient_row,
   };
 
+  // Whether sums of more terms than are added at once end in registers all the same: no others do
+  // with these.
+  template <Finish finish>
+  static constexpr bool may_be_cut =
+      finish == Finish::gradient_lane || finish == Finish::gradient_row;
+
   // Tiles one below the other.
   struct Strip {
     const Word* a;
@@ -144,11 +150,11 @@ struct RegisterTiles {
   // Adds `depth` terms, and moves b behind them. Unrolled by hand: g++ would put the terms that are
   // left before the loop and spill accumulators there.
   template <int rows, int width, bool a_unit_row>
-  static IOATTN_INLINE void add_terms(const Strip& s, const Word* first_a, index_t depth,
-                                      const Word** b, Accumulators<rows, width>& acc) {
+  static IOATTN_INLINE void add_terms(const Strip& s, const Word* first_a, const Word* beside,
+                                      index_t depth, const Word** b,
+                                      Accumulators<rows, width>& acc) {
     constexpr int unroll = 2;
     RowsOfA<rows, a_unit_row> a(first_a, s.a_row);
-    const Word* beside = s.beside;
     const index_t a_step = a_unit_row ? s.a_depth : 1;
     const index_t b_panel = s.b_panel, b_row = s.b_row;
     for (; depth >= unroll; depth -= unroll) {
@@ -182,10 +188,10 @@ struct RegisterTiles {
     const index_t a_step = terms_a_step * (a_unit_row ? s.a_depth : 1);
     for (; depth >= terms_a_step; depth -= terms_a_step) {
       s.fetcher->step();
-      add_terms<rows, width, a_unit_row>(s, first_a, terms_a_step, b, acc);
+      add_terms<rows, width, a_unit_row>(s, first_a, nullptr, terms_a_step, b, acc);
       step(&first_a, a_step);
     }
-    add_terms<rows, width, a_unit_row>(s, first_a, depth, b, acc);
+    add_terms<rows, width, a_unit_row>(s, first_a, nullptr, depth, b, acc);
   }
 
   // Terms whose vectors of B find registers beside the sums, one of A and one to spare.
@@ -257,23 +263,26 @@ struct RegisterTiles {
     }
   }
   template <int rows, int width, bool a_unit_row, bool fetches, class Work>
-  static IOATTN_INLINE void add_terms_with_work(const Strip& s, const Word* first_a, index_t depth,
-                                                const Word** b, Accumulators<rows, width>& acc,
+  static IOATTN_INLINE void add_terms_with_work(const Strip& s, const Word* first_a,
+                                                const Word* beside, index_t depth, const Word** b,
+                                                Accumulators<rows, width>& acc, bool with_work,
                                                 const Work& work) {
-    constexpr index_t terms = Work::pieces * Work::stages;
-    if constexpr (terms > 0) {
-      RowsOfA<rows, a_unit_row> a(first_a, s.a_row);
-      typename Work::State state;
+    constexpr index_t of_work = Work::pieces * Work::stages;
+    const index_t terms = with_work ? of_work : 0;
+    if constexpr (of_work > 0)
+      if (with_work) {
+        RowsOfA<rows, a_unit_row> a(first_a, s.a_row);
+        typename Work::State state;
 #pragma GCC unroll 1
-      for (index_t piece = 0; piece < Work::pieces; ++piece)
-        add_term_and_stages<0>(s, &a, b, acc, work, piece, &state);
-      work.end(state);
-    }
+        for (index_t piece = 0; piece < Work::pieces; ++piece)
+          add_term_and_stages<0>(s, &a, b, acc, work, piece, &state);
+        work.end(state);
+      }
     first_a += terms * (a_unit_row ? s.a_depth : 1);
     if constexpr (fetches) {
       add_terms_fetching<rows, width, a_unit_row>(s, first_a, depth - terms, b, acc);
     } else {
-      add_terms<rows, width, a_unit_row>(s, first_a, depth - terms, b, acc);
+      add_terms<rows, width, a_unit_row>(s, first_a, beside, depth - terms, b, acc);
     }
   }
 
@@ -282,47 +291,93 @@ struct RegisterTiles {
   static constexpr index_t least_terms_with_work =
       Work::pieces* Work::stages + held_terms<rows, width>;
 
+  // The first of two sums that make one.
+  template <int rows, int width, bool cuts>
+  struct FirstSums {
+    alignas(64) T memory[rows * width * V::lanes];
+    T* at = memory;
+
+    // g++ cannot tell that sums are kept before any are added.
+    IOATTN_INLINE FirstSums() { __asm__("" : "+r"(at)); }
+    IOATTN_INLINE void keep(int row, const V (&sums)[width]) {
+#pragma GCC unroll 4
+      for (int v = 0; v < width; ++v) sums[v].store(at + (row * width + v) * V::lanes);
+    }
+    IOATTN_INLINE void add_to(int row, V (&sums)[width]) const {
+#pragma GCC unroll 4
+      for (int v = 0; v < width; ++v)
+        sums[v] = V::load(at + (row * width + v) * V::lanes) + sums[v];
+    }
+  };
+  template <int rows, int width>
+  struct FirstSums<rows, width, false> {
+    IOATTN_INLINE void keep(int, const V (&)[width]) {}
+    IOATTN_INLINE void add_to(int, V (&)[width]) const {}
+  };
+
   // The sums of a tile, row by row, to finish(row, sums). Each is finished before the last terms of
   // the next are added: Zen 4 takes two cycles to store a vector of 512 bits, and the stores of a
-  // whole tile would hold up the multiply-adds behind them.
+  // whole tile would hold up the multiply-adds behind them. With `may_cut` sums of more
+  // than terms_at_once are two.
   template <int rows, int width, bool a_unit_row, int held = held_terms<rows, width>,
-            bool fetches = false, class FinishRow, class Work = NoWork>
+            bool fetches = false, bool may_cut = false, class FinishRow, class Work = NoWork>
   static IOATTN_INLINE void tile(const Strip& s, const Word* first_a, const FinishRow& finish,
                                  const Work& work = {}) {
-    Accumulators<rows, width> acc;
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i)
-#pragma GCC unroll 4
-      for (int v = 0; v < width; ++v) acc.value[i][v] = V::splat(T(0));
+    constexpr index_t most = terms_at_once<Word, T, a_unit_row>;
+    constexpr bool cuts = may_cut && most_terms_at_once < Word, T, a_unit_row >> most;
+    FirstSums<rows, width, cuts> first;
+    const bool are_cut = cuts && s.depth > most;
+    index_t depth = are_cut ? most : s.depth;
     const Word* b = s.b;
-    const index_t early = s.depth < held ? s.depth : s.depth - held;
-    add_terms_with_work<rows, width, a_unit_row, fetches>(s, first_a, early, &b, acc, work);
-    if (early == s.depth) {
+    const Word* beside = s.beside;
+    for (bool is_last = !are_cut, is_first = true;; is_last = true, is_first = false) {
+      const auto end_row = [&](int row, V(&sums)[width]) {
+        if (cuts && !is_last) {
+          first.keep(row, sums);
+        } else {
+          if (cuts && !is_first) first.add_to(row, sums);
+          finish(row, sums);
+        }
+      };
+      Accumulators<rows, width> acc;
 #pragma GCC unroll 16
-      for (int i = 0; i < rows; ++i) finish(i, acc.value[i]);
-      return;
-    }
-    first_a += early * (a_unit_row ? s.a_depth : 1);
-    typename Terms::Vector lane[held][width];
-    const Word* a[held];
+      for (int i = 0; i < rows; ++i)
 #pragma GCC unroll 4
-    for (int u = 0; u < held; ++u) {
-      a[u] = first_a + (a_unit_row ? u * s.a_depth : 0);
-#pragma GCC unroll 4
-      for (int v = 0; v < width; ++v) lane[u][v] = Terms::load(b + offset_of(v, s.b_panel));
-      step(&b, s.b_row);
-    }
+        for (int v = 0; v < width; ++v) acc.value[i][v] = V::splat(T(0));
+      const index_t early = depth < held ? depth : depth - held;
+      add_terms_with_work<rows, width, a_unit_row, fetches>(s, first_a, beside, early, &b, acc,
+                                                            is_first, work);
+      first_a += early * (a_unit_row ? s.a_depth : 1);
+      if (early == depth) {
 #pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i) {
+        for (int i = 0; i < rows; ++i) end_row(i, acc.value[i]);
+      } else {
+        typename Terms::Vector lane[held][width];
+        const Word* a[held];
 #pragma GCC unroll 4
-      for (int u = 0; u < held; ++u) {
-        const auto scalar = Terms::splat(a_unit_row ? a[u][i] : a[0][u]);
+        for (int u = 0; u < held; ++u) {
+          a[u] = first_a + (a_unit_row ? u * s.a_depth : 0);
 #pragma GCC unroll 4
-        for (int v = 0; v < width; ++v)
-          acc.value[i][v] = Terms::multiply_add(scalar, lane[u][v], acc.value[i][v]);
+          for (int v = 0; v < width; ++v) lane[u][v] = Terms::load(b + offset_of(v, s.b_panel));
+          step(&b, s.b_row);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 4
+          for (int u = 0; u < held; ++u) {
+            const auto scalar = Terms::splat(a_unit_row ? a[u][i] : a[0][u]);
+#pragma GCC unroll 4
+            for (int v = 0; v < width; ++v)
+              acc.value[i][v] = Terms::multiply_add(scalar, lane[u][v], acc.value[i][v]);
+          }
+          if (!a_unit_row) step(&a[0], s.a_row);
+          end_row(i, acc.value[i]);
+        }
+        if (cuts) first_a += held * (a_unit_row ? s.a_depth : 1);
       }
-      if (!a_unit_row) step(&a[0], s.a_row);
-      finish(i, acc.value[i]);
+      if (!cuts || is_last) return;
+      if (beside != nullptr) beside += depth;
+      depth = s.depth - depth;
     }
   }
 
@@ -342,7 +397,7 @@ struct RegisterTiles {
       }
       if constexpr (fetches) s.fetcher->begin_tile();
       // Of `strip`, which is in memory, and not of the copy, which then would be, too.
-      tile<rows, width, a_unit_row, held_terms<rows, width>, fetches>(
+      tile<rows, width, a_unit_row, held_terms<rows, width>, fetches, may_be_cut<finish>>(
           s, a, [&](int i, const V(&sums)[width]) {
             finish_row<width, finish>(strip, row + i, sums, c);
             step(&c, s.c_row);

@@ -26,6 +26,7 @@ struct RegisterWeights {
 
   // A panel of queries with more leaves no room in a small L1 for anything else.
   static constexpr index_t most_terms = KernelTable<T>::most_terms_weighed;
+  static_assert(most_terms <= most_terms_at_once<T, T, false>);
   static constexpr index_t most_panels = KernelTable<T>::most_panels_weighed;
   struct alignas(64) Panel {
     T row_max[nr], row_sum[nr];
@@ -88,6 +89,13 @@ struct RegisterWeights {
     }
   };
 
+  template <class Store, class Work = NoWork>
+  static IOATTN_INLINE void weigh_tile(const Strip& s, const T* a, const Store& store,
+                                       const Work& work = {}) {
+    constexpr int held = Tiles::template held_terms<max_rows, vectors>;
+    Tiles::template tile<max_rows, vectors, false, held, false, true>(s, a, store, work);
+  }
+
   static IOATTN_KERNEL void weigh_tiles(const Strip& strip, index_t count, Panel* panel) {
     Strip s = strip;
     s.beside = nullptr;  // as it is, and rows are fetched by `beyond`: for the compiler
@@ -102,15 +110,15 @@ struct RegisterWeights {
     RowsBeyond<T, max_rows> beyond = {a + max_rows * s.a_row, strip.beside, s.a_row,
                                       strip.beside_row, s.depth};
     beyond.fetch();
-    Tiles::template tile<max_rows, vectors, false>(s, a, store);
+    weigh_tile(s, a, store);
     for (index_t tile = 1; tile < count; ++tile) {
       Tiles::step(&a, max_rows * s.a_row);
       beyond.fetch();
       if (overlaps) {
-        Tiles::template tile<max_rows, vectors, false>(s, a, store, waiting);
+        weigh_tile(s, a, store, waiting);
       } else {
         run_alone(waiting, max_rows);
-        Tiles::template tile<max_rows, vectors, false>(s, a, store);
+        weigh_tile(s, a, store);
       }
       Tiles::step(&waiting.to, max_rows * s.c_row);
     }

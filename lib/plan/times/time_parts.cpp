@@ -23,11 +23,18 @@ namespace {
 // numbers.
 class KernelWords {
  public:
-  KernelWords(index_t M, const TileShape& tile) : M_(M), panel_(tile.cols) {}
+  KernelWords(index_t M, const TileShape& tile, DType dtype)
+      : M_(M),
+        panel_(tile.cols),
+        longest_(dtype == DType::f64 ? single_terms_per_accumulator<double>
+                                     : single_terms_per_accumulator<float>) {}
 
-  double product(index_t rows, index_t lanes, index_t depth, index_t terms = longest) const {
+  double product(index_t rows, index_t lanes, index_t depth) const {
+    return product(rows, lanes, depth, depth);
+  }
+  double product(index_t rows, index_t lanes, index_t depth, index_t terms) const {
     const index_t reads = rows * depth <= M_ ? 1 : ceil_div(lanes, panel_);
-    const index_t sums = ceil_div(depth, std::min(terms, longest));
+    const index_t sums = ceil_div(depth, std::min(terms, longest_));
     return static_cast<double>(reads) * times(rows, depth) + times(lanes, depth) +
            static_cast<double>(sums) * tile(rows, lanes);
   }
@@ -57,15 +64,13 @@ class KernelWords {
   }
 
  private:
-  static constexpr index_t longest = single_terms_per_accumulator;
-
   static double times(index_t x, index_t y) { return static_cast<double>(x * y); }
   // Of a sum that tile_fused makes w terms at a time.
   static index_t terms(const Blocks& blocks, index_t depth) {
     return blocks.products == Products::fused && blocks.w > 0 ? blocks.w : depth;
   }
 
-  index_t M_, panel_;
+  index_t M_, panel_, longest_;
 };
 
 // A pass: its time in a memory, at any price.
@@ -110,16 +115,17 @@ bool is_outer(const std::string& level, const std::string& own) {
   return level == outer_level && own != outer_level;
 }
 
-Phase rows_phase(Pass pass, const LayerShape& head, const Blocks& rows, const TileShape& tile) {
+Phase rows_phase(Pass pass, const LayerShape& head, const Blocks& rows, const TileShape& tile,
+                 DType dtype) {
   const Variant variant = {pass, Schedule::row_stream, Form::h, Products::stored};
   return {
       [=](const FastMemory& memory) { return row_pass_time(variant, head, rows, memory, tile); }, 1,
-      [=](index_t L1) { return KernelWords(L1, tile).rows(pass, head, rows); }};
+      [=](index_t L1) { return KernelWords(L1, tile, dtype).rows(pass, head, rows); }};
 }
 
 // By pairs, operands of kernels have other sizes: what L1 sees of them is not estimated.
 std::vector<Phase> phases_of(const LayerShape& head, const std::optional<SdpaSet>& set,
-                             const SdpaBlocks& blocks, const TileShape& tile) {
+                             const SdpaBlocks& blocks, const TileShape& tile, DType dtype) {
   const bool pairs = multiplies_pairs(tile.isa);
   const double speed = word_speed(tile.isa);
   const Blocks &rows = blocks.rows, &keys = blocks.keys;
@@ -135,11 +141,11 @@ std::vector<Phase> phases_of(const LayerShape& head, const std::optional<SdpaSet
           {[=](const FastMemory& memory) { return pair_rows_time(head, rows, memory, tile); },
            speed});
     } else {
-      return {rows_phase(Pass::forward, head, rows, tile)};
+      return {rows_phase(Pass::forward, head, rows, tile, dtype)};
     }
     if (!pairs)
       phases[0].kernel_words = [=](index_t L1) {
-        return KernelWords(L1, tile).rows(Pass::forward, head, rows);
+        return KernelWords(L1, tile, dtype).rows(Pass::forward, head, rows);
       };
     return phases;
   }
@@ -150,12 +156,14 @@ std::vector<Phase> phases_of(const LayerShape& head, const std::optional<SdpaSet
                         },
                         speed});
     } else {
-      phases.push_back(rows_phase(Pass::backward, head, rows, tile));
+      phases.push_back(rows_phase(Pass::backward, head, rows, tile, dtype));
     }
   }
   if (!set->key_pass(blocks)) return phases;
   const KeyPassKind kind = set->key_kind(blocks);
-  const auto words = [=](index_t L1) { return KernelWords(L1, tile).keys(head, keys, kind); };
+  const auto words = [=](index_t L1) {
+    return KernelWords(L1, tile, dtype).keys(head, keys, kind);
+  };
   if (blocks.by_keys == Schedule::tile_fused) {
     phases.push_back(
         {[=](const FastMemory& memory) { return tile_fused_time(head, keys, kind, memory, tile); },
@@ -197,7 +205,8 @@ TimeParts time_parts(const SdpaRequest& request, const std::optional<SdpaSet>& s
   const LayerShape head = request.shape.head().without_mask();
   const bool outer = is_outer(plan.level, request.level);
   const FastMemory memory = request.memory(outer).of_time();
-  TimeParts parts = parts_of(phases_of(head, set, plan.blocks, plan.tile), memory, L1 / words);
+  TimeParts parts =
+      parts_of(phases_of(head, set, plan.blocks, plan.tile, request.dtype), memory, L1 / words);
   SdpaRequest one = request;
   one.shape.batch = one.shape.heads = one.shape.kv_heads = 1;
   one.shape.bias_batch = one.shape.bias_heads = request.shape.has_bias() ? 1 : 0;
@@ -222,7 +231,7 @@ TimeParts time_parts(const LayerRequest& request, const std::optional<GradientSe
   // Of one pass over rows: the thin products around it are few.
   if (alone && plan.blocks.schedule == Schedule::row_stream && rows.products == Products::stored) {
     all.kernel_words = [&](index_t of_L1) {
-      return KernelWords(of_L1, of_plan.tile)
+      return KernelWords(of_L1, of_plan.tile, request.problem.dtype)
           .rows(set ? Pass::backward : Pass::forward, shape, rows);
     };
   }
