@@ -1,18 +1,16 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 
-#include "plan/layer/planner.hpp"
 #include "theory/bounds.hpp"
-#include "theory/crossovers.hpp"
 #include "tune/bounds_report.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 #include "tune/options.hpp"
 #include "tune/report_json.hpp"
+#include "tune/schedule_words.hpp"
 #include "tune/sparse_report.hpp"
 #include "tune/table.hpp"
 
@@ -20,7 +18,6 @@ namespace ioattn::tune {
 namespace {
 
 using theory::AlgorithmClass;
-using theory::Bound;
 
 struct BoundsOptions {
   std::string problem;
@@ -31,81 +28,12 @@ struct BoundsOptions {
   bool json = false;
 };
 
-// What one schedule moves at this M: at word level at least, and in the blocks of this library that
-// move the fewest words.
-struct ScheduleWords {
-  std::string name;
-  AlgorithmClass algorithms = AlgorithmClass::F;
-  std::optional<index_t> least_words;    // word level; empty: does not fit
-  std::optional<index_t> planned_words;  // block level; empty: does not fit, or not implemented
-  index_t least_M = 0;                   // block level; 0: not implemented
-  Bound bound;
-
-  double ratio() const { return static_cast<double>(least_words.value_or(0)) / bound.words; }
-};
-
-std::optional<index_t> total(const theory::word_level::Cost& cost) {
-  return cost ? std::optional<index_t>(cost->total()) : std::nullopt;
-}
-
-ScheduleWords words_of(Pass pass, const plan::Candidate& candidate, const LayerShape& shape,
-                       index_t M) {
-  ScheduleWords words;
-  words.name = name_of(candidate.schedule);
-  words.algorithms = theory::class_of(pass, candidate.schedule);
-  words.least_M = candidate.least_M;
-  if (candidate.fits) words.planned_words = candidate.cost.total().words();
-  words.least_words = total(theory::exact_cost(pass, candidate.schedule, shape, M));
-  // Blocks are a special case of words.
-  if (words.planned_words) {
-    words.least_words =
-        std::min(words.least_words.value_or(*words.planned_words), *words.planned_words);
-  }
-  return words;
-}
-
-// The better of two ways to run a schedule: its forms, and with products fused or stored.
-void merge(const ScheduleWords& other, ScheduleWords* words) {
-  const auto keep_least = [](const std::optional<index_t>& value, std::optional<index_t>* least) {
-    if (value && (!*least || *value < **least)) *least = value;
-  };
-  keep_least(other.planned_words, &words->planned_words);
-  keep_least(other.least_words, &words->least_words);
-  words->least_M = std::min(words->least_M, other.least_M);
-}
-
-std::vector<ScheduleWords> schedules(Pass pass, const LayerShape& shape, index_t M) {
-  plan::LayerRequest request;
-  request.pass = pass;
-  request.problem.shape = shape;
-  request.level = "M";
-  request.M = M;
-  request.tile = {Isa::scalar, 1, 1};  // no rounding to register tiles
-  request.price = plan::price_of(plan::Objective::words);
-  std::vector<ScheduleWords> list;
-  for (const plan::Candidate& candidate : plan::candidates(request)) {
-    ScheduleWords words = words_of(pass, candidate, shape, M);
-    const auto known = std::find_if(list.begin(), list.end(), [&](const ScheduleWords& other) {
-      return other.name == words.name;
-    });
-    if (known == list.end()) {
-      list.push_back(std::move(words));
-    } else {
-      merge(words, &*known);
-    }
-  }
-  for (ScheduleWords& words : list) {
-    words.bound = theory::lower_bound(pass, words.algorithms, shape, M);
-  }
-  return list;
-}
-
 Json schedule_json(const ScheduleWords& words) {
   const auto or_null = [](const std::optional<index_t>& value) {
     return value ? Json(*value) : Json();
   };
   Json json;
-  json["schedule"] = words.name;
+  json["schedule"] = name_of(words.schedule);
   json["class"] = name_of(words.algorithms);
   json["words"] = or_null(words.least_words);
   json["lower_bound"] = words.bound.words;
@@ -136,7 +64,7 @@ void print_bounds_json(const LayerShape& shape, index_t M) {
       entry["classes"].push_back(class_json(algorithms, theory::layer_bounds(pass, shape, M)));
     }
     entry["schedules"] = Json::array();
-    for (const ScheduleWords& words : schedules(pass, shape, M)) {
+    for (const ScheduleWords& words : schedule_words(pass, shape, M)) {
       entry["schedules"].push_back(schedule_json(words));
     }
     json["passes"].push_back(std::move(entry));
@@ -151,10 +79,11 @@ void print_pass(Pass pass, const LayerShape& shape, index_t M) {
   Table table(
       {"schedule", "class", "least words", "bound of its class", "ratio", "in blocks", "from M"},
       2);
-  for (const ScheduleWords& words : schedules(pass, shape, M)) {
+  for (const ScheduleWords& words : schedule_words(pass, shape, M)) {
     const bool fits = words.least_words.has_value();
-    table.add({words.name, name_of(words.algorithms), fits ? grouped(*words.least_words) : "-",
-               grouped(words.bound.words), fits ? ratio_text(words.ratio()) : "-",
+    table.add({name_of(words.schedule), name_of(words.algorithms),
+               fits ? grouped(*words.least_words) : "-", grouped(words.bound.words),
+               fits ? ratio_text(words.ratio()) : "-",
                words.planned_words ? grouped(*words.planned_words) : "-",
                words.least_M > 0 ? grouped(words.least_M) : "-"});
   }
@@ -230,9 +159,10 @@ void add_bounds_command(CLI::App* app) {
       "Class P: anything the red-blue pebble game allows. Class F: every entry has one "
       "accumulator\n"
       "and no multiply-add is done twice. A schedule is compared with the bounds of its class.\n"
-      "least words: reads + writes by the schedule's formula at word level, the best blocks at "
-      "this "
-      "M\n"
+      "least words: reads + writes at this M, by the schedule's formula at word level or in "
+      "blocks, "
+      "as few as\n"
+      "are known of "
       "(forward row_stream: with fused products; tile_fused: with one tile parked in memory where "
       "that\n"
       "is less, which no loop here does). in blocks: the exact count of the loops of this library, "

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "tune/child_process.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 #include "tune/figure_files.hpp"
@@ -40,42 +41,48 @@ Json table_json(const std::vector<TableCell>& table) {
   return list;
 }
 
+// What gnuplot makes of these files, where nobody else's are.
+std::string drawn(const std::vector<NamedText>& files) {
+  const TemporaryDirectory directory;
+  for (const NamedText& file : files) write_text(directory.path() + "/" + file.path, file.text);
+  run_gnuplot(directory.path(), "io.gp");
+  return read_text(directory.path() + "/io.svg");
+}
+
 void run_figure(const FigureOptions& options) {
   const LayerShape shape = figure_shape(options.n, options.d);
   if (options.points) check_counted_work(shape);
   require_gnuplot();
   make_directory(options.out);
   Figure figure = make_figure(shape);
-  std::vector<std::string> files;
-  const auto write = [&](const char* name, const std::string& text) {
-    files.push_back(options.out + "/" + name);
-    write_text(files.back(), text);
-  };
+  std::vector<NamedText> files;  // by name
   if (options.points) {
     for (const auto& source : point_sources())
       for (PointSeries& series : source->series(shape, sizes_of_points(figure)))
         figure.series.push_back(std::move(series));
-    write("points.csv", points_csv(figure));
+    files.push_back({"points.csv", points_csv(figure)});
   }
   const std::vector<TableCell> table = make_table(shape, options.points || is_soon_counted(shape));
-  write("io.csv", curves_csv(figure));
-  write("table.csv", table_csv(table));
-  write("io.gp", gnuplot_script(figure));
-  run_gnuplot(options.out, "io.gp");
-  const std::string svg = accessible_svg(read_text(options.out + "/io.svg"), figure);
-  write("io.svg", svg);
-  write("io.html", figure_html(svg, figure, table));
+  files.push_back({"io.csv", curves_csv(figure)});
+  files.push_back({"table.csv", table_csv(table)});
+  files.push_back({"io.gp", gnuplot_script(figure)});
+  const std::string svg = accessible_svg(drawn(files), figure);
+  files.push_back({"io.svg", svg});
+  files.push_back({"io.html", figure_html(svg, figure, table)});
+  for (NamedText& file : files) file.path = options.out + "/" + file.path;
+  write_texts(files);
 
   if (options.json) {
     Json json;
     json["n"] = shape.n;
     json["d"] = shape.d;
-    json["files"] = files;
+    json["files"] = Json::array();
+    for (const NamedText& file : files) json["files"].push_back(file.path);
     json["table"] = table_json(table);
     print_json(json);
     return;
   }
-  for (const std::string& file : files) fmt::print("{}\n", file);
+  for (const NamedText& file : files) fmt::print("{}\n", file.path);
 }
 
 }  // namespace

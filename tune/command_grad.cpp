@@ -171,7 +171,7 @@ Outcome run(const GradOptions& options) {
   return outcome;
 }
 
-void print_outcome_json(const Outcome& outcome) {
+void print_outcome_json(const GradOptions& options, const Outcome& outcome) {
   const PassReport& main = outcome.passes.front();
   Json json;
   json["machine"] = machine_json(machine::this_machine());
@@ -188,6 +188,7 @@ void print_outcome_json(const Outcome& outcome) {
   json["peak_fraction"] = main.gflops * 1e9 / outcome.peak_flops;
   json["io"] = Json::array();
   for (const PassReport& report : outcome.passes) json["io"].push_back(io_json(report));
+  json["files"] = npy_paths(options.out, names_of(options.wanted));
   print_json(json);
 }
 
@@ -205,7 +206,7 @@ void print_outcome(const GradOptions& options, const Outcome& outcome) {
     fmt::print("{}", overflows_text(report.overflows));
   }
   fmt::print("{}", io_text(outcome.passes));
-  fmt::print("wrote to {}\n", options.out);
+  fmt::print("{}", written_text(options.out, names_of(options.wanted)));
 }
 
 void run_grad(GradOptions options) {
@@ -228,7 +229,7 @@ void run_grad(GradOptions options) {
         return run<decltype(element), decltype(gradient)>(options);
       });
   if (options.json) {
-    print_outcome_json(outcome);
+    print_outcome_json(options, outcome);
   } else {
     print_outcome(options, outcome);
   }

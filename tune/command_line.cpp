@@ -1,13 +1,17 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "ioattn/ioattn.h"
+#include "machine/machine.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands.hpp"
 
@@ -23,6 +27,11 @@ int report(int exit_code, std::string message) {
   }
   std::fprintf(stderr, "ioattn: %s\n", printed.c_str());
   return exit_code;
+}
+
+std::string no_stdout(int error) {
+  return "cannot write to stdout" +
+         (error == 0 ? "" : ": " + std::generic_category().message(error));
 }
 
 // CLI11 misses a subcommand, or an option, before it looks at what stands in its place, and tells
@@ -69,6 +78,19 @@ void refuse_empty_names(CLI::App* app) {
   for (CLI::App* command : app->get_subcommands({})) refuse_empty_names(command);
 }
 
+// `machine` has them among its notes.
+void tell_ignored_overrides(const std::vector<std::string>& words) {
+  if (words.empty() || words.front() == "machine") return;
+  bool has_any = false;
+  for (const char* name : {"IOATTN_L1", "IOATTN_L2", "IOATTN_L3", "HWLOC_XMLFILE"})
+    has_any = has_any || std::getenv(name) != nullptr;
+  if (!has_any) return;
+  for (const std::string& note : machine::this_machine().notes) {
+    const bool is_of_variable = note.rfind("IOATTN_", 0) == 0 || note.rfind("HWLOC_", 0) == 0;
+    if (is_of_variable) report(0, "note: " + note);
+  }
+}
+
 int parse_and_run(int argc, const char* const* argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   CLI::App app{
@@ -91,6 +113,7 @@ int parse_and_run(int argc, const char* const* argv) {
   add_measure_command(&app, cut_off_command(&words));
   add_watched_command(&app);
   refuse_empty_names(&app);
+  tell_ignored_overrides(words);
   try {
     std::reverse(words.begin(), words.end());  // the order that CLI11 takes
     app.parse(std::move(words));
@@ -113,12 +136,18 @@ int run_command(int argc, const char* const* argv) {
     exit_code = ended.exit_status();
   } catch (const std::bad_alloc&) {
     exit_code = report(exit_failed, "out of memory");
+  } catch (const std::system_error& error) {
+    // fmt does not know what it prints to; nothing else here writes to a std::FILE by it.
+    const bool is_stdout = std::ferror(stdout) != 0;
+    if (!is_stdout) exit_code = report(exit_failed, error.what());
+    if (is_stdout) return report(exit_failed, no_stdout(error.code().value()));
   } catch (const std::exception& error) {
     exit_code = report(exit_failed, error.what());
   }
   // --help and --version are printed by CLI11, to std::cout.
-  if (std::fflush(stdout) != 0 || !std::cout) {
-    const int failed = report(exit_failed, "cannot write to stdout");
+  errno = 0;
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {
+    const int failed = report(exit_failed, no_stdout(errno));
     if (exit_code == 0) exit_code = failed;
   }
   return exit_code;

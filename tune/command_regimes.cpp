@@ -11,6 +11,7 @@
 #include "tune/figure.hpp"
 #include "tune/options.hpp"
 #include "tune/report_json.hpp"
+#include "tune/schedule_words.hpp"
 
 // Which schedule moves the fewest words where: docs/regimes.md is the output of this command.
 namespace ioattn::tune {
@@ -46,14 +47,13 @@ struct Best {
 
 template <class Admits>
 Best best_of(Pass pass, const LayerShape& shape, index_t M, Admits admits) {
+  const std::vector<ScheduleWords> list = schedule_words(pass, shape, M);
   Best best;
   for (int i = 0; i < schedule_count; ++i) {
     const Schedule schedule = static_cast<Schedule>(i);
     if (!admits(schedule)) continue;
-    const theory::word_level::Cost cost = theory::exact_cost(pass, schedule, shape, M);
-    if (cost && (!best.exists || cost->total() < best.words)) {
-      best = {true, schedule, cost->total()};
-    }
+    const std::optional<index_t> words = least_words(list, pass, schedule, shape, M);
+    if (words && (!best.exists || *words < best.words)) best = {true, schedule, *words};
   }
   return best;
 }
@@ -139,11 +139,11 @@ void print_ratios(Pass pass) {
   for (const double ratio : ratios) {
     const index_t M = static_cast<index_t>(ratio * static_cast<double>(wide_d * wide_d));
     const Cell cell = cell_of(pass, wide_rows, wide_d, M);
+    const std::vector<ScheduleWords> list = schedule_words(pass, cell.shape, M);
     fmt::print("| {} |", ratio);
     for (const Schedule schedule : schedules) {
-      const auto cost = theory::exact_cost(pass, schedule, cell.shape, M);
-      const std::string text =
-          cost ? figure(cell.per_pair(static_cast<double>(cost->total()))) : "-";
+      const auto words = least_words(list, pass, schedule, cell.shape, M);
+      const std::string text = words ? figure(cell.per_pair(static_cast<double>(*words))) : "-";
       const bool wins = cell.best.exists && schedule == cell.best.schedule;
       fmt::print(" {} |", wins ? "**" + text + "**" : text);
     }
@@ -171,10 +171,11 @@ void print_crossovers(Pass pass) {
 void print_markdown(index_t n) {
   fmt::print(
       "# Who wins where\n\n"
-      "Printed by `ioattn regimes`; a test holds this page to it. Words moved at word level "
-      "(every\n"
-      "schedule with its best blocks, `theory::word_level`), divided by n·m; d = dv. What the\n"
-      "library plans is priced block by block and weighs multiply-adds too: `ioattn plan`.\n\n"
+      "Printed by `ioattn regimes`; a test holds this page to it. The fewest words that every\n"
+      "schedule is known to move, by its formula at word level (`theory::word_level`) or in a "
+      "plan's\n"
+      "blocks, divided by n·m, as `ioattn bounds` has them; d = dv. What the library plans weighs\n"
+      "multiply-adds too: `ioattn plan`.\n\n"
       "A cell: the paper's best that fits → the winner and its words (with A2 = A3 one memory) /\n"
       "lower bound of the winner's class. \"Bound F\" holds for algorithms with one accumulator "
       "per\n"
@@ -240,7 +241,7 @@ void add_regimes_command(CLI::App* app) {
   const auto options = std::make_shared<RegimesOptions>();
   add_integer(command, "--n", &options->n, 1, index_t{1} << 24, "rows, n = m (default: 4096)");
   add_json(command, &options->json);
-  command->footer("Prints Markdown tables of words at word level; --json lists every cell.");
+  command->footer("Prints Markdown tables of the fewest words; --json lists every cell.");
   command->callback([options] {
     if (options->json) {
       print_regimes_json(options->n);

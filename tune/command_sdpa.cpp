@@ -193,7 +193,7 @@ Outcome run(const SdpaOptions& options) {
   return outcome;
 }
 
-void print_outcome_json(const Outcome& outcome) {
+void print_outcome_json(const SdpaOptions& options, const Outcome& outcome) {
   Json json;
   json["machine"] = machine_json(machine::this_machine());
   json["problem"] = to_text(outcome.problem);
@@ -205,6 +205,7 @@ void print_outcome_json(const Outcome& outcome) {
     json["io"].push_back(io_json(report));
     json["io"].back()["peak_fraction"] = outcome.peak_fraction(report);
   }
+  json["files"] = npy_paths(options.out, names_of(options));
   print_json(json);
 }
 
@@ -234,7 +235,7 @@ void print_outcome(const SdpaOptions& options, const Outcome& outcome) {
     notes += fmt::format("{}: class {}, bound {}: {}\n", name_of(report.pass),
                          name_of(report.algorithms), report.bound.name, report.bound.assumption);
   }
-  fmt::print("{}{}wrote to {}\n", table.text(), notes, options.out);
+  fmt::print("{}{}{}", table.text(), notes, written_text(options.out, names_of(options)));
 }
 
 void run_sdpa(SdpaOptions options) {
@@ -246,7 +247,7 @@ void run_sdpa(SdpaOptions options) {
         return run<decltype(element), decltype(gradient)>(options);
       });
   if (options.json) {
-    print_outcome_json(outcome);
+    print_outcome_json(options, outcome);
   } else {
     print_outcome(options, outcome);
   }

@@ -231,7 +231,10 @@ void run_tune(const TuneOptions& options) {
     fmt::print("{}{}saved in {}\n", rates_text(known_rates()), jobs.empty() ? "" : table.text(),
                file);
   }
-  if (interrupted) throw RunError("interrupted; what was learned is saved in " + file);
+  constexpr int exit_interrupted = 128 + SIGINT;
+  if (interrupted) {
+    throw CommandError(exit_interrupted, "interrupted; what was learned is saved in " + file);
+  }
 }
 
 void add_seconds(CLI::App* command, double* seconds) {
@@ -293,7 +296,7 @@ void add_tune_command(CLI::App* app) {
       "Without problems the rates alone are measured, once, in a fraction of a second.\n"
       "Wisdom is kept in IOATTN_WISDOM, or $XDG_CACHE_HOME/ioattn/wisdom.json, or\n"
       "~/.cache/ioattn/wisdom.json, which programs that use the library read by themselves.\n"
-      "Ctrl-C keeps what was learned.");
+      "Ctrl-C keeps what was learned; the exit code is 130 then.");
   command->callback([options, command] {
     options->run.threads = static_cast<int>(options->threads);
     for (const char* name : {"--pass", "--gradients", "--rigor", "--time-limit", "--dry-run"}) {

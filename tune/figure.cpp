@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "theory/bounds.hpp"
-#include "theory/crossovers.hpp"
 #include "theory/word_level.hpp"
 #include "tune/command_error.hpp"
 #include "tune/options.hpp"
+#include "tune/schedule_words.hpp"
 
 namespace ioattn::tune {
 namespace {
@@ -21,6 +21,18 @@ double real(index_t words) { return static_cast<double>(words); }
 
 std::optional<double> total(const w::Cost& cost) {
   return cost ? std::optional<double>(real(cost->total())) : std::nullopt;
+}
+
+// With a tile of scores parked in memory tile_fused is a formula and no code.
+std::optional<index_t> built_tile_fused(const std::vector<ScheduleWords>& list,
+                                        const LayerShape& shape, index_t M) {
+  const w::Cost formula = w::tile_fused_backward(shape, M, w::ScoreTile::resident);
+  std::optional<index_t> words = formula ? std::optional(formula->total()) : std::nullopt;
+  for (const ScheduleWords& of : list) {
+    if (of.schedule != Schedule::tile_fused || !of.planned_words) continue;
+    words = std::min(words.value_or(*of.planned_words), *of.planned_words);
+  }
+  return words;
 }
 
 std::vector<Mark> marks_of(const LayerShape& shape) {
@@ -78,16 +90,15 @@ Figure make_figure(const LayerShape& shape) {
                    {"bound_p", "lower bound, pebble game", {}},
                    {"compulsory", "compulsory: every word once", {}}};
   for (const index_t M : figure.M) {
-    std::optional<double> ours;
+    const std::vector<ScheduleWords> list = schedule_words(Pass::backward, shape, M);
+    std::optional<index_t> ours;
     const char* best = "";
     for (int i = 0; i < schedule_count; ++i) {
       const Schedule schedule = static_cast<Schedule>(i);
       if (is_papers(schedule)) continue;
-      // With a tile of scores parked in memory tile_fused is a formula and no code.
-      const std::optional<double> words =
-          total(schedule == Schedule::tile_fused
-                    ? w::tile_fused_backward(shape, M, w::ScoreTile::resident)
-                    : theory::exact_cost(Pass::backward, schedule, shape, M));
+      const std::optional<index_t> words =
+          schedule == Schedule::tile_fused ? built_tile_fused(list, shape, M)
+                                           : least_words(list, Pass::backward, schedule, shape, M);
       if (!words || (ours && *ours <= *words)) continue;
       ours = words;
       best = name_of(schedule);
@@ -99,7 +110,7 @@ Figure make_figure(const LayerShape& shape) {
                                            total(w::paper_small_backward(shape, M)),
                                            real(w::paper_large_backward_nominal(shape, M).total()),
                                            total(w::paper_large_backward(shape, M)),
-                                           ours,
+                                           ours ? std::optional(real(*ours)) : std::nullopt,
                                            bound(AlgorithmClass::F),
                                            bound(AlgorithmClass::P),
                                            theory::compulsory_bound(Pass::backward, shape)};

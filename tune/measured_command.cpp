@@ -149,7 +149,10 @@ MeasuredCommand run_measured(const std::vector<std::string>& command, CounterSet
   const bool told = read_all(news.end(0), &before_exec, sizeof before_exec) == sizeof before_exec;
   if (!opened || (told && read_all(news.end(0), &error, sizeof error) == sizeof error)) {
     wait_for(child);
-    throw UsageError(fmt::format("cannot run {}: {}", command.front(), strerror(error)));
+    // As of shells and env(1), so that it is no exit code of the command's.
+    const int exit_code = error == ENOENT ? 127 : 126;
+    throw CommandError(exit_code,
+                       fmt::format("cannot run {}: {}", command.front(), strerror(error)));
   }
   const Ended ended = wait_for(child);
   run.exit_status = ended.status;

@@ -1,5 +1,6 @@
 #include "tune/npy.hpp"
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -172,6 +173,7 @@ void write_npy(const std::string& path, const T* data, const std::vector<index_t
   const std::vector<std::size_t> sizes(shape.begin(), shape.end());
   std::size_t count = 1;
   for (const std::size_t size : sizes) count *= size;
+  errno = 0;
   try {
     dump(temporary, data, sizes, count);
     // dump does not look whether its writes succeeded.
@@ -179,7 +181,7 @@ void write_npy(const std::string& path, const T* data, const std::vector<index_t
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception&) {
-    throw RunError("cannot write " + path);
+    cannot_write(path, errno);
   }
 }
 

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "base/linked_file.hpp"
 #include "tune/command_error.hpp"
@@ -19,14 +21,19 @@ bool is_special(const std::string& path) {
   return fs::exists(path, error) && !fs::is_regular_file(path, error);
 }
 
-[[noreturn]] void cannot_write(const std::string& path) { throw RunError("cannot write " + path); }
-
 }  // namespace
 
+void cannot_write(const std::string& path, int error) {
+  const std::string reason = error == 0 ? "" : ": " + std::generic_category().message(error);
+  throw RunError("cannot write " + path + reason);
+}
+
 void make_directory(const std::string& path) {
-  std::error_code error;
+  std::error_code error, ignored;
   fs::create_directories(path, error);
-  if (!fs::is_directory(path, error)) throw RunError("cannot create " + path);
+  if (fs::is_directory(path, ignored)) return;
+  if (!error) error = std::make_error_code(std::errc::not_a_directory);
+  throw RunError("cannot create " + path + ": " + error.message());
 }
 
 bool same_file(const std::string& p, const std::string& q) {
@@ -57,13 +64,13 @@ OutputFiles::~OutputFiles() {
 }
 
 std::string OutputFiles::add(const std::string& path) {
-  if (is_special(path)) cannot_write(path + ": it is no regular file");
+  if (is_special(path)) cannot_write(path + ": it is no regular file", 0);
   std::error_code error;
   const std::string place = linked_file(path, &error);
-  if (error) cannot_write(path + ": " + error.message());
+  if (error) cannot_write(path, error.value());
   const std::string temporary = place + ".tmp" + std::to_string(::getpid());
   files_.emplace_back(temporary, place);
-  if (!std::ofstream(temporary, std::ios::binary | std::ios::trunc)) cannot_write(path);
+  if (!std::ofstream(temporary, std::ios::binary | std::ios::trunc)) cannot_write(path, errno);
   return temporary;
 }
 
@@ -71,7 +78,7 @@ void OutputFiles::keep() {
   for (const auto& [temporary, path] : files_) {
     std::error_code error;
     fs::rename(temporary, path, error);
-    if (error) cannot_write(path);
+    if (error) cannot_write(path, error.value());
   }
   files_.clear();
 }
@@ -90,7 +97,7 @@ ReportFile::ReportFile(const std::string& path) : path_(path) {
 
 void ReportFile::open() {
   file_.reset(std::fopen(path_.c_str(), "ae"));  // e: no command that is run has it
-  if (!file_) cannot_write(path_);
+  if (!file_) cannot_write(path_, errno);
 }
 
 void ReportFile::write(const std::string& text) {
@@ -98,7 +105,7 @@ void ReportFile::write(const std::string& text) {
   std::error_code ignored;  // pipes and terminals have no size
   fs::resize_file(path_, 0, ignored);
   const bool is_written = std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size();
-  if (std::fflush(file_.get()) != 0 || !is_written) cannot_write(path_);
+  if (std::fflush(file_.get()) != 0 || !is_written) cannot_write(path_, errno);
 }
 
 }  // namespace ioattn::tune

@@ -9,6 +9,9 @@
 // Files that a command leaves behind.
 namespace ioattn::tune {
 
+// Throws RunError; `error` is an errno, or 0.
+[[noreturn]] void cannot_write(const std::string& path, int error);
+
 // Makes a directory for output files unless it is there. Throws RunError.
 void make_directory(const std::string& path);
 

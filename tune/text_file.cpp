@@ -1,5 +1,6 @@
 #include "tune/text_file.hpp"
 
+#include <cerrno>
 #include <fstream>
 #include <sstream>
 
@@ -8,14 +9,18 @@
 
 namespace ioattn::tune {
 
-void write_text(const std::string& path, const std::string& text) {
+void write_texts(const std::vector<NamedText>& texts) {
   OutputFiles files;
-  std::ofstream file(files.add(path), std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) throw RunError("cannot write " + path);
+  for (const NamedText& text : texts) {
+    std::ofstream file(files.add(text.path), std::ios::binary | std::ios::trunc);
+    file << text.text;
+    file.close();
+    if (!file) cannot_write(text.path, errno);
+  }
   files.keep();
 }
+
+void write_text(const std::string& path, const std::string& text) { write_texts({{path, text}}); }
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -91,7 +91,7 @@ void apply_overrides(std::vector<CacheLevel>* caches, std::vector<std::string>* 
       // The value is not repeated: it may be no text at all.
       notes->push_back(variable + " is ignored: it is not a number of bytes from " +
                        std::to_string(override_least_bytes) + " to " +
-                       std::to_string(cache_bytes_limit) + " (k or M may follow).");
+                       std::to_string(cache_bytes_limit) + " (k, M or G may follow).");
       continue;
     }
     CacheLevel* cache = at_level(caches, level);

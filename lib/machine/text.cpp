@@ -50,6 +50,7 @@ std::optional<index_t> parse_bytes(std::string_view text) {
     const char suffix = text.back();
     if (suffix == 'k' || suffix == 'K') unit = index_t{1} << 10;
     if (suffix == 'm' || suffix == 'M') unit = index_t{1} << 20;
+    if (suffix == 'g' || suffix == 'G') unit = index_t{1} << 30;
     if (unit != 1) text.remove_suffix(1);
   }
   const std::optional<index_t> count = parse_integer(text);

@@ -25,7 +25,7 @@ std::optional<index_t> parse_integer(std::string_view text);
 // Decimal digits, or hexadecimal ones after 0x; nullopt beyond 31 bits.
 std::optional<int> parse_small(std::string_view text);
 
-// parse_integer with an optional k, K, m or M (binary multiples) behind the digits.
+// parse_integer with an optional k, M or G, of either case (binary multiples), behind the digits.
 std::optional<index_t> parse_bytes(std::string_view text);
 
 // No cache that can be meant is larger: such a number is damaged or mistyped.

@@ -25,6 +25,7 @@ TEST_F(LayerSearch, SearchesEndInTime) {
   const auto stop = [](const search::Progress&) { return false; };
   ASSERT_OK(api::search_plan<api::LayerKind>(problem, dx_alone, options, stop, &report));
   EXPECT_TRUE(report.stopped);
+  EXPECT_EQ(report.verdict.message.rfind("interrupted (", 0), 0u) << report.verdict.message;
   for (const int log2_n : {20, 21}) {
     LayerProblem large = problem;
     large.shape.n = large.shape.m = index_t(1) << log2_n;

@@ -301,7 +301,7 @@ TEST_F(GradExitCode, OutputThatCannotBeWrittenIsOne) {
   EXPECT_EQ(read_file(layer_.out()), "a file");
   Arguments below_proc = layer_.grad();
   below_proc.back() = "/proc/ioattn/out";
-  expect_failure(run_ioattn(below_proc), 1, "/proc/ioattn/out");
+  expect_failure(run_ioattn(below_proc), 1, "/proc/ioattn/out: No such file or directory");
   below_proc.back() = "/proc";
   expect_failure(run_ioattn(below_proc), 1, "/proc/");
 
@@ -313,12 +313,25 @@ TEST_F(GradExitCode, OutputThatCannotBeWrittenIsOne) {
   }
 }
 
+TEST(IgnoredOverride, IsTold) {
+  const Arguments plan = {"plan", "--n", "64", "--d", "16"};
+  const RunResult ignored = run_ioattn(plan, {{"IOATTN_L2", "much"}});
+  EXPECT_EQ(ignored.exit_code, 0);
+  EXPECT_TRUE(is_one_error_line(ignored.err)) << ignored.err;
+  EXPECT_TRUE(contains(ignored.err, "note: IOATTN_L2 is ignored")) << ignored.err;
+  EXPECT_EQ(run_ioattn(plan, {{"IOATTN_L2", "1M"}}).err, "");
+  EXPECT_EQ(run_ioattn({"machine"}, {{"IOATTN_L2", "much"}}).err, "");  // a note of its own
+}
+
 TEST_F(GradExitCode, FullStdoutIsOne) {
   for (const char* json : {"--json", "--dtype=f32"}) {
     const RunResult result = run_ioattn_to("/dev/full", layer_.grad() + Arguments{json});
     EXPECT_EQ(result.exit_code, 1);
-    EXPECT_TRUE(is_one_error_line(result.err)) << result.err;
+    EXPECT_EQ(result.err, "ioattn: cannot write to stdout: No space left on device\n");
   }
+  // More than a buffer of stdout holds, so that printing itself fails.
+  EXPECT_EQ(run_ioattn_to("/dev/full", {"regimes", "--json"}).err,
+            "ioattn: cannot write to stdout: No space left on device\n");
   for (const char* option : {"--version", "--help"})
     EXPECT_EQ(run_ioattn_to("/dev/full", {option}).exit_code, 1) << option;
 }

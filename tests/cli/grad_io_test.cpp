@@ -88,9 +88,9 @@ TEST(GradJson, HasTheseKeys) {
   LayerCase layer;
   make_layer_case({6, 9, 5, 4}, Ties::none, "f32", 1, &layer);
   const Json json = run_ioattn(layer.grad() + Arguments{"--json"}).json();
-  EXPECT_EQ(keys(json),
-            (std::set<std::string>{"machine", "plan", "schedule", "isa", "dtype", "batch", "scale",
-                                   "mask", "threads", "seconds", "gflops", "peak_fraction", "io"}));
+  EXPECT_EQ(keys(json), (std::set<std::string>{"machine", "plan", "schedule", "isa", "dtype",
+                                               "batch", "scale", "mask", "threads", "seconds",
+                                               "gflops", "peak_fraction", "io", "files"}));
   ASSERT_EQ(json["io"].size(), 2u);
   const std::set<std::string> entry_keys = {
       "pass",      "level",      "M",           "reads",         "writes",  "created",

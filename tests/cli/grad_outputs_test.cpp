@@ -60,6 +60,8 @@ TEST_F(GradOutputs, AreTheOraclesAndCountedByPhase) {
   EXPECT_FALSE(std::filesystem::exists(layer_.out() + "/LSE.npy"));
 
   const Json json = Json::parse(result.out);
+  ASSERT_EQ(json["files"].size(), 8u);
+  for (const Json& file : json["files"]) EXPECT_TRUE(std::filesystem::exists(file)) << file;
   ASSERT_EQ(json["io"].size(), 2u);
   const Json& io = json["io"][0];
   std::vector<std::string> names;

@@ -51,10 +51,11 @@ TEST(MeasuredCommand, ExitsLikeTheCommand) {
   EXPECT_EQ(killed.exit_code, 137);
   EXPECT_EQ(killed.json().at("exit_status"), 137);
   const RunResult missing = run_ioattn({"measure", "--", "/no/such/program", "x"});
-  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_EQ(missing.exit_code, 127);
   EXPECT_EQ(missing.out, "");
   EXPECT_TRUE(is_one_error_line(missing.err)) << missing.err;
   EXPECT_NE(missing.err.find("/no/such/program: No such file"), std::string::npos) << missing.err;
+  EXPECT_EQ(run_ioattn({"measure", "--", "/"}).exit_code, 126);
 }
 
 // Nothing of the command line behind -- is ours, nor is its output.
@@ -86,10 +87,10 @@ TEST(MeasuredCommand, OpensItsFilesFirst) {
     EXPECT_FALSE(fs::exists(ran)) << option;
   }
   write_file(report, std::string(100000, '-'));
-  EXPECT_EQ(run_ioattn({"measure", "-o", report, "--", "/no/such/program"}).exit_code, 2);
+  EXPECT_EQ(run_ioattn({"measure", "-o", report, "--", "/no/such/program"}).exit_code, 127);
   for (const char* option : {"--output", "--record"}) {
     const std::string fresh = directory / "fresh";
-    EXPECT_EQ(run_ioattn({"measure", option, fresh, "--", "/no/such/program"}).exit_code, 2);
+    EXPECT_EQ(run_ioattn({"measure", option, fresh, "--", "/no/such/program"}).exit_code, 127);
     EXPECT_FALSE(fs::exists(fresh)) << option;
   }
   EXPECT_EQ(read_file(report).size(), 100000u);

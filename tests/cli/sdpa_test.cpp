@@ -223,6 +223,8 @@ TEST_F(SdpaCommand, GroupsMasksAndScale) {
 
   const Json json = Json::parse(result.out);
   EXPECT_EQ(json["problem"], "sdpa:b2,h4,kv2,n20,m30,d9,v6,f64,keys3:10,s0.3");
+  ASSERT_EQ(json["files"].size(), 5u);
+  for (const Json& file : json["files"]) EXPECT_TRUE(std::filesystem::exists(file)) << file;
   ASSERT_EQ(json["io"].size(), 2u);
   for (const Json& io : json["io"]) {
     long words = 0;

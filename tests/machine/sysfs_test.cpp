@@ -123,8 +123,9 @@ TEST(TextTest, ParsesBytes) {
   EXPECT_EQ(parse_bytes("48k"), 48 * KiB);
   EXPECT_EQ(parse_bytes("2M"), 2048 * KiB);
   EXPECT_EQ(parse_bytes("2m"), 2048 * KiB);
+  EXPECT_EQ(parse_bytes("1G"), 1024 * 1024 * KiB);
   EXPECT_EQ(parse_bytes("0"), 0);
-  for (const char* bad : {"", "K", "-1", "+1", " 1", "1 ", "1KiB", "0x10", "1e6", "1.5M", "1G",
+  for (const char* bad : {"", "K", "-1", "+1", " 1", "1 ", "1KiB", "0x10", "1e6", "1.5M", "1T",
                           "9223372036854775808", "9223372036854775807K"}) {
     EXPECT_EQ(parse_bytes(bad), std::nullopt) << bad;
   }

@@ -1,6 +1,8 @@
 #include "api/search/tuner.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <string>
 
 #include "api/known/wisdom_state.hpp"
 #include "api/run_options.hpp"
@@ -24,7 +26,9 @@ class Search {
 
   Status run() {
     found_.timings.resize(ways_.count());
-    if (ways_.bytes() > most_bytes || ways_.least_seconds() > seconds_ / 16) return too_long();
+    if (ways_.bytes() > most_bytes || ways_.least_seconds() > seconds_ / 16) {
+      return undecided("it is too long to be timed");
+    }
     Status status = ways_.prepare();
     if (!status.is_ok()) return status;
     std::vector<std::size_t> all(ways_.count());
@@ -120,16 +124,19 @@ class Search {
     return status;
   }
 
-  Status too_long() {
-    found_.verdict = {Reason::absent, ways_.problem() + " is too long to be timed in " +
-                                          std::to_string(seconds_) + " seconds"};
+  Status undecided(const std::string& why) {
+    char times[64];
+    std::snprintf(times, sizeof times, " (%.3g of %.3g s)", elapsed(), seconds_);
+    found_.verdict = {Reason::absent, why + times};
     return Status::ok();
   }
 
   Status finish(const Status& status) {
     found_.seconds = elapsed();
     if (!status.is_ok()) return status;
-    if (!is_decided_) return too_long();
+    if (!is_decided_) {
+      return undecided(found_.stopped ? "interrupted" : "too few rounds to tell which is faster");
+    }
     wisdom::Record& record = found_.record;
     record.plan = ways_.plan(found_.winner);
     record.problem = ways_.problem();
