@@ -38,7 +38,7 @@ cache and memory as they can: caches are found, every schedule has an exact
 cost and a lower bound, and results are bit-identical for every number of
 threads." PARENT_SCOPE)
 endfunction()
-package(LIB libioattn${PROJECT_VERSION_MAJOR} libs "shared library")
+package(LIB libioattn${IOATTN_SOVERSION} libs "shared library")
 package(DEV libioattn-dev libdevel "development files")
 package(TOOLS ioattn-tools science "command")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS gnuplot-nox)  # plots of figure and measure
