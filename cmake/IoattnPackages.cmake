@@ -3,7 +3,13 @@
 set(CPACK_GENERATOR DEB)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_STRIP_FILES ON)
+# Before the changelog has a section of this version what is packed is older than the release: ~ sorts so.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/CHANGELOG.md)
+file(STRINGS ${PROJECT_SOURCE_DIR}/CHANGELOG.md released REGEX "^## \\[${PROJECT_VERSION}\\]")
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+if(NOT released)
+  string(APPEND CPACK_PACKAGE_VERSION "~dev")
+endif()
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
 if(NOT CPACK_PACKAGE_CONTACT)  # whoever gives packages away sets it
   set(CPACK_PACKAGE_CONTACT "the ioattn authors <ioattn@localhost>")
@@ -60,7 +66,7 @@ endif()
 
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/debian_files.cmake)
 set(CPACK_IOATTN_SOURCE ${PROJECT_SOURCE_DIR})
-set(CPACK_IOATTN_DATE 1795824000)  # of this version, in seconds since 1970
+set(CPACK_IOATTN_DATE ${IOATTN_DATE})
 set(CPACK_IOATTN_DOCDIR ${CMAKE_INSTALL_DOCDIR})
 set(CPACK_IOATTN_MANDIR ${CMAKE_INSTALL_MANDIR})
 include(CPack)

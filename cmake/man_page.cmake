@@ -1,6 +1,7 @@
 # Writes a manual page from what a command says about itself: its --help, then that of every subcommand and of
 # theirs.
-#   cmake -D COMMAND=<program> -D NAME=<its name> -D SUMMARY=<one line> -D VERSION= -D OUTPUT=<file> -P man_page.cmake
+#   cmake -D COMMAND=<program> -D NAME=<its name> -D SUMMARY=<one line> -D VERSION=
+#         -D DATE=<seconds since 1970> -D OUTPUT=<file> -P man_page.cmake
 # (help2man would fill the tables that follow some options, and asks no subcommand.)
 cmake_minimum_required(VERSION 3.25)
 
@@ -131,6 +132,7 @@ endif()
 string(SUBSTRING "${body}" 0 ${options} description)
 string(SUBSTRING "${body}" ${options} -1 body)
 
+set(ENV{SOURCE_DATE_EPOCH} ${DATE})
 string(TIMESTAMP date "%Y-%m-%d" UTC)
 string(TOUPPER "${NAME}" title)
 escape("${SUMMARY}" summary)

@@ -1,9 +1,12 @@
 # The manual page has every option and subcommand of the command, and groff finds no fault with it.
-#   cmake -D COMMAND=<ioattn> -D PAGE=<ioattn.1> -D GROFF=<program, or empty> -P man.cmake
+#   cmake -D COMMAND=<ioattn> -D PAGE=<ioattn.1> -D DATE=<seconds since 1970> -D GROFF=<program, or empty> -P man.cmake
 cmake_minimum_required(VERSION 3.25)
 
 file(READ ${PAGE} source)
-if(NOT source MATCHES "\n\\.TH IOATTN 1 " OR NOT source MATCHES "\n\\.SH NAME\nioattn \\\\- ")
+# The date is that of the sources, not of the build.
+set(ENV{SOURCE_DATE_EPOCH} ${DATE})
+string(TIMESTAMP date "%Y-%m-%d" UTC)
+if(NOT source MATCHES "\n\\.TH IOATTN 1 \"${date}\" " OR NOT source MATCHES "\n\\.SH NAME\nioattn \\\\- ")
   message(FATAL_ERROR "${PAGE} does not begin as manual pages do")
 endif()
 

@@ -1,5 +1,5 @@
 # Packs the Debian packages, unpacks them, looks what is where, and uses it. More variables: CPACK,
-# DPKG_DEB (programs), SHLIBDEPS (program, or empty), HWLOC (is the library linked with it?).
+# DPKG_DEB (programs), PACKED_VERSION, SHLIBDEPS (program, or empty), HWLOC (is the library linked with it?).
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 
 file(REMOVE_RECURSE ${WORK})
@@ -34,12 +34,12 @@ find_program(GZIP gzip REQUIRED)
 cmake_path(GET DOCDIR PARENT_PATH docs)
 foreach(component IN LISTS components)
   set(name ${${component}_name})
-  file(GLOB package ${WORK}/packages/${name}_${VERSION}-1_*.deb)
+  file(GLOB package ${WORK}/packages/${name}_${PACKED_VERSION}-1_*.deb)
   if(NOT package)
     message(FATAL_ERROR "there is no package ${name}")
   endif()
   field(${package} Package "^${name}\n$")
-  field(${package} Version "^${VERSION}-1\n$")
+  field(${package} Version "^${PACKED_VERSION}-1\n$")
   field(${package} Architecture "^[a-z0-9]+\n$")
   field(${package} Maintainer " <.+@.+>\n$")
   field(${package} Description "^exact softmax attention on CPUs - [a-z ]+\n .+")
@@ -64,13 +64,13 @@ foreach(component IN LISTS components)
   expect_text(${root}/usr/${doc}/copyright "^Format: .*\nCopyright: 2.*\nLicense: BSD-3-clause\n .*\n \\.\n ")
   run(${GZIP} -d ${root}/usr/${doc}/changelog.gz ${root}/usr/${doc}/changelog.Debian.gz)
   expect_text(${root}/usr/${doc}/changelog "^# Changelog\n")
-  expect_text(${root}/usr/${doc}/changelog.Debian "^ioattn \\(${VERSION}-1\\) .*\n -- .* <.*>  [A-Z][a-z][a-z], ")
+  expect_text(${root}/usr/${doc}/changelog.Debian "^ioattn \\(${PACKED_VERSION}-1\\) .*\n -- .* <.*>  [A-Z][a-z][a-z], ")
 endforeach()
 
 # Libraries come before programs: headers without them link nothing.
-field(${dev_package} Depends "^${lib_name} \\(= ${VERSION}-1\\)\n$")
+field(${dev_package} Depends "^${lib_name} \\(= ${PACKED_VERSION}-1\\)\n$")
 run(${DPKG_DEB} --info ${lib_package} shlibs)
-if(NOT output MATCHES "^libioattn ${SOVERSION} ${lib_name} \\(= ${VERSION}-1\\)\n")
+if(NOT output MATCHES "^libioattn ${SOVERSION} ${lib_name} \\(= ${PACKED_VERSION}-1\\)\n")
   message(FATAL_ERROR "${lib_package}: shlibs says ${output}")
 endif()
 if(SHLIBDEPS)
