@@ -1,8 +1,7 @@
 /* Attention of one batch entry with 8 heads, forward and backward. */
+#include <ioattn/ioattn.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include "ioattn/ioattn.h"
 
 enum { heads = 8, n = 256, d = 64 };
 

@@ -1,14 +1,19 @@
 // The same from C++: strided matrices, a plan that is executed twice, all gradients.
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <ioattn/ioattn.hpp>
 #include <vector>
 
 int main() {
-  const std::size_t n = 512, m = 300, d = 64, dv = 32, stride = 80;
-  const std::vector<double> a1(n * stride, 0.01), a2(m * stride, 0.02), a3(m * stride, 0.03);
-  const std::vector<double> x(d * d, 0.01), y(d * dv, 0.5), d_o(n * dv, 1.0);
-  std::vector<double> o(n * dv), lse(n), dx(d * d), dy(d * dv);
+  const std::int64_t n = 512, m = 300, d = 64, dv = 32, stride = 80;
+  const auto numbers = [](std::int64_t count, double value) {
+    return std::vector<double>(static_cast<std::size_t>(count), value);
+  };
+  const auto a1 = numbers(n * stride, 0.01), a2 = numbers(m * stride, 0.02);
+  const auto a3 = numbers(m * stride, 0.03), x = numbers(d * d, 0.01), y = numbers(d * dv, 0.5);
+  const auto d_o = numbers(n * dv, 1);
+  auto o = numbers(n * dv, 0), lse = numbers(n, 0), dx = numbers(d * d, 0), dy = numbers(d * dv, 0);
 
   // [cpp]
   ioattn::Layer<double> layer;

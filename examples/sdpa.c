@@ -1,10 +1,9 @@
 /* Attention by head: 4 query heads on 2 heads of keys, whose 96 keys are in two slices, as if they
  * were in two places; the partial results merge, and gradients of each slice follow from the merged
  * ones. */
+#include <ioattn/ioattn.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include "ioattn/ioattn.h"
 
 enum { heads = 4, kv_heads = 2, n = 64, m = 96, slice = 48, d = 32, dv = 24 };
 

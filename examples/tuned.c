@@ -1,9 +1,8 @@
 /* A program that tunes itself: its first plan of a shape is searched for, for half a second at
  * most, and saved; later plans, and later runs, find it. */
+#include <ioattn/ioattn.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include "ioattn/ioattn.h"
 
 enum { heads = 2, n = 256, d = 64 };
 

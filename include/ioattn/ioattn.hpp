@@ -1,7 +1,7 @@
 /** @file
  * ioattn for C++17: header-only, over the C functions of ioattn.h. Failures are exceptions of type
- * ioattn::Error, outputs of a wrong shape std::invalid_argument; nothing else is added, and nothing
- * is copied. */
+ * ioattn::Error, inputs and outputs whose shapes do not fit together std::invalid_argument; nothing
+ * else is added, and nothing is copied. */
 #ifndef IOATTN_IOATTN_HPP
 #define IOATTN_IOATTN_HPP
 
@@ -62,7 +62,8 @@ template <template <class> class View, class T>
 using ViewOf = View<typename Given<T>::type>;
 
 /** A row-major matrix in memory of the caller's. T is float, double, ioattn_bf16 or ioattn_f16,
- * const for inputs. */
+ * const for inputs. Sizes are std::int64_t: {data, rows, cols} takes no variable of another type,
+ * such as std::size_t, without a cast. */
 template <class T>
 struct Matrix {
   T* data = nullptr;       /**< null: an output that is not wanted */
@@ -369,7 +370,7 @@ class LayerPlan : public PlanHandle {
 };
 
 /** Matrices by batch entry and head, in memory of the caller's, with unit stride within a row. T is
- * float, double, ioattn_bf16 or ioattn_f16, const for inputs. */
+ * float, double, ioattn_bf16 or ioattn_f16, const for inputs. Sizes are as those of Matrix. */
 template <class T>
 struct Tensor {
   T* data = nullptr;                   /**< null: an output that is not wanted */
