@@ -12,6 +12,11 @@ install(TARGETS ioattn EXPORT ioattn-targets
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY include/ioattn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
+# What the header names, what that links to, and all at the same paths as here.
+foreach(document IN ITEMS docs/paper-notes.md docs/regimes.md docs/tuning.md lib/theory/BOUNDS.md lib/theory/README.md)
+  cmake_path(GET document PARENT_PATH folder)
+  install(FILES ${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT dev)
+endforeach()
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ioattn)
 install(EXPORT ioattn-targets NAMESPACE ioattn:: DESTINATION ${package_dir} COMPONENT dev)

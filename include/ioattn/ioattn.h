@@ -20,13 +20,17 @@
  *     dX = A1^T p A2    with    p = scale f o (dO (A3 Y)^T - rowsum(O o dO) 1^T)
  *     dA1 = p A2 X^T    dA2 = p^T S    dA3 = f^T dO Y^T    dY = A3^T f^T dO
  *
- * where A1 is n x d, A2 and A3 are m x d, X is d x d, Y is d x dv, O and dO are n x dv, and sums
- * over j take the keys that the mask shows to query i. Of a batch, every entry has its own A1, A2,
- * A3 and O; X and Y are shared, dX and dY are sums over the entries. Matrices are row-major. ("On
- * Fine-Grained I/O Complexity of Attention Backward Passes", section 3.)
+ * where A1 is n x d, A2 and A3 are m x d, X is d x d, Y is d x dv, O and dO are n x dv, "o" is the
+ * product element by element, 1 a vector of ones, and sums over j take the keys that the mask shows
+ * to query i. Of a batch, every entry has its own A1, A2, A3 and O; X and Y are shared, dX and dY
+ * are sums over the entries. Matrices are row-major. ("On Fine-Grained I/O Complexity of Attention
+ * Backward Passes", section 3.)
  *
  * Scaled dot-product attention, the usual interface, has Q, K and V by batch entry and head:
  * ioattn_sdpa_problem.
+ *
+ * Documents that comments name by a path are in the source tree, and by the same path in the
+ * folder where the examples are installed.
  *
  * Every declaration: ioattn.h. */
 #ifndef IOATTN_IOATTN_H
@@ -577,13 +581,14 @@ IOATTN_API const char* ioattn_isa(int32_t index, int32_t* available);
  * next ISA is the best. */
 IOATTN_API ioattn_status ioattn_selected_isa(const char** name);
 
-/** One cache level, as one thread of this process sees it. */
+/** One cache level, as one thread of this process sees it. M is a fraction of its share, 0.5 of L1
+ * and 0.75 of L2 and L3: the rest is left to lines of other data. */
 typedef struct ioattn_cache {
   size_t struct_size;   /**< sizeof(ioattn_cache), set by the caller */
   int64_t size_bytes;   /**< the whole cache */
   int64_t share_bytes;  /**< one thread's share with all allowed CPUs busy */
-  int64_t words_f32;    /**< M for f32: share x fraction / 4 */
-  int64_t words_f64;    /**< M for f64: share x fraction / 8 */
+  int64_t words_f32;    /**< M for f32: share_bytes x fraction / 4 */
+  int64_t words_f64;    /**< M for f64: share_bytes x fraction / 8 */
   int32_t line_bytes;   /**< 0: unknown */
   int32_t ways;         /**< 0: unknown or fully associative */
   int32_t sharing_cpus; /**< 0: unknown */

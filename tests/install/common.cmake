@@ -44,6 +44,18 @@ if(TOOLS)
 endif()
 file(GLOB examples RELATIVE ${SOURCE}/examples ${SOURCE}/examples/*)
 
+# What the component dev has in the folder for documentation: the examples, the documents that the header names, and
+# what these link to.
+list(TRANSFORM examples PREPEND examples/ OUTPUT_VARIABLE documents)
+list(APPEND documents docs/paper-notes.md docs/regimes.md docs/tuning.md lib/theory/BOUNDS.md lib/theory/README.md)
+file(READ ${SOURCE}/include/ioattn/ioattn.h header)
+string(REGEX MATCHALL "[a-z/]+/[A-Za-z-]+\\.md" named "${header}")
+foreach(document IN LISTS named)
+  if(NOT document IN_LIST documents)
+    message(FATAL_ERROR "ioattn.h names ${document}, which is not installed")
+  endif()
+endforeach()
+
 # expect_files(<folder> <path>...): these files and links lie below the folder, no others.
 function(expect_files folder)
   file(GLOB_RECURSE found LIST_DIRECTORIES OFF RELATIVE ${folder} ${folder}/*)
