@@ -1,7 +1,7 @@
 # Writes a manual page from what a command says about itself: its --help, then that of every subcommand and of
-# theirs.
+# theirs; then what the file SECTIONS says in roff. The line "Exit codes: ..." of --help becomes a section.
 #   cmake -D COMMAND=<program> -D NAME=<its name> -D SUMMARY=<one line> -D VERSION=
-#         -D DATE=<seconds since 1970> -D OUTPUT=<file> -P man_page.cmake
+#         -D DATE=<seconds since 1970> -D SECTIONS=<file> -D OUTPUT=<file> -P man_page.cmake
 # (help2man would fill the tables that follow some options, and asks no subcommand.)
 cmake_minimum_required(VERSION 3.25)
 
@@ -124,6 +124,12 @@ endfunction()
 
 set(subcommands "")
 help_of(text)
+# "0 done, 1 failed while doing, 2 ..."
+if(NOT text MATCHES "\nExit codes: ([^\n]*)\\.\n")
+  message(FATAL_ERROR "${COMMAND} --help names no exit codes:\n${text}")
+endif()
+string(REPLACE "${CMAKE_MATCH_0}" "\n" text "${text}")
+string(REGEX REPLACE "(^|, )([0-9]+) " "\n.TP\n.B \\2\n" exit_status "${CMAKE_MATCH_1}")
 page_of("${text}" .SH body)
 string(FIND "${body}" ".SH OPTIONS" options)
 if(options LESS 0 OR NOT subcommands)
@@ -160,4 +166,5 @@ while(waiting)
   string(TOUPPER "${NAME} ${subcommand}" title)
   string(APPEND page ".SH \"${title}\"\n.B ${usage}\n.PP\n${body}")
 endwhile()
-file(WRITE ${OUTPUT} "${page}")
+file(READ ${SECTIONS} sections)
+file(WRITE ${OUTPUT} "${page}.SH EXIT STATUS${exit_status}\n${sections}")

@@ -1,5 +1,7 @@
-# The manual page has every option and subcommand of the command, and groff finds no fault with it.
-#   cmake -D COMMAND=<ioattn> -D PAGE=<ioattn.1> -D DATE=<seconds since 1970> -D GROFF=<program, or empty> -P man.cmake
+# The manual page has every option and subcommand of the command and every environment variable of README.md, and
+# groff finds no fault with it.
+#   cmake -D COMMAND=<ioattn> -D PAGE=<ioattn.1> -D DATE=<seconds since 1970> -D README=<README.md>
+#         -D GROFF=<program, or empty> -P man.cmake
 cmake_minimum_required(VERSION 3.25)
 
 file(READ ${PAGE} source)
@@ -69,6 +71,29 @@ foreach(subcommand IN LISTS subcommands)
     string(TOUPPER "${heading} ${one}" heading_of_one)
     expect("${heading_of_one}" ${subcommand} ${one})
   endforeach()
+endforeach()
+
+foreach(heading IN ITEMS "EXIT STATUS" ENVIRONMENT FILES EXAMPLES)
+  if(NOT page MATCHES "\n${heading}\n")
+    message(FATAL_ERROR "the page has no section ${heading}")
+  endif()
+endforeach()
+if(NOT page MATCHES "\nEXIT STATUS\n[^0-9]*0[ \n]+[a-z ]+\n[^0-9]*1[ \n]")
+  message(FATAL_ERROR "the page does not say which exit codes there are")
+endif()
+string(FIND "${page}" "\nENVIRONMENT\n" start)
+string(SUBSTRING "${page}" ${start} -1 environment)
+file(STRINGS ${README} rows REGEX "^[|] `[A-Z][A-Z0-9]*_")
+string(REGEX MATCHALL "`[A-Z][A-Z0-9_]+" variables "${rows}")
+list(LENGTH variables count)
+if(count LESS 5)
+  message(FATAL_ERROR "${README} has no table of environment variables")
+endif()
+foreach(variable IN LISTS variables)
+  string(REPLACE "`" "" variable "${variable}")
+  if(NOT environment MATCHES "${variable}[^A-Z0-9_]")
+    message(FATAL_ERROR "ENVIRONMENT does not explain ${variable}")
+  endif()
 endforeach()
 if(page MATCHES " (Needs|Excludes): ")
   message(FATAL_ERROR "the page has a remark of --help as it is: ${CMAKE_MATCH_0}")
