@@ -1,4 +1,4 @@
-# Proves that check.cmake, shown_by.cmake and links.cmake see what they are there for.
+# Proves that check.cmake, pages.cmake, shown_by.cmake and links.cmake see what they are there for.
 #   cmake -D WORK=<scratch folder> -P self_check.cmake
 cmake_minimum_required(VERSION 3.25)
 
@@ -37,6 +37,14 @@ expect(fail "<!-- file: part.cpp lines no_such_tag -->\n```cpp\n${part}```\n")
 expect(fail "<!-- file: no_such_file.c -->\n```c\n${whole}```\n")
 expect(fail "```c\n${whole}```\n")
 expect(fail "${quote_whole}${whole}```\nmore\n```cpp\nint x = 0;\n```\n")
+
+set(script pages.cmake)
+file(WRITE ${WORK}/docs/other.md "${quote_part}${part}```\n")
+expect(pass "${quote_whole}${whole}```\n" -D QUOTES=2)
+expect(fail "${quote_whole}${whole}```\n" -D QUOTES=3)
+file(WRITE ${WORK}/docs/other.md "${quote_part}${whole}```\n")
+expect(fail "${quote_whole}${whole}```\n" -D QUOTES=1)
+file(REMOVE_RECURSE ${WORK}/docs)
 
 set(script shown_by.cmake)
 set(first "# Notes\n\n- **E1. Text; [more].** Words\n  of it.\n  Shown by test `Some.One`, test `Other.Two`.\n")
