@@ -3,7 +3,8 @@
  *
  * C99 and later. Every function is safe to call from several threads at once. None prints, ends the
  * process, or changes the caller's floating-point environment; results are computed in the default
- * one (round to nearest, denormals kept). On failure outputs are untouched and ioattn_last_error()
+ * one (round to nearest, denormals kept; softmax weights below the least normal number of their
+ * type may be 0). On failure outputs are untouched and ioattn_last_error()
  * says why. Threads are proved to be available before OpenMP's runtime makes them; if it then gets
  * none, or no memory for itself, it ends the process, and so does hwloc at the first call. A call
  * takes up to 64 KiB of its thread's stack, and a deferred pthread_cancel() of that thread waits
@@ -66,7 +67,7 @@ typedef enum ioattn_status {
   IOATTN_INVALID_ARGUMENT = 1, /**< a pointer, size, stride or option is wrong, or arrays overlap */
   IOATTN_SIZE_OVERFLOW = 2,    /**< the largest product of sizes in any figure of any schedule (of a
                                   layer 64 batch (r^2 w + r w^2 + w^3) with r = n + m + 1 and
-                                  w = d + dv + 1) does not fit in 64 bits */
+                                  w = d + dv + 1) is not below 2^63 */
   IOATTN_FAST_MEMORY_TOO_SMALL = 3, /**< the message names the least number of words that works */
   IOATTN_MEMORY_LIMIT = 4,          /**< every schedule needs more scratch memory than allowed */
   IOATTN_OUT_OF_MEMORY = 5,         /**< an allocation failed */
@@ -182,7 +183,9 @@ typedef struct ioattn_options {
                           blocks may be held in L3, where that is estimated to be faster. */
   int64_t fast_memory_words; /**< M in words of the dtype, exact; of 16 bits a float takes 2; 0:
                                 from the machine */
-  int64_t memory_limit; /**< bytes of scratch memory for intermediates; 0: O(n d), never n x m */
+  int64_t memory_limit; /**< bytes of scratch memory for intermediates that grow with n or m; 0:
+                           O(n d), never n x m. Blocks and packed operands of each thread, O(1) in
+                           n, come on top: ioattn_plan_workspace_size() tells all. */
   const char* schedule; /**< forward "row_stream", "stationary", "score_stored", "paper_small",
                            "paper_large", "tile_fused"; backward "row_stream", "stationary",
                            "q_stored", "half_dim", "weight_resident", "resident", "tile_fused",
@@ -237,10 +240,11 @@ typedef struct ioattn_layer_gradients {
 /** Gradients from dO [n, dv] and the forward pass's O [n, dv] and LSE [n]. If o and lse are both
  * null they are computed first. Strides: 0 means dv. dX, and dw_q and dw_k with it, can be had from
  * any schedule; options that name another than "row_stream", "q_stored", "half_dim" or "tile_fused"
- * refuse the other gradients, for which the planner takes the second and third where memory_limit
- * has room for n x m scores. Gradients of a problem in 16 bits take as many floats of
- * scratch memory unless in_f32 is set; in IOATTN_F16 those beyond 65519 become infinite: scale dO,
- * or set in_f32, where they may; a plan counts them (ioattn_plan_count_overflows()). */
+ * refuse the other gradients (IOATTN_UNSUPPORTED), for which the planner takes the second and third
+ * where memory_limit has room for n x m scores. Without gradients wanted nothing happens. Gradients
+ * of a problem in 16 bits take as many floats of scratch memory unless in_f32 is set; in IOATTN_F16
+ * those beyond 65519 become infinite: scale dO, or set in_f32, where they may; a plan counts them
+ * (ioattn_plan_count_overflows()). */
 IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* problem,
                                                const ioattn_options* options, const void* d_o,
                                                int64_t d_o_stride, const void* o, int64_t o_stride,
@@ -257,12 +261,14 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
  * of all heads, may plan them in another way. Sums are of weights up to 2^47, divided at the end:
  * where a value of V is above 2^-47 of the largest number over m they may be infinite. O and the
  * gradients may be anything where finite inputs make scale Q, Q K^T or, before its scale, dQ that
- * is not finite. A query whose scores are all -inf has LSE = -inf, O = 0 and weights of 0. Strides
- * are elements from batch entry to batch entry, from head to head and from row to row; within a row
- * they are 1. A stride of 0 stands for that of [batch, heads, rows, columns] in C order, given the
- * strides to the right of it. So for Q as [batch, n, heads, d]
- * q_stride = {n * heads * d, d, heads * d}. Sizes may be 0: without keys (m = 0) O is 0, LSE -inf,
- * and gradients are 0.
+ * is not finite, and are as exact as scale Q where that is a denormal. A query whose scores are all
+ * -inf has LSE = -inf and weights of 0: O = 0 where V is finite. One with a score of +inf has NaN
+ * for LSE and O. Strides
+ * are elements from batch entry to batch entry, from head to head and from row to row, of inputs at
+ * least the length of a row; within a row they are 1. A stride of 0 stands for that of [batch,
+ * heads, rows, columns] in C order, given the strides to the right of it. So for Q as [batch, n,
+ * heads, d] q_stride = {n * heads * d, d, heads * d}. Sizes may be 0: without keys (m = 0) O is 0,
+ * LSE -inf, and gradients are 0.
  *
  * Forward, keys pass by once for all heads that share them, not once for each, where no bias and no
  * mask tells their rows apart and rows of Q, O and LSE follow each other from head to head:
@@ -300,8 +306,8 @@ typedef struct ioattn_sdpa_problem {
                           other rows are copied */
       k_stride[3],     /**< of k */
       v_stride[3];     /**< of v */
-  double scale;        /**< finite and not 0 as a number of LSE's type; 0: 1 / sqrt(d) */
-  ioattn_mask mask;    /**< bottom-right masks are aligned with the n and m of this call */
+  double scale;     /**< finite and not 0 as a number of LSE's type; 0: 1 / sqrt(d), of d = 0 1 */
+  ioattn_mask mask; /**< bottom-right masks are aligned with the n and m of this call */
   int64_t window_left, /**< of the masks WINDOW alone: keys before a query's own, at most 2^60; -1:
                           all */
       window_right;    /**< keys after it, likewise */
@@ -312,7 +318,8 @@ typedef struct ioattn_sdpa_problem {
                               of each packed sequence begin, and where the last end */
   const int64_t* k_starts; /**< likewise of keys, from 0 to m; null where q_starts is */
   const void* bias;   /**< [bias_batch, bias_heads, n, m], added to the scaled scores; -inf hides
-                         a key, but not a NaN in it, as masks do */
+                         a key, as masks do, but not a NaN or an infinity in it. Of all entries or
+                         heads, it is not of all queries: a row of it is read for each */
   int64_t bias_batch, /**< 1: of all entries, and of packed sequences; or batch; 0: there is no
                          bias */
       bias_heads,     /**< 1: of all heads; or heads; 0: there is no bias */
@@ -356,13 +363,13 @@ typedef struct ioattn_sdpa_gradients {
  * at most 64 keys of a slice in bf16, other slices count as nothing where their weights are less
  * than 2^-19 + 2^-22 |LSE| in all, however large their values.) Weights are exp(s - LSE), and LSE
  * is rounded: where it is as large as the inverse of its type's epsilon (all keys of a query have a
- * bias of -1e9, say) weights are 1 each, not 1 / m. Memory beside the outputs: at most one word per
- * query; of a problem in 16 bits a float per query and, unless in_f32 is set or memory_limit leaves
- * no room for it, one per element of dQ; of many heads those that are in work (memory_limit counts
- * all, so that plans do not depend on threads); where dbias is rounded, m floats for each of some
- * d + dv rows per thread. Gradients in IOATTN_F16 beyond 65519 become infinite: scale dO, or set
- * in_f32, where they may; a plan counts them (ioattn_plan_count_overflows()). Errors as for
- * ioattn_sdpa_forward(), and IOATTN_MEMORY_LIMIT. */
+ * bias of -1e9, say) weights are 1 each, not 1 / m. Memory beside the outputs: O(1) in n and m per
+ * thread, and at most one word per query; of a problem in 16 bits a float per query and, unless
+ * in_f32 is set or memory_limit leaves no room for it, one per element of dQ; of many heads those
+ * that are in work (memory_limit counts all, so that plans do not depend on threads); where dbias
+ * is rounded, m floats for each of some d + dv rows per thread. Gradients in IOATTN_F16 beyond
+ * 65519 become infinite: scale dO, or set in_f32, where they may; a plan counts them
+ * (ioattn_plan_count_overflows()). Errors as for ioattn_sdpa_forward(), and IOATTN_MEMORY_LIMIT. */
 IOATTN_API ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
                                               const ioattn_options* options, const void* d_o,
                                               const int64_t* d_o_stride, const void* o,
@@ -390,7 +397,8 @@ typedef struct ioattn_merge_shape {
 
 /** O and LSE over all keys from `count` parts that have seen each key once, exactly but for
  * rounding: LSE = log sum_k exp(LSE_k), O = sum_k exp(LSE_k - LSE) O_k, added in the order of the
- * parts, by blocks of 64. Where no part saw a key, and without parts, O is 0 and LSE -inf. Outputs
+ * parts, by blocks of 64. Where no part saw a key, and without parts, O is 0 and LSE -inf; of a
+ * part whose LSE is -inf O does not count, and one of +inf makes NaN. Outputs
  * as for ioattn_sdpa_forward(); they share no element with a part. Of the options only threads
  * count.
  * Errors: IOATTN_INVALID_ARGUMENT, IOATTN_SIZE_OVERFLOW, IOATTN_OUT_OF_MEMORY. */
@@ -537,9 +545,10 @@ IOATTN_API ioattn_status ioattn_sdpa_plan_parse(ioattn_pass pass,
 
 /** The planned forward pass: O [batch, heads, n, dv] and LSE [batch, heads, n], with outputs and
  * strides as for ioattn_sdpa_forward(): a null output is not wanted. The problem has the planned
- * sizes, dtype, scale, mask and starts of packed sequences; its pointers and strides may be others
- * each time. A null workspace: the heap; else it has the bytes that ioattn_plan_workspace_size()
- * tells, at any alignment, and overlaps no operand and no output, which is not checked.
+ * sizes, dtype, scale, mask (with its window and offsets), starts of packed sequences and sizes of
+ * a bias; its pointers and strides may be others each time. A null workspace: the heap; else it has
+ * the bytes that ioattn_plan_workspace_size() tells, at any alignment, and overlaps no operand and
+ * no output, which is not checked.
  *
  * Errors: IOATTN_INVALID_ARGUMENT, IOATTN_SIZE_OVERFLOW, IOATTN_OUT_OF_MEMORY; outputs are then
  * untouched. */
@@ -645,8 +654,9 @@ IOATTN_API ioattn_status ioattn_wisdom_import_file(const char* path);
 /** The process's wisdom as JSON. The buffer as in ioattn_plan_text(). */
 IOATTN_API ioattn_status ioattn_wisdom_export_text(char* buffer, size_t size, size_t* needed);
 
-/** Merges it into a file, which is replaced as a whole; null: the user's, which is made if need be.
- * A file that cannot be read is left alone. */
+/** Merges it into a file, which is replaced as a whole; null: the user's. Directories that are
+ * missing are made, and an empty PATH.lock, by which processes take turns, stays beside it. A file
+ * that cannot be read is left alone. */
 IOATTN_API ioattn_status ioattn_wisdom_export_file(const char* path);
 
 /** Forgets all of it, in this process. */

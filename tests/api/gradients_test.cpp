@@ -297,6 +297,9 @@ TEST_F(Refused, SchedulesThatComputeDxAlone) {
   ioattn_options options = default_options();
   options.schedule = "paper_small";
   expect(IOATTN_UNSUPPORTED, "paper_small computes dX alone", &options);
+  options.schedule = "score_stored";
+  expect(IOATTN_UNSUPPORTED, "score_stored has no backward pass", &options);
+  options.schedule = "paper_small";
   const unsigned dx_and_weights = 1U | 1U << 6 | 1U << 7;
   call.want(dx_and_weights);
   EXPECT_EQ(call.run(&options), IOATTN_OK) << ioattn_last_error();

@@ -87,6 +87,10 @@ LayerCandidate candidate_of_way(const LayerRequest& request, const GradientSet& 
 Status plan_passes(const LayerRequest& request, const GradientSet& set, LayerCandidate* chosen) {
   const LayerShape& shape = request.problem.shape;
   const bool by_tiles = request.schedule == Schedule::tile_fused;
+  if (request.schedule) {
+    const Status status = check_pass(*request.schedule, Pass::backward);
+    if (!status.is_ok()) return status;
+  }
   if (request.schedule && !leaves_u(*request.schedule) && !by_tiles) {
     return Status::error(StatusCode::unsupported,
                          "%s computes dX alone; other gradients take row_stream, q_stored, "
