@@ -4,10 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <random>
 
 #include "instruments/io_counter.hpp"
-#include "kernels/registry.hpp"
-#include "machine/machine.hpp"
 #include "plan/blocks/blocking.hpp"
 #include "plan/layer/gradient_planner.hpp"
 #include "reference/cases.hpp"
@@ -17,6 +16,7 @@
 #include "schedules/random_problem.hpp"
 #include "schedules/rounding_limit.hpp"
 #include "schedules/schedules.hpp"
+#include "schedules/tables.hpp"
 #include "schedules/thread_counts.hpp"
 #include "status_ok.hpp"
 #include "theory/gradients_cost.hpp"
@@ -73,22 +73,22 @@ bool same_bits(const Padded<T>& a, const Padded<T>& b) {
 }
 
 template <class T>
-std::vector<const kernels::KernelTable<T>*> tables() {
-  std::vector<const kernels::KernelTable<T>*> list = {&odd_tile<T>()};
-  for (const kernels::Kernels* kernels : kernels::all_kernels())
-    if (machine::this_machine().isa.has(kernels->isa)) list.push_back(&kernels->table<T>());
-  return list;
-}
+class Masked : public testing::Test {
+ protected:
+  // At random: in turns they would meet a period of the cases.
+  const kernels::KernelTable<T>& any_table() { return *tables_[choice_() % tables_.size()]; }
+  auto any_thread_counts() { return some_thread_counts(choice_() % 2); }
 
-template <class T>
-class Masked : public testing::Test {};
+ private:
+  std::vector<const kernels::KernelTable<T>*> tables_ = tables_under_test<T>();
+  std::mt19937 choice_;
+};
 using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(Masked, Types);
 
 TYPED_TEST(Masked, ForwardIsTheOracles) {
   using T = TypeParam;
   using Wide = std::conditional_t<std::is_same_v<T, float>, double, long double>;
-  const auto list = tables<T>();
   RandomProblem random(71);
   int hidden_rows = 0;
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
@@ -113,7 +113,7 @@ TYPED_TEST(Masked, ForwardIsTheOracles) {
     hidden_rows += seeing_queries(shape).size() < shape.n;
     for (const Form form : forms) {
       for (const Products products : kinds_of_products) {
-        const kernels::KernelTable<T>& table = *list[seed % list.size()];
+        const kernels::KernelTable<T>& table = this->any_table();
         const Blocks blocks =
             blocks_of(Pass::forward, form, products, shape, random.logarithmic(1, 100), table);
         SCOPED_TRACE(to_text(LayerProblem{shape, dtype_of<T>::value}) +
@@ -134,7 +134,7 @@ TYPED_TEST(Masked, ForwardIsTheOracles) {
         lse.stride = 1;
         check("LSE", lse, wanted.L, gauge.L);
         EXPECT_TRUE(one.o.untouched_between_rows());
-        for (const int threads : some_thread_counts(seed)) {
+        for (const int threads : this->any_thread_counts()) {
           const ForwardResults<T> other = forward(in, blocks, table, threads);
           EXPECT_TRUE(same_bits(one.o, other.o) && same_bits(one.lse, other.lse)) << threads;
         }
@@ -148,12 +148,11 @@ TYPED_TEST(Masked, ForwardIsTheOracles) {
 // Rows of keys become NaN, or rows of queries: what does not see them keeps its bits.
 TYPED_TEST(Masked, WhatIsHiddenDoesNotLeak) {
   using T = TypeParam;
-  const auto list = tables<T>();
   const T nan = std::numeric_limits<T>::quiet_NaN();
   RandomProblem random(72);
   int rows_kept = 0, rows_lost = 0, keys_kept = 0, sums_kept = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    const kernels::KernelTable<T>& table = *list[seed % list.size()];
+    const kernels::KernelTable<T>& table = this->any_table();
     const index_t n = random.uniform(2, 170), m = random.uniform(2, 170), d = 7, e = 5;
     ref::LayerInputs<double> inputs = ref::make_case(
         ref::Kind::normal, {std::size_t(n), std::size_t(m), 7, 5, ref::Ties::none}, seed);
@@ -315,10 +314,9 @@ Padded<T> stacked(const std::vector<ref::LayerInputs<double>>& entries,
 
 TYPED_TEST(Masked, EntriesOfABatchAreThoseAlone) {
   using T = TypeParam;
-  const auto list = tables<T>();
   RandomProblem random(73);
   for (std::uint64_t seed = 0; seed < 24; ++seed) {
-    const kernels::KernelTable<T>& table = *list[seed % list.size()];
+    const kernels::KernelTable<T>& table = this->any_table();
     const index_t n = random.uniform(1, 50), m = random.uniform(1, 50);
     const index_t d = random.uniform(1, 20), e = random.uniform(1, 20);
     const index_t batch = random.uniform(2, 4);
