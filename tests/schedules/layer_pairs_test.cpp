@@ -1,6 +1,7 @@
 // The layer problem in bf16 by products of pairs: near what f32 makes of the same numbers, and the
 // same bits for any number of threads.
 
+#include "schedules/absolute_sums.hpp"
 #include "schedules/layer_half_case.hpp"
 #include "schedules/pairs_case.hpp"
 #include "schedules/random_gradients.hpp"
@@ -12,10 +13,13 @@ namespace {
 
 using namespace ioattn;
 
-// h, weights and their gradients are rounded to 8 bits: half a unit each, of terms of either sign.
-// Sums of few terms may cancel to less, and so do gradients of scores of which one is far above all
-// others, as they are unscaled.
-constexpr double tolerance = 6.0 / 256;
+// h, weights and their gradients are rounded to 8 bits, and so are results: half a unit each. The
+// largest measured is 1.6 units of a sum of absolute values.
+constexpr double tolerance_of_sums = 2.5 / 256;
+
+// Of the largest number, where it is no remainder: sums of few terms may cancel to less, and so do
+// gradients of scores of which one is far above all others, as they are unscaled. Measured: 5.7.
+constexpr double tolerance = 10.0 / 256;
 bool may_cancel(const LayerProblem& problem) {
   const LayerShape& shape = problem.shape;
   return problem.scale == 1 || std::min({shape.n, shape.m, shape.d, shape.dv}) < 8;
@@ -28,13 +32,16 @@ struct LayerTrial {
   std::string text() const { return to_text(problem) + " " + name_of(table->tile.isa); }
 };
 
-// Of scores about as large as 1, most of them; every other has a mask, every fourth a batch.
+// Of scores about as large as 1, most of them; every other has a mask, every fourth a batch. Three
+// of four are of sums that do not cancel.
 LayerTrial random_layer(RandomProblem* random, int number) {
   static const auto tables = tables_of_pairs();
   const bool large = number % 8 == 7;
   LayerTrial trial;
   trial.problem.shape = random->shape(large ? 150 : 40, large ? 70 : 20);
   LayerShape& shape = trial.problem.shape;
+  if (random->uniform(0, 3) > 0)
+    for (index_t* size : {&shape.n, &shape.m, &shape.d, &shape.dv}) *size += 8;
   if (number % 2 == 1) shape.mask = random->mask(shape.n, shape.m);
   const auto d = double(shape.d);
   if (number % 5 != 0)
@@ -65,6 +72,7 @@ Blocks of_floats() {
 
 TEST(LayerPairs, ForwardIsNearThatOfFloats) {
   RandomProblem random(95);
+  int relative = 0;
   for (int number = 0; number < 150 && !HasFailure(); number += step()) {
     const LayerTrial trial = random_layer(&random, number);
     SCOPED_TRACE(trial.text());
@@ -77,8 +85,11 @@ TEST(LayerPairs, ForwardIsNearThatOfFloats) {
     blocks.share = 0;
     ASSERT_OK(full.forward(of_floats(), {&odd_tile<float>()}));
     ASSERT_OK(one.forward(blocks, {trial.table}, Schedule::tile_fused));
+    const AbsoluteSum sums = absolute_sums(full, 1)[0];
+    EXPECT_LE(error_of_sums(one.o.values(), full.o.values(), sums), tolerance_of_sums);
     if (!may_cancel(trial.problem)) {
       EXPECT_LE(error_of(one.o.values(), full.o.values()), tolerance);
+      ++relative;
     }
     // Scores are those of f32, however large.
     EXPECT_LE(error_of(one.lse.values(), full.lse.values()), 1e-4);
@@ -88,11 +99,12 @@ TEST(LayerPairs, ForwardIsNearThatOfFloats) {
       EXPECT_TRUE(same_bytes(pairs.lse.values(), one.lse.values())) << threads;
     }
   }
+  EXPECT_GT(relative, 60 / step());
 }
 
 TEST(LayerPairs, GradientsAreNearThoseOfFloats) {
   RandomProblem random(96);
-  int alone = 0, keys = 0;
+  int alone = 0, keys = 0, relative = 0;
   for (int number = 0; number < 240 && !HasFailure(); number += step()) {
     const LayerTrial trial = random_layer(&random, number);
     const LayerShape& shape = trial.problem.shape;
@@ -122,9 +134,14 @@ TEST(LayerPairs, GradientsAreNearThoseOfFloats) {
     ASSERT_OK(full.backward(set, plain, {&odd_tile<float>()}));
     ASSERT_OK(one.backward(set, blocks, {trial.table}));
     ASSERT_OK(wide.backward(set, blocks, {trial.table}));
+    const AbsoluteSums sums = absolute_sums(full, dk);
     for (std::size_t k = 0; k < full.gradients().size(); ++k) {
-      const double error = error_of(one.gradients()[k]->values(), full.gradients()[k]->values());
-      EXPECT_LE(error, may_cancel(trial.problem) ? 100 : tolerance) << "gradient " << k;
+      const std::vector<bf16>& out = one.gradients()[k]->values();
+      const std::vector<float>& expected = full.gradients()[k]->values();
+      EXPECT_LE(error_of_sums(out, expected, sums[k + 1]), tolerance_of_sums) << "gradient " << k;
+      if (!may_cancel(trial.problem)) {
+        EXPECT_LE(error_of(out, expected), tolerance) << "gradient " << k;
+      }
       EXPECT_TRUE(same_bytes(one.gradients()[k]->values(), rounded<bf16>(*wide.gradients()[k])))
           << "gradient " << k;
     }
@@ -136,9 +153,11 @@ TEST(LayerPairs, GradientsAreNearThoseOfFloats) {
       }
     }
     const GradientSteps steps = steps_of(set, shape.tie, Form::h);
+    relative += !may_cancel(trial.problem);
     alone += steps.alone;
     keys += steps.keys && steps.key_gradients != KeyGradients::values;
   }
+  EXPECT_GT(relative, 120 / step());
   EXPECT_GT(alone, 20 / step());
   EXPECT_GT(keys, 80 / step());
 }
