@@ -1,5 +1,5 @@
 // Errors of SDPA on thousands of seeded problems: forward and backward as planned, on every
-// instruction set of this CPU, within the ratio that gauge.hpp allows.
+// instruction set of this CPU, within a fraction of the ratio that gauge.hpp allows.
 
 #include <iostream>
 
@@ -15,6 +15,10 @@ using namespace ioattn;
 
 constexpr const char* output_names[] = {"O", "LSE", "dQ", "dK", "dV"};
 using Ratios = std::array<double, std::size(output_names)>;
+
+// The largest of 16500 problems in f32 is 1.37: an error of several units would pass pass_ratio.
+constexpr double most_ratio = 3;
+static_assert(most_ratio < ref::pass_ratio);
 
 // Times 2^k: scores from nearly equal to nearly one-hot, values and dO from those whose products
 // are subnormal to large ones.
@@ -76,7 +80,7 @@ class Trial {
     ASSERT_OK(problem.backward_from_forward(all, backward.blocks, run));
     const Ratios ratios = problem.ratios();
     for (std::size_t i = 0; i < ratios.size(); ++i) {
-      EXPECT_LE(ratios[i], ref::pass_ratio)
+      EXPECT_LE(ratios[i], most_ratio)
           << output_names[i] << " of " << to_text(SdpaProblem{shape_, request.dtype, inputs_.scale})
           << " M=" << request.M << " " << to_text(forward) << " " << to_text(backward);
       (*worst)[i] = std::max((*worst)[i], ratios[i]);
