@@ -235,8 +235,7 @@ const Pass passes[] = {
 
 TEST(Allocations, EveryPassOfEverySchedule) {
   long total = 0;
-  for (const char* schedule : {"auto", "row_stream", "stationary", "paper_small", "paper_large",
-                               "naive", "q_stored", "half_dim", "weight_resident", "resident"}) {
+  for (const char* schedule : and_auto(backward_schedules)) {
     for (const Pass& pass : passes) {
       if (pass.is_forward && !has_forward_pass(schedule)) continue;
       for (const Failing how : {Failing::once, Failing::forever}) {

@@ -13,6 +13,7 @@
 #include "reference/cases.hpp"
 #include "reference/gauge.hpp"
 #include "reference/oracle.hpp"
+#include "schedule_names.hpp"
 
 // A call of the C functions and its reference. Nothing of lib is included.
 namespace ioattn_test {
@@ -32,11 +33,6 @@ inline ioattn_options with_schedule(const char* schedule) {
   ioattn_options options = default_options();
   options.schedule = schedule;
   return options;
-}
-
-inline bool has_forward_pass(const std::string& schedule) {
-  return schedule != "naive" && schedule != "q_stored" && schedule != "half_dim" &&
-         schedule != "weight_resident" && schedule != "resident";
 }
 
 inline std::string name_of(const CaseShape& shape) {
@@ -219,11 +215,6 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
-
-inline constexpr const char* forward_schedules[] = {"row_stream", "paper_small", "paper_large"};
-inline constexpr const char* backward_schedules[] = {"row_stream", "paper_small",     "paper_large",
-                                                     "naive",      "stationary",      "q_stored",
-                                                     "half_dim",   "weight_resident", "resident"};
 
 using BothTypes = testing::Types<float, double>;
 

@@ -9,6 +9,7 @@
 #include "api/layer_half_call.hpp"
 #include "ioattn/ioattn.hpp"
 #include "kernels/guarded_pages.hpp"
+#include "schedule_names.hpp"
 #include "schedules/thread_counts.hpp"
 
 namespace ioattn_test {
@@ -139,9 +140,7 @@ TYPED_TEST(LayerHalfCalls, OtherSchedulesRefuse) {
     for (auto* each : {&forward, &backward}) each->push_back("tile_fused");
   LayerHalfCall<S> reference(usual);
   ASSERT_EQ(reference.forward(), IOATTN_OK);
-  for (const char* schedule :
-       {"naive", "paper_small", "paper_large", "row_stream", "stationary", "q_stored", "half_dim",
-        "weight_resident", "score_stored", "resident", "col_stream", "tile_fused"}) {
+  for (const char* schedule : all_schedules) {
     SCOPED_TRACE(schedule);
     ioattn_options options = threads_option(1);
     options.schedule = schedule;

@@ -60,9 +60,7 @@ TYPED_TEST(PlanExecute, GivesTheBitsOfTheOneCallFunctions) {
                               {64, 64, 20, 20, Ties::all}};
   std::size_t round = 0;
   for (const CaseShape& shape : shapes) {
-    std::vector<const char*> schedules = {"auto"};
-    schedules.insert(schedules.end(), std::begin(backward_schedules), std::end(backward_schedules));
-    for (const char* schedule : schedules) {
+    for (const char* schedule : and_auto(backward_schedules)) {
       for (const std::int64_t M : {0, 6000}) {
         SCOPED_TRACE(name_of(shape) + " " + schedule + " M=" + std::to_string(M));
         LayerCall<TypeParam> call(shape, round % 3);

@@ -23,8 +23,7 @@ TYPED_TEST(Layer, EveryScheduleAndAuto) {
   for (const CaseShape& shape : shapes) {
     for (const std::size_t padding : {0u, 3u}) {
       LayerCall<TypeParam> call(shape, padding);
-      for (const char* schedule :
-           {"auto", "row_stream", "stationary", "score_stored", "paper_small", "paper_large"}) {
+      for (const char* schedule : and_auto(forward_schedules)) {
         SCOPED_TRACE(std::string(schedule) + ", padding " + std::to_string(padding));
         const ioattn_options options = with_schedule(schedule);
         call.reset();
@@ -32,9 +31,7 @@ TYPED_TEST(Layer, EveryScheduleAndAuto) {
         EXPECT_TRUE(call.dx.untouched());
         call.expect_forward();
       }
-      for (const char* schedule :
-           {"auto", "row_stream", "stationary", "paper_small", "paper_large", "naive", "q_stored",
-            "half_dim", "weight_resident", "resident"}) {
+      for (const char* schedule : and_auto(backward_schedules)) {
         SCOPED_TRACE(std::string(schedule) + ", padding " + std::to_string(padding));
         const ioattn_options options = with_schedule(schedule);
         call.dx.fill_with_pattern();

@@ -362,8 +362,7 @@ TEST(Status, TooLittleFastMemory) {
   for (const CaseShape& problem :
        {CaseShape{9, 7, 5, 4, Ties::none}, CaseShape{20, 20, 6, 30, Ties::all},
         CaseShape{12, 31, 17, 3, Ties::keys_values}}) {
-    for (const char* schedule : {"auto", "row_stream", "stationary", "paper_small", "paper_large",
-                                 "naive", "q_stored", "half_dim", "weight_resident", "resident"}) {
+    for (const char* schedule : and_auto(backward_schedules)) {
       LayerCall<double> call(problem, 1);
       ASSERT_EQ(call.forward(), IOATTN_OK);
       const std::vector<double> results = call.o.dense();

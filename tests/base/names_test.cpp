@@ -7,6 +7,7 @@
 #include "base/observer.hpp"
 #include "base/schedule.hpp"
 #include "base/types.hpp"
+#include "schedule_names.hpp"
 
 namespace ioattn {
 namespace {
@@ -27,6 +28,29 @@ TEST(Names, OfSchedulesAreReadBack) {
     EXPECT_FALSE(parse_schedule(wrong, &untouched)) << wrong;
     EXPECT_EQ(untouched, Schedule::paper_large);
   }
+}
+
+// What other tests call all schedules.
+TEST(Names, OfTheListsOfTestsAreAllThereAre) {
+  using namespace ioattn_test;
+  std::vector<std::string> all, forward, backward, masked, lse;
+  for (int i = 0; i < schedule_count; ++i) {
+    const Schedule schedule = static_cast<Schedule>(i);
+    all.push_back(name_of(schedule));
+    if (exists(schedule, Pass::forward)) forward.push_back(name_of(schedule));
+    if (!exists(schedule, Pass::backward)) continue;
+    backward.push_back(name_of(schedule));
+    if (takes_masks(schedule)) masked.push_back(name_of(schedule));
+    if (!takes_forward_results(schedule)) lse.push_back(name_of(schedule));
+  }
+  const auto names = [](const auto& list) {
+    return std::vector<std::string>(std::begin(list), std::end(list));
+  };
+  EXPECT_EQ(names(all_schedules), all);
+  EXPECT_EQ(names(forward_schedules), forward);
+  EXPECT_EQ(names(backward_schedules), backward);
+  EXPECT_EQ(names(masked_schedules), masked);
+  EXPECT_EQ(names(lse_schedules), lse);
 }
 
 TEST(Names, OfIsasAreReadBack) {

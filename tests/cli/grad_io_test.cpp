@@ -8,12 +8,14 @@
 #include "cli/support/npy_bytes.hpp"
 #include "data_path.hpp"
 #include "plan/plan.hpp"
+#include "schedule_names.hpp"
 #include "theory/bounds.hpp"
 #include "theory/schedule_cost.hpp"
 
 // What `grad --json` reports.
 namespace {
 
+using namespace ioattn_test;
 using namespace ioattn_cli_test;
 using ioattn_reference::Ties;
 using Json = nlohmann::json;
@@ -141,12 +143,9 @@ TEST(GradJson, ListsThePassesAskedFor) {
     for (const Json& entry : json["io"]) text += entry["pass"].get<std::string>() + " ";
     return text;
   };
-  for (const char* schedule :
-       {"auto", "naive", "paper_small", "paper_large", "row_stream", "stationary", "q_stored",
-        "half_dim", "weight_resident", "resident"}) {
+  for (const char* schedule : and_auto(backward_schedules)) {
     EXPECT_EQ(passes("dX", schedule), "backward ");
-    ioattn::Schedule asked{};
-    if (!ioattn::parse_schedule(schedule, &asked) || exists(asked, ioattn::Pass::forward)) {
+    if (has_forward_pass(schedule)) {
       EXPECT_EQ(passes("O", schedule), "forward ");
     }
     EXPECT_EQ(passes("LSE,dX", schedule), "backward forward ");
@@ -177,9 +176,7 @@ TEST_P(GradIo, CountEqualsFormulaAndExceedsTheBound) {
   // A2 and A3 are files of their own unless all are one.
   shape.tie = layer.self ? ioattn::Tie::all : ioattn::Tie::none;
   int runs = 0;
-  for (const char* schedule :
-       {"auto", "naive", "paper_small", "paper_large", "row_stream", "stationary", "q_stored",
-        "half_dim", "weight_resident", "resident"}) {
+  for (const char* schedule : and_auto(backward_schedules)) {
     for (const int M : {7, 64, 200, 1000, 5000, 100000}) {
       SCOPED_TRACE(std::string(schedule) + " M = " + std::to_string(M));
       const RunResult result = run_ioattn(
@@ -347,8 +344,7 @@ TEST(GradFlops, AreThoseOfTheForm) {
   LayerCase layer;
   make_layer_case({40, 30, 12, 12}, Ties::none, "f64", 3, &layer);
   const double n = 40, m = 30, d = 12, dv = 12;
-  for (const char* schedule : {"row_stream", "stationary", "paper_small", "paper_large", "naive",
-                               "q_stored", "half_dim", "weight_resident", "resident"}) {
+  for (const char* schedule : backward_schedules) {
     const Json json = run_ioattn(layer.grad() + Arguments{"--json", "--schedule", schedule}).json();
     for (const Json& entry : json["io"]) {
       const ioattn::plan::Plan plan = plan_of(entry);

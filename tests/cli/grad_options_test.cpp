@@ -7,10 +7,12 @@
 #include "cli/support/npy_bytes.hpp"
 #include "plan/plan.hpp"
 #include "reference/oracle.hpp"
+#include "schedule_names.hpp"
 
 // Batch, scale and mask of `grad`, and of the problems that `plan` takes.
 namespace {
 
+using namespace ioattn_test;
 using namespace ioattn_cli_test;
 namespace ref = ioattn_reference;
 using ref::Ties;
@@ -436,8 +438,8 @@ TEST_F(GradOptionErrors, NoneOfAWindowBehindTheDiagonal) {
 }
 
 TEST_F(GradOptionErrors, SchedulesThatTakeNoMask) {
-  for (const char* schedule : {"naive", "paper_small", "paper_large", "stationary", "q_stored",
-                               "half_dim", "weight_resident", "resident"}) {
+  for (const char* schedule : backward_schedules) {
+    if (is_one_of(masked_schedules, schedule)) continue;
     SCOPED_TRACE(schedule);
     const Arguments options = {"--causal", "top-left", "--schedule", schedule};
     expect_usage_error(run_ioattn(c.layer.grad() + options),

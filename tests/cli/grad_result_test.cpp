@@ -6,10 +6,12 @@
 #include "cli/support/npy_bytes.hpp"
 #include "data_path.hpp"
 #include "reference/oracle.hpp"
+#include "schedule_names.hpp"
 
 // What `grad` writes.
 namespace {
 
+using namespace ioattn_test;
 using namespace ioattn_cli_test;
 using ioattn_reference::Ties;
 
@@ -44,9 +46,7 @@ class GradResult : public testing::TestWithParam<Config> {
 };
 
 TEST_P(GradResult, EqualsTheOracleByEverySchedule) {
-  for (const char* schedule :
-       {"auto", "naive", "paper_small", "paper_large", "row_stream", "stationary", "q_stored",
-        "half_dim", "weight_resident", "resident"}) {
+  for (const char* schedule : and_auto(backward_schedules)) {
     SCOPED_TRACE(schedule);
     const RunResult result = run_ioattn(layer_.grad() + Arguments{"--schedule", schedule});
     ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -61,9 +61,7 @@ TEST_P(GradResult, EqualsTheOracleByEverySchedule) {
 }
 
 TEST_P(GradResult, HasTheSameBitsForEveryNumberOfThreads) {
-  for (const char* schedule :
-       {"auto", "naive", "paper_small", "paper_large", "row_stream", "stationary", "q_stored",
-        "half_dim", "weight_resident", "resident"}) {
+  for (const char* schedule : and_auto(backward_schedules)) {
     // Small blocks, or all that the schedule keeps.
     const char* M = std::string(schedule).ends_with("resident") ? "20000" : "2000";
     std::string first[3];
