@@ -1,6 +1,9 @@
 // Wisdom about the layer problem: plans and calls follow it, for the same bits whatever the
 // threads.
 
+#include <regex>
+#include <set>
+
 #include "api/layer_wisdom_case.hpp"
 #include "api/planning/layer_planning.hpp"
 #include "status_ok.hpp"
@@ -164,18 +167,22 @@ TEST_F(LayerWisdom, WithMoreScratchMemoryThanAllowedIsNotFollowed) {
 // Sizes that no problem has would overflow in formulas and loops.
 TEST_F(LayerWisdom, WithHugeBlocksIsNotFollowed) {
   const std::string estimate = describe(every_gradient)["plan"];
-  for (const char* size : {"c=", "s=", "dA3=", "dY=", "dA1="}) {
+  // Of every block the first size: c=64, s=90x17x256a.
+  std::multiset<std::string> blocks;
+  const std::regex size("\\b([A-Za-z0-9]+)=([0-9]+)");
+  for (std::sregex_iterator at(estimate.begin(), estimate.end(), size), end; at != end; ++at) {
+    blocks.insert((*at)[1]);
     std::string huge = estimate;
-    const std::size_t at = huge.find(size);
-    if (at == std::string::npos) continue;
-    const std::size_t value = at + std::string(size).size();
-    huge.replace(value, huge.find_first_not_of("0123456789", value) - value, "9223372036854775807");
+    huge.replace(std::size_t(at->position(2)), std::size_t(at->length(2)), "9223372036854775807");
     SCOPED_TRACE(huge);
     EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
     import(document(huge, every_gradient));
     EXPECT_EQ(describe(every_gradient)["plan"], estimate);
     EXPECT_EQ(explained()["records"][0]["code"], "bad_blocks");
   }
+  EXPECT_EQ(blocks.count("c"), 2U) << estimate;  // of rows and of keys
+  for (const char* block : {"rho", "s", "h", "x", "dA3", "dY", "dA1"})
+    EXPECT_GE(blocks.count(block), 1U) << block << " in " << estimate;
 }
 
 // A name that another version may have written is told, and does no harm.
