@@ -148,12 +148,14 @@ TEST(OrderedGate, LetsTurnsPassInOrder) {
 
 TEST(OrderedGate, MakesEachWaitForTheOneBefore) {
   OrderedGate gate;
-  std::atomic<bool> second_passed{false};
+  std::atomic<bool> started{false}, second_passed{false};
   std::thread second([&] {
+    started = true;
     gate.wait_for(1);
     second_passed = true;
   });
   gate.wait_for(0);
+  while (!started) std::this_thread::yield();
   for (int i = 0; i < 1000; ++i) std::this_thread::yield();
   EXPECT_FALSE(second_passed);
   gate.pass(0);
