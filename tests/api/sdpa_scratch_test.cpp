@@ -18,12 +18,17 @@ struct Case {
 
 constexpr std::int64_t heads = 4, d = 64;
 
-ioattn_sdpa_problem problem_of(const Case& c, std::int64_t n) {
+struct Sizes {
+  std::int64_t batch, n, m;
+};
+
+ioattn_sdpa_problem problem_of(const Case& c, const Sizes& sizes) {
   ioattn_sdpa_problem p = {};
   p.struct_size = sizeof p;
-  p.batch = 1;
+  p.batch = sizes.batch;
   p.heads = p.kv_heads = heads;
-  p.n = p.m = n;
+  p.n = sizes.n;
+  p.m = sizes.m;
   p.d = p.dv = d;
   p.dtype = c.dtype;
   if (c.bias) {
@@ -50,7 +55,14 @@ std::int64_t workspace_of(const Plan& plan) {
   return static_cast<std::int64_t>(bytes);
 }
 
+std::ostream& operator<<(std::ostream& out, const Sizes& s) {
+  return out << "batch " << s.batch << " n " << s.n << " m " << s.m;
+}
+
 constexpr std::int64_t few = 4096, many = 65536;
+constexpr Sizes least = {1, few, few};
+constexpr Sizes larger[] = {{1, many, many}, {1, many, few},  {1, few, many},
+                            {16, few, few},  {16, many, few}, {7, few, many}};
 
 // Threads share the rows of sequences of some lengths by blocks that are up to twice as long as
 // those of others.
@@ -59,9 +71,11 @@ TEST(SdpaScratch, ForwardIsThatOfShortSequences) {
     for (const bool bias : {false, true}) {
       SCOPED_TRACE(dtype);
       const Case c = {dtype, false, bias};
-      const Plan short_plan = create(IOATTN_FORWARD, problem_of(c, few), nullptr);
-      const Plan long_plan = create(IOATTN_FORWARD, problem_of(c, many), nullptr);
-      EXPECT_LE(workspace_of(long_plan), 2 * workspace_of(short_plan));
+      const Plan short_plan = create(IOATTN_FORWARD, problem_of(c, least), nullptr);
+      for (const Sizes& sizes : larger) {
+        const Plan long_plan = create(IOATTN_FORWARD, problem_of(c, sizes), nullptr);
+        EXPECT_LE(workspace_of(long_plan), 2 * workspace_of(short_plan)) << sizes;
+      }
     }
 }
 
@@ -72,19 +86,22 @@ TEST(SdpaScratch, BackwardGrowsByWhatTheHeaderSays) {
                         Case{IOATTN_F16, false, false}, Case{IOATTN_F16, false, true}}) {
     SCOPED_TRACE(testing::Message() << c.dtype << " in_f32 " << c.in_f32 << " bias " << c.bias);
     const ioattn_sdpa_gradients gradients = all_gradients(c);
-    const Plan short_plan = create(IOATTN_BACKWARD, problem_of(c, few), nullptr, &gradients);
-    const Plan long_plan = create(IOATTN_BACKWARD, problem_of(c, many), nullptr, &gradients);
-    const Json json = Json::parse(text_of(ioattn_plan_describe, long_plan));
-    const bool half = c.dtype == IOATTN_BF16 || c.dtype == IOATTN_F16;
-    const std::int64_t word = c.dtype == IOATTN_F64 ? 8 : 4;
-    const std::int64_t more = many - few;
-    std::int64_t most = word * heads * more;                 // delta
-    if (half && !c.in_f32) most += word * heads * more * d;  // sums of dQ
-    if (half && !c.in_f32 && c.bias) {
-      const std::int64_t threads = json["threads"];
-      most += word * threads * more * 2 * d;  // sums of dBias
+    const Plan short_plan = create(IOATTN_BACKWARD, problem_of(c, least), nullptr, &gradients);
+    for (const Sizes& sizes : larger) {
+      const Plan long_plan = create(IOATTN_BACKWARD, problem_of(c, sizes), nullptr, &gradients);
+      const Json json = Json::parse(text_of(ioattn_plan_describe, long_plan));
+      const bool half = c.dtype == IOATTN_BF16 || c.dtype == IOATTN_F16;
+      const std::int64_t word = c.dtype == IOATTN_F64 ? 8 : 4;
+      const std::int64_t queries = heads * (sizes.batch * sizes.n - least.n);
+      std::int64_t most = word * queries;                 // delta
+      if (half && !c.in_f32) most += word * queries * d;  // sums of dQ
+      if (half && !c.in_f32 && c.bias) {
+        const std::int64_t threads = json["threads"];
+        most += word * threads * (sizes.m - least.m) * 2 * d;  // sums of dBias
+      }
+      EXPECT_LE(workspace_of(long_plan), most + 2 * workspace_of(short_plan))
+          << sizes << ": " << json.dump();
     }
-    EXPECT_LE(workspace_of(long_plan), most + 2 * workspace_of(short_plan)) << json.dump();
   }
 }
 
@@ -95,8 +112,7 @@ TEST(SdpaScratch, IsStoredOfTheHeadsInWork) {
   options.threads = 1;
   for (const ioattn_dtype dtype : {IOATTN_F32, IOATTN_BF16}) {
     SCOPED_TRACE(dtype);
-    ioattn_sdpa_problem p = problem_of({dtype, false, false}, 1024);
-    p.batch = 16;
+    const ioattn_sdpa_problem p = problem_of({dtype, false, false}, {16, 1024, 1024});
     const ioattn_sdpa_gradients gradients = all_gradients({dtype, false, false});
     const Plan plan = create(IOATTN_BACKWARD, p, &options, &gradients);
     const Json json = Json::parse(text_of(ioattn_plan_describe, plan));
