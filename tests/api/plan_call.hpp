@@ -29,6 +29,17 @@ inline std::string text_of(ioattn_status (*function)(const ioattn_plan*, char*, 
   return std::string(buffer.data());
 }
 
+inline std::string text_of_wisdom(ioattn_status (*function)(char*, size_t, size_t*)) {
+  size_t needed = 0;
+  EXPECT_EQ(function(nullptr, 0, &needed), IOATTN_OK);
+  std::string text(needed, 'x');
+  EXPECT_EQ(function(text.data(), needed - 1, nullptr), IOATTN_INVALID_ARGUMENT);
+  EXPECT_EQ(text[0], 'x');
+  EXPECT_EQ(function(text.data(), needed, nullptr), IOATTN_OK);
+  text.pop_back();
+  return text;
+}
+
 // A problem to plan for has no memory yet.
 inline ioattn_sdpa_problem without_memory(const ioattn_sdpa_problem& problem) {
   ioattn_sdpa_problem planned = problem;

@@ -25,16 +25,6 @@ inline constexpr SdpaSizes sizes = {2, 2, 2, 150, 200, 40, 24};
 inline const std::optional<SdpaSet> forward_set;
 inline const std::optional<SdpaSet> all_gradients = SdpaSet{true, true, true};
 
-inline std::string text_of_wisdom(ioattn_status (*function)(char*, size_t, size_t*)) {
-  size_t needed = 0;
-  EXPECT_EQ(function(nullptr, 0, &needed), IOATTN_OK);
-  std::string text(needed, 'x');
-  EXPECT_EQ(function(text.data(), needed - 1, nullptr), IOATTN_INVALID_ARGUMENT);
-  EXPECT_EQ(text[0], 'x');
-  EXPECT_EQ(function(text.data(), needed, nullptr), IOATTN_OK);
-  text.pop_back();
-  return text;
-}
 // Of a plan for kernels that this CPU has not.
 inline const char* absent_kernels() {
   return machine::this_machine().isa.has(Isa::neon) ? "reg:avx2(6x16)" : "reg:neon(8x8)";
