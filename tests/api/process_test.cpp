@@ -6,9 +6,13 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "api/sdpa_call.hpp"
 #include "ioattn/ioattn.h"
 #include "machine/cgroup.hpp"
 #include "machine/machine.hpp"
@@ -67,30 +71,95 @@ TEST(Process, ThreadsAreThoseOfAllPlacesWhereTheyAreBound) {
 }
 
 struct Cancelled {
-  int32_t threads = 0;
+  std::function<ioattn_status()> call;
+  ioattn_status status = IOATTN_INTERNAL;
   bool went_on = false;
 };
 
 void* cancel_itself_and_call(void* argument) {
   auto* const seen = static_cast<Cancelled*>(argument);
   pthread_cancel(pthread_self());
-  seen->threads = ioattn_machine_threads();
-  size_t needed = 0;
-  seen->went_on = ioattn_wisdom_export_text(nullptr, 0, &needed) == IOATTN_OK && needed > 0;
+  seen->status = seen->call();
+  seen->went_on = true;
   pthread_testcancel();
   return nullptr;
 }
 
 // Unwinding through a function that does not throw would end the process.
-TEST(Process, ACancelledThreadEndsBehindTheCall) {
-  Cancelled seen;
+void expect_end_behind(const char* name, std::function<ioattn_status()> call) {
+  SCOPED_TRACE(name);
+  Cancelled seen = {std::move(call)};
   pthread_t thread;
   ASSERT_EQ(pthread_create(&thread, nullptr, cancel_itself_and_call, &seen), 0);
   void* result = nullptr;
   ASSERT_EQ(pthread_join(thread, &result), 0);
   EXPECT_EQ(result, PTHREAD_CANCELED);
-  EXPECT_GE(seen.threads, 1);
   EXPECT_TRUE(seen.went_on);
+  EXPECT_EQ(seen.status, IOATTN_OK);
+}
+
+// The first calls of the process read files, where a thread would end.
+TEST(Process, ACancelledThreadEndsBehindTheCall) {
+  expect_end_behind("threads",
+                    [] { return ioattn_machine_threads() >= 1 ? IOATTN_OK : IOATTN_INTERNAL; });
+  size_t needed = 0;
+  expect_end_behind("export", [&] { return ioattn_wisdom_export_text(nullptr, 0, &needed); });
+  EXPECT_GT(needed, 0U);
+
+  LayerCall<float> layer({60, 50, 16, 12, Ties::none}, 1);
+  expect_end_behind("layer forward", [&] { return layer.forward(); });
+  expect_end_behind("layer backward", [&] { return layer.backward(); });
+  layer.expect_forward();
+  layer.expect_backward();
+
+  SdpaCall<double> sdpa({1, 2, 2, 60, 50, 16, 12});
+  ioattn_plan *forward = nullptr, *backward = nullptr;
+  const auto create = [&](ioattn_pass pass, ioattn_plan** plan) {
+    return ioattn_sdpa_plan_create(pass, &sdpa.problem, &sdpa.gradients, nullptr, plan);
+  };
+  expect_end_behind("plan_create", [&] { return create(IOATTN_FORWARD, &forward); });
+  expect_end_behind("plan_create", [&] { return create(IOATTN_BACKWARD, &backward); });
+  expect_end_behind("execute forward", [&] {
+    return ioattn_sdpa_execute_forward(forward, &sdpa.problem, sdpa.o.data(), nullptr,
+                                       sdpa.lse.data(), nullptr, nullptr, 0);
+  });
+  expect_end_behind("execute backward", [&] {
+    return ioattn_sdpa_execute_backward(backward, &sdpa.problem, sdpa.d_o.data(), nullptr,
+                                        sdpa.o.data(), nullptr, sdpa.lse.data(), nullptr,
+                                        &sdpa.gradients, nullptr, 0);
+  });
+  ioattn_plan_destroy(forward);
+  ioattn_plan_destroy(backward);
+  sdpa.expect_forward();
+  sdpa.expect_backward();
+
+  sdpa.poison();
+  expect_end_behind("sdpa forward", [&] { return sdpa.forward(); });
+  expect_end_behind("sdpa backward", [&] { return sdpa.backward(); });
+  sdpa.expect_forward();
+  sdpa.expect_backward();
+
+  ioattn_merge_shape shape = {};
+  shape.struct_size = sizeof shape;
+  shape.batch = 1, shape.heads = 2, shape.n = 60, shape.dv = 12;
+  shape.dtype = IOATTN_F64;
+  ioattn_partial part = {};
+  part.o = sdpa.o.data();
+  part.lse = sdpa.lse.data();
+  std::vector<double> o(2 * 60 * 12), lse(2 * 60);
+  expect_end_behind("merge", [&] {
+    return ioattn_merge(&shape, nullptr, &part, 1, o.data(), nullptr, lse.data(), nullptr);
+  });
+  EXPECT_EQ(lse, sdpa.lse.dense().values);
+
+  const std::string path = testing::TempDir() + "ioattn_cancelled.json";
+  expect_end_behind("export_file", [&] { return ioattn_wisdom_export_file(path.c_str()); });
+  expect_end_behind("import_file", [&] {
+    // There is nothing in it.
+    const ioattn_status status = ioattn_wisdom_import_file(path.c_str());
+    return status == IOATTN_UNSUPPORTED ? IOATTN_OK : IOATTN_INTERNAL;
+  });
+  std::filesystem::remove(path);
 }
 
 }  // namespace
