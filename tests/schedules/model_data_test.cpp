@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "data_path.hpp"
 #include "instruments/io_counter.hpp"
@@ -100,6 +102,25 @@ void check_all(double allowed) {
     }
   }
   EXPECT_GE(runs, 45);
+}
+
+// The files are of the head that is named beside them.
+TEST(ModelData, IsOfTheCase) {
+  std::ifstream file(data_path("minilm/case.json"));
+  const nlohmann::json of = nlohmann::json::parse(file);
+  const index_t n = of["n"], d = of["d"], dv = of["d_v"], heads = of["heads"];
+  const auto expect_sizes = [](const char* name, index_t rows, index_t cols) {
+    const auto matrix = tune::read_npy<double>(path(name));
+    EXPECT_EQ(matrix.rows, rows) << name;
+    EXPECT_EQ(matrix.cols, cols) << name;
+  };
+  expect_sizes("A", n, d);
+  expect_sizes("X", d, d);
+  expect_sizes("Y", d, dv);
+  expect_sizes("dO", n, dv);
+  expect_sizes("golden_dX", d, d);
+  EXPECT_EQ(d, heads * dv + 1);  // a column of ones: biases are folded in
+  EXPECT_DOUBLE_EQ(of["scale"], 1 / std::sqrt(double(dv)));
 }
 
 TEST(ModelData, EveryScheduleAtEveryMInF32) { check_all<float>(2e-6); }
