@@ -173,6 +173,7 @@ void add_bounds_command(CLI::App* app) {
       "does "
       "not\n"
       "fit, or not implemented.");
+  explain_problems(command);
   command->callback([options] { run_bounds(*options); });
 }
 

@@ -96,7 +96,8 @@ int parse_and_run(int argc, const char* const* argv) {
   CLI::App app{
       "Exact softmax attention on CPUs, I/O-optimal for their caches. Words are elements of the\n"
       "problem's dtype; M is the number of words of fast memory that one thread may use.\n"
-      "Exit codes: 0 done, 1 failed while doing, 2 wrong command line or input file.",
+      "Exit codes: 0 done, 1 failed while doing, 2 wrong command line or input file, 130 "
+      "interrupted.",
       "ioattn"};
   app.set_version_flag("--version", std::string("ioattn ") + ioattn_version());
   app.require_subcommand(1);

@@ -50,7 +50,10 @@ void add_machine_command(CLI::App* app) {
   add_json(command, &options->json);
   command->footer(
       "M = one thread's share of the cache x fraction / size of a word. Overrides: IOATTN_L1,\n"
-      "IOATTN_L2, IOATTN_L3 (bytes), HWLOC_XMLFILE, IOATTN_ISA.");
+      "IOATTN_L2, IOATTN_L3 (bytes), HWLOC_XMLFILE, IOATTN_ISA. In a virtual machine a plan whose "
+      "blocks\n"
+      "are in L3 because L2 is too small takes 4 MiB of it at most, unless IOATTN_L3 says what "
+      "there is.");
   command->callback([options] { run_machine(*options); });
 }
 

@@ -110,9 +110,11 @@ void add_measure_command(CLI::App* app, std::vector<std::string> words) {
   options->command = std::move(words);
   options->add(command);
   command->footer(
-      "After -- the exit status is that of the command. A count that is missing is "
-      "\"unavailable\"\n"
-      "with its reason, and no error.");
+      "After -- the exit status is that of the command, 127 if there is none of that name and 126 "
+      "if\n"
+      "it cannot be run. A count that is missing is \"unavailable\" with its reason, and no "
+      "error.");
+  explain_problems(command);
   command->callback([options] { run_measure(*options); });
 }
 

@@ -297,6 +297,7 @@ void add_plan_command(CLI::App* app) {
       "what a search would compare, what that is predicted to take, the plan at every "
       "cache level, and why it won");
   add_json(command, &options->json);
+  explain_problems(command);
   command->callback([options] {
     check_level(*options);
     run_plan(*options);

@@ -297,6 +297,7 @@ void add_tune_command(CLI::App* app) {
       "Wisdom is kept in IOATTN_WISDOM, or $XDG_CACHE_HOME/ioattn/wisdom.json, or\n"
       "~/.cache/ioattn/wisdom.json, which programs that use the library read by themselves.\n"
       "Ctrl-C keeps what was learned; the exit code is 130 then.");
+  explain_problems(command);
   command->callback([options, command] {
     options->run.threads = static_cast<int>(options->threads);
     for (const char* name : {"--pass", "--gradients", "--rigor", "--time-limit", "--dry-run"}) {

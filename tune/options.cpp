@@ -193,6 +193,19 @@ LayerShape ShapeOptions::checked() const {
   return result;
 }
 
+void explain_problems(CLI::App* app) {
+  const std::string before = app->get_footer();
+  app->footer(before + (before.empty() ? "" : "\n") +
+              "PROBLEM is sdpa: or layer: and fields, which commas separate: nN queries, mN keys "
+              "(n), dN columns,\n"
+              "vN of values (d), bN batch entries (1), sS the scale, f32 (the default), f64, bf16 "
+              "or f16; causal,\n"
+              "causal-bottom-right or keysFIRST:LAST beside a query's own, * for no limit. Of sdpa "
+              "hN heads (1),\n"
+              "kvN of keys (h), biasBxH for B entries and H heads; of layer tied, A2 = A3, or "
+              "self, A1 = A2 = A3.");
+}
+
 void add_problem(CLI::App* app, std::string* text, ShapeOptions* shape, std::optional<DType>* dtype,
                  const std::string& help) {
   CLI::Option* given = app->add_option("--problem", *text, help)->type_name("PROBLEM");

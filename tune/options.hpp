@@ -64,6 +64,8 @@ struct ShapeOptions {
   LayerShape checked() const;
 };
 
+// Adds to the footer what a text of --problem is made of.
+void explain_problems(CLI::App* app);
 // --problem, or the sizes and --dtype in its place.
 void add_problem(CLI::App* app, std::string* text, ShapeOptions* shape, std::optional<DType>* dtype,
                  const std::string& help);

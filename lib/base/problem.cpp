@@ -38,7 +38,8 @@ bool parse_field(std::string_view field, LayerProblem* problem, char* kind) {
 }
 
 constexpr const char* known_fields =
-    "n, m, d, v, b, s, f32, f64, bf16, f16, tied, self, causal, causal-bottom-right, keys";
+    "nN, mN, dN, vN, bN, sSCALE, f32, f64, bf16, f16, tied, self, causal, causal-bottom-right, "
+    "keysFIRST:LAST";
 
 }  // namespace
 

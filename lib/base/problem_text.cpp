@@ -72,9 +72,8 @@ bool parse_fields(std::string_view text, std::size_t begin, const ParseField& pa
     char kind = '\0';
     if (!parse(field, &kind)) {
       const std::string quoted = "field \"" + std::string(field) + "\"";
-      *error = kind == '\0' ? "unknown " + quoted + " in " + std::string(text) + "; there are " +
-                                  known_fields
-                            : "the value of " + quoted + " is not valid in " + std::string(text);
+      *error = (kind == '\0' ? "unknown " + quoted : "the value of " + quoted + " is not valid") +
+               " in " + std::string(text) + "; there are " + known_fields;
       return false;
     }
     if (kinds.find(kind) != std::string::npos) {

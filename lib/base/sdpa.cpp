@@ -43,7 +43,8 @@ bool parse_field(std::string_view field, SdpaProblem* problem, char* kind) {
 }
 
 constexpr const char* known_fields =
-    "b, h, kv, n, m, d, v, s, f32, f64, bf16, f16, bias, causal, causal-bottom-right, keys";
+    "bN, hN, kvN, nN, mN, dN, vN, sSCALE, f32, f64, bf16, f16, biasBxH, causal, "
+    "causal-bottom-right, keysFIRST:LAST";
 
 }  // namespace
 
