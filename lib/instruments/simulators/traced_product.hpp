@@ -47,9 +47,10 @@ class TracedProduct {
   }
 
   void panels(index_t first, index_t last, bool accumulate) {
-    const bool finishes = last - first <= most_terms_ &&
-                          (p_.epilogue == kernels::Epilogue::none ||
-                           (p_.epilogue == kernels::Epilogue::gradient && p_.a.row != 1));
+    const index_t depth = last - first;
+    const bool finishes = (p_.epilogue == kernels::Epilogue::none && depth <= most_terms_) ||
+                          (p_.epilogue == kernels::Epilogue::gradient && p_.a.row != 1 &&
+                           !accumulate && depth <= kernels::most_terms_at_once<W, T, false>);
     for (index_t col = 0; col < p_.cols; col += nr_) {
       const index_t left = std::min(nr_, p_.cols - col);
       lanes_ = tile_.computed(left);
@@ -66,7 +67,12 @@ class TracedProduct {
   void in_registers(index_t col, index_t first, index_t last, bool accumulate) {
     const bool gradient = p_.epilogue == kernels::Epilogue::gradient;
     for_tiles(0, p_.rows, [&](index_t row, index_t count) {
-      terms(col, row, count, first, last);
+      terms(col, row, count, first, std::min(last, first + most_terms_));
+      if (last - first > most_terms_) {  // two sums, of which the first waits
+        write(sums_, count * lanes_);
+        terms(col, row, count, first + most_terms_, last);
+        read(sums_, count * lanes_);
+      }
       if (p_.lane != nullptr && gradient) read(p_.lane + col, lanes_);
       for (index_t i = row; i < row + count; ++i) {
         shifts_of(i, gradient);

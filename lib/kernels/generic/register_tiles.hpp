@@ -53,8 +53,8 @@ struct RegisterTiles {
     gradient_row,
   };
 
-  // Whether sums of more terms than are added at once end in registers all the same: no others do
-  // with these.
+  // Whether sums of more terms than are added at once are two that end in registers: these cannot
+  // take C block by block.
   template <Finish finish>
   static constexpr bool may_be_cut =
       finish == Finish::gradient_lane || finish == Finish::gradient_row;
@@ -267,9 +267,9 @@ struct RegisterTiles {
                                                 const Word* beside, index_t depth, const Word** b,
                                                 Accumulators<rows, width>& acc, bool with_work,
                                                 const Work& work) {
-    constexpr index_t of_work = Work::pieces * Work::stages;
-    const index_t terms = with_work ? of_work : 0;
-    if constexpr (of_work > 0)
+    constexpr bool has_work = Work::pieces > 0;
+    const index_t terms = has_work && with_work ? Work::pieces * Work::stages : 0;
+    if constexpr (has_work) {
       if (with_work) {
         RowsOfA<rows, a_unit_row> a(first_a, s.a_row);
         typename Work::State state;
@@ -278,6 +278,7 @@ struct RegisterTiles {
           add_term_and_stages<0>(s, &a, b, acc, work, piece, &state);
         work.end(state);
       }
+    }
     first_a += terms * (a_unit_row ? s.a_depth : 1);
     if constexpr (fetches) {
       add_terms_fetching<rows, width, a_unit_row>(s, first_a, depth - terms, b, acc);
@@ -324,7 +325,8 @@ struct RegisterTiles {
   static IOATTN_INLINE void tile(const Strip& s, const Word* first_a, const FinishRow& finish,
                                  const Work& work = {}) {
     constexpr index_t most = terms_at_once<Word, T, a_unit_row>;
-    constexpr bool cuts = may_cut && most_terms_at_once < Word, T, a_unit_row >> most;
+    constexpr index_t most_of_two = most_terms_at_once<Word, T, a_unit_row>;
+    constexpr bool cuts = may_cut && most_of_two > most;
     FirstSums<rows, width, cuts> first;
     const bool are_cut = cuts && s.depth > most;
     index_t depth = are_cut ? most : s.depth;
