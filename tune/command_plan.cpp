@@ -108,8 +108,18 @@ Costs costs_of(const plan::LayerRequest& request, const plan::Candidate& candida
   return costs;
 }
 
-Json candidate_json(const plan::LayerRequest& request, const plan::Candidate& candidate) {
+// Whether the plan is of this schedule, form and level; its blocks may be others, those of wisdom.
+bool is_planned(const LayerOrigin& origin, const plan::Candidate& candidate) {
+  const plan::LayerRequest& request = origin.request;
+  return candidate.fits && origin.plan.level == level_name(request, candidate) &&
+         variant_of(request.pass, origin.plan.schedule, origin.plan.blocks) ==
+             variant_of(request.pass, candidate.schedule, candidate.blocks);
+}
+
+Json candidate_json(const LayerOrigin& origin, const plan::Candidate& candidate) {
+  const plan::LayerRequest& request = origin.request;
   Json json;
+  json["planned"] = is_planned(origin, candidate);
   json["level"] = level_name(request, candidate);
   json["schedule"] = name_of(candidate.schedule);
   json["form"] =
@@ -117,6 +127,9 @@ Json candidate_json(const plan::LayerRequest& request, const plan::Candidate& ca
   json["products"] = name_of(candidate.blocks.products);
   json["fits"] = candidate.fits;
   json["least_M"] = candidate.least_M;
+  for (const char* cost : {"words", "fma", "footprint", "scratch_bytes", "within_memory_limit",
+                           "lower_bound", "bound", "bound_M", "ratio"})
+    json[cost] = Json();
   if (!candidate.fits) return json;
   const Costs costs = costs_of(request, candidate);
   json["words"] = costs.words;
@@ -154,7 +167,7 @@ void print_plan_json(const LevelPlan& chosen, const std::vector<LevelPlan>& othe
   add_origin(origin, &json);
   json["candidates"] = Json::array();
   for (const plan::Candidate& candidate : every_candidate(origin.request)) {
-    json["candidates"].push_back(candidate_json(origin.request, candidate));
+    json["candidates"].push_back(candidate_json(origin, candidate));
   }
   json["levels"] = Json::array();
   for (const LevelPlan& level : others) json["levels"].push_back(level_json(level));
@@ -168,10 +181,12 @@ std::string form_text(const plan::Candidate& candidate) {
   return candidate.blocks.products == Products::stored ? form + " stored" : form;
 }
 
-std::vector<std::string> candidate_row(const plan::LayerRequest& request,
+std::vector<std::string> candidate_row(const LayerOrigin& origin,
                                        const plan::Candidate& candidate) {
-  std::vector<std::string> row = {level_name(request, candidate), name_of(candidate.schedule),
-                                  form_text(candidate), grouped(candidate.least_M)};
+  const plan::LayerRequest& request = origin.request;
+  std::vector<std::string> row = {
+      (is_planned(origin, candidate) ? "> " : "  ") + level_name(request, candidate),
+      name_of(candidate.schedule), form_text(candidate), grouped(candidate.least_M)};
   if (!candidate.fits) {
     row.push_back("does not fit");
     row.resize(11, "-");
@@ -208,12 +223,12 @@ void print_plan(const LevelPlan& chosen, const std::vector<LevelPlan>& others,
               3);
   bool limited = false, exceeds = false;
   for (const plan::Candidate& candidate : every_candidate(request)) {
-    table.add(candidate_row(request, candidate));
+    table.add(candidate_row(origin, candidate));
     limited = limited || (candidate.fits && !candidate.within_memory_limit);
     exceeds = exceeds ||
               (candidate.fits && candidate.cost.total().footprint > words_of_M(request, candidate));
   }
-  fmt::print("{}{}{}", table.text(),
+  fmt::print("{}  > planned\n{}{}", table.text(),
              limited ? "  ! more scratch memory than the memory limit allows\n" : "",
              exceeds ? "  * it keeps more than M words: the bound for as many\n" : "");
   for (const LevelPlan& level : others) print_level(level);

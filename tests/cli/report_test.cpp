@@ -171,13 +171,18 @@ TEST(PlanCommand, ShowsThePlanAmongItsCandidates) {
         for (const Json& candidate : json["candidates"]) {
           if (!candidate["fits"].get<bool>()) {
             EXPECT_GT(candidate["least_M"], json["M"]);
+            EXPECT_TRUE(candidate["words"].is_null() && candidate["ratio"].is_null()) << candidate;
+            EXPECT_EQ(candidate["planned"], false);
             continue;
           }
           EXPECT_LE(candidate["footprint"], json["M"]);
           EXPECT_LE(candidate["lower_bound"].get<double>(), candidate["words"].get<double>());
-          if (candidate["schedule"] == name_of(plan.schedule) &&
+          const bool is_planned =
+              candidate["schedule"] == name_of(plan.schedule) &&
               (candidate["form"].is_null() || candidate["form"] == name_of(plan.blocks.form)) &&
-              candidate["products"] == name_of(plan.blocks.products)) {
+              candidate["products"] == name_of(plan.blocks.products);
+          EXPECT_EQ(candidate["planned"], is_planned) << candidate;
+          if (is_planned) {
             ++found;
             EXPECT_EQ(candidate["words"], cost.words());
             EXPECT_EQ(candidate["footprint"], cost.footprint);
@@ -189,6 +194,9 @@ TEST(PlanCommand, ShowsThePlanAmongItsCandidates) {
         const std::string text = done(arguments).out;
         EXPECT_TRUE(contains(text, json["plan"].get<std::string>())) << text;
         EXPECT_TRUE(contains(text, ioattn::tune::grouped(cost.words())));
+        const std::string row = "\n  > " + json["level"].get<std::string>();
+        EXPECT_EQ(text.find(row), text.rfind(row)) << text;
+        EXPECT_TRUE(contains(text, row)) << text;
       }
     }
   }
@@ -247,7 +255,7 @@ TEST(PlanCommand, IsThePlanThatRuns) {
     EXPECT_EQ(levels_of(json), level == "L3" ? "L3 L1 L2" : "L2 L1");
     EXPECT_EQ(std::count_if(json["candidates"].begin(), json["candidates"].end(),
                             [&](const Json& candidate) {
-                              return candidate["level"] == level &&
+                              return candidate["planned"] == true && candidate["level"] == level &&
                                      candidate["words"] == report["formula"];
                             }),
               1);
