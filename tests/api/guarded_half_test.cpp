@@ -1,6 +1,8 @@
 // SDPA and the layer problem in 16 bits, by products of f32 and of pairs, with every array of the
 // caller flush against pages that fault, for all tails of every size.
 
+#include <cstring>
+
 #include "api/guarded_arrays.hpp"
 #include "api/isa_variable.hpp"
 #include "api/layer_half_call.hpp"
@@ -110,15 +112,17 @@ void check_all_sdpa() {
   });
 }
 
-// Of a plan, and by tiles if products are of pairs.
+// Of a plan, and by tiles if products are of pairs. All gradients, then dX alone, which stores no
+// product; M in words: results are those of arrays that lie anywhere, too.
 template <class S, class G>
-void check_layer(const LayerHalfSizes& sizes, ioattn_mask mask, const char* schedule) {
+void check_layer(const LayerHalfSizes& sizes, ioattn_mask mask, const char* schedule,
+                 std::int64_t M = 0) {
   LayerHalfCall<S, G> call(sizes, 7);
   ioattn_layer_problem& p = call.problem;
   p.mask = mask;
   p.window_left = 3;
   p.window_right = 2;
-  running = {"layer in 16 bits", {sizes.n, sizes.m, sizes.d, sizes.dv, int(mask)}};
+  running = {"layer in 16 bits", {sizes.n, sizes.m, sizes.d, sizes.dv, int(mask), M}};
   Arrays arrays;
   const auto add = [&](auto* slot, const auto& values) {
     arrays.add(slot, values.data(), ioattn::index_t(values.size()));
@@ -140,11 +144,33 @@ void check_layer(const LayerHalfSizes& sizes, ioattn_mask mask, const char* sche
   add(&at_lse, call.lse);
   ioattn_options options = threads_option(0);
   options.schedule = schedule;
+  options.fast_memory_words = M;
+  LayerHalfCall<S, G> plain(sizes, 7);
+  plain.problem.mask = mask;
+  plain.problem.window_left = p.window_left;
+  plain.problem.window_right = p.window_right;
+  if (M > 0) {
+    ASSERT_EQ(plain.forward(&options), IOATTN_OK) << ioattn_last_error();
+    ASSERT_EQ(plain.backward(&options), IOATTN_OK) << ioattn_last_error();
+  }
+  const auto expect_same = [M](const void* at, const auto& values) {
+    if (M == 0) return;
+    EXPECT_EQ(std::memcmp(at, values.data(), values.size() * sizeof(values[0])), 0);
+  };
   arrays.on_both_sides([&] {
     ASSERT_EQ(ioattn_layer_forward(&p, &options, at_o, 0, at_lse), IOATTN_OK)
         << ioattn_last_error();
     ASSERT_EQ(ioattn_layer_backward(&p, &options, at_d_o, 0, at_o, 0, at_lse, &call.gradients),
               IOATTN_OK)
+        << ioattn_last_error();
+    expect_same(at_o, plain.o);
+    expect_same(at_lse, plain.lse);
+    for (std::size_t k = 0; k < plain.out.size(); ++k) expect_same(*places[k], plain.out[k]);
+    ioattn_layer_gradients alone = {};
+    alone.struct_size = sizeof alone;
+    alone.in_f32 = call.gradients.in_f32;
+    alone.dx = call.gradients.dx;
+    ASSERT_EQ(ioattn_layer_backward(&p, &options, at_d_o, 0, at_o, 0, at_lse, &alone), IOATTN_OK)
         << ioattn_last_error();
   });
 }
@@ -161,6 +187,26 @@ void check_all_layers() {
     check_layer<ioattn_bf16, ioattn_bf16>({n, m, d, dv}, IOATTN_MASK_NONE, schedule);
     check_layer<ioattn_bf16, float>({n, m, d, dv, 2, 2}, IOATTN_MASK_WINDOW_TOP_LEFT, schedule);
   });
+}
+
+// Products fused or stored, in one pass or more.
+template <class S>
+void check_layers_in_little_memory() {
+  for (const LayerHalfSizes& sizes :
+       {LayerHalfSizes{1, 1, 1, 1, 1}, LayerHalfSizes{7, 9, 5, 3, 2},
+        LayerHalfSizes{33, 20, 17, 11, 3, 2}, LayerHalfSizes{40, 70, 34, 40, 9}})
+    for (const std::int64_t M : {20000, 4000})
+      check_layer<S, S>(sizes, IOATTN_MASK_NONE, nullptr, M);
+}
+
+TEST_F(GuardedArrays, OfTheLayerIn16BitsWithLittleMemory) {
+  for_each_isa([] {
+    check_layers_in_little_memory<ioattn_bf16>();
+    check_layers_in_little_memory<ioattn_f16>();
+  });
+  const KeptIsaVariable kept;
+  setenv("IOATTN_ISA", name_of(ioattn::Isa::emulated_amx), 1);
+  check_layers_in_little_memory<ioattn_bf16>();
 }
 
 TEST_F(GuardedArrays, OfTheLayerInBf16) { for_each_isa(check_all_layers); }

@@ -8,7 +8,6 @@
 #include "api/half_arithmetic.hpp"
 #include "api/layer_half_call.hpp"
 #include "ioattn/ioattn.hpp"
-#include "kernels/guarded_pages.hpp"
 #include "schedule_names.hpp"
 #include "schedules/thread_counts.hpp"
 
@@ -255,64 +254,6 @@ TYPED_TEST(LayerHalfCalls, NaNsStayWhereTheyBelong) {
         EXPECT_TRUE(std::isnan(x)) << i;
       } else {
         EXPECT_EQ(x, number(clean.o[i * 6 + l])) << i;
-      }
-    }
-  }
-}
-
-// Every array flush against pages that fault.
-TYPED_TEST(LayerHalfCalls, TouchesNothingBesideItsArrays) {
-  using S = typename TypeParam::S;
-  const FaultsAreTold faults;
-  for (const LayerHalfSizes& sizes :
-       {LayerHalfSizes{1, 1, 1, 1, 1}, LayerHalfSizes{7, 9, 5, 3, 2},
-        LayerHalfSizes{33, 20, 17, 11, 3, 2}, LayerHalfSizes{40, 70, 34, 40, 9}}) {
-    for (const std::int64_t M : {0, 20000, 4000}) {  // fused, stored; one pass or more
-      ioattn_options options = threads_option(2);
-      options.fast_memory_words = M;
-      LayerHalfCall<S> plain(sizes);
-      ASSERT_EQ(plain.forward(&options), IOATTN_OK) << ioattn_last_error();
-      ASSERT_EQ(plain.backward(&options), IOATTN_OK) << ioattn_last_error();
-      LayerHalfCall<S> alone(sizes);
-      ASSERT_EQ(alone.forward(&options), IOATTN_OK);
-      for (const Side side : sides) {
-        running = {"layer", {sizes.n, sizes.m, sizes.d, sizes.dv, M, int(side)}};
-        LayerHalfCall<S> call(sizes);
-        std::vector<std::unique_ptr<GuardedPages>> pages;
-        const auto moved = [&](const auto& values) {
-          pages.push_back(std::make_unique<GuardedPages>(std::size_t(1) << 16));
-          return pages.back()->place(values.data(), std::int64_t(values.size()), side);
-        };
-        ioattn_layer_problem& p = call.problem;
-        p.a1 = moved(call.a1);
-        p.a2 = moved(call.a2);
-        p.a3 = moved(call.a3);
-        p.x = moved(call.x);
-        p.y = moved(call.y);
-        ioattn_layer_gradients& g = call.gradients;
-        g.w_q = moved(call.w_q);
-        g.w_k = moved(call.w_k);
-        void** const places[] = {&g.dx, &g.dy, &g.da1, &g.da2, &g.da3, &g.dw_q, &g.dw_k};
-        for (std::size_t k = 0; k < call.out.size(); ++k) *places[k] = moved(call.out[k]);
-        S *const d_o = moved(call.d_o), *const o = moved(call.o);
-        float* const lse = moved(call.lse);
-        ASSERT_EQ(ioattn_layer_forward(&p, &options, o, 0, lse), IOATTN_OK);
-        ASSERT_EQ(ioattn_layer_backward(&p, &options, d_o, 0, o, 0, lse, &g), IOATTN_OK);
-        const auto take_back = [](const auto* from, auto* to) {
-          std::copy(from, from + to->size(), to->begin());
-        };
-        take_back(o, &call.o);
-        take_back(lse, &call.lse);
-        for (std::size_t k = 0; k < call.out.size(); ++k)
-          take_back(static_cast<const S*>(*places[k]), &call.out[k]);
-        EXPECT_TRUE(call.same_results(plain));
-        // dX alone stores no product.
-        call.want_dx_alone();
-        alone.want_dx_alone();
-        ASSERT_EQ(alone.backward(&options), IOATTN_OK);
-        ASSERT_EQ(ioattn_layer_backward(&p, &options, d_o, 0, o, 0, lse, &g), IOATTN_OK);
-        take_back(static_cast<const S*>(g.dx), &call.out[0]);
-        EXPECT_TRUE(same_numbers(call.out[0], alone.out[0]));
       }
     }
   }

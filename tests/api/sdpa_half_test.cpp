@@ -8,7 +8,6 @@
 
 #include "api/half_arithmetic.hpp"
 #include "ioattn/ioattn.hpp"
-#include "kernels/guarded_pages.hpp"
 #include "schedules/thread_counts.hpp"
 
 namespace ioattn_test {
@@ -538,46 +537,6 @@ TYPED_TEST(SdpaHalf, RefusesWhatIsWrong) {
   full.problem.dtype = IOATTN_F64;
   full.gradients.in_f32 = 1;
   expect_refused(full.backward(), "f32");
-}
-
-// Every array of the caller ends, or begins, where its page does.
-TYPED_TEST(SdpaHalf, NothingBesideTheArraysIsTouched) {
-  using S = typename TypeParam::S;
-  const FaultsAreTold told;
-  for (const std::int64_t d : {1, 5, 8, 17}) {
-    const HalfSizes sizes = {1, 2, 1, 19, 23, d, d + 2};
-    HalfCall<S> call(sizes), expected(sizes);
-    ASSERT_EQ(expected.forward(), IOATTN_OK);
-    ASSERT_EQ(expected.backward(), IOATTN_OK);
-    for (const Side side : sides) {
-      std::vector<std::unique_ptr<GuardedPages>> pages;
-      const auto place = [&](const auto& values) {
-        using E = typename std::decay_t<decltype(values)>::value_type;
-        pages.push_back(std::make_unique<GuardedPages>(values.size() * sizeof(E)));
-        return pages.back()->template place<E>(values.data(), ioattn::index_t(values.size()), side);
-      };
-      running = {"SDPA in 16 bits", {d, int(side)}};
-      call.problem.q = place(call.q);
-      call.problem.k = place(call.k);
-      call.problem.v = place(call.v);
-      const S* d_o = place(call.d_o);
-      S* o = place(call.o);
-      float* lse = place(call.lse);
-      S *dq = place(call.dq), *dk = place(call.dk), *dv = place(call.dv);
-      call.gradients.dq = dq;
-      call.gradients.dk = dk;
-      call.gradients.dv = dv;
-      ASSERT_EQ(ioattn_sdpa_forward(&call.problem, nullptr, o, nullptr, lse, nullptr), IOATTN_OK);
-      ASSERT_EQ(ioattn_sdpa_backward(&call.problem, nullptr, d_o, nullptr, o, nullptr, lse, nullptr,
-                                     &call.gradients),
-                IOATTN_OK);
-      const auto same = [](const S* at, const std::vector<S>& values) {
-        return std::memcmp(at, values.data(), values.size() * sizeof(S)) == 0;
-      };
-      EXPECT_TRUE(same(o, expected.o) && same(dq, expected.dq) && same(dk, expected.dk) &&
-                  same(dv, expected.dv));
-    }
-  }
 }
 
 TYPED_TEST(SdpaHalf, IsThereInCpp) {
