@@ -10,6 +10,7 @@
 #include "cli/support/command.hpp"
 #include "cli/support/layer_case.hpp"
 #include "cli/support/npy_bytes.hpp"
+#include "cli/support/text.hpp"
 #include "machine/machine.hpp"
 #include "reference/sanitizer.hpp"
 #include "schedule_names.hpp"
@@ -20,10 +21,6 @@ namespace {
 using namespace ioattn_test;
 using namespace ioattn_cli_test;
 using ioattn_reference::Ties;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // Nothing on stdout, one line on stderr that says `why`.
 void expect_failure(const RunResult& result, int exit_code, const std::string& why) {

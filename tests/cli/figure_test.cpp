@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "cli/support/command.hpp"
+#include "cli/support/gnuplot.hpp"
 #include "cli/support/temporary_directory.hpp"
 #include "theory/bounds.hpp"
 #include "theory/crossovers.hpp"
@@ -23,8 +24,6 @@ namespace {
 using namespace ioattn;
 using namespace ioattn_cli_test;
 namespace w = ioattn::theory::word_level;
-
-bool has_gnuplot() { return std::system("gnuplot --version > /dev/null 2>&1") == 0; }
 
 // "" or what expat finds wrong; counts elements by name.
 std::string xml_error(const std::string& text, std::map<std::string, int>* elements) {
@@ -173,7 +172,7 @@ TEST(Figure, TableHasEveryFormulaAndCountsAreExact) {
 }
 
 TEST(Figure, FilesOfTheCommand) {
-  if (!has_gnuplot()) GTEST_SKIP() << "gnuplot is not installed: no figure is drawn";
+  IOATTN_SKIP_WITHOUT_GNUPLOT();
   const TemporaryDirectory directory;
   const std::string out = directory / "it's new";
   std::filesystem::create_directories(out);
@@ -243,7 +242,7 @@ TEST(Figure, FilesOfTheCommand) {
 }
 
 TEST(Figure, TableIsCountedWithoutPoints) {
-  if (!has_gnuplot()) GTEST_SKIP() << "gnuplot is not installed: no figure is drawn";
+  IOATTN_SKIP_WITHOUT_GNUPLOT();
   const TemporaryDirectory directory;
   const Arguments figure = {"figure", "--n", "100", "--d", "8", "--out", directory / "small",
                             "--json"};

@@ -5,6 +5,7 @@
 #include "base/problem.hpp"
 #include "cli/support/layer_case.hpp"
 #include "cli/support/npy_bytes.hpp"
+#include "cli/support/text.hpp"
 #include "plan/plan.hpp"
 #include "reference/oracle.hpp"
 #include "schedule_names.hpp"
@@ -17,10 +18,6 @@ using namespace ioattn_cli_test;
 namespace ref = ioattn_reference;
 using ref::Ties;
 using Json = nlohmann::json;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 constexpr long long unlimited = ref::LayerInputs<double>::unlimited;
 

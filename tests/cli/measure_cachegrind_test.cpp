@@ -6,15 +6,12 @@
 
 #include "cli/support/command.hpp"
 #include "cli/support/temporary_directory.hpp"
+#include "cli/support/text.hpp"
 
 namespace {
 
 using namespace ioattn_cli_test;
 using Json = nlohmann::json;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 const Environment caches = {{"IOATTN_L1", "16384"}, {"IOATTN_L2", "98304"}};
 const Arguments watched = {"measure", "--problem", "sdpa:n96,d32", "--cachegrind"};

@@ -5,8 +5,10 @@
 #include <cstdlib>
 
 #include "cli/support/command.hpp"
+#include "cli/support/gnuplot.hpp"
 #include "cli/support/layer_case.hpp"
 #include "cli/support/temporary_directory.hpp"
+#include "cli/support/text.hpp"
 
 namespace {
 
@@ -23,10 +25,6 @@ Json done(const Arguments& arguments) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err, "");  // no progress where nobody looks
   return result.json();
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST(MeasureCommand, HoldsSimulatedCachesAgainstTheCount) {
@@ -242,9 +240,7 @@ TEST(MeasureCommand, CountsKeysThatEveryQuerySees) {
 }
 
 TEST(MeasureCommand, WritesOneFileWithAPlot) {
-  if (std::system("command -v gnuplot >/dev/null 2>&1") != 0) {
-    GTEST_SKIP() << "no gnuplot";
-  }
+  IOATTN_SKIP_WITHOUT_GNUPLOT();
   const TemporaryDirectory directory;
   const std::string path = directory / "measure.html";
   done(small + Arguments{"--simulate", "--sweep-M", "600,2400", "--html", path});
@@ -263,9 +259,7 @@ TEST(MeasureCommand, WritesOneFileWithAPlot) {
 // Counted or not: the page has what the report has. Nanoseconds, which need no PMU, stand for
 // lines.
 TEST(MeasureCommand, WritesTheCountersIntoThePage) {
-  if (std::system("command -v gnuplot >/dev/null 2>&1") != 0) {
-    GTEST_SKIP() << "no gnuplot";
-  }
+  IOATTN_SKIP_WITHOUT_GNUPLOT();
   const TemporaryDirectory directory;
   const std::string path = directory / "measure.html", events = directory / "events";
   write_file(events,

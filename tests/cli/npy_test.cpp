@@ -1,4 +1,5 @@
 #include "tune/npy.hpp"
+#include "cli/support/text.hpp"
 #include "data_path.hpp"
 
 #include <gtest/gtest.h>
@@ -38,10 +39,6 @@ std::string error_of(Body&& body) {
 
 std::string header_error(const std::string& bytes) {
   return error_of([&] { (void)parse_npy_header(bytes, bytes.size()); });
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 template <class T>

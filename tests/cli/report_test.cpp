@@ -1,9 +1,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "cli/support/layer_case.hpp"
+#include "cli/support/text.hpp"
 #include "machine/machine.hpp"
 #include "plan/plan.hpp"
 #include "theory/bounds.hpp"
@@ -16,15 +21,41 @@ namespace {
 using namespace ioattn_cli_test;
 using Json = nlohmann::json;
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 RunResult done(const Arguments& arguments, const Environment& environment = {}) {
   RunResult result = run_ioattn(arguments, environment);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err, "");
   return result;
+}
+
+// Those of whoever runs the tests have no part in what the command does.
+TEST(Variables, OfTheTestAloneReachTheCommand) {
+  const std::pair<const char*, const char*> foreign[] = {{"IOATTN_WISDOM", "/nowhere/wisdom"},
+                                                         {"IOATTN_L1", "1k"},
+                                                         {"OMP_NUM_THREADS", "1"},
+                                                         {"OMP_PROC_BIND", "true"},
+                                                         {"HWLOC_COMPONENTS", "-x86,-linux"}};
+  const Json machine = done({"machine", "--json"}).json();
+  std::map<std::string, std::optional<std::string>> before;
+  for (const auto& [name, value] : foreign) {
+    const char* const old = std::getenv(name);
+    before[name] = old == nullptr ? std::nullopt : std::optional<std::string>(old);
+    setenv(name, value, 1);
+  }
+  const Json same_machine = done({"machine", "--json"}).json();
+  const Json wisdom = done({"wisdom", "explain", "--json"}).json();
+  const Json given =
+      done({"wisdom", "explain", "--json"}, {{"IOATTN_WISDOM", "/elsewhere"}}).json();
+  for (const auto& [name, value] : before) {
+    if (value) {
+      setenv(name.c_str(), value->c_str(), 1);
+    } else {
+      unsetenv(name.c_str());
+    }
+  }
+  EXPECT_EQ(same_machine, machine);
+  EXPECT_EQ(wisdom["off"], true);
+  EXPECT_EQ(given["file"], "/elsewhere");
 }
 
 TEST(MachineCommand, SaysWhatWasFound) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <type_traits>
 
+#include "cli/support/gnuplot.hpp"
 #include "tune/command_error.hpp"
 #include "tune/counter_report.hpp"
 #include "tune/eviction.hpp"
@@ -66,11 +67,7 @@ TEST(Traffic, HoldsWhatTheHardwareCountedAgainstTheSameWords) {
 }
 
 TEST(Traffic, DrawsMarkersAndTheTextOfTheReport) {
-  try {
-    tune::require_gnuplot();
-  } catch (const tune::RunError& error) {
-    GTEST_SKIP() << error.what();
-  }
+  IOATTN_SKIP_WITHOUT_GNUPLOT();
   const std::string path = testing::TempDir() + "ioattn_markers_" + std::to_string(getpid());
   tune::TrafficReport report;
   report.levels.emplace_back();

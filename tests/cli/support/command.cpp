@@ -1,9 +1,11 @@
 #include "cli/support/command.hpp"
 
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 #include "cli/support/temporary_directory.hpp"
 
@@ -16,14 +18,24 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
+// What the tests do not set must not come from who runs them, but how idle threads wait and what
+// ThreadSanitizer is told.
+std::vector<std::string> foreign_variables() {
+  std::vector<std::string> names;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable, name = text.substr(0, text.find('='));
+    if (name == "OMP_WAIT_POLICY" || name.starts_with("OMP_TOOL")) continue;
+    for (const char* prefix : {"IOATTN_", "OMP_", "GOMP_", "KMP_", "HWLOC_", "XDG_CACHE_HOME"})
+      if (name.starts_with(prefix)) names.emplace_back(name);
+  }
+  return names;
+}
+
 RunResult run(const std::string& out_path, const std::string& err_path, const Arguments& arguments,
               const Environment& environment, const std::string& setup) {
   std::string line = setup + " && env";
-  // What the tests do not set must not come from who runs them.
-  for (const char* name :
-       {"IOATTN_ISA", "IOATTN_L1", "IOATTN_L2", "IOATTN_L3", "HWLOC_XMLFILE", "HWLOC_THISSYSTEM"}) {
-    line += std::string(" -u ") + name;
-  }
+  for (const std::string& name : foreign_variables()) line += " -u " + quoted(name);
+  line += " IOATTN_WISDOM=off";
   for (const auto& [name, value] : environment) line += " " + name + "=" + quoted(value);
   line += " " + quoted(ioattn_path());
   for (const std::string& argument : arguments) line += " " + quoted(argument);

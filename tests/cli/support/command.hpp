@@ -21,6 +21,8 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 // The command, for tests that start it themselves.
 const char* ioattn_path();
 
+// Wisdom is off unless the environment says another place, and variables of who runs the tests are
+// not passed on.
 // `setup` is a shell command that runs first, in the same shell: "ulimit -v 1000000".
 RunResult run_ioattn(const Arguments& arguments, const Environment& environment = {},
                      const std::string& setup = "true");
