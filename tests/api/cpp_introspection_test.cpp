@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "api/options.hpp"
 #include "api/plan_call.hpp"
 #include "ioattn/ioattn.hpp"
 
@@ -65,8 +66,7 @@ TEST(CppIntrospection, WisdomIsForgottenAndImported) {
   ioattn_layer_shape shape = {};
   shape.struct_size = sizeof shape;
   shape.n = 40, shape.m = 30, shape.d = shape.dv = 8;
-  ioattn_options options = {};
-  options.struct_size = sizeof options;
+  ioattn_options options = default_options();
   options.rigor = IOATTN_MEASURE;
   std::string learned = nothing;
   // A machine that is busy may leave too little time.

@@ -35,7 +35,7 @@ template <class S>
 void run(unsigned char filling, Gradients wanted, HalfCall<S>* call) {
   if (wanted == keys_and_values) call->gradients.dq = nullptr;
   if (wanted == queries) call->gradients.dk = call->gradients.dv = nullptr;
-  const ioattn_options options = threads_option(1);
+  const ioattn_options options = with_threads(1);
   for (const ioattn_pass pass : {IOATTN_FORWARD, IOATTN_BACKWARD}) {
     const bool forward = pass == IOATTN_FORWARD;
     const Plan plan = create(pass, call->problem, &options, forward ? nullptr : &call->gradients);

@@ -84,7 +84,7 @@ void check_sdpa(const HalfSizes& sizes, Layout layout, ioattn_mask mask, std::in
   d_o.add_to(&arrays, &at_d_o, d_o_stride);
   o.add_to(&arrays, &at_o, o_stride);
   arrays.add(&at_lse, lse.data(), ioattn::index_t(lse.size()));
-  ioattn_options options = threads_option(0);
+  ioattn_options options = with_threads(0);
   options.fast_memory_words = M;
   arrays.on_both_sides([&] {
     ASSERT_EQ(ioattn_sdpa_forward(&p, &options, at_o, o_stride, at_lse, nullptr), IOATTN_OK)
@@ -142,7 +142,7 @@ void check_layer(const LayerHalfSizes& sizes, ioattn_mask mask, const char* sche
   add(&at_d_o, call.d_o);
   add(&at_o, call.o);
   add(&at_lse, call.lse);
-  ioattn_options options = threads_option(0);
+  ioattn_options options = with_threads(0);
   options.schedule = schedule;
   options.fast_memory_words = M;
   LayerHalfCall<S, G> plain(sizes, 7);

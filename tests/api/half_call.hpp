@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "api/options.hpp"
 #include "base/half.hpp"
 #include "ioattn/ioattn.h"
 #include "normal_numbers.hpp"
@@ -142,12 +143,5 @@ struct HalfCall {
     gradients.dv = dv.data();
   }
 };
-
-inline ioattn_options threads_option(int threads) {
-  ioattn_options options = {};
-  options.struct_size = sizeof options;
-  options.threads = threads;
-  return options;
-}
 
 }  // namespace ioattn_test

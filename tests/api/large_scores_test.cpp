@@ -15,7 +15,6 @@ namespace {
 
 template <class T>
 class LargeScores : public IsaVariable {};
-using BothTypes = testing::Types<float, double>;
 TYPED_TEST_SUITE(LargeScores, BothTypes);
 
 // Every query sees a key of its own: its weight is 1, however scores and LSE are rounded.

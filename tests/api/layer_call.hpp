@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "api/options.hpp"
 #include "ioattn/ioattn.h"
 #include "reference/cases.hpp"
 #include "reference/gauge.hpp"
@@ -22,18 +23,6 @@ namespace reference = ioattn_reference;
 using reference::CaseShape;
 using reference::Kind;
 using reference::Ties;
-
-inline ioattn_options default_options() {
-  ioattn_options options = {};
-  options.struct_size = sizeof options;
-  return options;
-}
-
-inline ioattn_options with_schedule(const char* schedule) {
-  ioattn_options options = default_options();
-  options.schedule = schedule;
-  return options;
-}
 
 inline std::string name_of(const CaseShape& shape) {
   static constexpr const char* ties[] = {"", ",tied", ",self"};

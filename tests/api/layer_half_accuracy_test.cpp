@@ -138,7 +138,7 @@ TEST_F(PairAccuracy, OfTheLayerIsThatOfRoundingFactorsAndResultsOnce) {
         SCOPED_TRACE(testing::Message()
                      << name_of(isa) << " n " << sizes.n << " spread " << spread);
         setenv("IOATTN_ISA", name_of(isa), 1);
-        ioattn_options options = threads_option(1);
+        ioattn_options options = with_threads(1);
         options.schedule = "tile_fused";
         ASSERT_EQ(call.forward(&options), IOATTN_OK) << ioattn_last_error();
         ASSERT_EQ(call.backward(&options), IOATTN_OK) << ioattn_last_error();
@@ -167,7 +167,7 @@ TEST_F(PairAccuracy, OfFewKeysDoesNotDependOnWhoMadeTheForwardPass) {
     for (const ioattn::Isa isa : of_pairs()) {
       SCOPED_TRACE(testing::Message() << name_of(isa) << " m " << sizes.m);
       setenv("IOATTN_ISA", name_of(isa), 1);
-      ioattn_options options = threads_option(1);
+      ioattn_options options = with_threads(1);
       options.schedule = "row_stream";
       ASSERT_EQ(call.forward(&options), IOATTN_OK) << ioattn_last_error();
       options.schedule = "tile_fused";

@@ -7,6 +7,7 @@
 
 #include "api/half_arithmetic.hpp"
 #include "api/layer_half_call.hpp"
+#include "api/plan_call.hpp"
 #include "ioattn/ioattn.hpp"
 #include "schedule_names.hpp"
 #include "schedules/thread_counts.hpp"
@@ -25,12 +26,12 @@ TYPED_TEST_SUITE(LayerHalfCalls, Types);
 TYPED_TEST(LayerHalfCalls, BitsAreThoseOfOneThread) {
   using S = typename TypeParam::S;
   LayerHalfCall<S> one(usual);
-  const ioattn_options single = threads_option(1);
+  const ioattn_options single = with_threads(1);
   ASSERT_EQ(one.forward(&single), IOATTN_OK) << ioattn_last_error();
   ASSERT_EQ(one.backward(&single), IOATTN_OK) << ioattn_last_error();
   for (const int threads : thread_counts) {
     LayerHalfCall<S> call(usual);
-    const ioattn_options options = threads_option(threads);
+    const ioattn_options options = with_threads(threads);
     ASSERT_EQ(call.forward(&options), IOATTN_OK);
     ASSERT_EQ(call.backward(&options), IOATTN_OK);
     EXPECT_TRUE(call.same_results(one)) << threads;
@@ -57,15 +58,6 @@ ioattn_layer_shape shape_of(const ioattn_layer_problem& p) {
   return shape;
 }
 
-std::string text_of(const ioattn_plan* plan, decltype(&ioattn_plan_text) function) {
-  std::size_t needed = 0;
-  EXPECT_EQ(function(plan, nullptr, 0, &needed), IOATTN_OK);
-  std::string text(needed, '\0');
-  EXPECT_EQ(function(plan, text.data(), text.size(), nullptr), IOATTN_OK);
-  text.pop_back();
-  return text;
-}
-
 TYPED_TEST(LayerHalfCalls, PlansGiveTheSameBits) {
   using S = typename TypeParam::S;
   LayerHalfCall<S> direct(usual), planned(usual);
@@ -77,14 +69,14 @@ TYPED_TEST(LayerHalfCalls, PlansGiveTheSameBits) {
     ASSERT_EQ(ioattn_layer_plan_create(pass, &shape, &planned.gradients, nullptr, &created),
               IOATTN_OK)
         << ioattn_last_error();
-    const std::string text = text_of(created, ioattn_plan_text);
-    const std::string described = text_of(created, ioattn_plan_describe);
+    const std::string text = text_of(ioattn_plan_text, created);
+    const std::string described = text_of(ioattn_plan_describe, created);
     EXPECT_EQ(described.find("\"in_f32\":false") != std::string::npos, pass == IOATTN_BACKWARD);
     ASSERT_EQ(
         ioattn_layer_plan_parse(pass, &shape, &planned.gradients, nullptr, text.c_str(), &parsed),
         IOATTN_OK)
         << ioattn_last_error();
-    EXPECT_EQ(text_of(parsed, ioattn_plan_text), text);
+    EXPECT_EQ(text_of(ioattn_plan_text, parsed), text);
     std::size_t bytes = 0;
     ASSERT_EQ(ioattn_plan_workspace_size(parsed, &bytes), IOATTN_OK);
     // Behind the workspace nothing is written.
@@ -141,7 +133,7 @@ TYPED_TEST(LayerHalfCalls, OtherSchedulesRefuse) {
   ASSERT_EQ(reference.forward(), IOATTN_OK);
   for (const char* schedule : all_schedules) {
     SCOPED_TRACE(schedule);
-    ioattn_options options = threads_option(1);
+    ioattn_options options = with_threads(1);
     options.schedule = schedule;
     LayerHalfCall<S> call(usual);
     const bool runs = std::count(std::begin(forward), std::end(forward), schedule) > 0;
@@ -167,11 +159,11 @@ TYPED_TEST(LayerHalfCalls, PlansOfOtherSchedulesRefuse) {
   LayerHalfCall<typename TypeParam::S> half(usual);
   const ioattn_layer_shape of_half = shape_of(half.problem);
   for (const ioattn_pass pass : {IOATTN_FORWARD, IOATTN_BACKWARD}) {
-    ioattn_options options = threads_option(1);
+    ioattn_options options = with_threads(1);
     options.schedule = "paper_small";
     ioattn_plan* plan = nullptr;
     ASSERT_EQ(ioattn_layer_plan_create(pass, &of_float, nullptr, &options, &plan), IOATTN_OK);
-    const std::string text = text_of(plan, ioattn_plan_text);
+    const std::string text = text_of(ioattn_plan_text, plan);
     ioattn_plan_destroy(plan);
     plan = nullptr;
     EXPECT_EQ(ioattn_layer_plan_parse(pass, &of_half, nullptr, nullptr, text.c_str(), &plan),
@@ -184,7 +176,7 @@ TYPED_TEST(LayerHalfCalls, PlansOfOtherSchedulesRefuse) {
 TYPED_TEST(LayerHalfCalls, MIsOfWordsOf16Bits) {
   using S = typename TypeParam::S;
   LayerHalfCall<S> call({17, 19, 8, 6});
-  ioattn_options options = threads_option(1);
+  ioattn_options options = with_threads(1);
   options.fast_memory_words = 7;
   EXPECT_EQ(call.forward(&options), IOATTN_FAST_MEMORY_TOO_SMALL);
   EXPECT_EQ(call.backward(&options), IOATTN_FAST_MEMORY_TOO_SMALL);

@@ -5,6 +5,7 @@
 
 #include "api/batch_call.hpp"
 #include "api/raw_values.h"
+#include "api/refused.hpp"
 #include "ioattn/ioattn.hpp"
 
 namespace ioattn_test {
@@ -250,13 +251,6 @@ TYPED_TEST(LayerOptions, HiddenNanStaysHidden) {
 }
 
 // ---- refused
-
-void expect_refused(ioattn_status got, ioattn_status wanted,
-                    std::initializer_list<const char*> words) {
-  EXPECT_EQ(got, wanted) << ioattn_last_error();
-  const std::string message = ioattn_last_error();
-  for (const char* word : words) EXPECT_NE(message.find(word), std::string::npos) << message;
-}
 
 // Every function that takes a problem or a shape refuses it and touches nothing.
 void expect_all_refuse(BatchCall<float>* call, ioattn_status wanted,

@@ -193,7 +193,7 @@ TEST(Overflow, DoesNotDependOnThreads) {
       {"executions", 1}, {"dQ", beyond(wide.dq)}, {"dK", beyond(wide.dk)}, {"dV", beyond(wide.dv)}};
   for (const char* name : {"dQ", "dK", "dV"}) EXPECT_GT(expected[name], 10) << name;
   for (const int threads : thread_counts) {
-    const ioattn_options options = threads_option(threads);
+    const ioattn_options options = with_threads(threads);
     ioattn_plan* created = nullptr;
     ASSERT_EQ(ioattn_sdpa_plan_create(IOATTN_BACKWARD, &half.problem, &half.gradients, &options,
                                       &created),

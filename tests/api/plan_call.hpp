@@ -17,18 +17,22 @@ struct Destroy {
 using Plan = std::unique_ptr<ioattn_plan, Destroy>;
 
 inline std::string text_of(ioattn_status (*function)(const ioattn_plan*, char*, size_t, size_t*),
-                           const Plan& plan) {
+                           const ioattn_plan* plan) {
   size_t needed = 0;
-  EXPECT_EQ(function(plan.get(), nullptr, 0, &needed), IOATTN_OK);
+  EXPECT_EQ(function(plan, nullptr, 0, &needed), IOATTN_OK);
   std::vector<char> buffer(needed + 1, 'x');
-  EXPECT_EQ(function(plan.get(), buffer.data(), needed - 1, nullptr), IOATTN_INVALID_ARGUMENT);
+  EXPECT_EQ(function(plan, buffer.data(), needed - 1, nullptr), IOATTN_INVALID_ARGUMENT);
   EXPECT_EQ(buffer[0], 'x');
-  EXPECT_EQ(function(plan.get(), buffer.data(), needed, nullptr), IOATTN_OK);
+  EXPECT_EQ(function(plan, buffer.data(), needed, nullptr), IOATTN_OK);
   EXPECT_EQ(buffer[needed - 1], '\0');
   EXPECT_EQ(buffer[needed], 'x');
   return std::string(buffer.data());
 }
 
+inline std::string text_of(ioattn_status (*function)(const ioattn_plan*, char*, size_t, size_t*),
+                           const Plan& plan) {
+  return text_of(function, plan.get());
+}
 inline std::string text_of_wisdom(ioattn_status (*function)(char*, size_t, size_t*)) {
   size_t needed = 0;
   EXPECT_EQ(function(nullptr, 0, &needed), IOATTN_OK);
@@ -56,6 +60,22 @@ inline Plan create(ioattn_pass pass, const ioattn_sdpa_problem& problem,
   EXPECT_EQ(ioattn_sdpa_plan_create(pass, &planned, gradients, options, &plan), IOATTN_OK)
       << ioattn_last_error();
   return Plan(plan);
+}
+
+// The plan of another's text, which has to be the same.
+inline Plan read_back(const Plan& plan, ioattn_pass pass, const ioattn_sdpa_problem& problem,
+                      const ioattn_options* options,
+                      const ioattn_sdpa_gradients* gradients = nullptr) {
+  const ioattn_sdpa_problem planned = without_memory(problem);
+  const std::string text = text_of(ioattn_plan_text, plan);
+  ioattn_plan* read = nullptr;
+  EXPECT_EQ(ioattn_sdpa_plan_parse(pass, &planned, gradients, options, text.c_str(), &read),
+            IOATTN_OK)
+      << ioattn_last_error() << '\n'
+      << text;
+  Plan parsed(read);
+  EXPECT_EQ(text_of(ioattn_plan_text, parsed), text);
+  return parsed;
 }
 
 // Memory that ends where an inaccessible page would: a canary stands behind the workspace.

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "api/layer_call.hpp"
+#include "api/options.hpp"
 #include "ioattn/ioattn.h"
 #include "reference/strided_tensor.hpp"
 
@@ -14,12 +15,6 @@ namespace ioattn_test {
 
 namespace reference = ioattn_reference;
 using reference::Layout;
-
-inline ioattn_options with_threads(int threads) {
-  ioattn_options options = default_options();
-  options.threads = threads;
-  return options;
-}
 
 struct SdpaSizes {
   std::size_t batch, heads, kv_heads, n, m, d, dv;

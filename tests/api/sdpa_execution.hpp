@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/plan_call.hpp"
+#include "api/refused.hpp"
 #include "api/sdpa_call.hpp"
 
 // Executions of plans of SDPA. Nothing of lib is included.
@@ -52,12 +53,6 @@ void expect_reentrant(const Plan& forward, const Plan& backward, const std::vect
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(right, 4);
-}
-
-inline void expect_refused(ioattn_status got, ioattn_status wanted, const std::string& word) {
-  EXPECT_EQ(got, wanted) << ioattn_last_error();
-  EXPECT_NE(std::string(ioattn_last_error()).find(word), std::string::npos)
-      << ioattn_last_error() << " for " << word;
 }
 
 // A problem changed so has no plan of either pass, from a text or not.

@@ -16,7 +16,6 @@ using Json = nlohmann::json;
 
 template <class T>
 class SdpaGroups : public IsaVariable {};
-using BothTypes = testing::Types<float, double>;
 TYPED_TEST_SUITE(SdpaGroups, BothTypes);
 
 struct Case {

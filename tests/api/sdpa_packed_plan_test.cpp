@@ -17,18 +17,11 @@ using Json = nlohmann::json;
 
 Json described(const Plan& plan) { return Json::parse(text_of(ioattn_plan_describe, plan)); }
 
-// The plan of another's text, which has to be the same.
-Plan read_back(const Plan& plan, ioattn_pass pass, const ioattn_sdpa_problem& problem,
-               const ioattn_options* options, const ioattn_sdpa_gradients* gradients = nullptr) {
-  const ioattn_sdpa_problem planned = without_memory(problem);
-  const std::string text = text_of(ioattn_plan_text, plan);
-  ioattn_plan* read = nullptr;
-  EXPECT_EQ(ioattn_sdpa_plan_parse(pass, &planned, gradients, options, text.c_str(), &read),
-            IOATTN_OK)
-      << ioattn_last_error() << '\n'
-      << text;
-  Plan parsed(read);
-  EXPECT_EQ(text_of(ioattn_plan_text, parsed), text);
+// What is told of a plan is told of its text's, too.
+Plan read_and_told(const Plan& plan, ioattn_pass pass, const ioattn_sdpa_problem& problem,
+                   const ioattn_options* options,
+                   const ioattn_sdpa_gradients* gradients = nullptr) {
+  Plan parsed = read_back(plan, pass, problem, options, gradients);
   Json told = described(plan);
   for (Json& shape : told["shapes"]) {
     EXPECT_EQ(shape["plan"]["origin"], "estimate");
@@ -53,11 +46,11 @@ TYPED_TEST(PackedPlans, GiveTheBitsOfEachSequenceAlone) {
       SCOPED_TRACE("case " + std::to_string(i) + " threads " + std::to_string(threads));
       const ioattn_options options = with_threads(threads);
       PackedCall<TypeParam> call(c, layout, i);
-      const Plan forward = read_back(create(IOATTN_FORWARD, call.problem, &options), IOATTN_FORWARD,
-                                     call.problem, &options);
+      const Plan forward = read_and_told(create(IOATTN_FORWARD, call.problem, &options),
+                                         IOATTN_FORWARD, call.problem, &options);
       const Plan backward =
-          read_back(create(IOATTN_BACKWARD, call.problem, &options, &call.gradients),
-                    IOATTN_BACKWARD, call.problem, &options, &call.gradients);
+          read_and_told(create(IOATTN_BACKWARD, call.problem, &options, &call.gradients),
+                        IOATTN_BACKWARD, call.problem, &options, &call.gradients);
       for (const bool lent : {true, false}) {
         call.poison();
         Workspace first(forward, i + std::size_t(threads)), second(backward, 1);
@@ -110,7 +103,7 @@ TYPED_TEST(PackedHalfPlans, GiveTheBitsOfOneCall) {
     ASSERT_EQ(expected.backward(), IOATTN_OK) << ioattn_last_error();
     for (const int threads : thread_counts) {
       SCOPED_TRACE(threads);
-      const ioattn_options options = threads_option(threads);
+      const ioattn_options options = with_threads(threads);
       HalfCall<TypeParam> call(before);
       const ioattn_sdpa_problem& p = call.problem;
       const Plan forward = create(IOATTN_FORWARD, p, &options);
@@ -142,7 +135,7 @@ TEST(PackedPlan, CountsTheOverflowsOfAllSequences) {
   call.problem.k_starts = k_starts.data();
   ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
   for (const int threads : {1, 3}) {
-    const ioattn_options options = threads_option(threads);
+    const ioattn_options options = with_threads(threads);
     const Plan plan = create(IOATTN_BACKWARD, call.problem, &options, &call.gradients);
     EXPECT_TRUE(described(plan)["overflows"].is_null());
     EXPECT_EQ(ioattn_plan_count_overflows(plan.get(), 1), IOATTN_OK);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/array_types.hpp"
+#include "api/options.hpp"
 #include "api/plan_call.hpp"
 
 namespace ioattn_test {
@@ -107,9 +108,7 @@ TEST(SdpaScratch, BackwardGrowsByWhatTheHeaderSays) {
 
 // Those of heads that are not in work are no part of what is stored, nor of the workspace.
 TEST(SdpaScratch, IsStoredOfTheHeadsInWork) {
-  ioattn_options options = {};
-  options.struct_size = sizeof options;
-  options.threads = 1;
+  const ioattn_options options = with_threads(1);
   for (const ioattn_dtype dtype : {IOATTN_F32, IOATTN_BF16}) {
     SCOPED_TRACE(dtype);
     const ioattn_sdpa_problem p = problem_of({dtype, false, false}, {16, 1024, 1024});

@@ -1,6 +1,7 @@
 // Every way for SDPA to be refused: the status, a message that names what is wrong, outputs
 // untouched. And what is not to be refused: arrays that interleave.
 
+#include "api/refused.hpp"
 #include "api/sdpa_call.hpp"
 
 #include <functional>
@@ -10,11 +11,6 @@ namespace {
 
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 const SdpaSizes sizes = {2, 4, 2, 6, 7, 5, 3};
-
-void expect_refused(ioattn_status got, ioattn_status wanted, const char* word) {
-  EXPECT_EQ(got, wanted) << ioattn_last_error();
-  EXPECT_NE(std::string(ioattn_last_error()).find(word), std::string::npos) << ioattn_last_error();
-}
 
 // Both passes of a problem that `change` has made wrong.
 void expect_both_refused(const std::function<void(SdpaCall<float>*)>& change, ioattn_status wanted,

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "api/isa_variable.hpp"
+#include "api/options.hpp"
 #include "api/plan_call.hpp"
 #include "reference/sanitizer.hpp"
 #include "schedule_names.hpp"
@@ -94,9 +95,7 @@ class Stack : public IsaVariable {
 };
 
 ioattn_options alone(const char* schedule = nullptr) {
-  ioattn_options options = {};
-  options.struct_size = sizeof options;
-  options.threads = 1;
+  ioattn_options options = with_threads(1);
   options.schedule = schedule;
   return options;
 }

@@ -9,21 +9,13 @@
 #include "api/isa_variable.hpp"
 #include "api/layer_call.hpp"
 #include "api/raw_values.h"
+#include "api/refused.hpp"
 
 namespace ioattn_test {
 namespace {
 
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 const CaseShape shape = {9, 7, 5, 4, Ties::none};
-
-// The last call on this thread was refused, and its message has every one of the words.
-void expect_refused(ioattn_status got, ioattn_status wanted,
-                    std::initializer_list<const char*> words) {
-  EXPECT_EQ(got, wanted) << ioattn_last_error();
-  const std::string message = ioattn_last_error();
-  EXPECT_FALSE(message.empty());
-  for (const char* word : words) EXPECT_NE(message.find(word), std::string::npos) << message;
-}
 
 // Both passes of a problem that has been made wrong, on outputs that are checked.
 struct Refusal {

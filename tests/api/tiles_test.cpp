@@ -48,7 +48,7 @@ bool takes_a_stack_of(std::size_t bytes) {
 
 Call computed(int threads) {
   Call call(sizes);
-  const ioattn_options options = threads_option(threads);
+  const ioattn_options options = with_threads(threads);
   EXPECT_EQ(call.forward(&options), IOATTN_OK) << ioattn_last_error();
   EXPECT_EQ(call.backward(&options), IOATTN_OK) << ioattn_last_error();
   for (const auto* all : {&call.o, &call.dq, &call.dk, &call.dv})
