@@ -16,8 +16,8 @@
 #include "theory/bounds.hpp"
 #include "theory/crossovers.hpp"
 #include "theory/word_level.hpp"
-#include "tune/figure_files.hpp"
-#include "tune/figure_points.hpp"
+#include "tune/figure/figure_files.hpp"
+#include "tune/figure/figure_points.hpp"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include "cli/support/written_npy.hpp"
 #include "data_path.hpp"
 #include "tune/command_error.hpp"
-#include "tune/npy.hpp"
-#include "tune/npy_tensor.hpp"
+#include "tune/files/npy.hpp"
+#include "tune/files/npy_tensor.hpp"
 
 // 16-bit numbers in .npy files: NumPy's f16, and bf16 as others write it.
 namespace {

@@ -1,4 +1,4 @@
-#include "tune/npy.hpp"
+#include "tune/files/npy.hpp"
 #include "cli/support/text.hpp"
 #include "data_path.hpp"
 

@@ -7,8 +7,8 @@
 #include "cli/support/layer_case.hpp"
 #include "data_path.hpp"
 #include "tune/command_error.hpp"
-#include "tune/npy_outputs.hpp"
-#include "tune/output_files.hpp"
+#include "tune/files/npy_outputs.hpp"
+#include "tune/files/output_files.hpp"
 
 namespace {
 

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/support/command.hpp"
-#include "tune/probe_report.hpp"
+#include "tune/reports/probe_report.hpp"
 
 // `machine --probe`: what is told of points that were measured, and the shape of what the command
 // prints; never what it measures here.

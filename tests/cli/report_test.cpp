@@ -13,7 +13,7 @@
 #include "plan/plan.hpp"
 #include "theory/bounds.hpp"
 #include "theory/schedule_cost.hpp"
-#include "tune/table.hpp"
+#include "tune/text/table.hpp"
 
 // `machine`, `bounds` and `plan`.
 namespace {

@@ -10,7 +10,7 @@
 #include "data_path.hpp"
 #include "reference/sanitizer.hpp"
 #include "tune/command_error.hpp"
-#include "tune/sparse_matrix.hpp"
+#include "tune/files/sparse_matrix.hpp"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include "api/run/sdpa.hpp"
 #include "instruments/simulators/tracing_kernels.hpp"
 #include "status_ok.hpp"
-#include "tune/aligned_words.hpp"
+#include "tune/files/aligned_words.hpp"
 
 namespace ioattn_test {
 namespace {

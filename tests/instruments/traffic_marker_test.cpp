@@ -9,11 +9,11 @@
 
 #include "cli/support/gnuplot.hpp"
 #include "tune/command_error.hpp"
-#include "tune/counter_report.hpp"
-#include "tune/eviction.hpp"
-#include "tune/hardware_traffic.hpp"
-#include "tune/text_file.hpp"
-#include "tune/traffic_html.hpp"
+#include "tune/files/text_file.hpp"
+#include "tune/traffic/counter_report.hpp"
+#include "tune/traffic/eviction.hpp"
+#include "tune/traffic/hardware_traffic.hpp"
+#include "tune/traffic/traffic_html.hpp"
 
 namespace ioattn_test {
 namespace {

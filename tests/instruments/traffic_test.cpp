@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "instruments/created_memory.hpp"
-#include "tune/traffic_simulation.hpp"
+#include "tune/traffic/traffic_simulation.hpp"
 
 namespace ioattn_test {
 namespace {

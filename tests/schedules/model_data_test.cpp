@@ -18,7 +18,7 @@
 #include "status_ok.hpp"
 #include "theory/bounds.hpp"
 #include "theory/schedule_cost.hpp"
-#include "tune/npy.hpp"
+#include "tune/files/npy.hpp"
 
 namespace ioattn_test {
 namespace {

@@ -9,7 +9,7 @@
 #include "machine/machine.hpp"
 #include "schedules/gradient_case.hpp"
 #include "status_ok.hpp"
-#include "tune/npy.hpp"
+#include "tune/files/npy.hpp"
 
 namespace ioattn_test {
 namespace {

@@ -15,7 +15,7 @@
 #include "schedules/sdpa/sdpa.hpp"
 #include "schedules/tables.hpp"
 #include "status_ok.hpp"
-#include "tune/npy.hpp"
+#include "tune/files/npy.hpp"
 
 namespace ioattn_test {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tune/npy.hpp"
+#include "tune/files/npy.hpp"
 
 namespace ioattn_cli_test {
 

@@ -1,3 +1,0 @@
-#include "tune/commands.hpp"
-
-int main(int argc, char** argv) { return ioattn::tune::run_command(argc, argv); }
