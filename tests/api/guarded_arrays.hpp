@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <vector>
 
+#include "api/isa_variable.hpp"
 #include "ioattn/ioattn.h"
 #include "kernels/guarded_pages.hpp"
 #include "reference/strided_tensor.hpp"
@@ -70,23 +70,8 @@ ioattn::index_t span_of(const Strides& stride, std::int64_t batch, std::int64_t 
   return (batch - 1) * stride[0] + (heads - 1) * stride[1] + (rows - 1) * stride[2] + cols;
 }
 
-// Runs on the kernels of one instruction set after the other, as IOATTN_ISA selects them.
+// Whose faults are told. Acts run for_each_isa.
 class GuardedArrays : public testing::Test {
- protected:
-  template <class Act>
-  void for_each_isa(const Act& act) {
-    const char* const asked = std::getenv("IOATTN_ISA");
-    if (asked != nullptr) return act();
-    for (std::int32_t i = 0; ioattn_isa(i, nullptr) != nullptr; ++i) {
-      std::int32_t available = 0;
-      const char* const name = ioattn_isa(i, &available);
-      if (available == 0) continue;
-      setenv("IOATTN_ISA", name, 1);
-      act();
-    }
-    unsetenv("IOATTN_ISA");
-  }
-
  private:
   FaultsAreTold told_;
 };

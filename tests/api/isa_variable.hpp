@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <string>
+
+#include "ioattn/ioattn.h"
 
 namespace ioattn_test {
 
@@ -27,6 +30,20 @@ class KeptIsaVariable {
  private:
   std::string before_;
 };
+
+// Acts with each ISA of this CPU in IOATTN_ISA, or with the one that it names already.
+template <class Act>
+void for_each_isa(const Act& act) {
+  if (std::getenv("IOATTN_ISA") != nullptr) return act();
+  const KeptIsaVariable kept;
+  for (std::int32_t i = 0; ioattn_isa(i, nullptr) != nullptr; ++i) {
+    std::int32_t available = 0;
+    const char* const name = ioattn_isa(i, &available);
+    if (available == 0) continue;
+    setenv("IOATTN_ISA", name, 1);
+    act();
+  }
+}
 
 class IsaVariable : public testing::Test {
   KeptIsaVariable kept_;

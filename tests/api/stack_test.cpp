@@ -190,12 +190,8 @@ TEST_F(Stack, OfTheFirstCall) {
 }
 
 TEST_F(Stack, OfEverySchedule) {
-  const bool asked = std::getenv("IOATTN_ISA") != nullptr;
-  for (std::int32_t i = 0; ioattn_isa(i, nullptr) != nullptr; ++i) {
-    std::int32_t available = 0;
-    const std::string isa = ioattn_isa(i, &available);
-    if (available == 0 || (asked && isa != std::getenv("IOATTN_ISA"))) continue;
-    setenv("IOATTN_ISA", isa.c_str(), 1);
+  for_each_isa([&] {
+    const std::string isa = std::getenv("IOATTN_ISA");
     for (const ioattn_dtype dtype : dtypes) {
       LayerOfZeros layer(dtype, 150, 130, 70, 40), deep(dtype, 70, 60, 600, 40);
       for (LayerOfZeros* const call : {&layer, &deep}) {
@@ -221,18 +217,14 @@ TEST_F(Stack, OfEverySchedule) {
         }
       }
     }
-  }
+  });
   EXPECT_GT(done_, 100);
   std::cout << largest_ << " bytes: " << largest_name_ << "\n";
 }
 
 TEST_F(Stack, OfSdpa) {
-  const bool asked = std::getenv("IOATTN_ISA") != nullptr;
-  for (std::int32_t i = 0; ioattn_isa(i, nullptr) != nullptr; ++i) {
-    std::int32_t available = 0;
-    const std::string isa = ioattn_isa(i, &available);
-    if (available == 0 || (asked && isa != std::getenv("IOATTN_ISA"))) continue;
-    setenv("IOATTN_ISA", isa.c_str(), 1);
+  for_each_isa([&] {
+    const std::string isa = std::getenv("IOATTN_ISA");
     for (const ioattn_dtype dtype : dtypes)
       for (const bool with_bias : {false, true})
         for (const std::int64_t n : {1, 200})
@@ -250,7 +242,7 @@ TEST_F(Stack, OfSdpa) {
                                           nullptr, call.lse, nullptr, &call.gradients);
             });
           }
-  }
+  });
   EXPECT_GT(done_, 50);
   std::cout << largest_ << " bytes: " << largest_name_ << "\n";
 }

@@ -9,7 +9,6 @@
 #include "tune/files/output_files.hpp"
 #include "tune/files/text_file.hpp"
 #include "tune/options/options.hpp"
-#include "tune/processes/child_process.hpp"
 #include "tune/processes/gnuplot.hpp"
 #include "tune/text/report_json.hpp"
 
@@ -41,14 +40,6 @@ Json table_json(const std::vector<TableCell>& table) {
   return list;
 }
 
-// What gnuplot makes of these files, where nobody else's are.
-std::string drawn(const std::vector<NamedText>& files) {
-  const TemporaryDirectory directory;
-  for (const NamedText& file : files) write_text(directory.path() + "/" + file.path, file.text);
-  run_gnuplot(directory.path(), "io.gp");
-  return read_text(directory.path() + "/io.svg");
-}
-
 void run_figure(const FigureOptions& options) {
   const LayerShape shape = figure_shape(options.n, options.d);
   if (options.points) check_counted_work(shape);
@@ -66,7 +57,7 @@ void run_figure(const FigureOptions& options) {
   files.push_back({"io.csv", curves_csv(figure)});
   files.push_back({"table.csv", table_csv(table)});
   files.push_back({"io.gp", gnuplot_script(figure)});
-  const std::string svg = accessible_svg(drawn(files), figure);
+  const std::string svg = accessible_svg(drawn_svg(files, "io.gp", "io.svg"), figure);
   files.push_back({"io.svg", svg});
   files.push_back({"io.html", figure_html(svg, figure, table)});
   for (NamedText& file : files) file.path = options.out + "/" + file.path;

@@ -139,9 +139,8 @@ int run_command(int argc, const char* const* argv) {
     exit_code = report(exit_failed, "out of memory");
   } catch (const std::system_error& error) {
     // fmt does not know what it prints to; nothing else here writes to a std::FILE by it.
-    const bool is_stdout = std::ferror(stdout) != 0;
-    if (!is_stdout) exit_code = report(exit_failed, error.what());
-    if (is_stdout) return report(exit_failed, no_stdout(error.code().value()));
+    if (std::ferror(stdout) != 0) return report(exit_failed, no_stdout(error.code().value()));
+    exit_code = report(exit_failed, error.what());
   } catch (const std::exception& error) {
     exit_code = report(exit_failed, error.what());
   }

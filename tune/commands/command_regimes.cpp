@@ -46,8 +46,8 @@ struct Best {
 };
 
 template <class Admits>
-Best best_of(Pass pass, const LayerShape& shape, index_t M, Admits admits) {
-  const std::vector<ScheduleWords> list = schedule_words(pass, shape, M);
+Best best_of(const std::vector<ScheduleWords>& list, Pass pass, const LayerShape& shape, index_t M,
+             Admits admits) {
   Best best;
   for (int i = 0; i < schedule_count; ++i) {
     const Schedule schedule = static_cast<Schedule>(i);
@@ -62,6 +62,7 @@ Best best_of(Pass pass, const LayerShape& shape, index_t M, Admits admits) {
 struct Cell {
   LayerShape shape;
   index_t M = 0;
+  std::vector<ScheduleWords> of_schedules;
   Best paper, best, tied;
   theory::Bound bound;          // of the winner's class
   theory::Bound general_bound;  // of class P
@@ -75,11 +76,13 @@ Cell cell_of(Pass pass, index_t n, index_t d, index_t M) {
   Cell cell;
   cell.shape = {n, n, d, d, Tie::none};
   cell.M = M;
-  cell.paper = best_of(pass, cell.shape, M, is_papers);
-  cell.best = best_of(pass, cell.shape, M, [](Schedule) { return true; });
+  cell.of_schedules = schedule_words(pass, cell.shape, M);
+  const auto all = [](Schedule) { return true; };
+  cell.paper = best_of(cell.of_schedules, pass, cell.shape, M, is_papers);
+  cell.best = best_of(cell.of_schedules, pass, cell.shape, M, all);
   LayerShape tied = cell.shape;
   tied.tie = Tie::kv;
-  cell.tied = best_of(pass, tied, M, [](Schedule) { return true; });
+  cell.tied = best_of(schedule_words(pass, tied, M), pass, tied, M, all);
   cell.bound = theory::lower_bound(pass, theory::class_of(pass, cell.best.schedule), cell.shape, M);
   cell.general_bound = theory::lower_bound(pass, AlgorithmClass::P, cell.shape, M);
   return cell;
@@ -139,10 +142,9 @@ void print_ratios(Pass pass) {
   for (const double ratio : ratios) {
     const index_t M = static_cast<index_t>(ratio * static_cast<double>(wide_d * wide_d));
     const Cell cell = cell_of(pass, wide_rows, wide_d, M);
-    const std::vector<ScheduleWords> list = schedule_words(pass, cell.shape, M);
     fmt::print("| {} |", ratio);
     for (const Schedule schedule : schedules) {
-      const auto words = least_words(list, pass, schedule, cell.shape, M);
+      const auto words = least_words(cell.of_schedules, pass, schedule, cell.shape, M);
       const std::string text = words ? figure(cell.per_pair(static_cast<double>(*words))) : "-";
       const bool wins = cell.best.exists && schedule == cell.best.schedule;
       fmt::print(" {} |", wins ? "**" + text + "**" : text);

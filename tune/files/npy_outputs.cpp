@@ -4,6 +4,23 @@
 
 namespace ioattn::tune {
 
+std::string npy_path(const std::string& directory, const std::string& name) {
+  return directory + "/" + name + ".npy";
+}
+
+std::vector<std::string> npy_paths(const std::string& directory,
+                                   const std::vector<std::string>& names) {
+  std::vector<std::string> paths;
+  for (const std::string& name : names) paths.push_back(npy_path(directory, name));
+  return paths;
+}
+
+std::string written_text(const std::string& directory, const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "wrote " : ", ") + name + ".npy";
+  return text + " to " + directory + "\n";
+}
+
 NpyOutputs::NpyOutputs(const std::string& directory, const std::vector<std::string>& names,
                        const std::vector<std::string>& inputs)
     : directory_(directory) {

@@ -7,23 +7,12 @@
 
 namespace ioattn::tune {
 
-inline std::string npy_path(const std::string& directory, const std::string& name) {
-  return directory + "/" + name + ".npy";
-}
-
-// Which files were written, for a report: a directory may have others from before.
-inline std::string written_text(const std::string& directory,
-                                const std::vector<std::string>& names) {
-  std::string text = "wrote ";
-  for (const std::string& name : names) text += (&name == names.data() ? "" : ", ") + name + ".npy";
-  return text + " to " + directory + "\n";
-}
-inline std::vector<std::string> npy_paths(const std::string& directory,
-                                          const std::vector<std::string>& names) {
-  std::vector<std::string> paths;
-  for (const std::string& name : names) paths.push_back(npy_path(directory, name));
-  return paths;
-}
+// Where arrays of these names are in a directory; and which were written, for a report: it may have
+// others from before.
+std::string npy_path(const std::string& directory, const std::string& name);
+std::vector<std::string> npy_paths(const std::string& directory,
+                                   const std::vector<std::string>& names);
+std::string written_text(const std::string& directory, const std::vector<std::string>& names);
 
 // Arrays NAME.npy of a directory, which appear together or not at all.
 class NpyOutputs {

@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "tune/command_error.hpp"
-#include "tune/files/text_file.hpp"
 #include "tune/processes/child_process.hpp"
 
 namespace ioattn::tune {
@@ -20,8 +19,7 @@ std::string last_line(const std::string& text) {
   return last;
 }
 
-}  // namespace
-
+// On a script in a directory, which is where the script's files are.
 void run_gnuplot(const std::string& directory, const std::string& script) {
   const ChildEnd end =
       run_child({"gnuplot", "-d", script}, directory);  // -d: no settings of the user's
@@ -34,14 +32,20 @@ void run_gnuplot(const std::string& directory, const std::string& script) {
   if (!end.is_done) throw RunError("gnuplot failed: " + last_line(end.printed));
 }
 
-std::string drawn_svg(const std::string& script) {
+}  // namespace
+
+std::string drawn_svg(const std::vector<NamedText>& files, const std::string& script,
+                      const std::string& svg) {
   const TemporaryDirectory directory;
-  write_text(directory.path() + "/plot.gp",
-             "set terminal svg size 960,640 dynamic font 'sans-serif,12'\n"
-             "set output 'plot.svg'\n" +
-                 script);
-  run_gnuplot(directory.path(), "plot.gp");
-  return read_text(directory.path() + "/plot.svg");
+  for (const NamedText& file : files) write_text(directory.path() + "/" + file.path, file.text);
+  run_gnuplot(directory.path(), script);
+  return read_text(directory.path() + "/" + svg);
+}
+
+std::string drawn_svg(const std::string& script) {
+  const std::string head =
+      "set terminal svg size 960,640 dynamic font 'sans-serif,12'\nset output 'plot.svg'\n";
+  return drawn_svg({{"plot.gp", head + script}}, "plot.gp", "plot.svg");
 }
 
 void require_gnuplot() { drawn_svg(""); }

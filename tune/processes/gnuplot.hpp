@@ -1,15 +1,19 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "tune/files/text_file.hpp"
 
 namespace ioattn::tune {
 
-// Runs gnuplot on a script in a directory, which is where the script's files are. Throws RunError
-// if gnuplot is not installed or fails, with what it says.
-void run_gnuplot(const std::string& directory, const std::string& script);
+// The file `svg` that gnuplot makes of the script and other files, by name, among these; in a
+// directory of their own, which is gone afterwards. Throws RunError if gnuplot is not installed or
+// fails, with what it says.
+std::string drawn_svg(const std::vector<NamedText>& files, const std::string& script,
+                      const std::string& svg);
 
-// The SVG that a script draws to its standard size, in a directory that is gone afterwards. The
-// script says neither terminal nor output. Throws as run_gnuplot does.
+// The SVG that a script draws to its standard size. The script says neither terminal nor output.
 std::string drawn_svg(const std::string& script);
 
 // Throws RunError unless gnuplot can be run.
