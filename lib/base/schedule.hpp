@@ -149,6 +149,7 @@ struct Blocks {
   bool literal = false;   // as printed in the paper, although it does not fit in M
   bool one_pass = false;  // col_stream, tile_fused: U is made on the way
   bool packed = false;    // tile_fused, of pairs: a block of keys is packed once, through memory
+  bool parked = false;    // tile_fused, of numbers: f waits in memory while q is made
   // Products whose results pass through slow memory.
   ProductBlocks s;  // S = A1 X
   ProductBlocks g;  // G = dO Y^T

@@ -14,6 +14,11 @@ inline index_t keys_of_block(const LayerShape& shape, const Blocks& blocks) {
   return std::min(is_share ? blocks.share : blocks.c, shape.m);
 }
 
+// Whether the tile of f, of numbers, waits in memory while that of q is made.
+constexpr bool is_parked(const Blocks& blocks, KeyPassKind kind) {
+  return blocks.parked && kind.makes_p();
+}
+
 // In which order columns come to the tiles of tile_fused, c keys by rho queries. Columns of rows
 // that are a power of two apart lie in few of a cache's sets. Those of two or three operands that
 // come together there drive out the tiles; what comes in different steps does not.

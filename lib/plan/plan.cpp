@@ -32,6 +32,10 @@ bool parse_block(std::string_view item, Blocks* blocks) {
     blocks->packed = true;
     return true;
   }
+  if (item == "parked") {
+    blocks->parked = true;
+    return true;
+  }
   if (item == "literal") {
     blocks->literal = true;
     return true;
@@ -104,6 +108,7 @@ std::string to_text(const Plan& plan) {
   if (plan.blocks.literal) add("literal");
   if (plan.blocks.one_pass) add("one_pass");
   if (plan.blocks.packed) add("packed");
+  if (plan.blocks.parked) add("parked");
   return plan.level + ":" + name_of(plan.schedule) + "(" + items +
          ") > reg:" + name_of(plan.tile.isa) + "(" + std::to_string(plan.tile.rows) + "x" +
          std::to_string(plan.tile.cols) + ")";

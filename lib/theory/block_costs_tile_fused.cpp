@@ -14,7 +14,9 @@ TileSums tile_sums(const LayerShape& shape, index_t c, index_t rho) {
 }
 
 // f is used for dV before p takes its place, and dO streams once for both q and dV: q is a tile of
-// its own while it is summed. Columns that come ahead are fewer than its words.
+// its own while it is summed. Columns that come ahead are fewer than its words. Parked, f is
+// written before there is a q, and read row by row as p takes that one's place: dO streams for
+// each.
 IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind, index_t heads,
                   bool accumulate) {
   const auto [n, m, d, e, tie, mask] = shape;
@@ -23,19 +25,26 @@ IoCost tile_fused(const LayerShape& shape, const Blocks& blocks, KeyPassKind kin
   const TileSums tiles = tile_sums(shape, c, rho);
   const index_t p = kind.makes_p() ? 1 : 0, u = kind.queries ? d : 0;
   const index_t k = kind.of_keys() ? d : 0, v = kind.of_values() ? e : 0;
-  const bool twice = kind.makes_p() && kind.of_values();  // dO is needed in two layouts
+  const bool parked = is_parked(blocks, kind);
+  const bool twice = kind.makes_p() && kind.of_values() && !parked;  // dO is needed in two layouts
 
   IoCost cost;
   cost.reads = heads * tiles.queries * (d + e + 1 + p + k + u) +
                heads * tiles.keys * (d + p * e + u + k + v);
   cost.writes = heads * tiles.keys * (k + v) + heads * tiles.queries * u;
   cost.created = heads * tiles.pairs * (1 + p) + (twice ? heads * tiles.queries * e : 0);
+  if (parked) {
+    cost.reads += heads * (tiles.pairs + (kind.of_values() ? tiles.queries * e : 0));
+    cost.writes += heads * tiles.pairs;
+  }
   const index_t score = rho * c + rho + (rho + c) * w_d;
-  const bool by_steps = values_come_by_steps(
-      kind, c, rho, std::clamp<index_t>(blocks.w, 1, std::max({d, e, index_t(1)})), e);
+  const bool by_steps =
+      !parked &&
+      values_come_by_steps(kind, c, rho,
+                           std::clamp<index_t>(blocks.w, 1, std::max({d, e, index_t(1)})), e);
   const index_t beside =
       by_steps ? words_of_steps(c, rho, w_e) : (rho + c) * w_e + (twice ? rho * w_e : 0);
-  const index_t values = (1 + p) * rho * c + beside;
+  const index_t values = (parked ? 1 : 1 + p) * rho * c + std::max(beside, parked ? rho + c : 0);
   cost.footprint = std::max(score, values);
   if (accumulate) return cost;
 

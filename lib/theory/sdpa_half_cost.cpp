@@ -58,6 +58,7 @@ IoCost tile_fused_cost(const LayerShape& head, const SdpaSet& set, const Blocks&
   const index_t u = kind.queries ? head.d : 0;
   index_t reads_in_f32 =
       group * tiles.queries * ((kind.makes_p() ? 2 : 1) + u) + group * tiles.keys * (sums / head.m);
+  if (is_parked(blocks, kind)) reads_in_f32 += group * tiles.pairs;
   if (!accumulates && !head.mask.hides()) reads_in_f32 -= sums + group * head.n * u;
   cost.reads += reads_in_f32;
   cost.writes *= 2;
@@ -187,8 +188,9 @@ IoCost half_round_cost(const SdpaShape& shape, const SdpaSet& set) {
 
 namespace {
 
-IoCost half_tiles_cost(const LayerShape& head, const SdpaSet& set, const Blocks& keys,
+IoCost half_tiles_cost(const LayerShape& head, const SdpaSet& set, Blocks keys,
                        const KeyPassKind& kind, index_t group, bool pairs) {
+  keys.parked = keys.parked && !pairs;
   IoCost cost = resident_in_f32(tile_fused_cost(head, set, keys, kind, group));
   if (!pairs) return cost;
   const TileSums tiles = tile_sums(head, keys_of_block(head, keys), std::min(keys.rho, head.n));

@@ -547,6 +547,9 @@ TEST(Plans, OfTilesDescribeAndParse) {
           changed(",c=", ",c=30,share=15")})
       EXPECT_NE(parse(wrong), IOATTN_OK) << wrong;
     EXPECT_EQ(parse(changed(",c=", ",c=40,share=20")), IOATTN_OK);
+    std::string parked = in_one;
+    parked.insert(parked.find(") > reg:", parked.find(":tile_fused(")), ",parked");
+    EXPECT_EQ(parse(parked), IOATTN_OK) << parked;
     // Of gradients of queries, by tiles.
     ioattn_layer_gradients of_keys = {};
     of_keys.struct_size = sizeof of_keys;
@@ -560,6 +563,36 @@ TEST(Plans, OfTilesDescribeAndParse) {
               IOATTN_OK)
         << columns;
   }
+}
+
+// Weights wait in memory for p alone, which O and the gradient of values do without.
+TEST(Plans, OfTilesParkForGradientsOfScores) {
+  LayerCall<float> call({200, 150, 16, 16, Ties::none}, 0);
+  const ioattn_layer_shape shape = shape_of(call.problem);
+  ioattn_options options = default_options();
+  float anywhere = 0;
+  ioattn_layer_gradients dx = {}, dy = {};
+  dx.struct_size = dy.struct_size = sizeof dx;
+  dx.dx = dy.dy = &anywhere;
+  const auto parse = [&](ioattn_pass pass, const ioattn_layer_gradients* set, std::string text) {
+    text.insert(text.find(") > reg:", text.find(":tile_fused(")), ",parked");
+    ioattn_plan* parsed = nullptr;
+    const ioattn_status status =
+        ioattn_layer_plan_parse(pass, &shape, set, nullptr, text.c_str(), &parsed);
+    const Plan owned(parsed);
+    if (status == IOATTN_OK) {
+      const auto json = nlohmann::json::parse(text_of(ioattn_plan_describe, owned));
+      EXPECT_EQ(json["blocks"]["parked"], true);
+    }
+    return status;
+  };
+  options.schedule = "tile_fused";
+  const auto planned = [&](ioattn_pass pass, const ioattn_layer_gradients* set) {
+    return text_of(ioattn_plan_text, create(pass, call.problem, &options, set));
+  };
+  EXPECT_EQ(parse(IOATTN_BACKWARD, &dx, planned(IOATTN_BACKWARD, &dx)), IOATTN_OK);
+  EXPECT_EQ(parse(IOATTN_FORWARD, nullptr, planned(IOATTN_FORWARD, nullptr)), IOATTN_UNSUPPORTED);
+  EXPECT_EQ(parse(IOATTN_BACKWARD, &dy, planned(IOATTN_BACKWARD, &dy)), IOATTN_UNSUPPORTED);
 }
 
 TEST(Plans, DescribeTellsWhatIsDone) {

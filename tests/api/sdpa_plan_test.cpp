@@ -227,7 +227,8 @@ TEST(SdpaPlanDescription, TellsTheClosedFormulas) {
                                   {"rho", keys.rho},
                                   {"w", keys.w},
                                   {"one_pass", keys.one_pass},
-                                  {"packed", keys.packed}})
+                                  {"packed", keys.packed},
+                                  {"parked", keys.parked}})
                           : Json({{"c", keys.c}, {"rho", keys.rho}, {"one_pass", keys.one_pass}});
         if (phase["name"] == "tile_fused" && keys.share > 0) blocks["share"] = keys.share;
         EXPECT_EQ(phase["blocks"], blocks);

@@ -188,6 +188,33 @@ TEST(Objective, TilesOfAsManyWordsComeBySteps) {
   }
 }
 
+// One tile of a memory in place of two, for a seventh fewer words or for dQ alone: where words
+// decide and columns do not meet in few sets.
+TEST(Objective, WeightsAreParkedForFewerWordsAlone) {
+  const SdpaSet all = {true, true, true}, dq = {true, false, false}, dv = {false, false, true};
+  const auto is_parked = [&](const Size& size, index_t M, Isa isa, Objective objective,
+                             const SdpaSet& set) {
+    SdpaRequest request = sdpa_request(size, M, tiles[1], objective);
+    request.tile.isa = isa;
+    if (multiplies_pairs(isa)) request.dtype = DType::bf16;
+    SdpaPlan plan;
+    EXPECT_OK(make_plan_of(request, set, &plan));
+    EXPECT_EQ(plan.blocks.by_keys, Schedule::tile_fused) << to_text(plan);
+    return plan.blocks.keys.parked;
+  };
+  constexpr Objective words = Objective::words, time = Objective::time;
+  const Size deep = {1024, 1024, 1000, 1000}, pages = {1024, 1024, 2048, 2048};
+  for (const Isa isa : {Isa::avx512, Isa::avx2}) {
+    EXPECT_TRUE(is_parked(deep, 4096, isa, words, all));
+    EXPECT_FALSE(is_parked(deep, 4096, isa, time, all));
+    EXPECT_FALSE(is_parked(deep, 4096, isa, words, dv));
+    EXPECT_TRUE(is_parked(pages, 98304, isa, words, dq));
+    EXPECT_FALSE(is_parked(pages, 98304, isa, time, dq));
+    EXPECT_FALSE(is_parked(pages, 98304, isa, words, all));
+  }
+  EXPECT_FALSE(is_parked(deep, 4096, Isa::avx512_bf16, words, all));
+}
+
 // dQ alone too, and what a bias leaves to a pass over the keys.
 TEST(Objective, TilesTakeAnySetWhereRowsAreLong) {
   for (const TileShape& tile : tiles) {

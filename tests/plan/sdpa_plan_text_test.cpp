@@ -80,6 +80,7 @@ const std::string shares = "L2:tile_fused(form=h,c=96,share=48,rho=128,w=64,one_
 const std::string delta = "delta=512x48";
 const std::string of_pairs = " > reg:avx512_bf16(8x32)";
 const std::string packed = "L2:tile_fused(form=h,c=96,rho=128,w=64,one_pass,packed)";
+const std::string parked = "L2:tile_fused(form=h,c=96,rho=128,w=64,one_pass,parked)";
 
 const std::string tiles = "L2:tile_fused(form=h,c=96,rho=128,w=64)" + tile;
 SdpaBlocks forward_tiles() {
@@ -131,6 +132,21 @@ TEST(SdpaPlanText, PairsMayBePackedOnce) {
   EXPECT_EQ(to_text(plan), text);
 }
 
+TEST(SdpaPlanText, WeightsOfNumbersMayBeParked) {
+  const std::string dk = "L2:tile_fused(form=h,c=96,rho=128,w=64,parked)" + tile;
+  const std::pair<std::string, SdpaSet> texts[] = {
+      {parked + tile + " ; " + delta, {true, true, true}},
+      {parked + tile + " ; " + delta, {true, false, false}},
+      {dk + " ; " + delta, {false, true, false}}};
+  for (const auto& [text, set] : texts) {
+    SdpaPlan plan;
+    std::string error;
+    ASSERT_TRUE(parse_sdpa_plan(text, set, &plan, &error)) << error;
+    EXPECT_TRUE(plan.blocks.keys.parked);
+    EXPECT_EQ(to_text(plan), text);
+  }
+}
+
 // Fails, says why, and leaves the plan as it was.
 void expect_refused(const std::string& text, const std::optional<SdpaSet>& set) {
   const SdpaPlan before = example();
@@ -156,6 +172,7 @@ TEST(SdpaPlanText, RefusesWhatIsOfAnotherSet) {
   expect_refused(tiles + " ; " + delta, dq);
   expect_refused(keys_in_one_pass + " ; " + delta, dq);
   expect_refused(keys + " ; " + delta, dv);
+  expect_refused("L2:tile_fused(form=h,c=96,rho=128,w=64,parked)" + tile, dv);  // it has no q
   expect_refused(rows + " ; " + delta, std::nullopt);
   expect_refused(keys, std::nullopt);
   for (const std::string& text :
@@ -165,7 +182,8 @@ TEST(SdpaPlanText, RefusesWhatIsOfAnotherSet) {
         "L2:tile_fused(form=h,r=3,c=96,rho=128,w=64)" + tile,
         "L2:tile_fused(form=h,c=96,rho=128,w=64,stored)" + tile,
         "L2:row_stream(form=h,c=96,rho=128,w=64)" + tile,
-        "L2:tile_fused(form=h,c=96,rho=128,w=64,packed)" + of_pairs})
+        "L2:tile_fused(form=h,c=96,rho=128,w=64,packed)" + of_pairs,
+        "L2:tile_fused(form=h,c=96,rho=128,w=64,parked)" + tile})
     expect_refused(text, std::nullopt);
 }
 
@@ -199,6 +217,8 @@ TEST(SdpaPlanText, RefusesOtherSpellings) {
         "L2:tile_fused(form=h,share=48,c=96,rho=128,w=64,one_pass)" + tile + " ; " + delta,
         "L2:col_stream(form=h,c=96,share=48,rho=128,one_pass)" + tile + " ; " + delta,
         packed + tile + " ; " + delta,
+        parked + of_pairs + " ; " + delta,
+        "L2:col_stream(form=h,c=96,rho=128,one_pass,parked)" + tile + " ; " + delta,
         "L2:col_stream(form=h,c=96,rho=128,one_pass,packed)" + of_pairs + " ; " + delta,
         "L2:tile_fused(form=h,c=96,rho=128,w=64,packed,one_pass)" + of_pairs + " ; " + delta,
         rows + " ; L2:row_stream(form=h,c=96,rho=128)" + tile + " ; " + delta})

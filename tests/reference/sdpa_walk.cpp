@@ -278,8 +278,8 @@ class Walker {
   // A tile of f and one of q stay, rho queries by c keys; all else passes by, w columns at a time,
   // gradients once per tile.
   void key_pass_by_tiles() {
-    const long w = walk.keys.w;
     const bool adds = walk.accumulate && !rounds;
+    const bool parks = walk.keys.parked && (walk.dK || walk.dQ_by_keys);
     if (zeros_in_dQ()) write_zeros_of_dQ();
     for (Span keys : blocks_of(all_m, walk.keys.c)) {
       if (walk.masked && !adds) write_zeros(dK_sums, keys, of_dK);
@@ -290,36 +290,64 @@ class Walker {
       for (long head = 0; head < walk.heads / walk.kv_heads; ++head)
         for (Span rows : blocks_of(queries, walk.keys.rho)) {
           pass_bias(rows, keys);
-          const Resident weights = create(f, rows, keys);  // p takes its place
-          {
-            const Resident lse = read(LSE, rows, one);
-            for (Span k : blocks_of(all_d, w)) {
-              const Resident q_k = read(Q, rows, k), k_k = read(K, keys, k);
-            }
-          }
-          const Resident rounded = create(pairs, rows, walk.pairs ? keys : none);
-          {
-            const Resident products = create(q, rows, of_p(keys));
-            for (Span k : blocks_of(all_dv, w)) {
-              const Resident d_o = read(dO, rows, k);
-              { const Resident value = read(V, keys, of_p(k)); }
-              const Resident second = create(dO_panels, rows, walk.dV ? of_p(k) : none);
-              if (walk.dV) add(begun, dV_sums, keys, k);
-            }
-            const Resident shift = read(Delta, rows, of_p(one));
-          }
-          for (Span k : blocks_of(of_dK, w)) {
-            const Resident q_k = read(Q, rows, k);
-            add(begun, dK_sums, keys, k);
-          }
-          for (Span k : blocks_of(of_dQ, w)) {
-            const Resident k_k = read(K, keys, k);
-            add(adds_to_dQ(keys), dQ_sums, rows, k);
-          }
+          parks ? parked_tile(rows, keys, begun) : pair_of_tiles(rows, keys, begun);
           begun = true;
         }
       if (rounds) round(dK_sums, dK, keys, of_dK);
       if (rounds) round(dV_sums, dV, keys, of_dV);
+    }
+  }
+  void pair_of_tiles(Span rows, Span keys, bool begun) {
+    const Resident weights = create(f, rows, keys);  // p takes its place
+    columns_of_scores(rows, keys);
+    const Resident rounded = create(pairs, rows, walk.pairs ? keys : none);
+    {
+      const Resident products = create(q, rows, of_p(keys));
+      for (Span k : blocks_of(all_dv, walk.keys.w)) {
+        const Resident d_o = read(dO, rows, k);
+        { const Resident value = read(V, keys, of_p(k)); }
+        const Resident second = create(dO_panels, rows, walk.dV ? of_p(k) : none);
+        if (walk.dV) add(begun, dV_sums, keys, k);
+      }
+      const Resident shift = read(Delta, rows, of_p(one));
+    }
+    add_terms_of_p(rows, keys, begun);
+  }
+  // f lies in slow memory while q is made, whose place p takes.
+  void parked_tile(Span rows, Span keys, bool begun) {
+    {
+      const Resident weights = create(f, rows, keys);
+      columns_of_scores(rows, keys);
+      for (Span k : blocks_of(of_dV, walk.keys.w)) {
+        const Resident d_o = read(dO, rows, k);
+        add(begun, dV_sums, keys, k);
+      }
+      write(f, rows, keys);
+    }
+    const Resident products = create(q, rows, keys);
+    for (Span k : blocks_of(all_dv, walk.keys.w)) {
+      const Resident d_o = read(dO, rows, k), value = read(V, keys, k);
+    }
+    {
+      const Resident shift = read(Delta, rows, one);
+      for (Span row : rows_of(rows)) const Resident weights = read(f, row, keys);
+    }
+    add_terms_of_p(rows, keys, begun);
+  }
+  void columns_of_scores(Span rows, Span keys) {
+    const Resident lse = read(LSE, rows, one);
+    for (Span k : blocks_of(all_d, walk.keys.w)) {
+      const Resident q_k = read(Q, rows, k), k_k = read(K, keys, k);
+    }
+  }
+  void add_terms_of_p(Span rows, Span keys, bool begun) {
+    for (Span k : blocks_of(of_dK, walk.keys.w)) {
+      const Resident q_k = read(Q, rows, k);
+      add(begun, dK_sums, keys, k);
+    }
+    for (Span k : blocks_of(of_dQ, walk.keys.w)) {
+      const Resident k_k = read(K, keys, k);
+      add(adds_to_dQ(keys), dQ_sums, rows, k);
     }
   }
   // The layouts that tiles read: keys as lanes and as rows, values as lanes.

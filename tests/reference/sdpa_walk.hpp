@@ -25,6 +25,7 @@ struct SdpaWalk {
   struct Blocks {
     long r = 1, c = 1, rho = 1, w = 1, o = 1;
     bool packed = false;  // keys and values, through memory, once per block of keys
+    bool parked = false;  // f, through memory, so that one tile stays instead of two
   } rows, keys;
   bool tiles = false;       // tile_fused, not row_stream (forward) or col_stream
   bool dQ_by_keys = false;  // dQ is made on the way of the pass over the keys

@@ -112,6 +112,8 @@ TEST_P(Counts, AnyBlocks) {
       blocks.rho = std::min(blocks.rho, blocks.r);
       blocks.r = round_up(blocks.r, blocks.rho);
     }
+    const bool may_park = v.schedule == Schedule::tile_fused && v.pass == Pass::backward;
+    blocks.parked = may_park && random_.uniform(0, 1) == 1;
     const index_t M = theory::io_cost(v.pass, v.schedule, shape, blocks).total().footprint;
     check(shape, blocks, M);
   }

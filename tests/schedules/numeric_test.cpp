@@ -123,6 +123,8 @@ class Numeric : public testing::Test {
           plan::least_fast_memory(v, shape) * M_factor + static_cast<index_t>(seed % 7);
       Blocks blocks;
       ASSERT_TRUE(plan::choose_blocks(v, false, shape, M, table.tile, &blocks));
+      if (v.schedule == Schedule::tile_fused && v.pass == Pass::backward && choice_() % 2 == 1)
+        blocks.parked = true;
       SCOPED_TRACE(std::string(name_of(v.pass)) + " " + to_text(v) + " " + ref::name_of(kind) +
                    " " + to_text(LayerProblem{shape, dtype_of<T>::value}) + " padding " +
                    std::to_string(padding) + " M=" + std::to_string(M) +

@@ -121,6 +121,7 @@ inline ioattn::LayerBlocks any_blocks(RandomProblem* random, const ioattn::Layer
   if (by_tiles) {
     any.by_keys = ioattn::Schedule::tile_fused;
     any.keys.w = random->logarithmic(1, 20);
+    any.keys.parked = random->uniform(0, 2) == 0;
     divide_keys(random, &any.keys);
   }
   any.keys.one_pass = steps.rows && (steps.keys || by_tiles) &&

@@ -52,6 +52,7 @@ inline ioattn::SdpaBlocks any_blocks(RandomProblem* random) {
   if (random->uniform(0, 1) == 1) {
     any.by_keys = ioattn::Schedule::tile_fused;
     any.keys.packed = random->uniform(0, 1) == 1;
+    any.keys.parked = random->uniform(0, 2) == 0;
     any.keys.w = random->logarithmic(1, 40);
     divide_keys(random, &any.keys);
   }

@@ -86,12 +86,16 @@ std::vector<Plans> plans_for(const ioattn::SdpaShape& shape, const ioattn::TileS
   keys.rho = 40;
   keys.w = 8;
   all.push_back(shares);
+  if (multiplies_pairs(tile.isa)) return all;
+  shares.backward.keys.parked = true;
+  all.push_back(shares);
   return all;
 }
 
 inline std::string name_of(const Plans& plans) {
   return "r=" + std::to_string(plans.forward.r) + " " + name_of(plans.backward.by_keys) +
          " share=" + std::to_string(plans.backward.keys.share) +
+         (plans.backward.keys.parked ? " parked" : "") +
          (plans.backward.keys.one_pass ? " in one pass" : " in two passes");
 }
 

@@ -145,6 +145,7 @@ TEST(Sdpa, CountsOfColumnsThatComeAheadAreTheFormula) {
     divide_keys(&random, &blocks.keys);
     blocks.keys.rho = random.uniform(14, 40);
     blocks.keys.w = random.uniform(1, 2);
+    blocks.keys.parked = false;
     blocks.keys.one_pass = one_pass;
     SCOPED_TRACE(to_text(SdpaProblem{shape}) + " c=" + std::to_string(blocks.keys.c) +
                  " rho=" + std::to_string(blocks.keys.rho) + " w=" + std::to_string(blocks.keys.w) +

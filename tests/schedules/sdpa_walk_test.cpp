@@ -22,7 +22,7 @@ using ioattn_reference::SdpaWalk;
 using ioattn_reference::WalkedPhase;
 
 SdpaWalk::Blocks walked(const Blocks& blocks) {
-  return {blocks.r, blocks.c, blocks.rho, blocks.w, blocks.o, blocks.packed};
+  return {blocks.r, blocks.c, blocks.rho, blocks.w, blocks.o, blocks.packed, blocks.parked};
 }
 
 SdpaWalk walk_of(const SdpaShape& s) {
@@ -87,7 +87,8 @@ void expect_walked(const instruments::IoCounter& counter, const std::vector<Walk
 }
 
 struct Seen {
-  int masked = 0, groups = 0, biased = 0, by_tiles = 0, by_rows = 0, on_the_way = 0, packed = 0;
+  int masked = 0, groups = 0, biased = 0, by_tiles = 0, by_rows = 0, on_the_way = 0, packed = 0,
+      parked = 0;
 };
 
 // S: of operands; G: of gradients.
@@ -121,8 +122,10 @@ void check_random(unsigned seed, const kernels::KernelTable<float>& table) {
     walk.half = is_half_storage<S>;
     walk.pairs = pairs;
     walk.keys.packed = walk.keys.packed && pairs;
+    walk.keys.parked = walk.keys.parked && !pairs;
+    const bool parks = walk.keys.parked && set.key_kind(blocks).makes_p();
     ASSERT_OK(problem.backward(set, blocks, {&table, 1, &of_backward}));
-    expect_walked(of_backward, walk_backward(walk), !walk.half && !walk.tiles);
+    expect_walked(of_backward, walk_backward(walk), !walk.half && (!walk.tiles || parks));
 
     seen.masked += walk.masked;
     seen.groups += shape.group() > 1;
@@ -131,6 +134,7 @@ void check_random(unsigned seed, const kernels::KernelTable<float>& table) {
     seen.by_rows += set.query_pass(blocks);
     seen.on_the_way += walk.dQ_by_keys;
     seen.packed += walk.keys.packed && walk.tiles;
+    seen.parked += parks && walk.tiles && set.key_pass(blocks);
   }
   EXPECT_GT(seen.masked, 100);
   EXPECT_GT(seen.groups, 100);
@@ -139,6 +143,7 @@ void check_random(unsigned seed, const kernels::KernelTable<float>& table) {
   EXPECT_GT(seen.by_rows, 100);
   EXPECT_GT(seen.on_the_way, 50);
   EXPECT_GT(seen.packed, pairs ? 20 : -1);
+  EXPECT_GT(seen.parked, pairs ? -1 : 20);
 }
 
 TEST(SdpaWalk, CountsF32) { check_random<float, float>(91, odd_tile<float>()); }

@@ -165,7 +165,7 @@ void add_bounds_command(CLI::App* app) {
       "are known of "
       "(forward row_stream: with fused products; tile_fused: with one tile parked in memory where "
       "that\n"
-      "is less, which no loop here does). in blocks: the exact count of the loops of this library, "
+      "is less). in blocks: the exact count of the loops of this library, "
       "in the\n"
       "blocks of a plan for the fewest words, whose products take 8 terms at a time or more where "
       "these\n"

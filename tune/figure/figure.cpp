@@ -23,18 +23,6 @@ std::optional<double> total(const w::Cost& cost) {
   return cost ? std::optional<double>(real(cost->total())) : std::nullopt;
 }
 
-// With a tile of scores parked in memory tile_fused is a formula and no code.
-std::optional<index_t> built_tile_fused(const std::vector<ScheduleWords>& list,
-                                        const LayerShape& shape, index_t M) {
-  const w::Cost formula = w::tile_fused_backward(shape, M, w::ScoreTile::resident);
-  std::optional<index_t> words = formula ? std::optional(formula->total()) : std::nullopt;
-  for (const ScheduleWords& of : list) {
-    if (of.schedule != Schedule::tile_fused || !of.planned_words) continue;
-    words = std::min(words.value_or(*of.planned_words), *of.planned_words);
-  }
-  return words;
-}
-
 std::vector<Mark> marks_of(const LayerShape& shape) {
   const double square = real(shape.d) * real(shape.d);
   return {{square / 9, "d²/9", "below: stationary"},
@@ -96,9 +84,7 @@ Figure make_figure(const LayerShape& shape) {
     for (int i = 0; i < schedule_count; ++i) {
       const Schedule schedule = static_cast<Schedule>(i);
       if (is_papers(schedule)) continue;
-      const std::optional<index_t> words =
-          schedule == Schedule::tile_fused ? built_tile_fused(list, shape, M)
-                                           : least_words(list, Pass::backward, schedule, shape, M);
+      const std::optional<index_t> words = least_words(list, Pass::backward, schedule, shape, M);
       if (!words || (ours && *ours <= *words)) continue;
       ours = words;
       best = name_of(schedule);

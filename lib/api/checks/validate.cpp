@@ -114,6 +114,12 @@ Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask, DType 
     return Status::error(StatusCode::unsupported,
                          "blocks of keys are packed for gradients by pairs of bf16 alone");
   }
+  const bool may_be_parked =
+      plan.schedule == Schedule::tile_fused && !is_half(dtype) && pass != Pass::forward;
+  if (plan.blocks.parked && !may_be_parked) {
+    return Status::error(StatusCode::unsupported,
+                         "weights are parked for gradients by tile_fused in f32 and f64 alone");
+  }
   if (!positive) {
     return Status::error(StatusCode::invalid_argument, "the plan lacks a block size of %s",
                          name_of(plan.schedule));
@@ -159,6 +165,9 @@ Status validate_plan(const plan::LayerPlan& plan, const GradientSet& set, Tie ti
     pass.blocks = blocks.keys;
     status = validate_plan(Pass::backward_keys, pass, mask, dtype);
     if (!status.is_ok()) return status;
+    if (blocks.keys.parked && !key_pass(steps, blocks).makes_p()) {
+      return Status::error(StatusCode::unsupported, "gradients of values alone park no weights");
+    }
   }
   bool lacks_size = steps.parts && blocks.sum < 1;
   for (const GradientProduct& product : gradient_products)

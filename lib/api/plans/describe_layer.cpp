@@ -27,6 +27,7 @@ std::string blocks_json(const Variant& variant, const Blocks& blocks) {
     json.add_json(field.name, tile.text());
   }
   if (blocks.packed) json.add("packed", true);
+  if (blocks.parked) json.add("parked", true);
   return json.text();
 }
 

@@ -75,6 +75,19 @@ Blocks with_packing(const LayerShape& shape, Blocks blocks, const TileShape& til
   return blocks;
 }
 
+// Of rows that lie a multiple of 1 KiB apart so many have columns in few of a cache's sets.
+bool crowds_sets(const LayerShape& shape, const Blocks& blocks) {
+  constexpr index_t KiB_words = 256, most_rows = 128;
+  const bool are_far = shape.d % KiB_words == 0 || shape.dv % KiB_words == 0;
+  return are_far && std::max(blocks.c, blocks.rho) > most_rows;
+}
+
+// f is parked for fewer words alone: passes take as long either way. LRU brings a tenth more than
+// is counted, as it keeps f, which is dead, and drops q; of U alone it drops f anyway.
+bool may_park(KeyPassKind kind, const Price& price, const TileShape& tile) {
+  return kind.makes_p() && price.of_words() && !multiplies_pairs(tile.isa);
+}
+
 // Words that a score tile goes through for w columns: itself, rows padded, the columns, the copy of
 // those of queries and the panels of those of keys.
 index_t words_in_use(const LayerShape& shape, const Blocks& blocks, const TileShape& tile) {
@@ -288,37 +301,47 @@ Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMe
                          const TileShape& tile) {
   const bool is_short = keeps_sides_short(tile, memory.price);
   const auto by_steps = [&](const Blocks& blocks) {
-    return !multiplies_pairs(tile.isa) &&
+    return !multiplies_pairs(tile.isa) && !blocks.parked &&
            values_come_by_steps(kind, std::min(blocks.c, shape.m), std::min(blocks.rho, shape.n),
                                 blocks.w, shape.dv);
   };
   const auto whole = [&](const Blocks& blocks) {
     return with_packing(shape, blocks, tile, memory.price);
   };
-  const Blocks chosen = search_tiles(
-      shape, Lanes::keys, blocks_of(kind, 1, 1, 1),
-      [&](const Price& price) -> LongestKeys {
-        const index_t keys = is_short ? std::min(shape.m, longest_side_of_tiles) : shape.m;
-        // Tiles lose a fifth of their speed in shorter blocks.
-        const index_t least_share = is_short ? longest_side_of_tiles : 64;
-        const index_t share = longest_key_block(shape.m, kind, price, least_share);
-        return {keys, std::min(keys, round_up(share, 32))};
-      },
-      memory, tile,
-      [&](const Blocks& blocks) {
-        if (!multiplies_pairs(tile.isa)) return theory::tile_fused(shape, blocks, kind).footprint;
-        const index_t words =
-            ceil_div(theory::pair_tiles_footprint(shape, whole(blocks), kind, 2), 2);
-        return is_short ? std::max(words, half_for_scores(shape, blocks)) : words;
-      },
-      [&](const Blocks& blocks, const FastMemory& within) {
-        const double time = tile_fused_time(shape, whole(blocks), kind, within, tile);
-        // Of blocks with as many words, those that do not lose others to few sets: half a word.
-        const bool costs = within.price.of_words() && !by_steps(blocks);
-        return costs ? time + within.price.per_word / 2 : time;
-      },
-      by_steps);
-  return whole(chosen);
+  const auto longest = [&](const Price& price) -> LongestKeys {
+    const index_t keys = is_short ? std::min(shape.m, longest_side_of_tiles) : shape.m;
+    // Tiles lose a fifth of their speed in shorter blocks.
+    const index_t least_share = is_short ? longest_side_of_tiles : 64;
+    const index_t share = longest_key_block(shape.m, kind, price, least_share);
+    return {keys, std::min(keys, round_up(share, 32))};
+  };
+  const auto footprint = [&](const Blocks& blocks) {
+    if (!multiplies_pairs(tile.isa)) return theory::tile_fused(shape, blocks, kind).footprint;
+    const index_t words = ceil_div(theory::pair_tiles_footprint(shape, whole(blocks), kind, 2), 2);
+    return is_short ? std::max(words, half_for_scores(shape, blocks)) : words;
+  };
+  const auto time = [&](const Blocks& blocks, const FastMemory& within) {
+    const double taken = tile_fused_time(shape, whole(blocks), kind, within, tile);
+    // Of blocks with as many words, those that do not lose others to few sets: half a word.
+    const bool costs = within.price.of_words() && !by_steps(blocks);
+    return costs ? taken + within.price.per_word / 2 : taken;
+  };
+  const auto choose = [&](bool parked) {
+    Blocks least = blocks_of(kind, 1, 1, 1);
+    least.parked = parked;
+    return whole(
+        search_tiles(shape, Lanes::keys, least, longest, memory, tile, footprint, time, by_steps));
+  };
+  const Blocks pair = choose(false);
+  if (!may_park(kind, memory.price, tile)) return pair;
+  const bool u_alone = !kind.of_keys() && !kind.of_values();
+  if (!u_alone && (by_steps(pair) || crowds_sets(shape, pair))) return pair;
+  const Blocks parked = choose(true);
+  const auto words = [&](const Blocks& blocks) {
+    return static_cast<double>(theory::tile_fused(shape, blocks, kind).words());
+  };
+  constexpr double most_of_words = 0.85;
+  return words(parked) < (u_alone ? 1 : most_of_words) * words(pair) ? parked : pair;
 }
 
 namespace {
@@ -339,6 +362,7 @@ Blocks between_thin_products(const Blocks& tiles, const LayerShape& shape, const
   blocks.rho = tiles.rho;
   blocks.w = tiles.w;
   blocks.packed = tiles.packed;
+  blocks.parked = tiles.parked;
   blocks.o = 0;
   return blocks;
 }

@@ -1,5 +1,6 @@
 #include "plan/sdpa/sdpa_plan.hpp"
 
+#include "base/tile_steps.hpp"
 #include "plan/plan_items.hpp"
 
 namespace ioattn::plan {
@@ -65,6 +66,7 @@ SdpaBlocks cut(const SdpaBlocks& blocks, const Phases& runs) {
     if (taken.by_keys == Schedule::tile_fused) {
       taken.keys.w = blocks.keys.w;
       taken.keys.packed = blocks.keys.packed;
+      taken.keys.parked = blocks.keys.parked;
     }
   }
   return taken;
@@ -105,6 +107,7 @@ SdpaBlocks blocks_taken(const SdpaBlocks& blocks, const std::optional<SdpaSet>& 
   if (!set) return taken;
   taken.keys.one_pass = set->in_one_pass(taken);
   if (taken.by_keys != Schedule::tile_fused || !taken.keys.one_pass) taken.keys.share = 0;
+  taken.keys.parked = is_parked(taken.keys, set->key_kind(taken));
   return taken;
 }
 
@@ -137,6 +140,7 @@ bool parse_sdpa_plan(std::string_view text, const std::optional<SdpaSet>& set, S
   const auto canonical = [&] {
     parsed.blocks = blocks_taken(parsed.blocks, set);
     parsed.blocks.keys.packed &= multiplies_pairs(parsed.tile.isa);
+    parsed.blocks.keys.parked &= !multiplies_pairs(parsed.tile.isa);
     return to_text(parsed);
   };
   const auto item = [&](std::string_view of) { return parse_item(of, !set, &parsed); };

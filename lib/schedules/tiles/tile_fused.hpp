@@ -18,7 +18,9 @@ namespace ioattn::schedules {
 // and keys are as long as the tiles, whatever d. Threads own blocks of keys; to rows of dQ they add
 // in the order of these, share by share of keys, whatever c. Of pairs of terms f is rounded for dV,
 // and p, made of f in f32, for dK and dQ; keys and values may be packed once per block, into
-// memory, instead of once per tile. Cost: theory::tile_fused.
+// memory, instead of once per tile. Of numbers f may be parked: once dV has its terms it goes to
+// memory, and one tile stays instead of two, for which dO streams once more. Cost:
+// theory::tile_fused.
 template <class S, class W = Compute<S>>
 class TileFused {
  public:
@@ -56,13 +58,14 @@ class TileFused {
   bool at_once_;           // whether a kernel may make f and p at once
   bool lends_q_;           // columns lie in q's memory while there is no q
   bool packed_;            // panels of a block of keys are made once
+  bool parked_;            // f waits in memory for q, in whose place p is made
   int slots_ = 1;          // of columns there
 
   WorkerMemory workers_;
   QueryGates gates_;
   struct {
-    Slot<T> f, q;    // [rho][c]; p takes the place of f, paired along c if it is.
-                     // While there is no q yet, or no more, columns
+    Slot<T> f, q;    // [rho][c]; p takes the place of f, paired along c if it is, or of q, if f
+                     // is parked. While there is no q yet, or no more, columns
     Slot<W> pairs;   // [rho][c], f and then p, paired along rho
     Slot<W> rows;    // [rho][w], of S and dO, or as many as there are by steps
                      // or at once

@@ -26,7 +26,11 @@ bool TileFused<S, W>::Tile::are_made_at_once() const {
 
 template <class S, class W>
 const W* TileFused<S, W>::Tile::p_by_queries() const {
-  return are_made_at_once() ? reinterpret_cast<const W*>(q) : weights_by_queries();
+  if constexpr (are_pairs<W>) {
+    return are_made_at_once() ? reinterpret_cast<const W*>(q) : pairs;
+  } else {
+    return p();
+  }
 }
 
 // An observer is told of the steps one by one, and of f and q as they would be between them.

@@ -57,6 +57,7 @@ void TileFused<S, W>::Tile::make_gradients_by_steps() const {
     if (of_values >= 1) trace.remove(part_of(Operand::dO_panels, rows, columns(of_values - 1)));
   }
   make_p_of_q();
+  trace.remove(part_of(Operand::q, rows, keys));
 }
 
 #define IOATTN_INSTANTIATE(S, W) \

@@ -42,11 +42,12 @@ template <class S, class W>
 void TileFused<S, W>::Tile::add() const {
   const KeyPassKind& kind = pass.kind_;
   const Block tile = part_of(Operand::p, rows, keys);
+  const Block weights = pass.parked_ ? part_of(Operand::f, rows, keys) : tile;
   if (has_bias()) {
     load_bias_rows(run.kernels, trace, bias, rows, keys, round_up(keys.size(), pass.nr_), f,
                    pass.tile_stride_);
   }
-  trace.create(tile);
+  trace.create(weights);
   const Block paired = part_of(Operand::p_pairs, rows, keys);
   if (are_made_at_once()) {
     make_weights_and_gradients();
@@ -55,6 +56,8 @@ void TileFused<S, W>::Tile::add() const {
     if (are_pairs<W>) trace.create(paired);
     if (pass.by_steps_) {
       make_gradients_by_steps();
+    } else if (pass.parked_) {
+      make_gradients_of_parked();
     } else {
       make_gradients();
     }
@@ -130,12 +133,29 @@ void TileFused<S, W>::Tile::make_gradients() const {
   const bool makes_p = pass.kind_.makes_p(), of_values = pass.kind_.of_values();
   if (makes_p) trace.create(part_of(Operand::q, rows, keys));
   if (are_pairs<W> && of_values) round_weights();
+  stream_d_o(makes_p, of_values);
+  if (!makes_p) return;
+  make_p_of_q();
+  trace.remove(part_of(Operand::q, rows, keys));
+}
+
+template <class S, class W>
+void TileFused<S, W>::Tile::make_gradients_of_parked() const {
+  if (pass.kind_.of_values()) stream_d_o(false, true);
+  trace.write_and_remove(part_of(Operand::f, rows, keys));
+  trace.create(part_of(Operand::p, rows, keys));
+  stream_d_o(true, false);
+  make_p_of_q();
+}
+
+template <class S, class W>
+void TileFused<S, W>::Tile::stream_d_o(bool makes_q, bool of_values) const {
   Range k(pass.e_, pass.w_);
   do {
     const Block streamed = part_of(Operand::dO, rows, k);
     const Block second = part_of(Operand::dO_panels, rows, k);
     trace.read(streamed);
-    if (makes_p) {
+    if (makes_q) {
       const Terms terms = terms_of(d_o, rows, k, T(1), copy);
       masked_scores(run.kernels, score(keys, k, terms, values_as_lanes(keys, k, panels), q),
                     pass.mask_, rows, keys);
@@ -143,18 +163,17 @@ void TileFused<S, W>::Tile::make_gradients() const {
       if (of_values) trace.create(second);
     }
     if (of_values) {
-      if (!are_pairs<W> && makes_p) {
+      if (!are_pairs<W> && makes_q) {
         pack_copied_columns(copy, k, panels);
       } else {
         run.pack_terms(d_o, rows, k, panels);
       }
       add_to_key_sums(weights_by_queries(), d_o, keys, k, panels, run.d_values, Operand::W);
-      if (makes_p) trace.remove(second);
+      if (makes_q) trace.remove(second);
     }
     trace.remove(streamed);
     k.next();
   } while (k);
-  if (makes_p) make_p_of_q();
 }
 
 template <class S, class W>
@@ -167,7 +186,6 @@ void TileFused<S, W>::Tile::make_p_of_q() const {
     make_p();
   }
   trace.remove(delta);
-  trace.remove(part_of(Operand::q, rows, keys));
 }
 
 template <class S, class W>
@@ -186,20 +204,25 @@ const Compute<S>* TileFused<S, W>::Tile::deltas() const {
 template <class S, class W>
 void TileFused<S, W>::Tile::make_p() const {
   const T* shift = deltas();
-  for (index_t i = 0; i < rows.size(); ++i) {
-    T* weights = f + i * pass.tile_stride_;
+  for (index_t i = rows.size() - 1; i >= 0; --i) {
+    const T* weights = f + i * pass.tile_stride_;
     const T* products = q + i * pass.tile_stride_;
+    T* const made = p() + i * pass.tile_stride_;
     const T shift_i = shift[i];
+    const Block parked = {Operand::f, rows.begin + i, keys.begin, 1, keys.size()};
+    if (pass.parked_) trace.read(parked);
     tell_read(run.kernels, shift + i, 1);
     tell_read(run.kernels, products, keys.size());
-    tell_written(run.kernels, weights, keys.size());
+    if (pass.parked_) tell_read(run.kernels, weights, keys.size());
+    tell_written(run.kernels, made, keys.size());
     const Interval seen = intersect(pass.mask_.of_row(rows.begin + i, pass.m_), interval_of(keys));
     for (index_t key = seen.begin; key < seen.end; ++key) {
       const index_t j = key - keys.begin;
-      weights[j] *= run.operands.scale * (products[j] - shift_i);
+      made[j] = weights[j] * (run.operands.scale * (products[j] - shift_i));
     }
+    if (pass.parked_) trace.remove(parked);
   }
-  hide_in(f);
+  hide_in(p());
 }
 
 template <class S, class W>
@@ -249,11 +272,11 @@ const W* TileFused<S, W>::Tile::weights_by_queries() const {
 }
 
 template <class S, class W>
-const W* TileFused<S, W>::Tile::weights_by_keys() const {
+const W* TileFused<S, W>::Tile::p_by_keys() const {
   if constexpr (are_pairs<W>) {
     return reinterpret_cast<const W*>(f);
   } else {
-    return f;
+    return p();
   }
 }
 
@@ -310,7 +333,7 @@ void TileFused<S, W>::Tile::add_to_queries() const {
     kernels::Product<T, W> p = sum_of(keys, k, packed, sums.at(rows.begin, k.begin), sums.stride);
     if (k.end == pass.d_) p.ahead = next_columns(pass.d_ <= pass.w_ ? d_o : queries);
     p.rows = rows.size();
-    p.a = {weights_by_keys(), pass.tile_stride_, 1};
+    p.a = {p_by_keys(), pass.tile_stride_, 1};
     add_product(p, part_of(run.operands.d_queries_name, rows, k), adds_to_queries(), pass.mask_,
                 rows, Range(keys.begin, keys.end, pass.share_), packed, run.operands.keys, k);
     trace.remove(part_of(name, keys, k));

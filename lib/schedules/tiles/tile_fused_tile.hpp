@@ -73,6 +73,9 @@ struct TileFused<S, W>::Tile {
   const T* shift() const;  // LSE
   // dV += f^T dO and q = dO V^T while dO streams; then f becomes scale * p, p = f o (q - delta).
   void make_gradients() const;
+  // The same one after the other, f in memory meanwhile; then q becomes scale * p.
+  void make_gradients_of_parked() const;
+  void stream_d_o(bool makes_q, bool of_values) const;
   // The same, dO a step before V and V before dV, of half of the rows or keys one step later still.
   void make_gradients_by_steps() const;
   void make_p_of_q() const;
@@ -87,10 +90,11 @@ struct TileFused<S, W>::Tile {
   void hide_in(T* tile) const;
   // f rounded to pairs.
   void round_weights() const;
-  // What products over queries and over keys multiply: f, then p.
+  // What products over queries multiply: f, then p; and those over keys.
   const W* weights_by_queries() const;
   const W* p_by_queries() const;
-  const W* weights_by_keys() const;
+  const W* p_by_keys() const;
+  T* p() const { return pass.parked_ ? q : f; }  // of numbers
   // dK += p^T Q, p scaled
   void add_to_keys() const;
   // dQ += p K, p scaled, when all earlier blocks of keys have been added.
