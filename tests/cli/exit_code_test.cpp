@@ -38,9 +38,17 @@ TEST(ExitCode, HelpAndVersionAreZero) {
     EXPECT_TRUE(contains(result.out, "--json")) << result.out;
     EXPECT_TRUE(contains(run_ioattn({"--help"}).out, command));
   }
+  EXPECT_EQ(run_ioattn({"help"}).out, run_ioattn({"--help"}).out);
+  EXPECT_EQ(run_ioattn({"help", "plan"}).out, run_ioattn({"plan", "--help"}).out);
+  const Arguments export_help = {"wisdom", "export", "--help"};
+  EXPECT_EQ(run_ioattn({"help", "wisdom", "export"}).out, run_ioattn(export_help).out);
   const RunResult version = run_ioattn({"--version"});
   EXPECT_EQ(version.exit_code, 0);
   EXPECT_TRUE(std::regex_search(version.out, std::regex("^ioattn [0-9]+\\.[0-9]+\\.[0-9]+\n$")));
+}
+
+TEST(ExitCode, HelpOfNoCommandIsAUsageError) {
+  expect_failure(run_ioattn({"help", "plans"}), 2, "there is no subcommand \"plans\"");
 }
 
 // What the library says, as an exit code: memory and our own mistakes are no usage errors.

@@ -64,6 +64,21 @@ std::vector<std::string> cut_off_command(std::vector<std::string>* words) {
   return command;
 }
 
+// `help plan` is `plan --help`.
+void take_help(const CLI::App& app, std::vector<std::string>* words) {
+  if (words->empty() || words->front() != "help") return;
+  words->erase(words->begin());
+  const CLI::App* command = &app;
+  for (const std::string& name : *words) {
+    const std::vector<const CLI::App*> found =
+        command->get_subcommands([&](const CLI::App* one) { return one->get_name() == name; });
+    if (found.empty())
+      throw UsageError("there is no subcommand \"" + name + "\" (see ioattn --help)");
+    command = found.front();
+  }
+  words->push_back("--help");
+}
+
 // An empty name would count as an option that was not given.
 void refuse_empty_names(CLI::App* app) {
   for (CLI::Option* option : app->get_options()) {
@@ -114,6 +129,7 @@ int parse_and_run(int argc, const char* const* argv) {
   add_measure_command(&app, cut_off_command(&words));
   add_watched_command(&app);
   refuse_empty_names(&app);
+  take_help(app, &words);
   tell_ignored_overrides(words);
   try {
     std::reverse(words.begin(), words.end());  // the order that CLI11 takes

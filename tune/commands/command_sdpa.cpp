@@ -284,8 +284,10 @@ void add_sdpa_command(CLI::App* app) {
       "words of fast memory, exact (default: L2's, or L3's where the planner holds blocks there)");
   add_dtype(command, &options->dtype)->description("f32, f64, bf16 or f16 (default: that of Q)");
   add_f32_gradients(command, &options->gradients_in_f32)->needs(command->get_option("--dO"));
-  add_integer(command, "--threads", &options->threads, 1, 1 << 16,
-              "at most so many (default: all that this process may use)");
+  add_integer(
+      command, "--threads", &options->threads, 1, 1 << 16,
+      "at most so many (default: all that this process may use; on CPUs that others use, too, "
+      "OMP_WAIT_POLICY=passive keeps them from waiting for each other in loops)");
   add_json(command, &options->json);
   command->footer(
       "seconds is the median of a few runs without a counter; the counted run gives the same "
