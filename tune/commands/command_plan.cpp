@@ -164,6 +164,10 @@ void print_plan_json(const LevelPlan& chosen, const std::vector<LevelPlan>& othe
   json["price"] = price_json(price);
   json.update(level_json(chosen));
   json.erase("reason");
+  const IoCost total = origin.estimate.cost.total();
+  json["words"] = total.words();
+  json["footprint"] = total.footprint;
+  json["fma"] = origin.estimate.fma;
   add_origin(origin, &json);
   json["candidates"] = Json::array();
   for (const plan::Candidate& candidate : every_candidate(origin.request)) {
@@ -250,8 +254,8 @@ void run_plan(const PlanOptions& options) {
   run.reproducible = options.level_is_given;  // wisdom is for what callers leave open
   const LayerOrigin origin =
       origin_of(options.pass, problem, run, options.level_is_given, options.explain);
-  const LevelPlan chosen = {origin.plan.level, origin.M, origin.request.problem.shape, origin.plan,
-                            ""};
+  const LevelPlan chosen = {origin.plan.level, origin.estimate.M, origin.request.problem.shape,
+                            origin.plan, ""};
   const std::vector<LevelPlan> others = other_levels(options, problem, chosen.level);
   const api::KnownPrice price = api::known_price(run, origin.request.tile.isa, problem.dtype);
   if (options.json) {

@@ -34,12 +34,10 @@ LayerOrigin origin_of(Pass pass, const LayerProblem& problem, const api::RunOpti
   if (pass == Pass::backward) of.set.emplace().dX = true;
   of.request = request_of(problem, of.set, options, level_alone);
   plan::LayerPlan plan;
-  plan::Estimate estimate;
   // Asked even for a level of the caller's: it tells why wisdom has no say.
-  require(api::plan_layer(problem, of.set, options, &plan, &estimate, &of.origin));
-  if (level_alone) require(plan::make_plan_of(of.request, of.set, &plan, &estimate));
+  require(api::plan_layer(problem, of.set, options, &plan, &of.estimate, &of.origin));
+  if (level_alone) require(plan::make_plan_of(of.request, of.set, &plan, &of.estimate));
   of.plan = plan::pass_of(plan);
-  of.M = estimate.M;
   if (!explain) return of;
   of.report = level_alone ? candidates_of_level(problem, of.set, options)
                           : candidates_of<api::LayerKind>(problem, of.set, options);

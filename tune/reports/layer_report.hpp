@@ -10,7 +10,7 @@ namespace ioattn::tune {
 struct LayerOrigin {
   plan::LayerRequest request;  // what the planner was asked
   plan::Plan plan;
-  index_t M = 0;  // of the level that holds its blocks
+  plan::Estimate estimate;  // its M is of the level that holds its blocks
   api::PlanOrigin origin;
   std::optional<LevelsReport> levels;  // if it is to be explained
   api::Objective objective = api::Objective::time;
