@@ -79,6 +79,8 @@ IoCost row_stream_forward_pass(const LayerShape& shape, const Blocks& blocks,
                                const Weights& weights = {});
 IoCost row_stream_backward_pass(const LayerShape& shape, const Blocks& blocks,
                                 const Weights& weights = {});
+// Numbers that such a pass holds.
+index_t row_pass_footprint(Pass pass, const LayerShape& shape, const Blocks& blocks);
 // Words of the score tiles of such a pass: pairs of a query and a key that are computed.
 index_t row_tile_words(const LayerShape& shape, const Blocks& blocks);
 // Keys that its blocks of rows read, in all.

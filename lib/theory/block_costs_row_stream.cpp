@@ -62,28 +62,35 @@ index_t row_streamed_keys(const LayerShape& shape, const Blocks& blocks) {
   return Passes(shape, blocks).keys;
 }
 
+index_t row_pass_footprint(Pass pass, const LayerShape& shape, const Blocks& blocks) {
+  const RowCut cut(shape, blocks);
+  const bool h_form = blocks.form == Form::h, forward = pass == Pass::forward;
+  const index_t d = shape.d, values = h_form ? shape.dv : d;
+  // Of a row S, G (or dO), U, LSE and delta, or S, the running sum, maximum and sum of weights;
+  // forward, a tile has a factor per row.
+  const index_t row = (forward ? d : 2 * d) + values + 2;
+  return cut.r * row + pair_of(shape, blocks.form) * cut.c + cut.rho * (cut.c + (forward ? 1 : 0));
+}
+
 // S, G (or dO), delta and LSE are read; U is written.
 IoCost row_stream_backward_pass(const LayerShape& shape, const Blocks& blocks, const Weights& w) {
   const auto [n, m, d, e, tie, mask] = shape;
   const Passes passes(shape, blocks);
-  const RowCut& cut = passes.cut;
-  const index_t kept = passes.h_form ? d + e : 2 * d;  // per row: S and G or dO
   const index_t kept_words = w.sum * d + (passes.h_form ? w.operand * e : w.sum * d);
   return {n * (kept_words + 2 * w.sum) + passes.keys * pair_of(shape, blocks.form, w),
           w.sum * n * d, w.sum * (n * d + passes.pairs),
-          w.sum * (cut.r * (kept + d + 2) + passes.pair * cut.c + cut.rho * cut.c)};
+          w.sum * row_pass_footprint(Pass::backward, shape, blocks)};
 }
 
 // S is read; O (or Z) and LSE are written.
 IoCost row_stream_forward_pass(const LayerShape& shape, const Blocks& blocks, const Weights& w) {
   const auto [n, m, d, e, tie, mask] = shape;
   const Passes passes(shape, blocks);
-  const RowCut& cut = passes.cut;
   const index_t sum = passes.h_form ? e : d;  // columns of the running sum: O or Z
   return {w.sum * n * d + passes.keys * pair_of(shape, blocks.form, w),
           n * ((passes.h_form ? w.operand : w.sum) * sum + w.sum),
           w.sum * (n * sum + 2 * n + passes.pairs + passes.tiles),
-          w.sum * (cut.r * (d + sum + 2) + passes.pair * cut.c + cut.rho * (cut.c + 1))};
+          w.sum * row_pass_footprint(Pass::forward, shape, blocks)};
 }
 
 ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks,

@@ -211,6 +211,8 @@ TEST(Objective, WeightsAreParkedForFewerWordsAlone) {
     EXPECT_TRUE(is_parked(pages, 98304, isa, words, dq));
     EXPECT_FALSE(is_parked(pages, 98304, isa, time, dq));
     EXPECT_FALSE(is_parked(pages, 98304, isa, words, all));
+    // Two tiles would have half as many rows.
+    EXPECT_FALSE(is_parked({512, 512, 1024, 1024}, 40000, isa, words, all));
   }
   EXPECT_FALSE(is_parked(deep, 4096, Isa::avx512_bf16, words, all));
 }

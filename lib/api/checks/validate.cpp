@@ -117,8 +117,10 @@ Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask, DType 
   const bool may_be_parked =
       plan.schedule == Schedule::tile_fused && !is_half(dtype) && pass != Pass::forward;
   if (plan.blocks.parked && !may_be_parked) {
-    return Status::error(StatusCode::unsupported,
-                         "weights are parked for gradients by tile_fused in f32 and f64 alone");
+    return Status::error(
+        StatusCode::unsupported,
+        "of the layer problem weights are parked for gradients by tile_fused in f32 "
+        "and f64 alone");
   }
   if (!positive) {
     return Status::error(StatusCode::invalid_argument, "the plan lacks a block size of %s",

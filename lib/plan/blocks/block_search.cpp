@@ -43,9 +43,10 @@ Blocks unit_blocks(const Variant& variant) {
   return blocks;
 }
 
-Blocks search_rows(const Variant& variant, const LayerShape& shape, const FastMemory& memory,
-                   const TileShape& tile, const Blocks& smallest, const Cost& cost) {
-  const index_t longest = longest_sub_block(variant.pass, shape.n, memory);
+Blocks search_rows(Pass pass, const LayerShape& shape, const FastMemory& memory,
+                   const TileShape& tile, const Blocks& smallest, const Footprint& footprint,
+                   const Cost& cost) {
+  const index_t longest = longest_sub_block(pass, shape.n, memory);
   const auto search = [&](const FastMemory& within, const LeastBlocks& whole) {
     std::optional<Blocks> best;
     double least = 0;
@@ -53,7 +54,7 @@ Blocks search_rows(const Variant& variant, const LayerShape& shape, const FastMe
       const auto fits = [&](index_t r) {
         trial.r = r;
         trial.rho = std::min(rho, r);
-        return footprint(variant, shape, trial) <= within.M;
+        return footprint(trial) <= within.M;
       };
       return largest(shape.n, fits, guess);
     };

@@ -84,9 +84,11 @@ constexpr index_t whole_tiles(index_t size, index_t tile) {
 
 // The r, c and rho, none below those of `smallest`, that cost least by the memory's price;
 // `smallest` if nothing larger fits.
+using Footprint = std::function<index_t(const Blocks&)>;
 using Cost = std::function<double(const Blocks&, const Price&)>;
-Blocks search_rows(const Variant& variant, const LayerShape& shape, const FastMemory& memory,
-                   const TileShape& tile, const Blocks& smallest, const Cost& cost);
+Blocks search_rows(Pass pass, const LayerShape& shape, const FastMemory& memory,
+                   const TileShape& tile, const Blocks& smallest, const Footprint& footprint,
+                   const Cost& cost);
 
 // Where words decide, the last of them would be had from blocks of one row, whose kernels crawl and
 // whose lanes are padded to more memory than is counted: blocks are no shorter than these, of whole

@@ -105,7 +105,7 @@ bool choose_blocks(const Variant& variant, bool literal, const LayerShape& shape
     case Schedule::row_stream:
     case Schedule::q_stored:
     case Schedule::half_dim:
-      *blocks = choose_row_blocks(variant, shape, memory, tile, true);
+      *blocks = choose_row_blocks(variant, shape, memory, tile, {.room = true});
       return true;
     case Schedule::weight_resident:
       *blocks = choose_weight_resident(variant, shape, memory, tile);

@@ -117,15 +117,20 @@ double row_pass_time(const Variant& variant, const LayerShape& shape, const Bloc
 }
 
 Blocks choose_row_blocks(const Variant& variant, const LayerShape& shape, const FastMemory& memory,
-                         const TileShape& tile, bool makes_room) {
+                         const TileShape& tile, RowNeeds needs) {
   const index_t M = memory.M;
   Blocks smallest = unit_blocks(variant);
-  choose_products(variant, shape, memory, tile, &smallest);
+  if (needs.products) choose_products(variant, shape, memory, tile, &smallest);
   Blocks blocks = search_rows(
-      variant, shape, memory, tile, smallest, [&](const Blocks& trial, const Price& price) {
+      variant.pass, shape, memory, tile, smallest,
+      [&](const Blocks& trial) {
+        return needs.products ? footprint(variant, shape, trial)
+                              : theory::row_pass_footprint(variant.pass, shape, trial);
+      },
+      [&](const Blocks& trial, const Price& price) {
         return row_pass_time(variant, shape, trial, {M, memory.inner_M, price}, tile);
       });
-  if (makes_room && !memory.is_outer()) make_room_for_padding(variant, shape, M, tile, &blocks);
+  if (needs.room && !memory.is_outer()) make_room_for_padding(variant, shape, M, tile, &blocks);
   widen_streams(variant, shape, M, tile, &blocks);
   return blocks;
 }

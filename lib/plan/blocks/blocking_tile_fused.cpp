@@ -75,7 +75,8 @@ Blocks with_packing(const LayerShape& shape, Blocks blocks, const TileShape& til
   return blocks;
 }
 
-// Of rows that lie a multiple of 1 KiB apart so many have columns in few of a cache's sets.
+// Of rows that lie a multiple of 1 KiB apart, of words of 4 bytes, so many have columns in few of a
+// cache's sets.
 bool crowds_sets(const LayerShape& shape, const Blocks& blocks) {
   constexpr index_t KiB_words = 256, most_rows = 128;
   const bool are_far = shape.d % KiB_words == 0 || shape.dv % KiB_words == 0;
@@ -335,8 +336,9 @@ Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMe
   const Blocks pair = choose(false);
   if (!may_park(kind, memory.price, tile)) return pair;
   const bool u_alone = !kind.of_keys() && !kind.of_values();
-  if (!u_alone && (by_steps(pair) || crowds_sets(shape, pair))) return pair;
+  if (!u_alone && by_steps(pair)) return pair;
   const Blocks parked = choose(true);
+  if (!u_alone && crowds_sets(shape, parked)) return pair;
   const auto words = [&](const Blocks& blocks) {
     return static_cast<double>(theory::tile_fused(shape, blocks, kind).words());
   };

@@ -42,10 +42,12 @@ Blocks choose_weight_resident(const Variant& variant, const LayerShape& shape,
   Blocks smallest = smallest_weight_resident(variant, shape);
   if (variant.form == Form::h)
     smallest.h = choose_product({shape.m, shape.d, shape.dv}, M, {.price = memory.price});
-  Blocks blocks = search_rows(variant, shape, memory, tile, smallest,
-                              [&](const Blocks& trial, const Price& price) {
-                                return estimated_time(variant, shape, trial, price, tile);
-                              });
+  Blocks blocks = search_rows(
+      variant.pass, shape, memory, tile, smallest,
+      [&](const Blocks& trial) { return footprint(variant, shape, trial); },
+      [&](const Blocks& trial, const Price& price) {
+        return estimated_time(variant, shape, trial, price, tile);
+      });
   if (variant.form == Form::g) {
     widen(variant, shape, M, shape.d, tile.rows, &Blocks::w, &blocks);
   }

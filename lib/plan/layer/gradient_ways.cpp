@@ -94,7 +94,7 @@ LayerBlocks choose_gradient_blocks(const LayerShape& shape, const GradientSet& s
   };
   if (has_row_pass(steps, blocks)) {
     const Variant variant = row_variant(way.schedule, form);
-    blocks.rows = choose_row_blocks(variant, shape, {M, 0, memory.price}, tile, true);
+    blocks.rows = choose_row_blocks(variant, shape, {M, 0, memory.price}, tile, {.room = true});
     if (memory.is_outer()) {
       take_rows(choose_row_blocks(variant, shape, memory, tile), &blocks.rows);
     }

@@ -37,8 +37,9 @@ Status plan_forward(const SdpaRequest& request, SdpaPlan* plan, Estimate* estima
   const auto choose = [&](const FastMemory& memory) {
     Trial best;
     if (request.takes(SdpaForm::rows) && memory.M >= of_rows) {
-      best.blocks.rows = by_pairs ? choose_pair_rows(head, memory, request.tile)
-                                  : choose_row_blocks(variant, head, memory, request.tile);
+      best.blocks.rows =
+          by_pairs ? choose_pair_rows(head, memory, request.tile)
+                   : choose_row_blocks(variant, head, memory, request.tile, {.products = false});
       const auto time = [&](const FastMemory& in) {
         return by_pairs ? pair_rows_time(head, best.blocks.rows, in, request.tile)
                         : row_pass_time(variant, head, best.blocks.rows, in, request.tile);

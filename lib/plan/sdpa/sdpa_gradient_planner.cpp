@@ -93,7 +93,7 @@ class GradientBlockings {
     } else {
       FastMemory of_rows = memory;
       of_rows.M -= apart();
-      rows = choose_row_blocks(variant, head_, of_rows, request_.tile);
+      rows = choose_row_blocks(variant, head_, of_rows, request_.tile, {.products = false});
     }
     const bool rounds_bias = set_.dBias && set_.rounds(request_.dtype);
     return rounds_bias ? within_operands(rows, head_, request_.tile) : rows;

@@ -208,7 +208,7 @@ void TileFused<S, W>::Tile::make_p() const {
     const T* weights = f + i * pass.tile_stride_;
     const T* products = q + i * pass.tile_stride_;
     T* const made = p() + i * pass.tile_stride_;
-    const T shift_i = shift[i];
+    const T shift_i = shift[i], scale = run.operands.scale;
     const Block parked = {Operand::f, rows.begin + i, keys.begin, 1, keys.size()};
     if (pass.parked_) trace.read(parked);
     tell_read(run.kernels, shift + i, 1);
@@ -216,11 +216,14 @@ void TileFused<S, W>::Tile::make_p() const {
     if (pass.parked_) tell_read(run.kernels, weights, keys.size());
     tell_written(run.kernels, made, keys.size());
     const Interval seen = intersect(pass.mask_.of_row(rows.begin + i, pass.m_), interval_of(keys));
-    for (index_t key = seen.begin; key < seen.end; ++key) {
-      const index_t j = key - keys.begin;
-      made[j] = weights[j] * (run.operands.scale * (products[j] - shift_i));
+    const index_t first = seen.begin - keys.begin, last = seen.end - keys.begin;
+    // Two pointers each: with three clang makes no vectors.
+    if (pass.parked_) {
+      for (index_t j = first; j < last; ++j) made[j] = weights[j] * (scale * (made[j] - shift_i));
+      trace.remove(parked);
+    } else {
+      for (index_t j = first; j < last; ++j) made[j] *= scale * (products[j] - shift_i);
     }
-    if (pass.parked_) trace.remove(parked);
   }
   hide_in(p());
 }
