@@ -71,8 +71,9 @@ typedef enum ioattn_status {
   IOATTN_FAST_MEMORY_TOO_SMALL = 3, /**< the message names the least number of words that works */
   IOATTN_MEMORY_LIMIT = 4,          /**< every schedule needs more scratch memory than allowed */
   IOATTN_OUT_OF_MEMORY = 5,         /**< an allocation failed */
-  IOATTN_UNSUPPORTED = 6,           /**< known, but not in this build or not on this CPU */
-  IOATTN_INTERNAL = 7               /**< a bug in ioattn: please report it */
+  IOATTN_UNSUPPORTED = 6, /**< there is such a schedule, search, instruction set or cache level, but
+                             not for this problem, these options, this build or this CPU */
+  IOATTN_INTERNAL = 7     /**< a bug in ioattn: please report it */
 } ioattn_status;
 
 /** What a status means, in a few words. Never null. */
@@ -102,7 +103,7 @@ typedef struct ioattn_bf16 {
 } ioattn_bf16;
 
 /** IEEE 754 binary16. From the highest: sign, 5 bits of exponent (bias 15), 10 of the fraction. The
- * largest finite number is 65504; results beyond 65519 become infinite. */
+ * largest finite number is 65504; results from 65520 on become infinite. */
 typedef struct ioattn_f16 {
   uint16_t bits; /**< the number */
 } ioattn_f16;
@@ -150,7 +151,7 @@ typedef struct ioattn_layer_problem {
   ioattn_mask mask;    /**< taken by the schedules "row_stream" and "tile_fused" alone; the
                           planner knows */
   int64_t window_left, /**< of the masks WINDOW alone: keys before a query's own, at most 2^60; -1:
-                          all */
+                          all; 0: none, which is no default */
       window_right;    /**< keys after it, likewise */
   int64_t batch; /**< entries; 0: 1. Those of A1, A2, A3, of O, LSE, dO and the gradients of the A's
                     follow each other row by row: entry 1 of A1 begins at row n. */
@@ -184,8 +185,9 @@ typedef struct ioattn_options {
   int64_t fast_memory_words; /**< M in words of the dtype, exact; of 16 bits a float takes 2; 0:
                                 from the machine */
   int64_t memory_limit; /**< bytes of scratch memory for intermediates that grow with n or m; 0:
-                           O(n d), never n x m. Blocks and packed operands of each thread, O(1) in
-                           n, come on top: ioattn_plan_workspace_size() tells all. */
+                           O(n d), never n x m but for a named schedule that stores it. Blocks and
+                           packed operands of each thread, O(1) in n, come on top:
+                           ioattn_plan_workspace_size() tells all. */
   const char* schedule; /**< forward "row_stream", "stationary", "score_stored", "paper_small",
                            "paper_large", "tile_fused"; backward "row_stream", "stationary",
                            "q_stored", "half_dim", "weight_resident", "resident", "tile_fused",
@@ -193,7 +195,10 @@ typedef struct ioattn_options {
                            chooses */
   int32_t rigor; /**< an ioattn_rigor. ioattn_sdpa_plan_create() and ioattn_layer_plan_create()
                     search, and keep in the process's wisdom what they find; the one-call functions
-                    take what is known. */
+                    take what is known. To create a plan with another rigor than IOATTN_ESTIMATE is
+                    IOATTN_UNSUPPORTED where fast_memory_words, a cache_level other than 2 or, of
+                    the layer problem, a schedule is given, IOATTN_INVALID_ARGUMENT where
+                    reproducible or an objective of words is. */
   double time_limit_seconds; /**< of a search, where shorter; 0: that of the rigor */
   int32_t reproducible; /**< not 0: wisdom is not used, so that results are bit-identical on every
                            machine with the same caches and instruction set */
@@ -243,7 +248,7 @@ typedef struct ioattn_layer_gradients {
  * refuse the other gradients (IOATTN_UNSUPPORTED), for which the planner takes the second and third
  * where memory_limit has room for n x m scores. Without gradients wanted nothing happens. Gradients
  * of a problem in 16 bits take as many floats of scratch memory unless in_f32 is set; in IOATTN_F16
- * those beyond 65519 become infinite: scale dO, or set in_f32, where they may; a plan counts them
+ * those from 65520 on become infinite: scale dO, or set in_f32, where they may; a plan counts them
  * (ioattn_plan_count_overflows()). */
 IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* problem,
                                                const ioattn_options* options, const void* d_o,
@@ -309,7 +314,7 @@ typedef struct ioattn_sdpa_problem {
   double scale;     /**< finite and not 0 as a number of LSE's type; 0: 1 / sqrt(d), of d = 0 1 */
   ioattn_mask mask; /**< bottom-right masks are aligned with the n and m of this call */
   int64_t window_left, /**< of the masks WINDOW alone: keys before a query's own, at most 2^60; -1:
-                          all */
+                          all; 0: none, which is no default */
       window_right;    /**< keys after it, likewise */
   int64_t q_offset,    /**< the mask takes query i for query i + q_offset ... */
       k_offset;        /**< ... and key j for key j + k_offset: where a call has a slice of a longer
@@ -331,7 +336,8 @@ typedef struct ioattn_sdpa_problem {
  * may interleave with other arrays, as heads of one packed array do, but share no element; each of
  * its strides is at least the extent that the smaller ones span. Memory beside the outputs: O(1) in
  * batch, n and m. Options: of the schedules there is "row_stream", which leaves the passes to the
- * planner as "auto" does.
+ * planner as "auto" does. The last few plans are kept: where keys are added to those of the last
+ * call, as in decoding, each call plans anew, in some 20 us.
  *
  * Errors: IOATTN_INVALID_ARGUMENT, IOATTN_SIZE_OVERFLOW, IOATTN_OUT_OF_MEMORY,
  * IOATTN_FAST_MEMORY_TOO_SMALL, IOATTN_UNSUPPORTED; outputs are then untouched. */
@@ -357,19 +363,20 @@ typedef struct ioattn_sdpa_gradients {
                               Without a meaning for IOATTN_F32, refused for IOATTN_F64. */
 } ioattn_sdpa_gradients;
 
-/** Gradients from dO [batch, heads, n, dv] and the forward pass's O and LSE; O may be null for dv
- * alone. Strides as for ioattn_sdpa_forward(). Given the merged O and LSE of a longer sequence, the
- * gradients over a slice of its keys are its parts: dQ of the slices add up. (Of a query that sees
- * at most 64 keys of a slice in bf16, other slices count as nothing where their weights are less
- * than 2^-19 + 2^-22 |LSE| in all, however large their values.) Weights are exp(s - LSE), and LSE
- * is rounded: where it is as large as the inverse of its type's epsilon (all keys of a query have a
- * bias of -1e9, say) weights are 1 each, not 1 / m. Memory beside the outputs: O(1) in n and m per
- * thread, and at most one word per query; of a problem in 16 bits a float per query and, unless
- * in_f32 is set or memory_limit leaves no room for it, one per element of dQ; of many heads those
- * that are in work (memory_limit counts all, so that plans do not depend on threads); where dbias
- * is rounded, m floats for each of some d + dv rows per thread. Gradients in IOATTN_F16 beyond
- * 65519 become infinite: scale dO, or set in_f32, where they may; a plan counts them
- * (ioattn_plan_count_overflows()). Errors as for ioattn_sdpa_forward(), and IOATTN_MEMORY_LIMIT. */
+/** Gradients from dO [batch, heads, n, dv] and the forward pass's O and LSE; LSE is never null, O
+ * may be for dv alone. Strides as for ioattn_sdpa_forward(). Given the merged O and LSE of a longer
+ * sequence, the gradients over a slice of its keys are its parts: dQ of the slices add up. (Of a
+ * query that sees at most 64 keys of a slice in bf16, other slices count as nothing where their
+ * weights are less than 2^-19 + 2^-22 |LSE| in all, however large their values.) Weights are exp(s
+ * - LSE), and LSE is rounded: where it is as large as the inverse of its type's epsilon (all keys
+ * of a query have a bias of -1e9, say) weights are 1 each, not 1 / m. Memory beside the outputs:
+ * O(1) in n and m per thread, and at most one word per query; of a problem in 16 bits a float per
+ * query and, unless in_f32 is set or memory_limit leaves no room for it, one per element of dQ; of
+ * many heads those that are in work (memory_limit counts all, so that plans do not depend on
+ * threads); where dbias is rounded, m floats for each of some d + dv rows per thread. Gradients in
+ * IOATTN_F16 from 65520 on become infinite: scale dO, or set in_f32, where they may; a plan counts
+ * them (ioattn_plan_count_overflows()). Errors as for ioattn_sdpa_forward(), and
+ * IOATTN_MEMORY_LIMIT. */
 IOATTN_API ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
                                               const ioattn_options* options, const void* d_o,
                                               const int64_t* d_o_stride, const void* o,
@@ -496,9 +503,9 @@ IOATTN_API ioattn_status ioattn_plan_describe(const ioattn_plan* plan, char* buf
                                               size_t* needed);
 
 /** From now on (`on` not 0) executions of the plan count the elements that were finite in float and
- * became infinite as they were rounded to 16 bits: in IOATTN_F16 those beyond 65519. Sums that were
- * infinite or NaN before do not count. ioattn_plan_describe() tells, as "overflows", the number of
- * "executions" since then and that of such elements of each output that is rounded, e.g.
+ * became infinite as they were rounded to 16 bits: in IOATTN_F16 those from 65520 on. Sums that
+ * were infinite or NaN before do not count. ioattn_plan_describe() tells, as "overflows", the
+ * number of "executions" since then and that of such elements of each output that is rounded, e.g.
  * {"executions": 1, "dQ": 3, "dK": 0, "dV": 0}, the same for every number of threads. Results do
  * not change. 0: they count no longer, which costs nothing. Not while the plan is executed. */
 IOATTN_API ioattn_status ioattn_plan_count_overflows(ioattn_plan* plan, int32_t on);
@@ -576,7 +583,7 @@ IOATTN_API ioattn_status ioattn_sdpa_execute_backward(const ioattn_plan* plan,
 /** Of the library that runs: "0.1.0". */
 IOATTN_API const char* ioattn_version(void);
 
-/** Names of the ISAs that kernels were built for, best first; null from index `count` on.
+/** Names of the ISAs that kernels were built for, best first; null behind the last.
  * *available (may be null) says whether this CPU has it, and of "avx512_amx" whether the kernel
  * lets this process use its tiles. */
 IOATTN_API const char* ioattn_isa(int32_t index, int32_t* available);

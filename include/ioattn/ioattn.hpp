@@ -128,7 +128,7 @@ struct Layer {
   Matrix<const T> a3;                  /**< [m, d] */
   Matrix<const T> x;                   /**< [d, d] */
   Matrix<const T> y;                   /**< [d, dv] */
-  double scale = 1;                    /**< of the scores, not 0 */
+  double scale = 1;                    /**< of the scores; 0: 1 */
   ioattn_mask mask = IOATTN_MASK_NONE; /**< which keys a query sees */
   std::int64_t window_left = -1;       /**< of window masks: keys before a query's own; -1: all */
   std::int64_t window_right = -1;      /**< keys after it; -1: all */
