@@ -2,12 +2,13 @@
 
 #include <string>
 
+#include "api/known/layer_wisdom.hpp"
 #include "api/known/other_kernels.hpp"
-#include "api/known/wisdom_state.hpp"
+#include "api/known/sdpa_wisdom.hpp"
 #include "plan/blocks/resources.hpp"
 #include "plan/candidate.hpp"
 
-// What may be wrong with the plan of a record, of either problem.
+// The plan that is known for a request, of either problem, and what may be wrong with one.
 namespace ioattn::api {
 
 // Kernels that are here, and blocks of a level that is there.
@@ -36,16 +37,23 @@ wisdom::Verdict check_size(const plan::Resources& request, const Plan& plan,
   return {};
 }
 
-// The record of a class here; nullptr if there is none.
-inline const wisdom::Record* record_of(const KnownWisdom& known, Isa isa,
-                                       const wisdom::ProblemClass& of) {
-  const wisdom::Records* records = known.wisdom.records_of(known.environment(isa));
+// The record of the request's class; nullptr if there is none.
+template <class Request, class Set>
+const wisdom::Record* find_record(const KnownWisdom& known, const Request& request,
+                                  const std::optional<Set>& set) {
+  const wisdom::Records* records = known.wisdom.records_of(known.environment(request.tile.isa));
   if (records == nullptr) return nullptr;
-  const auto found = records->find(of);
+  const auto found = records->find(class_of(request, set));
   return found == records->end() ? nullptr : &found->second;
 }
-inline wisdom::Verdict unknown_class(const wisdom::ProblemClass& of) {
-  return {wisdom::Reason::absent, "nothing is known of " + to_text(of)};
+
+// Its plan, as read_plan finds it.
+template <class Request, class Set, class Plan>
+wisdom::Verdict find_plan(const KnownWisdom& known, const Request& request,
+                          const std::optional<Set>& set, Plan* plan) {
+  const wisdom::Record* record = find_record(known, request, set);
+  if (record != nullptr) return read_plan(request, set, *record, plan);
+  return {wisdom::Reason::absent, "nothing is known of " + to_text(class_of(request, set))};
 }
 
 }  // namespace ioattn::api

@@ -79,16 +79,4 @@ Verdict read_plan(const plan::LayerRequest& request, const std::optional<Gradien
   return verdict;
 }
 
-const wisdom::Record* find_record(const KnownWisdom& known, const plan::LayerRequest& request,
-                                  const std::optional<GradientSet>& set) {
-  return record_of(known, request.tile.isa, class_of(request.problem, set));
-}
-
-Verdict find_plan(const KnownWisdom& known, const plan::LayerRequest& request,
-                  const std::optional<GradientSet>& set, plan::LayerPlan* plan) {
-  const wisdom::Record* record = find_record(known, request, set);
-  if (record != nullptr) return read_plan(request, set, *record, plan);
-  return unknown_class(class_of(request.problem, set));
-}
-
 }  // namespace ioattn::api

@@ -18,6 +18,10 @@ bool parse_pass(const std::string& name, std::optional<GradientSet>* set);
 // Its operation names what plans differ by: "layer:dX", then the fields of a problem's text for
 // operands that share memory and for the mask: "layer:dX+dY,tied,causal".
 wisdom::ProblemClass class_of(const LayerProblem& problem, const std::optional<GradientSet>& set);
+inline wisdom::ProblemClass class_of(const plan::LayerRequest& request,
+                                     const std::optional<GradientSet>& set) {
+  return class_of(request.problem, set);
+}
 // The least problem of a class; false if no problem of this version is of it.
 bool problem_of_class(const wisdom::ProblemClass& of, LayerProblem* problem,
                       std::optional<GradientSet>* set);
@@ -27,13 +31,5 @@ bool is_layer(const wisdom::ProblemClass& of);
 // problem and the limit on memory allow, and blocks that fit its level.
 wisdom::Verdict read_plan(const plan::LayerRequest& request, const std::optional<GradientSet>& set,
                           const wisdom::Record& record, plan::LayerPlan* plan);
-
-// The record of the request's class; nullptr if there is none.
-const wisdom::Record* find_record(const KnownWisdom& known, const plan::LayerRequest& request,
-                                  const std::optional<GradientSet>& set);
-
-// Both.
-wisdom::Verdict find_plan(const KnownWisdom& known, const plan::LayerRequest& request,
-                          const std::optional<GradientSet>& set, plan::LayerPlan* plan);
 
 }  // namespace ioattn::api

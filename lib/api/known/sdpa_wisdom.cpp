@@ -42,16 +42,4 @@ Verdict read_plan(const plan::SdpaRequest& request, const std::optional<SdpaSet>
   return {};
 }
 
-const wisdom::Record* find_record(const KnownWisdom& known, const plan::SdpaRequest& request,
-                                  const std::optional<SdpaSet>& set) {
-  return record_of(known, request.tile.isa, class_of(request.shape, request.dtype, set));
-}
-
-Verdict find_plan(const KnownWisdom& known, const plan::SdpaRequest& request,
-                  const std::optional<SdpaSet>& set, plan::SdpaPlan* plan) {
-  const wisdom::Record* record = find_record(known, request, set);
-  if (record != nullptr) return read_plan(request, set, *record, plan);
-  return unknown_class(class_of(request.shape, request.dtype, set));
-}
-
 }  // namespace ioattn::api

@@ -15,18 +15,14 @@ bool parse_pass(const std::string& name, std::optional<SdpaSet>* set);
 
 wisdom::ProblemClass class_of(const SdpaShape& shape, DType dtype,
                               const std::optional<SdpaSet>& set);
+inline wisdom::ProblemClass class_of(const plan::SdpaRequest& request,
+                                     const std::optional<SdpaSet>& set) {
+  return class_of(request.shape, request.dtype, set);
+}
 
 // The plan of a record, if it is one for the request: kernels that are here, and blocks that fit
 // its level.
 wisdom::Verdict read_plan(const plan::SdpaRequest& request, const std::optional<SdpaSet>& set,
                           const wisdom::Record& record, plan::SdpaPlan* plan);
-
-// The record of the request's class; nullptr if there is none.
-const wisdom::Record* find_record(const KnownWisdom& known, const plan::SdpaRequest& request,
-                                  const std::optional<SdpaSet>& set);
-
-// Both.
-wisdom::Verdict find_plan(const KnownWisdom& known, const plan::SdpaRequest& request,
-                          const std::optional<SdpaSet>& set, plan::SdpaPlan* plan);
 
 }  // namespace ioattn::api

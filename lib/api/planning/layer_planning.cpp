@@ -1,6 +1,5 @@
 #include "api/planning/layer_planning.hpp"
 
-#include "api/known/layer_wisdom.hpp"
 #include "api/planning/plan_cache.hpp"
 #include "api/planning/plan_without_search.hpp"
 #include "api/planning/session.hpp"

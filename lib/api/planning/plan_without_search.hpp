@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "api/known/wisdom_state.hpp"
+#include "api/known/known_plan.hpp"
 #include "api/run_options.hpp"
 
 namespace ioattn::api {

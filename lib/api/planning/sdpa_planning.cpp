@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "api/checks/validate_sdpa.hpp"
-#include "api/known/sdpa_wisdom.hpp"
 #include "api/planning/plan_cache.hpp"
 #include "api/planning/plan_without_search.hpp"
 #include "api/planning/sdpa_estimate.hpp"

@@ -4,9 +4,7 @@
 #include <utility>
 
 #include "api/checks/validate.hpp"
-#include "api/known/layer_wisdom.hpp"
-#include "api/known/other_kernels.hpp"
-#include "api/known/sdpa_wisdom.hpp"
+#include "api/known/known_plan.hpp"
 #include "api/planning/session.hpp"
 #include "api/run/sdpa.hpp"
 #include "api/run_options.hpp"
