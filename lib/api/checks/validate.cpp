@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/checked_size.hpp"
+#include "plan/layer/layer_candidates.hpp"
 
 namespace ioattn::api {
 
@@ -129,14 +130,16 @@ Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask, DType 
   return Status::ok();
 }
 
-Status validate_plan(const plan::LayerPlan& plan, const GradientSet& set, Tie tie, const Mask& mask,
-                     DType dtype) {
+Status validate_plan(const plan::LayerPlan& plan, const std::optional<GradientSet>& gradients,
+                     const LayerShape& shape, DType dtype) {
+  plan::Plan pass = plan::pass_of(plan);
+  if (!gradients) return validate_plan(Pass::forward, pass, shape.mask, dtype);
+  const GradientSet& set = *gradients;
   const LayerBlocks& blocks = plan.blocks;
-  Status status = check_tie(set, tie);
+  Status status = check_tie(set, shape.tie);
   if (!status.is_ok()) return status;
-  const GradientSteps steps = steps_of(set, tie, blocks.rows.form);
-  plan::Plan pass = {plan.level, blocks.schedule, blocks.rows, plan.tile};
-  status = validate_plan(Pass::backward, pass, mask, dtype);
+  const GradientSteps steps = steps_of(set, shape.tie, blocks.rows.form);
+  status = validate_plan(Pass::backward, pass, shape.mask, dtype);
   if (!status.is_ok()) return status;
   for (const GradientProduct& product : gradient_products)
     if (is_huge(blocks.*product.blocks)) return huge_block();
@@ -165,7 +168,7 @@ Status validate_plan(const plan::LayerPlan& plan, const GradientSet& set, Tie ti
   if (has_key_pass(steps, blocks)) {
     pass.schedule = blocks.by_keys;
     pass.blocks = blocks.keys;
-    status = validate_plan(Pass::backward_keys, pass, mask, dtype);
+    status = validate_plan(Pass::backward_keys, pass, shape.mask, dtype);
     if (!status.is_ok()) return status;
     if (blocks.keys.parked && !key_pass(steps, blocks).makes_p()) {
       return Status::error(StatusCode::unsupported, "gradients of values alone park no weights");

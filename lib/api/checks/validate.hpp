@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "base/layer_inputs.hpp"
 #include "base/status.hpp"
 #include "plan/layer/gradient_planner.hpp"
@@ -25,8 +27,8 @@ constexpr index_t largest_block = index_t(1) << 40;
 // The plan's schedule exists for the pass, takes the mask if there is one and operands of the
 // dtype, and its blocks are positive where the schedule uses them.
 Status validate_plan(Pass pass, const plan::Plan& plan, const Mask& mask, DType dtype);
-// The same for every phase that the gradients take.
-Status validate_plan(const plan::LayerPlan& plan, const GradientSet& set, Tie tie, const Mask& mask,
-                     DType dtype);
+// The same for every phase that the gradients take; no set: of the forward pass.
+Status validate_plan(const plan::LayerPlan& plan, const std::optional<GradientSet>& gradients,
+                     const LayerShape& shape, DType dtype);
 
 }  // namespace ioattn::api

@@ -14,14 +14,6 @@ using wisdom::Verdict;
 
 constexpr std::string_view prefix = "layer:";
 
-Status validate_plan_of(const plan::LayerRequest& request, const std::optional<GradientSet>& set,
-                        const plan::LayerPlan& plan) {
-  const LayerShape& shape = request.problem.shape;
-  const DType dtype = request.problem.dtype;
-  return set ? validate_plan(plan, *set, shape.tie, shape.mask, dtype)
-             : validate_plan(Pass::forward, plan::pass_of(plan), shape.mask, dtype);
-}
-
 }  // namespace
 
 std::string name_of_pass(const std::optional<GradientSet>& set) {
@@ -66,7 +58,7 @@ Verdict read_plan(const plan::LayerRequest& request, const std::optional<Gradien
   }
   Verdict verdict = check_place(request, parsed, request.problem.dtype);
   if (!verdict.is_ok()) return verdict;
-  const Status valid = validate_plan_of(request, set, parsed);
+  const Status valid = validate_plan(parsed, set, request.problem.shape, request.problem.dtype);
   if (!valid.is_ok()) return {Reason::blocks, valid.message()};
   if (request.memory_limit_bytes < 0 && stores_scores(parsed.blocks.schedule)) {
     return {Reason::blocks, std::string(name_of(parsed.blocks.schedule)) +

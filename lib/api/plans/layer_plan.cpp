@@ -35,21 +35,16 @@ Status LayerPlan::parse(const Goal& goal, const RunOptions& options, std::string
   result->origin_.name = "text";
   plan::LayerPlan& parsed = result->plan_;
   const LayerShape& shape = goal.problem.shape;
+  const DType dtype = goal.problem.dtype;
   std::string error;
   if (!plan::parse_plan_of(text, result->set(), shape.tie, &parsed, &error)) {
     return Status::error(StatusCode::invalid_argument, "%.200s", error.c_str());
   }
   Status status = validate_problem(goal.problem);
-  if (status.is_ok()) {
-    status =
-        result->is_forward()
-            ? validate_plan(Pass::forward, plan::pass_of(parsed), shape.mask, goal.problem.dtype)
-            : validate_plan(parsed, goal.gradients, shape.tie, shape.mask, goal.problem.dtype);
-  }
+  if (status.is_ok()) status = validate_plan(parsed, result->set(), shape, dtype);
   if (!status.is_ok()) return status;
-  status = adopt_parsed(parsed.level, parsed.tile, goal.problem.dtype, options, &result->M_);
-  if (!status.is_ok()) return status;
-  return result->finish(options);
+  status = adopt_parsed(parsed.level, parsed.tile, dtype, options, &result->M_);
+  return status.is_ok() ? result->finish(options) : status;
 }
 
 Status LayerPlan::finish(const RunOptions& options) {

@@ -57,8 +57,7 @@ Status layer_gradients(const LayerInputs<S>& inputs, MatrixView<const S> d_o, Ma
   if (!check.status().is_ok()) return check.status();
   if (out.dw_q.cols == 0) out.dw_q = {};
   if (out.dw_k.cols == 0) out.dw_k = {};
-  if (status = validate_plan(plan, out.set(), shape.tie, shape.mask, dtype); !status.is_ok())
-    return status;
+  if (status = validate_plan(plan, out.set(), shape, dtype); !status.is_ok()) return status;
   schedules::GradientTask<S> task;
   if (status = resolve<S>(execution, plan.tile.isa, &task); !status.is_ok()) return status;
 
