@@ -40,6 +40,7 @@ void for_each_isa(const Act& act) {
     std::int32_t available = 0;
     const char* const name = ioattn_isa(i, &available);
     if (available == 0) continue;
+    SCOPED_TRACE(name);
     setenv("IOATTN_ISA", name, 1);
     act();
   }

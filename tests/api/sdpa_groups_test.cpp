@@ -68,15 +68,12 @@ void expect_head_alone(SdpaCall<T>& call, std::int64_t b, std::int64_t h) {
 
 // With the same kernels: a group's rows may fill the lanes of others better than a head's do.
 TYPED_TEST(SdpaGroups, HaveTheBitsOfTheirHeadsAlone) {
-  std::int32_t available = 0;
-  for (std::int32_t k = 0; const char* isa = ioattn_isa(k, &available); ++k) {
-    if (available == 0) continue;
-    setenv("IOATTN_ISA", isa, 1);
+  for_each_isa([] {
     for (std::size_t i = 0; i < std::size(cases); ++i) {
       for (const Layout layout : reference::all_layouts) {
         for (const int threads : thread_counts) {
-          SCOPED_TRACE(std::string(isa) + " case " + std::to_string(i) + " layout " +
-                       std::to_string(int(layout)) + " threads " + std::to_string(threads));
+          SCOPED_TRACE("case " + std::to_string(i) + " layout " + std::to_string(int(layout)) +
+                       " threads " + std::to_string(threads));
           SdpaCall<TypeParam> call(cases[i].sizes, layout, i);
           apply(cases[i], &call.problem);
           const ioattn_options options = with_threads(threads);
@@ -87,7 +84,7 @@ TYPED_TEST(SdpaGroups, HaveTheBitsOfTheirHeadsAlone) {
         }
       }
     }
-  }
+  });
 }
 
 // With the kernels that a plan chooses.
