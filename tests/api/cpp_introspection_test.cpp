@@ -66,8 +66,7 @@ TEST(CppIntrospection, WisdomIsForgottenAndImported) {
   ioattn_layer_shape shape = {};
   shape.struct_size = sizeof shape;
   shape.n = 40, shape.m = 30, shape.d = shape.dv = 8;
-  ioattn_options options = default_options();
-  options.rigor = IOATTN_MEASURE;
+  ioattn_options options = with_rigor(IOATTN_MEASURE);
   std::string learned = nothing;
   // A machine that is busy may leave too little time.
   for (double seconds = 0.1; learned == nothing && seconds < 50; seconds *= 4) {

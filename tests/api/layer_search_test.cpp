@@ -73,8 +73,7 @@ TEST_F(LayerSearch, SearchesTakeEveryProblem) {
 }
 
 TEST_F(LayerSearch, IsLearnedByASearch) {
-  ioattn_options options = default_options();
-  options.rigor = IOATTN_PATIENT;
+  ioattn_options options = with_rigor(IOATTN_PATIENT);
   options.time_limit_seconds = 1;
   for (const Set* set : sets) {
     const Json first = describe(*set, &options);

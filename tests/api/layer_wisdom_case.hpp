@@ -27,15 +27,13 @@ inline Set set_of_all() {
 inline const Set no_set, dx_alone = set_of_dx(), every_gradient = set_of_all();
 inline const Set* const sets[] = {&no_set, &dx_alone, &every_gradient};
 
-class LayerWisdom : public testing::Test {
+class LayerWisdom : public WithoutWisdom {
  protected:
   LayerWisdom() : call(batch_shape, 0) {
-    EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
     problem.shape = {90, 110, 33, 18, Tie::kv, {}};
     problem.batch = 2;
     problem.scale = 0.5;
   }
-  ~LayerWisdom() override { EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK); }
 
   plan::LayerRequest request(const Set& set) const {
     plan::LayerRequest made;
@@ -55,18 +53,10 @@ class LayerWisdom : public testing::Test {
   // Another plan than the estimate, which is as good as one that was measured.
   std::string another(const Set& set) const { return text(candidates(set).back().plan, set); }
   std::string document(const std::string& plan, const Set& set) const {
-    wisdom::Record record;
-    record.plan = plan;
-    record.problem = to_text(problem);
-    record.seconds = record.estimate_seconds = 0.1;
-    record.rounds = 5;
-    record.date = "2026-01-01T00:00:00Z";
     wisdom::Wisdom made;
-    made.keep(api::environment_of(request(set).tile.isa), api::class_of(problem, set), record);
+    made.keep(api::environment_of(request(set).tile.isa), api::class_of(problem, set),
+              record_of(to_text(problem), plan));
     return to_text(made);
-  }
-  static void import(const std::string& text) {
-    EXPECT_EQ(ioattn_wisdom_import_text(text.c_str()), IOATTN_OK) << ioattn_last_error();
   }
   ioattn_status create(const Set& set, const ioattn_options* options, ioattn_plan** plan) {
     call.want(set == every_gradient);

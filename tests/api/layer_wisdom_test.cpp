@@ -6,6 +6,7 @@
 
 #include "api/layer_wisdom_case.hpp"
 #include "api/planning/layer_planning.hpp"
+#include "api/refused.hpp"
 #include "status_ok.hpp"
 
 namespace ioattn_test {
@@ -21,8 +22,7 @@ TEST_F(LayerWisdom, IsFollowedByPlansAndCalls) {
     const Json told = describe(*set);
     EXPECT_EQ(told["origin"], "wisdom");
     EXPECT_EQ(told["plan"], other);
-    ioattn_options options = default_options();
-    options.rigor = IOATTN_WISDOM_ONLY;
+    const ioattn_options options = with_rigor(IOATTN_WISDOM_ONLY);
     EXPECT_EQ(describe(*set, &options)["plan"], other);
     plan::LayerPlan quick;
     ASSERT_OK(api::plan_layer(problem, *set, {}, &quick));
@@ -40,8 +40,7 @@ TEST_F(LayerWisdom, GivesTheSameBitsForAnyThreads) {
   import(document(another(no_set), no_set));
   import(document(another(every_gradient), every_gradient));
   call.want(true);
-  ioattn_options options = default_options();
-  options.rigor = IOATTN_WISDOM_ONLY;
+  ioattn_options options = with_rigor(IOATTN_WISDOM_ONLY);
   std::vector<float> first;
   for (const int threads : {1, 2, 5}) {
     options.threads = threads;
@@ -135,11 +134,9 @@ TEST_F(LayerWisdom, WithAPlanOfNoUseIsNotFollowed) {
     import(document(one.first, dx_alone));
     EXPECT_EQ(describe(dx_alone)["plan"], estimate);
     EXPECT_EQ(explained()["records"][0]["code"], one.second) << explained();
-    ioattn_options options = default_options();
-    options.rigor = IOATTN_WISDOM_ONLY;
+    const ioattn_options options = with_rigor(IOATTN_WISDOM_ONLY);
     ioattn_plan* plan = nullptr;
-    EXPECT_EQ(create(dx_alone, &options, &plan), IOATTN_UNSUPPORTED);
-    EXPECT_NE(std::string(ioattn_last_error()).find(one.second), std::string::npos);
+    expect_refused(create(dx_alone, &options, &plan), IOATTN_UNSUPPORTED, one.second);
     EXPECT_EQ(plan, nullptr);
   }
 }
@@ -159,9 +156,7 @@ TEST_F(LayerWisdom, WithMoreScratchMemoryThanAllowedIsNotFollowed) {
   --options.memory_limit;
   options.rigor = IOATTN_WISDOM_ONLY;
   ioattn_plan* plan = nullptr;
-  EXPECT_EQ(create(every_gradient, &options, &plan), IOATTN_UNSUPPORTED);
-  EXPECT_NE(std::string(ioattn_last_error()).find("bad_blocks"), std::string::npos)
-      << ioattn_last_error();
+  expect_refused(create(every_gradient, &options, &plan), IOATTN_UNSUPPORTED, "bad_blocks");
 }
 
 // Sizes that no problem has would overflow in formulas and loops.
@@ -215,8 +210,7 @@ TEST_F(LayerWisdom, KnowsItsClasses) {
 
 TEST_F(LayerWisdom, BadInputIsRefused) {
   const auto refused = [&](auto change) {
-    ioattn_options options = default_options();
-    options.rigor = IOATTN_MEASURE;
+    ioattn_options options = with_rigor(IOATTN_MEASURE);
     change(&options);
     ioattn_plan* plan = nullptr;
     const ioattn_status status = create(dx_alone, &options, &plan);

@@ -16,6 +16,12 @@ inline ioattn_options with_schedule(const char* schedule) {
   return options;
 }
 
+inline ioattn_options with_rigor(ioattn_rigor rigor) {
+  ioattn_options options = default_options();
+  options.rigor = rigor;
+  return options;
+}
+
 inline ioattn_options with_threads(int threads) {
   ioattn_options options = default_options();
   options.threads = threads;

@@ -387,8 +387,7 @@ TEST(PackedPlan, WhatCannotBePlanned) {
   options = default_options();
   options.fast_memory_words = 1;
   EXPECT_EQ(create_with(IOATTN_FORWARD, nullptr, &options), IOATTN_FAST_MEMORY_TOO_SMALL);
-  options = default_options();
-  options.rigor = IOATTN_WISDOM_ONLY;
+  options = with_rigor(IOATTN_WISDOM_ONLY);
   EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
   expect_refused(create_with(IOATTN_FORWARD, nullptr, &options), IOATTN_UNSUPPORTED, "no wisdom");
   EXPECT_EQ(none, nullptr);
@@ -477,8 +476,7 @@ TEST(PackedPlan, SearchesOnceForEachClass) {
   const Starts starts = {0, 70, 150, 250, 380};
   PackedCall<float> call({{1, 2, 2, 380, 380, 16, 16}, starts, starts});
   EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
-  ioattn_options options = default_options();
-  options.rigor = IOATTN_MEASURE;
+  ioattn_options options = with_rigor(IOATTN_MEASURE);
   options.time_limit_seconds = 0.2;
   const auto records = [] { return Json::parse(ioattn::wisdom::explain())["records"].size(); };
   const Json first = described(create(IOATTN_FORWARD, call.problem, &options));

@@ -31,14 +31,31 @@ inline const char* absent_kernels() {
 }
 inline Json explained() { return Json::parse(text_of_wisdom(ioattn_wisdom_explain)); }
 
-class WisdomTest : public testing::Test {
+class WithoutWisdom : public testing::Test {
+ protected:
+  WithoutWisdom() { EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK); }
+  ~WithoutWisdom() override { EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK); }
+
+  static wisdom::Record record_of(const std::string& problem, const std::string& plan) {
+    wisdom::Record made;
+    made.plan = plan;
+    made.problem = problem;
+    made.seconds = made.estimate_seconds = 0.1;
+    made.rounds = 5;
+    made.date = "2026-01-01T00:00:00Z";
+    return made;
+  }
+  static void import(const std::string& text) {
+    EXPECT_EQ(ioattn_wisdom_import_text(text.c_str()), IOATTN_OK) << ioattn_last_error();
+  }
+};
+
+class WisdomTest : public WithoutWisdom {
  protected:
   WisdomTest() : call(sizes) {
-    EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
     problem = {{2, 2, 2, 150, 200, 40, 24, {}}, DType::f32, 0};
     EXPECT_OK(api::sdpa_request(problem, {}, &request));
   }
-  ~WisdomTest() override { EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK); }
 
   // Another plan than the estimate, which is as good as one that was measured.
   plan::SdpaPlan another(const std::optional<SdpaSet>& set) const {
@@ -49,15 +66,7 @@ class WisdomTest : public testing::Test {
     EXPECT_GT(candidates.size(), 1u);
     return candidates.back().plan;
   }
-  wisdom::Record record(const std::string& plan) const {
-    wisdom::Record made;
-    made.plan = plan;
-    made.problem = to_text(problem);
-    made.seconds = made.estimate_seconds = 0.1;
-    made.rounds = 5;
-    made.date = "2026-01-01T00:00:00Z";
-    return made;
-  }
+  wisdom::Record record(const std::string& plan) const { return record_of(to_text(problem), plan); }
   std::string document(const std::string& plan, const std::optional<SdpaSet>& set = {},
                        wisdom::Rigor rigor = wisdom::Rigor::measure) const {
     wisdom::Wisdom made;
@@ -66,9 +75,6 @@ class WisdomTest : public testing::Test {
     made.keep(api::environment_of(request.tile.isa),
               api::class_of(problem.shape, problem.dtype, set), one);
     return to_text(made);
-  }
-  void import(const std::string& text) const {
-    EXPECT_EQ(ioattn_wisdom_import_text(text.c_str()), IOATTN_OK) << ioattn_last_error();
   }
   static ioattn_status refusal(const std::string& text, const std::string& word) {
     const std::string before = text_of_wisdom(ioattn_wisdom_export_text);

@@ -10,8 +10,7 @@ namespace {
 using WisdomSearch = WisdomTest;
 
 TEST_F(WisdomSearch, IsLearnedByASearch) {
-  ioattn_options options = default_options();
-  options.rigor = IOATTN_MEASURE;
+  ioattn_options options = with_rigor(IOATTN_MEASURE);
   options.time_limit_seconds = 0.1;
   for (const auto& set : {forward_set, all_gradients}) {
     const ioattn_pass pass = set ? IOATTN_BACKWARD : IOATTN_FORWARD;

@@ -2,10 +2,11 @@
 // bits whatever the threads; what is wrong with it is told and harms nothing.
 
 #include <atomic>
-#include <cstdlib>
 #include <thread>
 
+#include "api/isa_variable.hpp"
 #include "api/planning/sdpa_planning.hpp"
+#include "api/refused.hpp"
 #include "api/wisdom_case.hpp"
 #include "status_ok.hpp"
 
@@ -88,12 +89,10 @@ TEST_F(WisdomTest, WithAPlanOfNoUseIsNotFollowed) {
     const Json told = explained()["records"][0];
     EXPECT_EQ(told["code"], one.second);
     EXPECT_NE(told["message"], "");
-    ioattn_options options = default_options();
-    options.rigor = IOATTN_WISDOM_ONLY;
+    const ioattn_options options = with_rigor(IOATTN_WISDOM_ONLY);
     ioattn_plan* plan = nullptr;
-    EXPECT_EQ(ioattn_sdpa_plan_create(IOATTN_FORWARD, &call.problem, nullptr, &options, &plan),
-              IOATTN_UNSUPPORTED);
-    EXPECT_NE(std::string(ioattn_last_error()).find(one.second), std::string::npos);
+    expect_refused(ioattn_sdpa_plan_create(IOATTN_FORWARD, &call.problem, nullptr, &options, &plan),
+                   IOATTN_UNSUPPORTED, one.second);
     EXPECT_EQ(plan, nullptr);
   }
 }
@@ -121,8 +120,8 @@ TEST_F(WisdomTest, IsImportedAsAWholeOrRefused) {
       refusal(std::string(good).replace(good.find("\"rounds\""), 8, "\"circles\""), "record: "),
       IOATTN_INVALID_ARGUMENT);
   EXPECT_EQ(ioattn_wisdom_import_text(nullptr), IOATTN_INVALID_ARGUMENT);
-  EXPECT_EQ(ioattn_wisdom_import_file("/nonexistent/wisdom"), IOATTN_INVALID_ARGUMENT);
-  EXPECT_NE(std::string(ioattn_last_error()).find("not_found: "), std::string::npos);
+  expect_refused(ioattn_wisdom_import_file("/nonexistent/wisdom"), IOATTN_INVALID_ARGUMENT,
+                 "not_found: ");
   const auto elsewhere = [&](std::string wisdom::Environment::*field) {
     wisdom::Environment environment = api::environment_of(request.tile.isa);
     environment.*field = "another";
@@ -144,8 +143,7 @@ TEST_F(WisdomTest, IsImportedAsAWholeOrRefused) {
 
 // 16-bit numbers are multiplied in several ways, all of which one machine may have.
 TEST_F(WisdomTest, IsOfTheInstructionSetThatCallsUse) {
-  const char* const kept = std::getenv("IOATTN_ISA");
-  const std::string before = kept == nullptr ? "" : kept;
+  const KeptIsaVariable kept;
   problem.dtype = DType::bf16;
   const auto use = [&](Isa isa) {
     setenv("IOATTN_ISA", name_of(isa), 1);
@@ -175,19 +173,11 @@ TEST_F(WisdomTest, IsOfTheInstructionSetThatCallsUse) {
   import(document(of_pairs));
   EXPECT_EQ(quick_plan(), tiles);
   EXPECT_EQ(explained()["records"][0]["code"], "other_kernel");
-  if (before.empty()) {
-    unsetenv("IOATTN_ISA");
-  } else {
-    setenv("IOATTN_ISA", before.c_str(), 1);
-  }
 }
 
 TEST_F(WisdomTest, AloneIsAskedFor) {
-  ioattn_options options = default_options();
-  options.rigor = IOATTN_WISDOM_ONLY;
-  EXPECT_EQ(call.forward(&options), IOATTN_UNSUPPORTED);
-  EXPECT_NE(std::string(ioattn_last_error()).find("no wisdom: absent: "), std::string::npos)
-      << ioattn_last_error();
+  const ioattn_options options = with_rigor(IOATTN_WISDOM_ONLY);
+  expect_refused(call.forward(&options), IOATTN_UNSUPPORTED, "no wisdom: absent: ");
   EXPECT_TRUE(call.untouched());
   quick_plan();  // which is then in the cache of plans
   EXPECT_EQ(call.forward(&options), IOATTN_UNSUPPORTED);
