@@ -101,22 +101,7 @@ class BatchCall {
       gradients.*batch_outputs[i].data = out[i].data();
       gradients.*batch_outputs[i].stride = out[i].stride();
     }
-    problem.struct_size = sizeof problem;
-    problem.n = static_cast<std::int64_t>(n);
-    problem.m = static_cast<std::int64_t>(m);
-    problem.d = static_cast<std::int64_t>(d);
-    problem.dv = static_cast<std::int64_t>(dv);
-    problem.dtype = std::is_same_v<T, float> ? IOATTN_F32 : IOATTN_F64;
-    problem.a1 = a1.data();
-    problem.a2 = ties == Ties::all ? a1.data() : a2.data();
-    problem.a3 = ties == Ties::none ? a3.data() : problem.a2;
-    problem.x = x.data();
-    problem.y = y.data();
-    problem.a1_stride = a1.stride();
-    problem.a2_stride = a2.stride();
-    problem.a3_stride = a3.stride();
-    problem.x_stride = x.stride();
-    problem.y_stride = y.stride();
+    problem = layer_problem_of(shape.entry, a1, a2, a3, x, y);
     set_options(shape, &problem);
   }
   BatchCall(const BatchCall&) = delete;
@@ -182,8 +167,9 @@ class BatchCall {
 
   void expect_forward() {
     prepare_reference();
-    check(o, expected_[0], units_[0], "O");
-    check(lse, reference::transpose(expected_[1]), reference::transpose(units_[1]), "LSE");
+    expect_near_oracle(o, expected_[0], units_[0], "O", shape);
+    expect_near_oracle(lse, reference::transpose(expected_[1]), reference::transpose(units_[1]),
+                       "LSE", shape);
   }
   void expect_backward() {
     prepare_reference();
@@ -191,7 +177,7 @@ class BatchCall {
       if (gradients.*batch_outputs[i].data == nullptr) {
         EXPECT_TRUE(out[i].untouched()) << batch_outputs[i].name;
       } else {
-        check(out[i], expected_[2 + i], units_[2 + i], batch_outputs[i].name);
+        expect_near_oracle(out[i], expected_[2 + i], units_[2 + i], batch_outputs[i].name, shape);
       }
     }
   }
@@ -249,13 +235,6 @@ class BatchCall {
         note(is_sum, *units[i], &units_[i]);
       }
     }
-  }
-  void check(const Strided<T>& result, const reference::Matrix<Wide>& ref,
-             const reference::Matrix<double>& unit, const char* name) const {
-    const reference::Worst worst =
-        reference::worst_ratio(result.data(), static_cast<std::size_t>(result.stride()), ref, unit);
-    EXPECT_TRUE(worst.passes()) << name << " of " << name_of(shape) << ": " << to_string(worst);
-    EXPECT_TRUE(result.padding_untouched()) << name << " of " << name_of(shape);
   }
 
   std::vector<reference::Matrix<Wide>> expected_;

@@ -82,6 +82,41 @@ class Strided {
   std::vector<T> values_;
 };
 
+// The problem of these operands, tied as the shape says.
+template <class T>
+ioattn_layer_problem layer_problem_of(const CaseShape& shape, const Strided<T>& a1,
+                                      const Strided<T>& a2, const Strided<T>& a3,
+                                      const Strided<T>& x, const Strided<T>& y) {
+  ioattn_layer_problem problem = {};
+  problem.struct_size = sizeof problem;
+  problem.n = static_cast<std::int64_t>(shape.n);
+  problem.m = static_cast<std::int64_t>(shape.m);
+  problem.d = static_cast<std::int64_t>(shape.d);
+  problem.dv = static_cast<std::int64_t>(shape.dv);
+  problem.dtype = std::is_same_v<T, float> ? IOATTN_F32 : IOATTN_F64;
+  problem.a1 = a1.data();
+  problem.a2 = shape.ties == Ties::all ? a1.data() : a2.data();
+  problem.a3 = shape.ties == Ties::none ? a3.data() : problem.a2;
+  problem.x = x.data();
+  problem.y = y.data();
+  problem.a1_stride = a1.stride();
+  problem.a2_stride = a2.stride();
+  problem.a3_stride = a3.stride();
+  problem.x_stride = x.stride();
+  problem.y_stride = y.stride();
+  return problem;
+}
+
+template <class T, class Wide, class Shape>
+void expect_near_oracle(const Strided<T>& out, const reference::Matrix<Wide>& ref,
+                        const reference::Matrix<double>& unit, const char* name,
+                        const Shape& shape) {
+  const reference::Worst worst =
+      reference::worst_ratio(out.data(), static_cast<std::size_t>(out.stride()), ref, unit);
+  EXPECT_TRUE(worst.passes()) << name << " of " << name_of(shape) << ": " << to_string(worst);
+  EXPECT_TRUE(out.padding_untouched()) << name << " of " << name_of(shape);
+}
+
 // The call for dX alone.
 inline ioattn_status backward_dx(const ioattn_layer_problem* problem, const ioattn_options* options,
                                  const void* d_o, std::int64_t d_o_stride, const void* o,
@@ -114,23 +149,7 @@ struct LayerCall {
     o = {shape.n, shape.dv, padding};
     lse = {1, shape.n, 0};
     dx = {shape.d, shape.d, padding};
-
-    problem.struct_size = sizeof problem;
-    problem.n = static_cast<std::int64_t>(shape.n);
-    problem.m = static_cast<std::int64_t>(shape.m);
-    problem.d = static_cast<std::int64_t>(shape.d);
-    problem.dv = static_cast<std::int64_t>(shape.dv);
-    problem.dtype = std::is_same_v<T, float> ? IOATTN_F32 : IOATTN_F64;
-    problem.a1 = a1.data();
-    problem.a2 = shape.ties == Ties::all ? a1.data() : a2.data();
-    problem.a3 = shape.ties == Ties::none ? a3.data() : problem.a2;
-    problem.x = x.data();
-    problem.y = y.data();
-    problem.a1_stride = a1.stride();
-    problem.a2_stride = a2.stride();
-    problem.a3_stride = a3.stride();
-    problem.x_stride = x.stride();
-    problem.y_stride = y.stride();
+    problem = layer_problem_of(shape, a1, a2, a3, x, y);
   }
   LayerCall(const LayerCall&) = delete;
   LayerCall& operator=(const LayerCall&) = delete;
@@ -164,12 +183,13 @@ struct LayerCall {
 
   void expect_forward() {
     prepare_reference();
-    check(o, expected.O, gauge.O, "O");
-    check(lse, reference::transpose(expected.L), reference::transpose(gauge.L), "LSE");
+    expect_near_oracle(o, expected.O, gauge.O, "O", shape);
+    expect_near_oracle(lse, reference::transpose(expected.L), reference::transpose(gauge.L), "LSE",
+                       shape);
   }
   void expect_backward() {
     prepare_reference();
-    check(dx, gradients.dX, gauge.dX, "dX");
+    expect_near_oracle(dx, gradients.dX, gauge.dX, "dX", shape);
   }
 
   CaseShape shape;
@@ -188,13 +208,6 @@ struct LayerCall {
     gradients = reference::backward(wide, expected);
     gauge = reference::make_gauge<T>(wide, expected);
     prepared_ = true;
-  }
-  void check(const Strided<T>& out, const reference::Matrix<Wide>& ref,
-             const reference::Matrix<double>& unit, const char* name) const {
-    const reference::Worst worst =
-        reference::worst_ratio(out.data(), static_cast<std::size_t>(out.stride()), ref, unit);
-    EXPECT_TRUE(worst.passes()) << name << " of " << name_of(shape) << ": " << to_string(worst);
-    EXPECT_TRUE(out.padding_untouched()) << name << " of " << name_of(shape);
   }
   bool prepared_ = false;
 };
