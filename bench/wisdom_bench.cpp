@@ -3,7 +3,7 @@
 #include <benchmark/benchmark.h>
 
 #include "api/array_types.hpp"
-#include "api/known/sdpa_wisdom.hpp"
+#include "api/known/known_plan.hpp"
 #include "api/known/wisdom_state.hpp"
 #include "api/run/sdpa.hpp"
 #include "bench/benchmarks.hpp"
@@ -76,7 +76,7 @@ void look_up(benchmark::State& state, bool is_cached) {
       if (!planned.is_ok()) state.SkipWithError(planned.message());
     } else {
       const api::WisdomReading known;
-      const wisdom::Verdict verdict = api::find_plan(*known, request, {}, &plan);
+      const wisdom::Verdict verdict = api::find_plan(*known, request, std::optional<SdpaSet>(), &plan);
       if (!verdict.is_ok()) state.SkipWithError(verdict.message.c_str());
     }
     benchmark::DoNotOptimize(plan);
