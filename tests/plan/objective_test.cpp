@@ -193,10 +193,10 @@ TEST(Objective, TilesOfAsManyWordsComeBySteps) {
 TEST(Objective, WeightsAreParkedForFewerWordsAlone) {
   const SdpaSet all = {true, true, true}, dq = {true, false, false}, dv = {false, false, true};
   const auto is_parked = [&](const Size& size, index_t M, Isa isa, Objective objective,
-                             const SdpaSet& set) {
+                             const SdpaSet& set, DType dtype = DType::f32) {
     SdpaRequest request = sdpa_request(size, M, tiles[1], objective);
     request.tile.isa = isa;
-    if (multiplies_pairs(isa)) request.dtype = DType::bf16;
+    request.dtype = dtype;
     SdpaPlan plan;
     EXPECT_OK(make_plan_of(request, set, &plan));
     EXPECT_EQ(plan.blocks.by_keys, Schedule::tile_fused) << to_text(plan);
@@ -214,7 +214,10 @@ TEST(Objective, WeightsAreParkedForFewerWordsAlone) {
     // Two tiles would have half as many rows.
     EXPECT_FALSE(is_parked({512, 512, 1024, 1024}, 40000, isa, words, all));
   }
-  EXPECT_FALSE(is_parked(deep, 4096, Isa::avx512_bf16, words, all));
+  EXPECT_TRUE(is_parked(deep, 4096, Isa::avx512, words, all, DType::f64));
+  EXPECT_FALSE(is_parked({512, 512, 640, 640}, 49152, Isa::avx512, words, all, DType::f64));
+  EXPECT_FALSE(is_parked(deep, 4096, Isa::avx512_bf16, words, all, DType::bf16));
+  EXPECT_FALSE(is_parked(deep, 4096, Isa::avx512, words, all, DType::f16));
 }
 
 // dQ alone too, and what a bias leaves to a pass over the keys.

@@ -75,18 +75,19 @@ Blocks with_packing(const LayerShape& shape, Blocks blocks, const TileShape& til
   return blocks;
 }
 
-// Of rows that lie a multiple of 1 KiB apart, of words of 4 bytes, so many have columns in few of a
-// cache's sets.
-bool crowds_sets(const LayerShape& shape, const Blocks& blocks) {
-  constexpr index_t KiB_words = 256, most_rows = 128;
-  const bool are_far = shape.d % KiB_words == 0 || shape.dv % KiB_words == 0;
+// Of rows that lie a multiple of 1 KiB apart so many have columns in few of a cache's sets.
+bool crowds_sets(const LayerShape& shape, const Blocks& blocks, index_t operand_bytes) {
+  constexpr index_t KiB = 1024, most_rows = 128;
+  const bool are_far = shape.d * operand_bytes % KiB == 0 || shape.dv * operand_bytes % KiB == 0;
   return are_far && std::max(blocks.c, blocks.rho) > most_rows;
 }
 
 // f is parked for fewer words alone: passes take as long either way. LRU brings a tenth more than
-// is counted, as it keeps f, which is dead, and drops q; of U alone it drops f anyway.
-bool may_park(KeyPassKind kind, const Price& price, const TileShape& tile) {
-  return kind.makes_p() && price.of_words() && !multiplies_pairs(tile.isa);
+// is counted, as it keeps f, which is dead, and drops q; of U alone it drops f anyway. Beside
+// operands in 16 bits f weighs twice as much.
+bool may_park(KeyPassKind kind, const FastMemory& memory, const TileShape& tile) {
+  return kind.makes_p() && memory.price.of_words() && memory.operand_bytes >= 4 &&
+         !multiplies_pairs(tile.isa);
 }
 
 // Words that a score tile goes through for w columns: itself, rows padded, the columns, the copy of
@@ -334,11 +335,11 @@ Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMe
         search_tiles(shape, Lanes::keys, least, longest, memory, tile, footprint, time, by_steps));
   };
   const Blocks pair = choose(false);
-  if (!may_park(kind, memory.price, tile)) return pair;
+  if (!may_park(kind, memory, tile)) return pair;
   const bool u_alone = !kind.of_keys() && !kind.of_values();
   if (!u_alone && by_steps(pair)) return pair;
   const Blocks parked = choose(true);
-  if (!u_alone && crowds_sets(shape, parked)) return pair;
+  if (!u_alone && crowds_sets(shape, parked, memory.operand_bytes)) return pair;
   const auto words = [&](const Blocks& blocks) {
     return static_cast<double>(theory::tile_fused(shape, blocks, kind).words());
   };

@@ -14,11 +14,13 @@ struct FastMemory {
   index_t M = 0;
   index_t inner_M = 0;
   Price price;
+  index_t operand_bytes = 4;  // of an element in slow memory
 
-  FastMemory(index_t words, index_t inner_words = 0, const Price& of_words = {})  // NOLINT
-      : M(words), inner_M(inner_words), price(of_words) {}
+  FastMemory(index_t words, index_t inner_words = 0, const Price& of_words = {},  // NOLINT
+             index_t bytes = 4)
+      : M(words), inner_M(inner_words), price(of_words), operand_bytes(bytes) {}
   bool is_outer() const { return inner_M > 0; }
-  FastMemory of_time() const { return {M, inner_M, price.of_time()}; }
+  FastMemory of_time() const { return {M, inner_M, price.of_time(), operand_bytes}; }
 };
 
 // Of the cache of which M is three quarters (machine::fast_memory; of L1 half).

@@ -27,7 +27,7 @@ struct Resources {
   // Numbers that M, or outer_M, has room for: a resident one of 16 bits is in f32.
   FastMemory memory_for(DType dtype, bool outer) const {
     const index_t words = theory::resident_words(dtype);
-    return {(outer ? outer_M : M) / words, outer ? M / words : 0, price};
+    return {(outer ? outer_M : M) / words, outer ? M / words : 0, price, size_of(dtype)};
   }
 };
 
