@@ -76,7 +76,8 @@ void look_up(benchmark::State& state, bool is_cached) {
       if (!planned.is_ok()) state.SkipWithError(planned.message());
     } else {
       const api::WisdomReading known;
-      const wisdom::Verdict verdict = api::find_plan(*known, request, std::optional<SdpaSet>(), &plan);
+      const wisdom::Verdict verdict =
+          api::find_plan(*known, request, std::optional<SdpaSet>(), &plan);
       if (!verdict.is_ok()) state.SkipWithError(verdict.message.c_str());
     }
     benchmark::DoNotOptimize(plan);

@@ -217,7 +217,7 @@ TEST(Objective, WeightsAreParkedForFewerWordsAlone) {
   EXPECT_TRUE(is_parked(deep, 4096, Isa::avx512, words, all, DType::f64));
   EXPECT_FALSE(is_parked({512, 512, 640, 640}, 49152, Isa::avx512, words, all, DType::f64));
   EXPECT_FALSE(is_parked(deep, 4096, Isa::avx512_bf16, words, all, DType::bf16));
-  EXPECT_FALSE(is_parked(deep, 4096, Isa::avx512, words, all, DType::f16));
+  EXPECT_FALSE(is_parked({256, 256, 291, 291}, 49152, Isa::avx512, words, dq, DType::f16));
 }
 
 // dQ alone too, and what a bias leaves to a pass over the keys.
