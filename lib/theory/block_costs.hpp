@@ -79,7 +79,7 @@ IoCost row_stream_forward_pass(const LayerShape& shape, const Blocks& blocks,
                                const Weights& weights = {});
 IoCost row_stream_backward_pass(const LayerShape& shape, const Blocks& blocks,
                                 const Weights& weights = {});
-// Numbers that such a pass holds.
+// Numbers that a pass holds while keys stream past, wherever its thin products are.
 index_t row_pass_footprint(Pass pass, const LayerShape& shape, const Blocks& blocks);
 // Words of the score tiles of such a pass: pairs of a query and a key that are computed.
 index_t row_tile_words(const LayerShape& shape, const Blocks& blocks);

@@ -19,11 +19,10 @@ index_t pair_of(const LayerShape& shape, Form form, const Weights& w = {}) {
 struct Passes {
   RowCut cut;
   bool h_form;
-  index_t pair;  // words of a key and its value
   index_t keys, pairs, tiles;
 
   Passes(const LayerShape& shape, const Blocks& blocks)
-      : cut(shape, blocks), h_form(blocks.form == Form::h), pair(pair_of(shape, blocks.form)) {
+      : cut(shape, blocks), h_form(blocks.form == Form::h) {
     const BlockSums strips = strip_sums(shape.mask, shape.n, shape.m, cut.r, cut.rho, cut.c);
     keys = block_sums(shape.mask, shape.n, shape.m, cut.r, cut.c).columns;
     pairs = strips.pairs;
@@ -115,8 +114,7 @@ ScheduleCost row_stream_backward(const LayerShape& shape, const Blocks& blocks,
   const index_t projecting = std::max(
       2 * r * d + d * w,
       std::max(r * (d + e + 1) + o * e, passes.h_form ? index_t(0) : r * (2 * d + e + 1) + w * e));
-  const index_t streaming =
-      r * (passes.h_form ? 2 * d + e + 2 : 3 * d + 2) + passes.pair * c + rho * c;
+  const index_t streaming = row_pass_footprint(Pass::backward, shape, blocks);
   stream.footprint = of_sum * std::max({projecting, streaming, 2 * r * d + a * b});
   cost.add("row_stream", stream);
   return cost;
@@ -134,7 +132,7 @@ ScheduleCost row_stream_forward(const LayerShape& shape, const Blocks& blocks,
 
   ScheduleCost cost;
   if (passes.h_form) add_h_product(shape, blocks, weights, &cost);
-  const index_t streaming = r * (d + sum + 2) + passes.pair * c + rho * (c + 1);
+  const index_t streaming = row_pass_footprint(Pass::forward, shape, blocks);
   IoCost stream;
   stream.reads = of_operand * n * d + passes.keys * pair_of(shape, blocks.form, weights) +
                  count * (of_x * d * d + (passes.h_form ? 0 : of_operand * d * e));

@@ -66,11 +66,11 @@ TileFused<S, W>::TileFused(const LayerShape& shape, const Blocks& blocks, KeyPas
       panel_words_(std::max({round_up(c_, nr) * words_of<W>(w_),
                              words_of<W>(std::max(c_, rho_)) * round_up(w_, nr),
                              transposes_ ? term_stride_ * w_ : 0})),
-      ahead_(!are_pairs<W> && !is_parked(blocks, kind) && columns_come_ahead(kind, c_, rho_, w_)),
+      parked_(!are_pairs<W> && is_parked(blocks, kind)),
+      ahead_(!are_pairs<W> && !parked_ && columns_come_ahead(kind, c_, rho_, w_)),
       by_steps_(ahead_ && values_come_by_steps(kind, c_, rho_, w_, e_)),
       at_once_(are_pairs<W> && may_be_made_at_once(kind, w_, d_, e_)),
-      packed_(are_pairs<W> && blocks.packed),
-      parked_(!are_pairs<W> && is_parked(blocks, kind)) {
+      packed_(are_pairs<W> && blocks.packed) {
   const index_t slot_words = std::max(rho_ * row_stride_, panel_words_);
   const index_t q_words = rho_ * tile_stride_;
   if (ahead_) slots_ = int(std::clamp<index_t>(q_words / 2 / slot_words, 2, most_slots));

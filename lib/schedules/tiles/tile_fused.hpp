@@ -54,11 +54,11 @@ class TileFused {
   index_t tile_stride_, row_stride_, d_stride_, e_stride_;
   index_t term_stride_;  // of rows of terms over queries
   index_t panel_words_;
+  bool parked_;            // f waits in memory for q, in whose place p is made
   bool ahead_, by_steps_;  // base/tile_steps.hpp
   bool at_once_;           // whether a kernel may make f and p at once
   bool lends_q_;           // columns lie in q's memory while there is no q
   bool packed_;            // panels of a block of keys are made once
-  bool parked_;            // f waits in memory for q, in whose place p is made
   int slots_ = 1;          // of columns there
 
   WorkerMemory workers_;

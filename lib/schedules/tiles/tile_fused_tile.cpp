@@ -204,6 +204,7 @@ const Compute<S>* TileFused<S, W>::Tile::deltas() const {
 template <class S, class W>
 void TileFused<S, W>::Tile::make_p() const {
   const T* shift = deltas();
+  // From the last row on: for parked rows that come back LRU drops the first rows of q.
   for (index_t i = rows.size() - 1; i >= 0; --i) {
     const T* weights = f + i * pass.tile_stride_;
     const T* products = q + i * pass.tile_stride_;
