@@ -19,25 +19,24 @@ bool parse_positive(std::string_view digits, Integer* value) {
   return parse_number(digits, value) && *value > 0;
 }
 
+// Behind "stored", in the order of the text.
+struct Flag {
+  std::string_view name;
+  bool Blocks::*is_set;
+};
+constexpr Flag flags[] = {{"literal", &Blocks::literal},
+                          {"one_pass", &Blocks::one_pass},
+                          {"packed", &Blocks::packed},
+                          {"parked", &Blocks::parked}};
+
 bool parse_block(std::string_view item, Blocks* blocks) {
   if (item == "stored") {
     blocks->products = Products::stored;
     return true;
   }
-  if (item == "one_pass") {
-    blocks->one_pass = true;
-    return true;
-  }
-  if (item == "packed") {
-    blocks->packed = true;
-    return true;
-  }
-  if (item == "parked") {
-    blocks->parked = true;
-    return true;
-  }
-  if (item == "literal") {
-    blocks->literal = true;
+  for (const Flag& flag : flags) {
+    if (item != flag.name) continue;
+    blocks->*flag.is_set = true;
     return true;
   }
   std::string_view name;
@@ -105,10 +104,8 @@ std::string to_text(const Plan& plan) {
     }
   }
   if (plan.blocks.products == Products::stored) add("stored");
-  if (plan.blocks.literal) add("literal");
-  if (plan.blocks.one_pass) add("one_pass");
-  if (plan.blocks.packed) add("packed");
-  if (plan.blocks.parked) add("parked");
+  for (const Flag& flag : flags)
+    if (plan.blocks.*flag.is_set) add(std::string(flag.name));
   return plan.level + ":" + name_of(plan.schedule) + "(" + items +
          ") > reg:" + name_of(plan.tile.isa) + "(" + std::to_string(plan.tile.rows) + "x" +
          std::to_string(plan.tile.cols) + ")";

@@ -28,8 +28,10 @@ void add_blocks(std::string_view phase, const SdpaBlocks& blocks, JsonObject* js
     if (phase == "tile_fused") sizes.add("w", blocks.keys.w);
     if (blocks.keys.share > 0) sizes.add("share", blocks.keys.share);
     sizes.add("one_pass", blocks.keys.one_pass);
-    if (phase == "tile_fused") sizes.add("packed", blocks.keys.packed);
-    if (phase == "tile_fused") sizes.add("parked", blocks.keys.parked);
+    if (phase == "tile_fused") {
+      sizes.add("packed", blocks.keys.packed);
+      sizes.add("parked", blocks.keys.parked);
+    }
   }
   json->add_json("blocks", sizes.text());
 }
