@@ -1,4 +1,4 @@
-// The same from C++: strided matrices, a plan that is executed twice, all gradients.
+// The same from C++: strided matrices, gradients by a plan that is executed twice.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -15,7 +15,6 @@ int main() {
   const auto d_o = numbers(n * dv, 1);
   auto o = numbers(n * dv, 0), lse = numbers(n, 0), dx = numbers(d * d, 0), dy = numbers(d * dv, 0);
 
-  // [cpp]
   ioattn::Layer<double> layer;
   layer.a1 = {a1.data(), n, d, stride};
   layer.a2 = {a2.data(), m, d, stride};
@@ -37,7 +36,6 @@ int main() {
     plan.execute_backward(layer, {d_o.data(), n, dv}, {o.data(), n, dv}, lse.data(), gradients,
                           workspace.data(), workspace.size());
   }
-  // [cpp]
   std::printf("%s\nO[0][0] = %.6f, LSE[0] = %.6f, dY[0][0] = %.6f\n", plan.text().c_str(), o[0],
               lse[0], dy[0]);
   try {

@@ -61,13 +61,16 @@ extern "C" {
 /** @name Results
  * @{ */
 
-/** What became of a call. */
+/** What became of a call. Where a function's errors are not listed there is
+ * IOATTN_INVALID_ARGUMENT, and IOATTN_OUT_OF_MEMORY where it makes something. */
 typedef enum ioattn_status {
   IOATTN_OK = 0,               /**< done */
   IOATTN_INVALID_ARGUMENT = 1, /**< a pointer, size, stride or option is wrong, or arrays overlap */
-  IOATTN_SIZE_OVERFLOW = 2,    /**< the largest product of sizes in any figure of any schedule (of a
-                                  layer 64 batch (r^2 w + r w^2 + w^3) with r = n + m + 1 and
-                                  w = d + dv + 1) is not below 2^63 */
+  IOATTN_SIZE_OVERFLOW = 2, /**< the largest product of sizes in any figure of any schedule is not
+                               below 2^63: with w = d + dv + 1, of a layer
+                               64 batch (r^2 w + r w^2 + w^3) where r = n + m + 1, of SDPA
+                               16 (batch + 1) (heads + 1) (n + 1) (m + 1) w and
+                               16 (n + m + 2) w^2 */
   IOATTN_FAST_MEMORY_TOO_SMALL = 3, /**< the message names the least number of words that works */
   IOATTN_MEMORY_LIMIT = 4,          /**< every schedule needs more scratch memory than allowed */
   IOATTN_OUT_OF_MEMORY = 5,         /**< an allocation failed */
@@ -207,7 +210,10 @@ typedef struct ioattn_options {
 } ioattn_options;
 
 /** O [n, dv] and LSE [n]. A null output is not wanted. o_stride: elements from row to row, 0: dv.
- */
+ *
+ * Errors: IOATTN_INVALID_ARGUMENT, IOATTN_SIZE_OVERFLOW, IOATTN_OUT_OF_MEMORY,
+ * IOATTN_FAST_MEMORY_TOO_SMALL, IOATTN_MEMORY_LIMIT, IOATTN_UNSUPPORTED; outputs are then
+ * untouched. */
 IOATTN_API ioattn_status ioattn_layer_forward(const ioattn_layer_problem* problem,
                                               const ioattn_options* options, void* o,
                                               int64_t o_stride, void* lse);
@@ -249,7 +255,7 @@ typedef struct ioattn_layer_gradients {
  * where memory_limit has room for n x m scores. Without gradients wanted nothing happens. Gradients
  * of a problem in 16 bits take as many floats of scratch memory unless in_f32 is set; in IOATTN_F16
  * those from 65520 on become infinite: scale dO, or set in_f32, where they may; a plan counts them
- * (ioattn_plan_count_overflows()). */
+ * (ioattn_plan_count_overflows()). Errors as for ioattn_layer_forward(). */
 IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* problem,
                                                const ioattn_options* options, const void* d_o,
                                                int64_t d_o_stride, const void* o, int64_t o_stride,
@@ -268,12 +274,11 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
  * gradients may be anything where finite inputs make scale Q, Q K^T or, before its scale, dQ that
  * is not finite, and are as exact as scale Q where that is a denormal. A query whose scores are all
  * -inf has LSE = -inf and weights of 0: O = 0 where V is finite. One with a score of +inf has NaN
- * for LSE and O. Strides
- * are elements from batch entry to batch entry, from head to head and from row to row, of inputs at
- * least the length of a row; within a row they are 1. A stride of 0 stands for that of [batch,
- * heads, rows, columns] in C order, given the strides to the right of it. So for Q as [batch, n,
- * heads, d] q_stride = {n * heads * d, d, heads * d}. Sizes may be 0: without keys (m = 0) O is 0,
- * LSE -inf, and gradients are 0.
+ * for LSE and O. Strides are elements from batch entry to batch entry, from head to head and from
+ * row to row, of inputs at least the length of a row; within a row they are 1. A stride of 0 stands
+ * for that of [batch, heads, rows, columns] in C order, given the strides to the right of it; of a
+ * dimension of size 1 it may be anything. So for Q as [batch, n, heads, d] q_stride = {n * heads *
+ * d, d, heads * d}. Sizes may be 0: without keys (m = 0) O is 0, LSE -inf, and gradients are 0.
  *
  * Forward, keys pass by once for all heads that share them, not once for each, where no bias and no
  * mask tells their rows apart and rows of Q, O and LSE follow each other from head to head:
@@ -456,7 +461,8 @@ typedef struct ioattn_plan ioattn_plan;
 
 /** Plans a pass as the one-call functions do, after a search where options.rigor asks for one. Of
  * the gradients only matters which are not null, dk and in_f32; forward they are ignored, backward
- * null means dX alone. *plan is to be destroyed. */
+ * null means dX alone. *plan is to be destroyed. Errors as for ioattn_layer_forward(); *plan is
+ * then untouched. */
 IOATTN_API ioattn_status ioattn_layer_plan_create(ioattn_pass pass, const ioattn_layer_shape* shape,
                                                   const ioattn_layer_gradients* gradients,
                                                   const ioattn_options* options,
@@ -465,7 +471,7 @@ IOATTN_API ioattn_status ioattn_layer_plan_create(ioattn_pass pass, const ioattn
 /** The plan of a text that ioattn_plan_text() printed, on this machine or another. Its instruction
  * set must be available here. Of the options only threads count and, for the M that
  * ioattn_plan_describe() tells, fast_memory_words for a plan of level "M", cache_level for one of
- * level "L3". */
+ * level "L3". Errors as for ioattn_sdpa_plan_parse(). */
 IOATTN_API ioattn_status ioattn_layer_plan_parse(ioattn_pass pass, const ioattn_layer_shape* shape,
                                                  const ioattn_layer_gradients* gradients,
                                                  const ioattn_options* options, const char* text,
@@ -512,14 +518,16 @@ IOATTN_API ioattn_status ioattn_plan_count_overflows(ioattn_plan* plan, int32_t 
 
 /** The planned forward pass: O [n, dv] and LSE [n], neither of which may be null. The problem has
  * the planned sizes, dtype, scale, mask and batch, and operands planned as one memory are one. A
- * null workspace: the heap; else it overlaps no operand and no output, which is not checked. */
+ * null workspace: the heap; else it overlaps no operand and no output, which is not checked. Errors
+ * as for ioattn_sdpa_execute_forward(). */
 IOATTN_API ioattn_status ioattn_layer_execute_forward(const ioattn_plan* plan,
                                                       const ioattn_layer_problem* problem, void* o,
                                                       int64_t o_stride, void* lse, void* workspace,
                                                       size_t workspace_size);
 
 /** The planned gradients, neither more nor fewer, from dO, and O and LSE of the forward pass, which
- * only the schedules naive, paper_small and resident do without. Strides and workspace as above. */
+ * only the schedules naive, paper_small and resident do without. Strides, workspace and errors as
+ * above. */
 IOATTN_API ioattn_status ioattn_layer_execute_backward(
     const ioattn_plan* plan, const ioattn_layer_problem* problem, const void* d_o,
     int64_t d_o_stride, const void* o, int64_t o_stride, const void* lse,
@@ -594,11 +602,13 @@ IOATTN_API const char* ioattn_isa(int32_t index, int32_t* available);
  * Of a CPU with AMX the first call asks the kernel for its tiles (arch_prctl()), for the whole
  * process, unless IOATTN_ISA names another ISA then. Once they are granted, sigaltstack() takes no
  * stack of less than sysconf(_SC_MINSIGSTKSZ); where a thread has one, they are refused and the
- * next ISA is the best. */
+ * next ISA is the best. IOATTN_UNSUPPORTED, as of every call that plans, where IOATTN_ISA names an
+ * ISA that is not here or not known. */
 IOATTN_API ioattn_status ioattn_selected_isa(const char** name);
 
-/** One cache level, as one thread of this process sees it. M is a fraction of its share, 0.5 of L1
- * and 0.75 of L2 and L3: the rest is left to lines of other data. */
+/** One cache level, as one thread of this process sees it: as hwloc finds it, or as long as the
+ * environment variable IOATTN_L1, IOATTN_L2 or IOATTN_L3 says ("256k", "1M"). M is a fraction of
+ * the share, 0.5 of L1 and 0.75 of L2 and L3: the rest is left to lines of other data. */
 typedef struct ioattn_cache {
   size_t struct_size;   /**< sizeof(ioattn_cache), set by the caller */
   int64_t size_bytes;   /**< the whole cache */

@@ -27,7 +27,9 @@ void expect_both_refused(const std::function<void(SdpaCall<float>*)>& change, io
 TEST(SdpaStatus, TheStrideOfASingleEntryMayBeAnything) {
   SdpaCall<float> call({1, 1, 1, 5, 6, 4, 4});
   call.problem.q_stride[0] = -5;
+  call.problem.q_stride[1] = most;
   call.problem.k_stride[1] = -7;
+  call.problem.v_stride[0] = call.problem.v_stride[1] = -most - 1;
   ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
   ASSERT_EQ(call.backward(), IOATTN_OK) << ioattn_last_error();
   call.expect_forward();

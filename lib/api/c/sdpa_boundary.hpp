@@ -20,7 +20,10 @@ TensorView<T> tensor(T* data, index_t batch, index_t heads, index_t rows, index_
   view.row_stride = stride_or(stride != nullptr ? stride[2] : 0, 1, cols);
   view.head_stride = stride_or(stride != nullptr ? stride[1] : 0, rows, view.row_stride);
   view.batch_stride = stride_or(stride != nullptr ? stride[0] : 0, heads, view.head_stride);
-  if (rows == 1) view.row_stride = cols;  // whatever it is, nothing is there
+  // Of a dimension of 1 they lead nowhere, whatever they are.
+  if (rows == 1) view.row_stride = cols;
+  if (heads == 1) view.head_stride = stride_or(0, rows, view.row_stride);
+  if (batch == 1) view.batch_stride = stride_or(0, heads, view.head_stride);
   return view;
 }
 
