@@ -63,6 +63,34 @@ constexpr ProductField products[] = {{"s", &Blocks::s}, {"g", &Blocks::g}, {"h",
                                      {"f", &Blocks::f}, {"q", &Blocks::q}, {"u", &Blocks::u},
                                      {"x", &Blocks::x}};
 
+constexpr bool has_field(std::string_view fields, std::string_view field) {
+  while (!fields.empty()) {
+    const std::size_t end = std::min(fields.find(' '), fields.size());
+    if (fields.substr(0, end) == field) return true;
+    fields.remove_prefix(std::min(end + 1, fields.size()));
+  }
+  return false;
+}
+
+// Planning a short pass takes little longer than to look up its fields by name.
+constexpr auto unit_list = [] {
+  std::array<Blocks, variant_count> list{};
+  for (std::size_t i = 0; i < variant_count; ++i) {
+    list[i].form = table[i].variant.form;
+    list[i].products = table[i].variant.products;
+    for (const SizeField& field : sizes)
+      if (has_field(table[i].fields, field.name)) list[i].*field.size = 1;
+    for (const ProductField& field : products)
+      if (has_field(table[i].fields, field.name)) list[i].*field.product = {1, 1, 1};
+  }
+  return list;
+}();
+
+std::size_t index_of(const Variant& variant) {
+  return static_cast<std::size_t>(std::find(variant_list.begin(), variant_list.end(), variant) -
+                                  variant_list.begin());
+}
+
 template <class Predicate>
 bool any_variant(Predicate&& predicate) {
   return std::any_of(std::begin(variant_list), std::end(variant_list), predicate);
@@ -86,16 +114,17 @@ std::string to_text(const Variant& variant) {
 }
 
 bool uses(const Variant& variant, std::string_view field) {
-  for (const Row& row : table) {
-    if (row.variant != variant) continue;
-    std::string_view fields = row.fields;
-    while (!fields.empty()) {
-      const std::size_t end = std::min(fields.find(' '), fields.size());
-      if (fields.substr(0, end) == field) return true;
-      fields.remove_prefix(std::min(end + 1, fields.size()));
-    }
-  }
-  return false;
+  const std::size_t index = index_of(variant);
+  return index < variant_count && has_field(table[index].fields, field);
+}
+
+Blocks unit_blocks(const Variant& variant) {
+  const std::size_t index = index_of(variant);
+  if (index < variant_count) return unit_list[index];
+  Blocks blocks;
+  blocks.form = variant.form;
+  blocks.products = variant.products;
+  return blocks;
 }
 
 bool parse_schedule(std::string_view name, Schedule* schedule) {

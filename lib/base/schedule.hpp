@@ -224,5 +224,7 @@ std::span<const SizeField> size_fields();
 std::span<const ProductField> product_fields();
 // Whether a variant needs the field of that name: then it is at least 1.
 bool uses(const Variant& variant, std::string_view field);
+// Every size that the variant uses is 1.
+Blocks unit_blocks(const Variant& variant);
 
 }  // namespace ioattn

@@ -30,19 +30,6 @@ index_t footprint(const Variant& variant, const LayerShape& shape, const Blocks&
       .footprint;
 }
 
-Blocks unit_blocks(const Variant& variant) {
-  Blocks blocks;
-  blocks.form = variant.form;
-  blocks.products = variant.products;
-  for (const SizeField& field : size_fields()) {
-    if (uses(variant, field.name)) blocks.*field.size = 1;
-  }
-  for (const ProductField& field : product_fields()) {
-    if (uses(variant, field.name)) blocks.*field.product = {1, 1, 1};
-  }
-  return blocks;
-}
-
 Blocks search_rows(Pass pass, const LayerShape& shape, const FastMemory& memory,
                    const TileShape& tile, const Blocks& smallest, const Footprint& footprint,
                    const Cost& cost) {
@@ -64,10 +51,12 @@ Blocks search_rows(Pass pass, const LayerShape& shape, const FastMemory& memory,
       Blocks trial = smallest;
       trial.c = c;
       rows = most_rows(trial, longest, rows);
+      bool is_one = false;  // sub-block of all queries, as all longer than these are
       for (const index_t rho : rho_candidates(tile, longest, rows)) {
-        if (rho < std::max(smallest.rho, whole.lanes)) continue;
+        if (rho < std::max(smallest.rho, whole.lanes) || (is_one && rho >= shape.n)) continue;
         index_t most = most_rows(trial, rho, rows);
         if (most < std::min(rho, shape.n)) continue;
+        is_one = is_one || rho >= shape.n;
         if (most < shape.n) most = round_down(most, rho);
         const index_t passes = ceil_div(shape.n, most);
         trial.rho = rho;

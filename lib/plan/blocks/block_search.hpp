@@ -43,9 +43,6 @@ inline index_t longest_side(const LayerShape& shape) {
 
 index_t footprint(const Variant& variant, const LayerShape& shape, const Blocks& blocks);
 
-// Every size that the variant uses is 1.
-Blocks unit_blocks(const Variant& variant);
-
 // The largest x in [1, limit] that satisfies a predicate which is true up to some x; 0 if none
 // does. It is found sooner if it is not far above `guess`.
 template <class Predicate>
