@@ -342,7 +342,7 @@ typedef struct ioattn_sdpa_problem {
  * its strides is at least the extent that the smaller ones span. Memory beside the outputs: O(1) in
  * batch, n and m. Options: of the schedules there is "row_stream", which leaves the passes to the
  * planner as "auto" does. The last few plans are kept: where keys are added to those of the last
- * call, as in decoding, each call plans anew, in some 20 us.
+ * call, as in decoding, each call plans anew, in some 3 to 10 us.
  *
  * Errors: IOATTN_INVALID_ARGUMENT, IOATTN_SIZE_OVERFLOW, IOATTN_OUT_OF_MEMORY,
  * IOATTN_FAST_MEMORY_TOO_SMALL, IOATTN_UNSUPPORTED; outputs are then untouched. */

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/blocks/blocking_tile_fused.hpp"
 #include "plan/sdpa/sdpa_candidates.hpp"
+#include "schedules/random_problem.hpp"
 #include "status_ok.hpp"
 
 namespace ioattn::plan {
@@ -212,6 +214,39 @@ TEST(SdpaForms, LongRowsAreByTilesAtTheAssumedPrice) {
       const SdpaPlan plan = plan_of(1024, 1024, caches, Price(), set);
       EXPECT_TRUE(is_by_tiles(plan, set)) << to_text(plan);
     }
+}
+
+// The planner does not look for tiles where this is more than rows take.
+TEST(SdpaForms, NoTilesTakeLessThanTheLeast) {
+  ioattn_test::RandomProblem random(41);
+  const TileShape tiles[] = {{Isa::avx2, 6, 16},
+                             {Isa::avx512, 8, 32},
+                             {Isa::avx512, 8, 16},
+                             {Isa::avx512_bf16, 8, 32},
+                             {Isa::avx512_amx, 8, 32}};
+  double nearest = 0;
+  for (int round = 0; round < 2000; ++round) {
+    LayerShape head;
+    head.n = random.logarithmic(1, 9000);
+    head.m = random.logarithmic(1, 9000);
+    head.d = random.logarithmic(1, 2000);
+    head.dv = random.logarithmic(1, 2000);
+    const Caches& caches = round % 2 == 0 ? zen4 : xeon;
+    const TileShape& tile = tiles[random.uniform(0, std::size(tiles) - 1)];
+    FastMemory memory = {caches.L2, 0, caches.price};
+    if (round % 3 == 0) memory = {caches.L3, caches.L2, caches.price};
+    const double least = least_tile_fused_forward_time(head, memory, tile);
+    Blocks blocks = choose_tile_fused_forward(head, memory, tile);
+    for (int other = 0; other < 20; ++other) {
+      const double time = tile_fused_forward_time(head, blocks, memory, tile);
+      ASSERT_LE(least * (1 - 1e-9), time) << round << ' ' << name_of(tile.isa);
+      nearest = std::max(nearest, least / time);
+      blocks.c = random.logarithmic(1, head.m);
+      blocks.rho = random.logarithmic(1, head.n);
+      blocks.w = random.logarithmic(1, 1024);
+    }
+  }
+  EXPECT_GT(nearest, 0.99);
 }
 
 }  // namespace

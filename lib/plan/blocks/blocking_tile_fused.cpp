@@ -206,6 +206,22 @@ double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
          (parts ? fma_per_number_of_parts * product(shape.n, shape.d) : 0);
 }
 
+double least_tile_fused_forward_time(const LayerShape& shape, const FastMemory& memory,
+                                     const TileShape& tile) {
+  const auto [n, m, d, e, tie, mask] = shape;
+  Blocks whole;
+  whole.c = m;
+  whole.rho = n;
+  const IoCost cost = theory::tile_fused_forward_pass(shape, whole);
+  const double words = memory.price.per_word * static_cast<double>(cost.words()) +
+                       fma_per_packed_word(tile.isa) * static_cast<double>(cost.reads);
+  const double terms = static_cast<double>(d) / word_efficiency(tile.isa, d);
+  const double lanes = n <= tile.cols ? wasted_lanes(n, tile) : 1;
+  const double sums = static_cast<double>(e) / word_efficiency(tile.isa, m);
+  return words / word_speed(tile.isa) +
+         product(n, m) * (terms * lanes + sums) / product_speed(tile.isa);
+}
+
 namespace {
 
 // How many keys a block has at most, and how many of them a share: longer ones are of whole shares.

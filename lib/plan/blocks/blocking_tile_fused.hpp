@@ -51,6 +51,10 @@ Blocks choose_tile_fused_forward(const LayerShape& shape, const FastMemory& memo
                                  const TileShape& tile, bool parts = false);
 double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
                                const FastMemory& memory, const TileShape& tile, bool parts = false);
+// No blocks are estimated to take less: all keys and queries are in one, no lane is wasted that
+// need not be. Without a mask.
+double least_tile_fused_forward_time(const LayerShape& shape, const FastMemory& memory,
+                                     const TileShape& tile);
 // With the thin products of the layer problem, in the inner memory.
 Blocks choose_layer_forward_tiles(const LayerShape& shape, const FastMemory& memory,
                                   const TileShape& tile);

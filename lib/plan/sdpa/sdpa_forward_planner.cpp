@@ -9,6 +9,15 @@
 namespace ioattn::plan {
 namespace {
 
+// Whether no tiles can cost less than something does, by a time: most short passes need no search.
+bool are_tiles_slower(const LayerShape& head, const FastMemory& memory, const TileShape& tile,
+                      double cost) {
+  if (memory.price.of_words() || cost <= 0) return false;
+  constexpr double rounding = 1 - 1e-9;
+  const double least = least_tile_fused_forward_time(head, memory, tile);
+  return cost_that_tiles_count(least, memory.price, tile) * rounding > cost;
+}
+
 // How many queries blocks of rho have for each that sees a key: strips of rows leave out the
 // others.
 double queries_of_tiles(const SdpaShape& shape, index_t rho) {
@@ -50,7 +59,10 @@ Status plan_forward(const SdpaRequest& request, SdpaPlan* plan, Estimate* estima
       count_words(memory.price, words, &best);
       best.outer_part = outer_part_of_rows(request.dtype, memory.price);
     }
-    if (!request.takes(SdpaForm::tiles)) return best;
+    if (!request.takes(SdpaForm::tiles) ||
+        are_tiles_slower(head, memory, request.tile, best.cost)) {
+      return best;
+    }
     const Blocks tiles = choose_tile_fused_forward(head, memory, request.tile);
     Trial trial = {{tiles, {}}};
     trial.fills_lanes = fill_lanes(tiles.rho, head.n, request.tile);
