@@ -291,11 +291,12 @@ struct KernelTable {
   // 0: softmax_update of all takes less time.
   index_t first_keys = 0;
 
-  // What product and softmax_update do, with `store`, with scores, rows of keys by at most
-  // few_queries columns of queries: the same bits. Nothing of C, maxima, sums and rescale is
-  // touched beyond these columns, so that rows of C may be as close as that; accumulate, epilogue
-  // and scale are not used.
+  // What product and softmax_update do, with `store`, with scores, at most most_keys_of_few rows of
+  // keys by at most few_queries columns of queries: the same bits. Nothing of C, maxima, sums and
+  // rescale is touched beyond these columns, so that rows of C may be as close as that; accumulate,
+  // epilogue and scale are not used.
   void (*few_weights)(const Product<T>& scores, T* row_max, T* row_sum, T* rescale) = nullptr;
+  static constexpr index_t most_keys_of_few = 256;
   index_t few_queries = 0;
 
   // Told of words that a schedule reads or writes without a kernel; null where nobody traces.

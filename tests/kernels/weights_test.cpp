@@ -219,7 +219,10 @@ void check_few(const KernelTable<T>& table) {
     return std::uniform_int_distribution<index_t>(first, last)(engine);
   };
   for (int trial = 0; trial < 400 && !testing::Test::HasFailure(); ++trial) {
-    const index_t keys = trial % 3 == 0 ? 16 * uniform(1, 6) : uniform(1, 90);
+    const index_t most = table.most_keys_of_few;
+    const index_t keys = trial % 16 == 2  ? most - uniform(0, 1)
+                         : trial % 3 == 0 ? 16 * uniform(1, 6)
+                                          : uniform(1, 90);
     const index_t queries = uniform(1, table.few_queries);
     const index_t depth = trial % 8 == 0 ? uniform(250, 600) : uniform(1, 130);
     SCOPED_TRACE(testing::Message() << keys << " keys, " << queries << " queries, " << depth);

@@ -140,7 +140,8 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   trace.read(rows_of(Operand::A2, keys, d_));
   Streamed key = where_they_lie(in.keys, keys.begin);
   // Tied, they are read by whole panels too.
-  const bool copies_keys = tied_ || is_half_storage<S> || !are_close(in.keys.stride, d_);
+  const bool are_far = !are_close(in.keys.stride, d_) && !is_panel(work.rows.size());
+  const bool copies_keys = tied_ || is_half_storage<S> || are_far;
   if (copies_keys) {
     key = {worker_.key.in(work.local), d_stride_};
     copy_rows(in.keys, worker_.key.in(work.local), d_stride_);
@@ -150,7 +151,7 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   if (!tied_) {
     trace.read(rows_of(value_name, keys, width_));
     beside = h_form_ ? where_they_lie(in.values, keys.begin) : where_they_lie(in.a3, keys.begin);
-    copies_next = !h_form_ || copies_values(in);
+    copies_next = !h_form_ || copies_values(in, work.rows.size());
     value = copies_next ? Streamed{worker_.value.in(work.local), sum_stride_} : beside;
   }
   // Once the first product with keys has fetched them.
@@ -253,7 +254,10 @@ auto ForwardPass<S, P>::make_weights(const Work& work, const Meeting& meeting,
     return {tile_stride_, softmax.rescale};
   }
   kernels::Product<T> made = scores;
-  if (!scores.accumulate && queries.size() <= kernels_.few_queries) made.c.row = queries.size();
+  if (!scores.accumulate && queries.size() <= kernels_.few_queries &&
+      keys.size() <= kernels::KernelTable<T>::most_keys_of_few) {
+    made.c.row = queries.size();
+  }
   const index_t first_keys = kernels_.first_keys;
   constexpr index_t least_others = 3;  // times as many keys
   if (first_keys > 0 && made.rows >= (1 + least_others) * first_keys && !made.accumulate &&

@@ -81,7 +81,10 @@ class ForwardPass {
 
   // Whether sums are Z, of which O is made.
   bool makes_z() const { return !h_form_ && !stored_; }
-  bool copies_values(const Operands& operands) const;
+  // Queries of one panel read keys once and values with every register tile, of which there are
+  // few: a copy takes longer, however rows lie.
+  bool is_panel(index_t queries) const { return queries <= nr_; }
+  bool copies_values(const Operands& operands, index_t rows) const;
   bool sums_in_place(const Operands& operands) const;
   Sums sums_of(const Operands& operands, const Range& rows, void* local) const;
 

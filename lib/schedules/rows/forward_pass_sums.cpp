@@ -8,12 +8,13 @@
 namespace ioattn::schedules {
 
 template <class S, class P>
-bool ForwardPass<S, P>::copies_values(const Operands& operands) const {
+bool ForwardPass<S, P>::copies_values(const Operands& operands, index_t rows) const {
   if constexpr (is_half_storage<P>) {
     return true;
   } else {
     const MatrixView<const T>& values = operands.values;
-    return value_rows_ == ValueRows::bare && !are_lanes(values.data, values.stride, width_, nr_);
+    if (value_rows_ != ValueRows::bare) return false;
+    return is_panel(rows) ? width_ % nr_ != 0 : !are_lanes(values.data, values.stride, width_, nr_);
   }
 }
 
