@@ -28,6 +28,7 @@ inline const HeadsCase heads_cases[] = {
     {"sdpa:b1,h8,kv8,n33,m20,d5,v5,causal"},   //
     {"sdpa:b5,h4,kv2,n17,m19,d6,v4", ioattn::Mask{-3, 9}},   //
     {"sdpa:h2,kv2,n70,m90,d20,v20", ioattn::Mask{40, 200}},  // queries that see nothing
+    {"sdpa:n260,m130,d8", ioattn::Mask{-64, 1}},  // groups of rows that blocks of keys divide
     // Rows of O and V that kernels take where they lie, but for heads whose rows lie apart.
     {"sdpa:h2,kv1,n70,m60,d8,v32,causal"},  // rows of heads
     {"sdpa:h2,kv1,n40,m50,d6,v20"},         // gaps between rows, panels of the odd tile

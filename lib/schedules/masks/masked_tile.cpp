@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/sum_length.hpp"
 #include "schedules/memory/memory_moves.hpp"
 #include "schedules/range.hpp"
 #include "schedules/trace.hpp"
@@ -139,12 +140,25 @@ class MaskedProduct {
       if (some.is_empty()) continue;
       const Interval taken = intersect(mask_.of_any({g, g + group_}, terms_.end), part);
       if (by_groups) {
-        add(some, taken, scales);
+        add_by_places(some, taken, scales);
         continue;
       }
       for (index_t i = some.begin; i < some.end; ++i)
-        add({i, i + 1}, intersect(mask_.of_row(i, terms_.end), taken), scales);
+        add_by_places({i, i + 1}, intersect(mask_.of_row(i, terms_.end), taken), scales);
     }
+  }
+
+  // Sums end at multiples of their longest, not after so many terms: of a group that two blocks of
+  // rows divide, as threads cut them, the terms of one begin with some that it does not see.
+  void add_by_places(const Interval& rows, const Interval& terms, bool scales) const {
+    constexpr index_t most = single_terms_per_accumulator<T>;
+    Interval some = terms;
+    do {
+      some.end = std::min(terms.end, round_down(some.begin, most) + most);
+      add(rows, some, scales);
+      scales = false;
+      some.begin = some.end;
+    } while (some.begin < terms.end);
   }
 
   void add(const Interval& rows, const Interval& terms, bool scales) const {
