@@ -603,7 +603,7 @@ IOATTN_API const char* ioattn_isa(int32_t index, int32_t* available);
  * process, unless IOATTN_ISA names another ISA then. Once they are granted, sigaltstack() takes no
  * stack of less than sysconf(_SC_MINSIGSTKSZ); where a thread has one, they are refused and the
  * next ISA is the best. IOATTN_UNSUPPORTED, as of every call that plans, where IOATTN_ISA names an
- * ISA that is not here or not known. */
+ * ISA that is not here, IOATTN_INVALID_ARGUMENT where it names none. */
 IOATTN_API ioattn_status ioattn_selected_isa(const char** name);
 
 /** One cache level, as one thread of this process sees it: as hwloc finds it, or as long as the
@@ -631,7 +631,7 @@ IOATTN_API int32_t ioattn_machine_threads(void);
 
 /** Algorithms that a bound holds for: all of the red-blue pebble game, or fewer. */
 typedef enum ioattn_class {
-  IOATTN_CLASS_PEBBLE = 0, /**< any that the game allows */
+  IOATTN_CLASS_PEBBLE = 0, /**< any that the game allows; "G3": with one summation tree an entry */
   IOATTN_CLASS_FMA = 1     /**< one accumulator per entry, no multiply-add done twice */
 } ioattn_class;
 

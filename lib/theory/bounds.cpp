@@ -74,7 +74,7 @@ double a3_of(Pass pass, const Sizes& s) {
   return positive(half_touched_bound(s.pairs, s.narrow, zones, s.M));
 }
 
-double g3_of(Pass pass, const Sizes& s) {
+double g3_of(Pass pass, const Sizes& s, bool of_dx = true) {
   const bool forward = pass == Pass::forward, tied = s.tie != Tie::none;
   Recomputed work;
   work.scores = s.pairs * s.d;
@@ -82,6 +82,7 @@ double g3_of(Pass pass, const Sizes& s) {
   work.width = forward ? s.d : s.narrow;
   work.births = forward ? s.rows * std::max(s.d, s.e) : s.longer * s.d;
   work.operands = s.tie == Tie::all ? Operands::computed_and_shared : Operands::computed;
+  work.of_x_twice = !of_dx;
   const auto weigh = forward ? (tied ? weigh_forward_tied : weigh_forward)
                              : (tied ? weigh_backward_tied : weigh_backward);
   return recomputation_bound(work, weigh, s.M);
@@ -219,8 +220,8 @@ double compulsory_bound(Pass pass, const LayerShape& shape, index_t batch) {
 double bound_a2(Pass pass, const LayerShape& shape, index_t M, index_t batch) {
   return a2_of(pass, Sizes(shape, M, batch));
 }
-double bound_g3(Pass pass, const LayerShape& shape, index_t M, index_t batch) {
-  return g3_of(pass, Sizes(shape, M, batch));
+double bound_g3(Pass pass, const LayerShape& shape, index_t M, index_t batch, bool of_dx) {
+  return g3_of(pass, Sizes(shape, M, batch), of_dx);
 }
 double bound_b2(Pass pass, const LayerShape& shape, index_t M, index_t batch) {
   return b2_of(pass, Sizes(shape, M, batch));

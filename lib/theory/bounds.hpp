@@ -7,7 +7,7 @@ namespace ioattn::theory {
 
 // Classes of algorithms that a lower bound holds for.
 enum class AlgorithmClass : std::uint8_t {
-  P,  // anything the red-blue pebble game allows: any summation tree, recomputation
+  P,  // anything the red-blue pebble game allows: recomputation, and any summation tree but for G3
   F,  // every entry has one accumulator and no multiply-add is done twice
 };
 constexpr const char* name_of(AlgorithmClass c) { return c == AlgorithmClass::P ? "P" : "F"; }
@@ -58,7 +58,9 @@ Bound key_gradients_bound(AlgorithmClass algorithms, const LayerShape& shape, Fo
 // The single bounds, for tables and tests.
 double compulsory_bound(Pass pass, const LayerShape& shape, index_t batch = 1);
 double bound_a2(Pass pass, const LayerShape& shape, index_t M, index_t batch = 1);
-double bound_g3(Pass pass, const LayerShape& shape, index_t M, index_t batch = 1);
+// `of_dx`: dX, not other sums with p, where the proof covers fewer names if A1 = A2 = A3.
+double bound_g3(Pass pass, const LayerShape& shape, index_t M, index_t batch = 1,
+                bool of_dx = true);
 double bound_b2(Pass pass, const LayerShape& shape, index_t M, index_t batch = 1);
 double bound_c(Pass pass, const LayerShape& shape, index_t M, index_t batch = 1);
 double bound_a3(Pass pass, const LayerShape& shape, index_t M, index_t batch = 1);

@@ -76,7 +76,7 @@ BoundSet gradients_bounds(const LayerShape& shape, const GradientSet& set, index
   if (needs.p) bounds.a3 = bound_a3(Pass::backward, shape, M, batch);
   if (needs.of_p_by_tokens) {
     bounds.a2 = bound_a2(Pass::backward, shape, M, batch);
-    bounds.g3 = bound_g3(Pass::backward, shape, M, batch);
+    bounds.g3 = bound_g3(Pass::backward, shape, M, batch, set.dX);
   } else if (needs.p) {  // dX may never be formed, so of the products with p none are counted
     bounds.a2 = bound_a2(Pass::backward, shape, M, batch);
     const auto weigh = shape.tie == Tie::none ? weigh_backward : weigh_scores_and_q_tied;

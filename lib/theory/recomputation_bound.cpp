@@ -18,9 +18,6 @@ double largest(double low, double high, double B, double slope, double k) {
   return best;
 }
 
-// In units of width^2: what the proof covers.
-double most_names(Operands operands) { return operands == Operands::computed ? 4 : 1; }
-
 // The largest (w a + q)(a + w q) with a + q at most 1 and w = scores.
 double shared_operands(double scores) { return (1 + scores) * (1 + scores) / 4; }
 
@@ -28,6 +25,11 @@ double shared_operands(double scores) { return (1 + scores) * (1 + scores) / 4; 
 double untouched_block(double scores) { return scores >= 0.5 ? scores : 1 / (4 * (1 - scores)); }
 
 }  // namespace
+
+double most_names(const Recomputed& work) {
+  if (work.operands == Operands::computed) return 4;
+  return work.of_x_twice ? 27.0 / 32 : 1;
+}
 
 Weighing weigh_backward(double scores) {
   return {scores, 1, std::max(scores * scores, (1 + scores * scores) / 4)};
@@ -64,7 +66,7 @@ double recomputation_bound(const Recomputed& work, const Weighing& weighing, dou
   double longest = 16 * square;
   if (work.operands != Operands::given) {
     if (M > square) return 0;
-    longest = most_names(work.operands) * square - 2 * M;
+    longest = most_names(work) * square - 2 * M;
   }
   double best = 0;
   const auto attempt = [&](double events) {

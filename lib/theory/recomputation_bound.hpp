@@ -29,7 +29,12 @@ struct Recomputed {
   double width = 0;   // the least number of operands of a score or of q from either side
   double births = 0;  // roots of sums that no write pays for
   Operands operands = Operands::given;
+  // Row operands of one family and column operands of another may be made from the same words of X.
+  bool of_x_twice = false;
 };
+
+// How many names the proof covers, in units of width^2, where operands are computed.
+double most_names(const Recomputed& work);
 
 // With all of `weigh` from 0 to 1, or with one weighing. May be negative; 0 beyond M = width^2
 // where operands are computed, as sums over blocks of rows are possible there.

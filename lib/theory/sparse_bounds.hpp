@@ -24,9 +24,9 @@ double paper_sparse_dividing_point(const SparseCounts& counts);
 double paper_sparse_product_formula(double inputs, double outputs, index_t M);
 
 // Sound for the matrices at hand and class F: E from A1, X, A2 by `multiply_adds`, those of both
-// products in the cheaper bracketing, whose first result has `intermediate` entries; all entries
-// that are not 0 are used. `scores_written`: E is an output; otherwise it may live and die in fast
-// memory. `tied`: A1 and A2 are one memory.
+// products in one bracketing, whose first result has `intermediate` entries, so the lesser over
+// both bracketings holds for all; all entries that are not 0 are used. `scores_written`: E is an
+// output; otherwise it may live and die in fast memory. `tied`: A1 and A2 are one memory.
 struct SparseProducts {
   double multiply_adds = 0, intermediate = 0;
   bool tied = false, scores_written = false;

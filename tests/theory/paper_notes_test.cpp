@@ -81,17 +81,22 @@ TEST(PaperNotes, E4NotForAnyM) {
   const double all = compulsory_bound(Pass::backward, shape);
   EXPECT_LT(paper_formula(shape, index_t(16) * 4096 * 64), all);  // M > nd
   EXPECT_GT(paper_formula(shape, 4096), all);
-  // n < sqrt(M): X alone has d^2 words.
-  EXPECT_LT(paper_formula(square(2, 64), 1024), 64.0 * 64);
+  for (const index_t n : {2, 31}) {  // n < sqrt(M)
+    EXPECT_LT(paper_formula(square(n, 64), 1024), double(n) * 64 + 64 * 64);
+  }
+  EXPECT_GT(paper_formula(square(33, 64), 1024), 33.0 * 64 + 64 * 64);
 }
 
-// With the constant of the product's bound the reduction leaves something only below d^2 / 8, and
-// the bound from A1 X alone never exceeds its inputs.
+// With Irony, Toledo and Tiskin's constant the reduction leaves something only below d^2 / 8, with
+// 2 below 4 d^2, and the bound from A1 X alone never exceeds its inputs.
 TEST(PaperNotes, E7TheReductionIsVacuousForMostSmallCaches) {
   const double n = 1 << 20, d = 512;
   const auto reduction = [&](double M) { return n * n * d / (2 * std::sqrt(2 * M)) - M - n * n; };
   EXPECT_GT(reduction(d * d / 8.5), 0);
   EXPECT_LT(reduction(d * d / 8), 0);
+  const auto with_2 = [&](double M) { return 2 * n * n * d / std::sqrt(M) - 2 * M - n * n; };
+  EXPECT_GT(with_2(3.9 * d * d), 0);
+  EXPECT_LT(with_2(4 * d * d), 0);
   for (const double M : {d * d, 4 * d * d, n * d}) EXPECT_LE(n * d * d * d / M, n * d);
   // What takes its place, recomputation allowed.
   EXPECT_GT(bound_g3(Pass::backward, square(1 << 20, 512), 512 * 512 / 6), 5 * n * n);

@@ -275,5 +275,59 @@ TEST(RecomputationBound, KnownValues) {
   }
 }
 
+// Where x words of A1, y of A2 and xi of X, which has one unit of them, make row operands of one
+// family and column operands of another, all of them; A1 = A2: x of both.
+TEST(RecomputationBound, WordsOfXServeBothSides) {
+  constexpr int steps = 400;
+  const auto apart = [](double words) {
+    double most = 0;
+    for (int i = 0; i <= steps; ++i) {
+      const double xi = std::min(1.0, words * i / steps), half = (words - xi) / 2;
+      most = std::max(most, half * half * xi * (1 + xi));
+    }
+    return most;
+  };
+  const auto shared = [](double words) {
+    double most = 0;
+    for (int i = 0; i <= steps; ++i) {
+      const double x = words * i / steps;
+      most = std::max(most, 2 * x * x * (words - x));
+    }
+    return most;
+  };
+  // Step 5: the root of what is counted is z, of W words.
+  const auto counted = [](double words) {
+    const double z = words <= 2 ? words / 2 : (words - 0.4) / 1.6;
+    return z * z;
+  };
+  Recomputed work;
+  work.of_x_twice = true;
+  work.operands = Operands::computed;
+  const double most_apart = most_names(work);
+  work.operands = Operands::computed_and_shared;
+  const double most_shared = most_names(work);
+  for (int step = 1; step <= 80; ++step) {
+    const double words = most_apart * step / 80, of_all = most_shared * step / 80;
+    EXPECT_LE(apart(words), counted(words)) << words;
+    EXPECT_LE(shared(of_all), counted(of_all) * (1 + 1e-9)) << of_all;
+  }
+  work.of_x_twice = false;
+  EXPECT_GT(shared(most_names(work)), counted(most_names(work)));
+}
+
+// With any summation trees: no family of sums, no births.
+TEST(RecomputationBound, ScoresAndQAloneProveLess) {
+  const double n = 1 << 20, d = 512, pairs = n * n;
+  const Recomputed alone = {pairs * d, pairs * d, d, 0, Operands::computed};
+  LayerShape shape;
+  shape.n = shape.m = index_t(n);
+  shape.d = shape.dv = index_t(d);
+  const double expected[][3] = {{0.25, 4.2, 6.7}, {0.4, 3.0, 4.9}, {0.9, 1.2, 2.0}};
+  for (const auto& [ratio, words, with_sums] : expected) {
+    EXPECT_NEAR(recomputation_bound(alone, weigh_backward, ratio * d * d) / pairs, words, 0.05);
+    EXPECT_NEAR(bound_g3(Pass::backward, shape, index_t(ratio * d * d)) / pairs, with_sums, 0.05);
+  }
+}
+
 }  // namespace
 }  // namespace ioattn::theory

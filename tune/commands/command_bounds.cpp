@@ -156,7 +156,8 @@ void add_bounds_command(CLI::App* app) {
   }
   add_json(command, &options->json);
   command->footer(
-      "Class P: anything the red-blue pebble game allows. Class F: every entry has one "
+      "Class P: anything the red-blue pebble game allows, of G3 with one summation tree an entry. "
+      "Class F: every entry has one "
       "accumulator\n"
       "and no multiply-add is done twice. A schedule is compared with the bounds of its class.\n"
       "least words: reads + writes at this M, by the schedule's formula at word level or in "
