@@ -36,6 +36,19 @@ TEST(SdpaStatus, TheStrideOfASingleEntryMayBeAnything) {
   call.expect_backward();
 }
 
+// Nor do others follow from it.
+TEST(SdpaStatus, TheStrideOfASingleRowMayBeAnything) {
+  for (const std::int64_t stride : {std::int64_t{1000}, std::int64_t{-5}, most}) {
+    SdpaCall<float> call({2, 4, 2, 1, 6, 4, 4});
+    call.problem.q_stride[0] = call.problem.q_stride[1] = 0;
+    call.problem.q_stride[2] = stride;
+    ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
+    ASSERT_EQ(call.backward(), IOATTN_OK) << ioattn_last_error();
+    call.expect_forward();
+    call.expect_backward();
+  }
+}
+
 TEST(SdpaStatus, Problems) {
   using Call = SdpaCall<float>;
   const auto refused = [](std::int64_t ioattn_sdpa_problem::*field, std::int64_t value,

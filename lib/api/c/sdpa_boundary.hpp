@@ -17,13 +17,13 @@ template <class T>
 TensorView<T> tensor(T* data, index_t batch, index_t heads, index_t rows, index_t cols,
                      const int64_t* stride) {
   TensorView<T> view = {data, batch, heads, rows, cols, 0, 0, 0};
-  view.row_stride = stride_or(stride != nullptr ? stride[2] : 0, 1, cols);
-  view.head_stride = stride_or(stride != nullptr ? stride[1] : 0, rows, view.row_stride);
-  view.batch_stride = stride_or(stride != nullptr ? stride[0] : 0, heads, view.head_stride);
   // Of a dimension of 1 they lead nowhere, whatever they are.
-  if (rows == 1) view.row_stride = cols;
-  if (heads == 1) view.head_stride = stride_or(0, rows, view.row_stride);
-  if (batch == 1) view.batch_stride = stride_or(0, heads, view.head_stride);
+  const auto given = [&](int i, index_t count) {
+    return stride != nullptr && count != 1 ? stride[i] : 0;
+  };
+  view.row_stride = stride_or(given(2, rows), 1, cols);
+  view.head_stride = stride_or(given(1, heads), rows, view.row_stride);
+  view.batch_stride = stride_or(given(0, batch), heads, view.head_stride);
   return view;
 }
 
