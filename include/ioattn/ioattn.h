@@ -111,9 +111,10 @@ typedef struct ioattn_f16 {
   uint16_t bits; /**< the number */
 } ioattn_f16;
 
-/** Which keys a query sees. What is hidden takes no part in anything: not even a NaN of it does. A
- * query that sees no key has O = 0, LSE = -inf, and no part in gradients (of the layer problem 0 is
- * then multiplied by X and Y, which makes NaN of what is not finite there). */
+/** Which keys a query sees. What is hidden takes no part in anything: not even a NaN of it does,
+ * but for last bits. A query that sees no key has O = 0, LSE = -inf, and no part in gradients (of
+ * the layer problem 0 is then multiplied by X and Y, which makes NaN of what is not finite there).
+ */
 typedef enum ioattn_mask {
   IOATTN_MASK_NONE = 0,                /**< all */
   IOATTN_MASK_CAUSAL_TOP_LEFT = 1,     /**< query i the keys 0 ... i */
@@ -187,10 +188,12 @@ typedef struct ioattn_options {
                           blocks may be held in L3, where that is estimated to be faster. */
   int64_t fast_memory_words; /**< M in words of the dtype, exact; of 16 bits a float takes 2; 0:
                                 from the machine */
-  int64_t memory_limit; /**< bytes of scratch memory for intermediates that grow with n or m; 0:
-                           O(n d), never n x m but for a named schedule that stores it. Blocks and
-                           packed operands of each thread, O(1) in n, come on top:
-                           ioattn_plan_workspace_size() tells all. */
+  int64_t memory_limit; /**< bytes of scratch memory for intermediates, elements of matrices that
+                           grow with n or m; 0: O(n d), never n x m but for a named schedule that
+                           stores it. What pads their rows (of the layer problem to an odd number of
+                           register tiles' widths), and blocks and packed operands of each thread,
+                           O(1) in n, come on top: ioattn_plan_workspace_size() tells all. So do, of
+                           calls without a plan, O and LSE that the caller leaves out. */
   const char* schedule; /**< forward "row_stream", "stationary", "score_stored", "paper_small",
                            "paper_large", "tile_fused"; backward "row_stream", "stationary",
                            "q_stored", "half_dim", "weight_resident", "resident", "tile_fused",
@@ -291,7 +294,8 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
  * A bias, and its gradient, is [1, bias_heads, n, m], of all rows and columns: that of sequence b
  * is the block of its queries and keys. Rows of no sequence, and blocks of the queries of one
  * sequence and the keys of another, are neither read nor written. Sequences run beside each
- * other, so memory_limit is divided among them by their queries, rounded down.
+ * other, so memory_limit is divided among those that have something to compute, by their queries,
+ * rounded down.
  */
 typedef struct ioattn_sdpa_problem {
   size_t struct_size;  /**< sizeof(ioattn_sdpa_problem) */
@@ -481,7 +485,8 @@ IOATTN_API ioattn_status ioattn_layer_plan_parse(ioattn_pass pass, const ioattn_
 IOATTN_API void ioattn_plan_destroy(ioattn_plan* plan);
 
 /** Bytes of workspace that an execution takes, exactly, whatever the alignment of what the caller
- * supplies; of packed sequences, all that are computed at a time. */
+ * supplies; of packed sequences, all that are computed at a time. (Backward, a layer whose LSE has
+ * a -inf takes n numbers more from the heap.) */
 IOATTN_API ioattn_status ioattn_plan_workspace_size(const ioattn_plan* plan, size_t* bytes);
 
 /** The plan as one line, e.g. "L2:row_stream(form=g,r=448,c=64,...) > reg:avx2(6x16)". Writes at

@@ -173,6 +173,22 @@ TYPED_TEST(LayerHalfCalls, PlansOfOtherSchedulesRefuse) {
   }
 }
 
+// Gradients fit into less, the pass that makes O and LSE for them does not.
+TYPED_TEST(LayerHalfCalls, TheForwardPassBeforeGradientsHasTooLittleFastMemory) {
+  LayerHalfCall<typename TypeParam::S> call({3, 16, 100, 100});
+  call.want_dx_alone();
+  ioattn_options options = with_threads(1);
+  options.memory_limit = 1 << 28;
+  for (options.fast_memory_words = 400; options.fast_memory_words <= 800;
+       options.fast_memory_words += 100) {
+    const ioattn_status status = ioattn_layer_backward(&call.problem, &options, call.d_o.data(), 0,
+                                                       nullptr, 0, nullptr, &call.gradients);
+    if (status == IOATTN_OK) return;  // as pairs of bf16 take less
+    EXPECT_EQ(status, IOATTN_FAST_MEMORY_TOO_SMALL) << options.fast_memory_words;
+    EXPECT_TRUE(call.untouched());
+  }
+}
+
 TYPED_TEST(LayerHalfCalls, MIsOfWordsOf16Bits) {
   using S = typename TypeParam::S;
   LayerHalfCall<S> call({17, 19, 8, 6});

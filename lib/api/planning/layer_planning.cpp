@@ -34,7 +34,10 @@ Status plan_layer_before(const LayerProblem& problem, Schedule backward, const R
   // Whoever asked for stationary has room for scores in the forward pass too.
   if (backward != Schedule::stationary) forward.schedule.reset();
   const Status status = plan_layer(problem, std::nullopt, forward, plan);
-  if (status.code() != StatusCode::fast_memory_too_small || !stores_scores(backward)) return status;
+  if (status.code() != StatusCode::fast_memory_too_small || !stores_scores(backward) ||
+      is_half(problem.dtype)) {
+    return status;
+  }
   // Whoever asked for stored scores has room for them here too, which saves fast memory.
   forward.schedule = Schedule::paper_small;
   return plan_layer(problem, std::nullopt, forward, plan);

@@ -6,7 +6,7 @@
 #include "api/search/timed_layer.hpp"
 #include "api/search/tuned_kind.hpp"
 
-// Plans of the layer problem: as wisdom says, as is estimated, or the fastest, found by timing.
+// The fastest plan of a layer problem, found by timing.
 namespace ioattn::api {
 
 // One entry, with its mask: others take other schedules.
