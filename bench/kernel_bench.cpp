@@ -4,7 +4,6 @@
 
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "kernels/registry.hpp"
 #include "machine/datapath.hpp"
 #include "machine/machine.hpp"
+#include "search/statistics.hpp"
 
 namespace ioattn::bench {
 namespace {
@@ -32,12 +32,6 @@ double seconds_of(const std::function<void()>& run) {
   const auto start = std::chrono::steady_clock::now();
   run();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // Runs of a kernel and of fma_loop that take about as long.
@@ -59,9 +53,9 @@ class PairedRuns {
     fma_.push_back(kernel / loop);
     return kernel;
   }
-  double seconds() const { return median(seconds_); }
+  double seconds() const { return search::median(seconds_); }
   // Multiply-adds that the peak would have done in the time of one call.
-  double fma() const { return median(fma_); }
+  double fma() const { return search::median(fma_); }
 
  private:
   void run_kernel() {

@@ -55,7 +55,7 @@ void run_ioattn(benchmark::State& state, const LayerProblem& problem, Work work,
   }
   if (work == Work::forward) {
     measure(state, problem.dtype, threads, flops_of(chosen.fma), run_forward);
-    state.counters["words_L2"] = static_cast<double>(chosen.cost.total().words());
+    state.counters["words_" + forward.level] = static_cast<double>(chosen.cost.total().words());
     state.SetLabel(plan::to_text(forward));
     return;
   }
@@ -63,7 +63,7 @@ void run_ioattn(benchmark::State& state, const LayerProblem& problem, Work work,
     return api::layer_gradients<T>(in, {data.d_o.data(), n, e, e}, {data.o.data(), n, e, e},
                                    data.lse.data(), backward, {threads}, out);
   });
-  state.counters["words_L2"] = static_cast<double>(estimate.cost.total().words());
+  state.counters["words_" + backward.level] = static_cast<double>(estimate.cost.total().words());
   state.SetLabel(plan::to_text(backward, out.set(), problem.shape.tie));
 }
 

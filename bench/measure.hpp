@@ -2,23 +2,16 @@
 
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
 #include <chrono>
 #include <vector>
 
 #include "kernels/registry.hpp"
 #include "machine/machine.hpp"
+#include "search/statistics.hpp"
 
 namespace ioattn::bench {
 
 inline double flops_of(index_t fma) { return 2 * static_cast<double>(fma); }
-
-inline double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Calls `run`, of so many flops, once per iteration and reports its rate, and as a fraction of the
 // peak whatever IOATTN_ISA makes the calls run on (of tiles, unless it leaves them out). A clock
@@ -62,7 +55,7 @@ void measure(benchmark::State& state, DType dtype, int threads, double flops, co
   }
   end_stretch();
   state.counters["GFLOPS"] = flops * static_cast<double>(state.iterations()) / all_seconds * 1e-9;
-  state.counters["peak_fraction"] = median(std::move(fractions)) / threads;
+  state.counters["peak_fraction"] = search::median(std::move(fractions)) / threads;
 }
 
 }  // namespace ioattn::bench

@@ -56,10 +56,10 @@ struct DetectOptions {
 
 // Never fails: what cannot be found is assumed (32 KiB L1, 512 KiB L2) and says so. Throws nothing
 // but std::bad_alloc and prints nothing itself. IOATTN_L1/L2/L3 are decimal bytes from 64 to 2^40;
-// k, K, m or M after the digits scales by 2^10 or 2^20. A variable sets the size and one thread's
-// share; one that is malformed is ignored with a note, an empty one is unset. Unless
-// IOATTN_ISA names another instruction set, the kernel is asked for the tiles of a CPU with AMX,
-// and `isa` has avx512_amx if it grants them.
+// k, M or G after the digits, of either case, scales by 2^10, 2^20 or 2^30. A variable sets the
+// size and one thread's share; one that is malformed is ignored with a note, an empty one is unset.
+// Unless IOATTN_ISA names another instruction set, the kernel is asked for the tiles of a CPU with
+// AMX, and `isa` has avx512_amx if it grants them.
 Machine detect(const DetectOptions& options = {});
 
 // What to choose from where nobody names an instruction set. Intel's CPUs multiply pairs of bf16 by

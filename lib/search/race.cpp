@@ -201,7 +201,7 @@ Status duel(const std::function<Status(std::size_t)>& run, const RaceOptions& op
           sample_of(run, candidate, repeats, run_clock(options), &seconds[candidate]);
       if (!status.is_ok()) return status;
     }
-    if (pair == 0 && repeats == 1) {  // which was for the caches
+    if (pair == 0) {  // which was for the caches
       repeats = repeats_of(std::max(seconds[0], 1e-9));
       pair_seconds = (now() - start) * repeats;
       continue;

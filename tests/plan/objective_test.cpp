@@ -6,6 +6,7 @@
 #include "base/tile_steps.hpp"
 #include "plan/blocks/block_search.hpp"
 #include "plan/layer/gradient_planner.hpp"
+#include "plan/layer/layer_candidates.hpp"
 #include "plan/sdpa/sdpa_candidates.hpp"
 #include "plan/times/time_parts.hpp"
 #include "status_ok.hpp"
@@ -294,6 +295,24 @@ TEST(Objective, LayerHasTheFewestWordsOfAllCandidates) {
             fewer += words < of_time;
           }
   EXPECT_GT(fewer, plans / 8);
+}
+
+// With less memory no plan has fewer words.
+TEST(Objective, LayerIsListedAtWholeLevelsAlone) {
+  const std::optional<GradientSet> passes[] = {std::nullopt, GradientSet{.dX = true}};
+  for (const std::optional<GradientSet>& set : passes)
+    for (const Objective objective : {Objective::words, Objective::time}) {
+      LayerRequest request = layer_request(set ? Pass::backward : Pass::forward,
+                                           {1024, 1024, 256, 256, Tie::none, {}}, 98304, objective);
+      std::vector<LayerCandidate> list;
+      ASSERT_OK(list_candidates(request, set, &list));
+      int narrowed = 0;
+      for (const LayerCandidate& one : list) {
+        const std::size_t part = one.made_from.find("/8");
+        narrowed += part != std::string::npos && one.made_from.substr(part - 1, 3) != "8/8";
+      }
+      EXPECT_EQ(narrowed > 0, objective == Objective::time) << list.size();
+    }
 }
 
 TEST(Objective, GradientsHaveNoMoreWordsThanForTime) {

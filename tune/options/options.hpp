@@ -45,7 +45,7 @@ struct MaskOptions {
   std::optional<std::pair<index_t, index_t>> window;  // left, right; -1: no limit
 
   void add(CLI::App* app);
-  // Throws UsageError if the window reaches beyond what --causal shows.
+  // --causal cuts the window at the diagonal.
   Mask of(index_t n, index_t m) const;
 };
 

@@ -11,6 +11,7 @@
 #include "instruments/created_memory.hpp"
 #include "kernels/registry.hpp"
 #include "machine/machine.hpp"
+#include "search/statistics.hpp"
 #include "tune/command_error.hpp"
 #include "tune/passes/measured_pass.hpp"
 
@@ -73,9 +74,7 @@ double median_seconds(const Run& run) {
     seconds.push_back(std::chrono::duration<double>(clock::now() - start).count());
     total += seconds.back();
   } while (total < timing_budget_seconds && seconds.size() < timing_repeats);
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
+  return search::median(std::move(seconds));
 }
 
 // Throws RunError, about `who`, unless the count is that of the formula.

@@ -34,6 +34,13 @@ SdpaReport measure(const PlannedSdpa& planned, const Bounds& bounds,
     require(run(nullptr, nullptr, outputs));
   });
   SdpaOutputs<S, G> counted = *outputs;
+  if (planned.set) {
+    for (auto* gradient : {&counted.dq, &counted.dk, &counted.dv, &counted.d_bias})
+      *gradient = poisoned(*gradient);
+  } else {
+    counted.o = poisoned(counted.o);
+    counted.lse = poisoned(counted.lse);
+  }
   instruments::IoCounter counter;
   instruments::CreatedMemory created(&counter);
   ++report.runs;
@@ -61,7 +68,7 @@ SdpaReport measure(const PlannedSdpa& planned, const Bounds& bounds,
   } else {
     report.bound = {0, "compulsory", "a size is 0, or no query sees a key: nothing moves"};
   }
-  if (static_cast<double>(report.formula) < report.bound.words) {
+  if (static_cast<double>(report.count.words()) < report.bound.words) {
     throw RunError(std::string("internal error: the ") + name_of(pass) +
                    " pass moved fewer words than the lower bound " + report.bound.name);
   }

@@ -16,7 +16,7 @@ struct MeasuredCommand {
 };
 
 // Runs it with this process's standard streams; interrupts from the terminal are for the command
-// alone. Throws UsageError if it cannot be started.
+// alone. Throws CommandError if it cannot be started, RunError if there is no process for it.
 MeasuredCommand run_measured(const std::vector<std::string>& command, CounterSetup* setup);
 
 std::string to_text(const MeasuredCommand& run, const CounterSetup& setup);

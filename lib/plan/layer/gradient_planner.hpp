@@ -10,8 +10,8 @@
 namespace ioattn::plan {
 
 // The plan of a set of gradients with the least estimated time; request.pass is not read. A
-// schedule can be asked for by name where dX alone decides (with dW_Q and dW_K); others need one
-// that stores U, row_stream. Fails like make_plan.
+// schedule can be asked for by name where dX alone decides (with dW_Q and dW_K); others take
+// row_stream, q_stored, half_dim or tile_fused. Fails like make_plan.
 Status make_gradient_plan(const LayerRequest& request, const GradientSet& set, LayerPlan* plan,
                           Estimate* estimate = nullptr);
 

@@ -163,12 +163,14 @@ Status list_candidates(const LayerRequest& request, const std::optional<Gradient
   candidates->assign(1, first);
   for (const bool outer : {false, true}) {
     for (const index_t part : parts_of_memory) {
+      // With less memory no plan has fewer words.
+      if (request.price.of_words() && part < 8) break;
       LayerRequest narrowed = request;
       index_t& words = outer ? narrowed.outer_M : narrowed.M;
       words = words / 8 * part;
       if (!outer) narrowed.outer_M = 0;
       for (LayerCandidate& one : all_of(narrowed, set, outer)) {
-        if (!is_worth_timing(*candidates, one, false)) continue;
+        if (!is_worth_timing(*candidates, one, request.price.of_words())) continue;
         // What it costs at the whole level.
         estimate_costs(request, set, one.plan, &one.estimate);
         one.made_from = name_of_way(set, one.plan.blocks) + " in " + std::to_string(part) +

@@ -228,7 +228,7 @@ class WeightResidentBackward {
   OrderedRows dx_;
 
   WorkspaceMemory buffer_;
-  WorkspaceLayout workspace_;  // shared: h, X and the rows, then one WorkspaceLayout per worker
+  WorkspaceLayout workspace_;  // shared: h, X and the rows, then one WorkerMemory
   ValueProjection<T> values_;
   Slot<T> x_;        // X^T, panels [d][d]
   Slot<T> a1_;       // [r][d]
