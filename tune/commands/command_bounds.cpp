@@ -156,10 +156,9 @@ void add_bounds_command(CLI::App* app) {
   }
   add_json(command, &options->json);
   command->footer(
-      "Class P: anything the red-blue pebble game allows, of G3 with one summation tree an entry. "
-      "Class F: every entry has one "
-      "accumulator\n"
-      "and no multiply-add is done twice. A schedule is compared with the bounds of its class.\n"
+      "Class P: anything the red-blue pebble game allows, of G3 with one summation tree an entry.\n"
+      "Class F: every entry has one accumulator and no multiply-add is done twice. A schedule is\n"
+      "compared with the bounds of its class.\n"
       "least words: reads + writes at this M, by the schedule's formula at word level or in "
       "blocks, "
       "as few as\n"

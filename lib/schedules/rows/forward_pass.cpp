@@ -140,8 +140,9 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   trace.read(rows_of(Operand::A2, keys, d_));
   Streamed key = where_they_lie(in.keys, keys.begin);
   // Tied, they are read by whole panels too.
-  const bool are_far = !are_close(in.keys.stride, d_) && !is_panel(work.rows.size());
-  const bool copies_keys = tied_ || is_half_storage<S> || are_far;
+  const bool copies_far_rows = !is_panel(work.rows.size());
+  const bool copies_keys =
+      tied_ || is_half_storage<S> || (copies_far_rows && !are_close(in.keys.stride, d_));
   if (copies_keys) {
     key = {worker_.key.in(work.local), d_stride_};
     copy_rows(in.keys, worker_.key.in(work.local), d_stride_);
