@@ -309,8 +309,8 @@ typedef struct ioattn_sdpa_problem {
   ioattn_dtype dtype;  /**< of all inputs and outputs but LSE; every sum is of this type. Of
                           IOATTN_BF16 and IOATTN_F16 LSE and every sum are float: inputs become
                           float as they are read, results are rounded once, to nearest even. Where
-                          the CPU multiplies pairs of bfloat16 (ioattn_isa()), plans by tiles do, and
-                          softmax weights and their gradients are rounded as factors, once; in
+                          the CPU multiplies pairs of bfloat16 (ioattn_isa()), passes by pairs do,
+                          and  softmax weights and their gradients are rounded as factors, once; in
                           inputs and sums denormals then count as 0. */
   const void* q;       /**< [batch, heads, n, d] */
   const void* k;       /**< [batch, kv_heads, m, d] */
@@ -555,8 +555,10 @@ IOATTN_API ioattn_status ioattn_sdpa_plan_create(ioattn_pass pass,
 
 /** The plan of a text that ioattn_plan_text() printed for the same pass and the same set of
  * gradients, as for ioattn_layer_plan_parse(); of packed sequences that for the same n and m,
- * however often and in whatever order. Any other text is IOATTN_INVALID_ARGUMENT, an instruction
- * set or a cache level that is not here IOATTN_UNSUPPORTED. */
+ * however often and in whatever order. It may be of another problem, and have blocks of any
+ * sizes: r is rounded down to a multiple of rho where it is less than n, lest bits depend on
+ * threads. What no plan's text looks like is IOATTN_INVALID_ARGUMENT, an instruction set or a cache
+ * level that is not here IOATTN_UNSUPPORTED. */
 IOATTN_API ioattn_status ioattn_sdpa_plan_parse(ioattn_pass pass,
                                                 const ioattn_sdpa_problem* problem,
                                                 const ioattn_sdpa_gradients* gradients,

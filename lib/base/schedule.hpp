@@ -193,6 +193,13 @@ constexpr bool stores_scores(Schedule schedule) { return traits_of(schedule).sto
 constexpr bool takes_forward_results(Schedule schedule) {
   return traits_of(schedule).takes_forward_results;
 }
+// Of rows that threads share, in blocks that are shorter by whole strips of rho: as many as are in
+// whole strips, unless a block has all n. Strips are counted from the first row of a block, and
+// sums begin and end with what a strip sees, so only then do no bits depend on threads.
+constexpr void take_whole_strips(Schedule schedule, index_t n, Blocks* blocks) {
+  const bool are_whole = blocks->r >= n || blocks->r <= blocks->rho;
+  if (leaves_u(schedule) && !are_whole) blocks->r = round_down(blocks->r, blocks->rho);
+}
 // Whether it takes operands of the layer problem of that dtype: in 16 bits tile_fused multiplies
 // pairs of bf16 as they are stored, on instruction sets that can, and others numbers in f32.
 constexpr bool takes_dtype(Schedule schedule, DType dtype, Isa isa) {

@@ -61,6 +61,22 @@ TEST_F(LayerWisdom, GivesTheSameBitsForAnyThreads) {
   EXPECT_EQ(call.forward(&options), IOATTN_UNSUPPORTED);
 }
 
+// Of a size whose 70 queries were one block: of more a block has whole strips, lest bits depend on
+// threads.
+TEST_F(LayerWisdom, OfAnotherSizeHasWholeStrips) {
+  for (const Set* set : {&no_set, &dx_alone}) {
+    plan::LayerPlan other = candidates(*set)[0].plan;
+    ASSERT_EQ(other.blocks.schedule, Schedule::row_stream);
+    other.blocks.rows.r = 70;
+    other.blocks.rows.rho = 32;
+    import(document(text(other, *set), *set));
+    other.blocks.rows.r = 64;
+    const Json told = describe(*set);
+    EXPECT_EQ(told["origin"], "wisdom");
+    EXPECT_EQ(told["plan"], text(other, *set));
+  }
+}
+
 // Whatever a search may find computes the same; a fifth of it.
 TEST_F(LayerWisdom, IsRightWithEveryCandidate) {
   for (const Set* set : {&no_set, &every_gradient}) {

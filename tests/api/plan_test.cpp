@@ -11,6 +11,7 @@
 
 #include "api/batch_call.hpp"
 #include "api/plan_call.hpp"
+#include "schedules/thread_counts.hpp"
 
 namespace ioattn_test {
 namespace {
@@ -486,6 +487,42 @@ TEST(Plans, TextIsThePlan) {
         IOATTN_OK)
         << wrong;
     EXPECT_EQ(none, nullptr);
+  }
+}
+
+// Of a size whose 170 queries were one block: dX has a term per strip, and of more queries a block
+// has whole strips, which are the same for any number of threads.
+TEST(Plans, OfAnotherSizeAreTheSameBitsForAnyThreads) {
+  LayerCall<float> call({250, 300, 64, 64, Ties::none}, 0);
+  const ioattn_layer_problem problem = call.problem;
+  const ioattn_layer_shape shape = shape_of(problem);
+  ASSERT_EQ(call.forward(), IOATTN_OK);
+  ioattn_layer_gradients gradients = {};
+  gradients.struct_size = sizeof gradients;
+  gradients.dx = call.dx.data();
+  gradients.dx_stride = call.dx.stride();
+  const std::string made = text_of(ioattn_plan_text, create(IOATTN_BACKWARD, problem, nullptr));
+  const std::string tile = made.substr(made.find(" > reg:"));
+  std::vector<float> one;
+  for (const int threads : thread_counts) {
+    ioattn_options options = default_options();
+    options.threads = threads;
+    ioattn_plan* parsed = nullptr;
+    const std::string text = "M:row_stream(form=g,r=170,c=256,rho=64,w=64,o=170,a=64,b=64)" + tile;
+    ASSERT_EQ(ioattn_layer_plan_parse(IOATTN_BACKWARD, &shape, &gradients, &options, text.c_str(),
+                                      &parsed),
+              IOATTN_OK)
+        << ioattn_last_error();
+    const Plan plan(parsed);
+    call.dx.fill_with_pattern();
+    ASSERT_EQ(ioattn_layer_execute_backward(plan.get(), &problem, call.d_o.data(),
+                                            call.d_o.stride(), call.o.data(), call.o.stride(),
+                                            call.lse.data(), &gradients, nullptr, 0),
+              IOATTN_OK);
+    call.expect_backward();
+    const std::vector<float> dx = call.dx.dense();
+    if (threads == 1) one = dx;
+    EXPECT_TRUE(same_bits(dx, one)) << threads;
   }
 }
 

@@ -3,6 +3,7 @@
 // wrong leaves the outputs alone.
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +14,7 @@
 #include "schedules/memory/workspace.hpp"
 #include "schedules/random_sdpa.hpp"
 #include "schedules/sharing/sdpa_heads.hpp"
+#include "schedules/thread_counts.hpp"
 #include "status_ok.hpp"
 #include "theory/sdpa_bounds.hpp"
 #include "theory/sdpa_cost.hpp"
@@ -440,6 +442,37 @@ TEST(SdpaPlanStatus, AnyBlocksAreRight) {
         }
       }
     }
+  }
+}
+
+// Of a size whose 150 queries were one block: of more queries a block has whole strips, and strips
+// are the same for any number of threads, under a mask, too.
+TEST(SdpaPlanExecution, OfAnotherSizeAreTheSameBitsForAnyThreads) {
+  SdpaCall<float> call({1, 1, 1, 250, 300, 32, 32});
+  call.problem.mask = IOATTN_MASK_WINDOW_TOP_LEFT;
+  call.problem.window_left = 65;
+  call.problem.window_right = 31;
+  const std::string made = text_of(ioattn_plan_text, create(IOATTN_FORWARD, call.problem, nullptr));
+  const std::string tile = made.substr(made.find(" > reg:"));
+  std::vector<float> one;
+  for (const int threads : thread_counts) {
+    ioattn_options options = default_options();
+    options.threads = threads;
+    ioattn_plan* parsed = nullptr;
+    const std::string text = "M:row_stream(form=h,r=150,c=256,rho=64,stored)" + tile;
+    ASSERT_EQ(ioattn_sdpa_plan_parse(IOATTN_FORWARD, &call.problem, nullptr, &options, text.c_str(),
+                                     &parsed),
+              IOATTN_OK)
+        << ioattn_last_error();
+    const Plan plan(parsed);
+    EXPECT_EQ(text_of(ioattn_plan_text, plan),
+              "M:row_stream(form=h,r=128,c=256,rho=64,stored)" + tile);
+    call.poison();
+    ASSERT_EQ(execute_forward(plan, &call, nullptr, 0), IOATTN_OK);
+    call.expect_forward();
+    const std::vector<float> values = call.values();
+    if (threads == 1) one = values;
+    EXPECT_EQ(std::memcmp(one.data(), values.data(), one.size() * sizeof(float)), 0) << threads;
   }
 }
 

@@ -44,6 +44,20 @@ TEST_F(WisdomTest, GivesTheSameBitsForAnyThreadsAndBatch) {
   EXPECT_EQ(to_text(plan), quick_plan());
 }
 
+// Of a size whose 100 queries were one block: of more a block has whole strips, lest bits depend on
+// threads.
+TEST_F(WisdomTest, OfAnotherSizeHasWholeStrips) {
+  plan::SdpaPlan other = another(forward_set);
+  other.blocks.rows = {};
+  other.blocks.rows.r = 100;
+  other.blocks.rows.c = 200;
+  other.blocks.rows.rho = 64;
+  other.blocks = plan::blocks_taken(other.blocks, forward_set);
+  import(document(to_text(other)));
+  other.blocks.rows.r = 64;
+  EXPECT_EQ(quick_plan(), to_text(other));
+}
+
 TEST_F(WisdomTest, IsLeftOutWhereTheCallerDecides) {
   import(document(to_text(another(forward_set))));
   const auto origin = [&](auto change) {

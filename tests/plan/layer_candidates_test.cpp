@@ -66,6 +66,9 @@ void expect_good(const Case& one, const LayerCandidate& candidate) {
   EXPECT_TRUE(!shape.mask.hides() || takes_masks(schedule));
   EXPECT_TRUE(takes_dtype(schedule, request.problem.dtype, request.tile.isa));
   EXPECT_TRUE(request.memory_limit_bytes >= 0 || !stores_scores(schedule));
+  LayerBlocks whole = parsed.blocks;
+  take_whole_strips(schedule, shape.n, &whole.rows);
+  EXPECT_EQ(whole.rows.r, parsed.blocks.rows.r);
   Estimate estimate;
   estimate_costs(request, *one.set, parsed, &estimate);
   EXPECT_LE(estimate.cost.total().footprint, estimate.M);

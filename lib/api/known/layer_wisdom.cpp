@@ -64,6 +64,7 @@ Verdict read_plan(const plan::LayerRequest& request, const std::optional<Gradien
     return {Reason::blocks, std::string(name_of(parsed.blocks.schedule)) +
                                 " stores n x m scores, which takes a limit on memory"};
   }
+  take_whole_strips(parsed.blocks.schedule, request.problem.shape.n, &parsed.blocks.rows);
   plan::Estimate estimate;
   plan::estimate_costs(request, set, parsed, &estimate);
   verdict = check_size(request, parsed, estimate);

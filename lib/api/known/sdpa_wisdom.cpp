@@ -34,6 +34,7 @@ Verdict read_plan(const plan::SdpaRequest& request, const std::optional<SdpaSet>
   if (verdict.reason == Reason::kernel) return verdict;
   if (!valid.is_ok()) return {Reason::blocks, valid.message()};
   if (!verdict.is_ok()) return verdict;
+  take_whole_strips(Schedule::row_stream, request.shape.n, &parsed.blocks.rows);
   plan::Estimate estimate;
   plan::estimate_costs(request, set, parsed, &estimate);
   verdict = check_size(request, parsed, estimate);

@@ -43,6 +43,7 @@ Status LayerPlan::parse(const Goal& goal, const RunOptions& options, std::string
   Status status = validate_problem(goal.problem);
   if (status.is_ok()) status = validate_plan(parsed, result->set(), shape, dtype);
   if (!status.is_ok()) return status;
+  take_whole_strips(parsed.blocks.schedule, shape.n, &parsed.blocks.rows);
   status = adopt_parsed(parsed.level, parsed.tile, dtype, options, &result->M_);
   return status.is_ok() ? result->finish(options) : status;
 }

@@ -40,6 +40,7 @@ Status SdpaPlan::parse(const Goal& goal, const RunOptions& options, std::string_
   Status status = validate_problem(goal.problem);
   if (status.is_ok()) status = validate_plan(parsed, goal.set());
   if (!status.is_ok()) return status;
+  take_whole_strips(Schedule::row_stream, goal.problem.shape.n, &parsed.blocks.rows);
   status = adopt_parsed(parsed.level, parsed.tile, goal.problem.dtype, options, &result->M_);
   return status.is_ok() ? result->finish(options) : status;
 }

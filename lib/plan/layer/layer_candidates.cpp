@@ -199,7 +199,9 @@ std::vector<LayerCandidate> neighbours(const LayerRequest& request,
       if (!has_whole_shares(blocks.rows) || !has_whole_shares(blocks.keys)) continue;
       LayerCandidate candidate;
       candidate.plan = changed;
-      estimate_costs(request, set, changed, &candidate.estimate);
+      LayerBlocks& whole = candidate.plan.blocks;
+      take_whole_strips(whole.schedule, request.problem.shape.n, &whole.rows);
+      estimate_costs(request, set, candidate.plan, &candidate.estimate);
       if (candidate.estimate.cost.total().footprint > candidate.estimate.M) continue;
       candidate.made_from = std::string(twice ? "twice " : "half of ") + place.name;
       list.push_back(std::move(candidate));

@@ -72,6 +72,7 @@ std::vector<SdpaCandidate> neighbours(const SdpaRequest& request, const std::opt
       const bool is_whole = twice && size / 2 >= longest_side(request.shape.head());
       if (size < 1 || of_delta || is_whole) continue;
       if (!has_whole_shares(candidate.plan.blocks.keys)) continue;
+      take_whole_strips(Schedule::row_stream, request.shape.n, &candidate.plan.blocks.rows);
       estimate_costs(request, set, candidate.plan, &candidate.estimate);
       if (candidate.estimate.cost.total().footprint > candidate.estimate.M) continue;
       candidate.made_from = std::string(twice ? "twice " : "half of ") + neighbour.name;

@@ -16,6 +16,7 @@ namespace {
 Blocks within_operands(Blocks rows, const LayerShape& head, const TileShape& tile) {
   rows.r = std::min(rows.r, round_up(head.d + head.dv, index_t(tile.cols)));
   rows.rho = std::min(rows.rho, rows.r);
+  take_whole_strips(Schedule::row_stream, head.n, &rows);
   return rows;
 }
 
