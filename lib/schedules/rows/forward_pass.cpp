@@ -141,8 +141,9 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   Streamed key = where_they_lie(in.keys, keys.begin);
   // Tied, they are read by whole panels too.
   const bool copies_far_rows = !is_panel(work.rows.size());
-  const bool copies_keys =
-      tied_ || is_half_storage<S> || (copies_far_rows && !are_close(in.keys.stride, d_));
+  const bool copies_keys = tied_ || is_half_storage<S> ||
+                           (copies_far_rows && !are_close(in.keys.stride, d_)) ||
+                           compete_as_a<T>(in.keys.stride, work.rows.size(), nr_);
   if (copies_keys) {
     key = {worker_.key.in(work.local), d_stride_};
     copy_rows(in.keys, worker_.key.in(work.local), d_stride_);
