@@ -310,7 +310,7 @@ typedef struct ioattn_sdpa_problem {
                           IOATTN_BF16 and IOATTN_F16 LSE and every sum are float: inputs become
                           float as they are read, results are rounded once, to nearest even. Where
                           the CPU multiplies pairs of bfloat16 (ioattn_isa()), passes by pairs do,
-                          and  softmax weights and their gradients are rounded as factors, once; in
+                          and softmax weights and their gradients are rounded as factors, once; in
                           inputs and sums denormals then count as 0. */
   const void* q;       /**< [batch, heads, n, d] */
   const void* k;       /**< [batch, kv_heads, m, d] */
