@@ -45,24 +45,18 @@ ProductPass<T>::ProductPass(index_t n1, index_t k, index_t n2, const ProductBloc
       blocks_(cut_blocks(n1, k, n2, blocks, nr, threads)),
       elementwise_(is_elementwise(n1, n2, blocks)),
       threads_(threads) {
-  pack_elements_ =
-      round_up(std::max(pack_elements(blocks_.rows, blocks_.keep_a ? k : blocks_.depth, 1, nr),
-                        pack_elements(1, blocks_.depth, blocks_.cols, nr)),
-               index_t(AlignedBuffer::alignment));
-  pack_ = layout->add<T>(pack_elements_ * threads);
-  const auto whole_lines = [](index_t elements) {
-    return round_up(elements, index_t(AlignedBuffer::alignment));
-  };
+  const index_t depth_of_a = blocks_.keep_a ? k : blocks_.depth;
+  worker_.pack = workers_.add<T>(std::max(pack_elements(blocks_.rows, depth_of_a, 1, nr),
+                                          pack_elements(1, blocks_.depth, blocks_.cols, nr)));
   if (gathers_) {
-    a_elements_ = whole_lines(
+    worker_.a = workers_.add<T>(
         std::max(blocks_.rows * padded_stride(k, nr), k * padded_stride(blocks_.rows, nr)));
-    a_ = layout->add<T>(a_elements_ * threads);
   }
-  if (factors == Factors::native) return;
-  a_elements_ = whole_lines(blocks_.rows * (blocks_.keep_a ? k : blocks_.depth));
-  b_elements_ = whole_lines(blocks_.depth * blocks_.cols);
-  a_ = layout->add<T>(a_elements_ * threads);
-  b_ = layout->add<T>(b_elements_ * threads);
+  if (factors == Factors::in_16_bits) {
+    worker_.a = workers_.add<T>(blocks_.rows * depth_of_a);
+    worker_.b = workers_.add<T>(blocks_.depth * blocks_.cols);
+  }
+  workers_.add_to(layout, threads);
 }
 
 template <class T>
@@ -71,13 +65,10 @@ void ProductPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace& tr
                          const Factor<const A>& a, const Factor<const B>& b, const Factor<T>& c,
                          void* workspace, bool accumulate, const TileHook* hook) const {
   const auto run_block = [&](index_t block, int worker) {
-    const Scratch scratch = {pack_.in(workspace) + worker * pack_elements_,
-                             a_.in(workspace) + worker * a_elements_,
-                             b_.in(workspace) + worker * b_elements_};
     const Range i(block * blocks_.rows, n1_, blocks_.rows);
-    if (hook != nullptr) hook->begin_rows(worker, i);
-    rows(kernels, trace, a, b, c, i, scratch, accumulate, hook, worker);
-    if (hook != nullptr) hook->end_rows(worker, i);
+    if (hook != nullptr) hook->begin_rows(i);
+    rows(kernels, trace, a, b, c, i, workers_.of(worker, workspace), accumulate, hook);
+    if (hook != nullptr) hook->end_rows(i);
   };
   parallel::for_each(threads_, ceil_div(n1_, blocks_.rows), run_block);
 }
@@ -103,18 +94,19 @@ template <class T>
 template <class A, class B>
 void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& trace,
                           const Factor<const A>& a, const Factor<const B>& b, const Factor<T>& c,
-                          const Range& i, const Scratch& scratch, bool accumulate,
-                          const TileHook* hook, int worker) const {
+                          const Range& i, void* local, bool accumulate,
+                          const TileHook* hook) const {
   const Range all(k_, k_), row = from_0(i);
+  T *const pack = worker_.pack.in(local), *const copy = worker_.a.in(local);
   // Rows of A that are SIMD lanes and stay are packed once.
   const bool packed_once = blocks_.keep_a && c.col_stride != 1 && !elementwise_;
   Factor<const T> kept{};
   kernels::Panels<const T> panels;
   if (blocks_.keep_a) {
     trace.read(a.block(i, all));
-    kept = gathered(kernels, in_compute(kernels, a, i, all, scratch.a), c, row, all, scratch.a);
+    kept = gathered(kernels, in_compute(kernels, a, i, all, copy), c, row, all, copy);
   }
-  if (packed_once) panels = lane_panels(kernels, transposed(kept), all, row, scratch.pack);
+  if (packed_once) panels = lane_panels(kernels, transposed(kept), all, row, pack);
   for (Range j(n2_, blocks_.cols); j; j.next()) {
     if (accumulate) {
       trace.read(c.block(i, j));
@@ -126,7 +118,7 @@ void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& t
       if (!blocks_.keep_a) trace.read(a.block(i, q));
       trace.read(b.block(q, j));
       const Range term = from_0(q), col = from_0(j);
-      const Factor<const T> right = in_compute(kernels, b, q, j, scratch.b);
+      const Factor<const T> right = in_compute(kernels, b, q, j, worker_.b.in(local));
       const Factor<T> tile = part_from(c, i.begin, j.begin);
       if (packed_once) {
         const kernels::Panels<const T> left = {panels.row_of(0, q.begin), panels.panel, panels.row};
@@ -134,13 +126,13 @@ void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& t
                         add);
       } else {
         const Factor<const T> left =
-            blocks_.keep_a ? part_from(kept, 0, q.begin) : in_compute(kernels, a, i, q, scratch.a);
-        multiply_part(elementwise_, kernels, left, right, tile, row, term, col, add, scratch.pack);
+            blocks_.keep_a ? part_from(kept, 0, q.begin) : in_compute(kernels, a, i, q, copy);
+        multiply_part(elementwise_, kernels, left, right, tile, row, term, col, add, pack);
       }
       if (!blocks_.keep_a) trace.remove(a.block(i, q));
       trace.remove(b.block(q, j));
     }
-    if (hook != nullptr) hook->finish_tile(worker, i, j);
+    if (hook != nullptr) hook->finish_tile(i, j);
     trace.write_and_remove(c.block(i, j));
   }
   if (blocks_.keep_a) trace.remove(a.block(i, all));

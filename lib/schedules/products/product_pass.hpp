@@ -28,9 +28,9 @@ inline bool is_elementwise(index_t n1, index_t n2, const ProductBlocks& blocks) 
 class TileHook {
  public:
   virtual ~TileHook() = default;
-  virtual void begin_rows(int /*worker*/, const Range& /*rows*/) const {}
-  virtual void finish_tile(int /*worker*/, const Range& /*rows*/, const Range& /*cols*/) const {}
-  virtual void end_rows(int /*worker*/, const Range& /*rows*/) const {}
+  virtual void begin_rows(const Range& /*rows*/) const {}
+  virtual void finish_tile(const Range& /*rows*/, const Range& /*cols*/) const {}
+  virtual void end_rows(const Range& /*rows*/) const {}
 };
 
 // Whether a factor of a product may be stored in 16 bits: blocks of it then become f32 as they are
@@ -57,26 +57,25 @@ class ProductPass {
            const TileHook* hook = nullptr) const;
 
  private:
-  // Memory of a worker.
-  struct Scratch {
-    T *pack, *a, *b;  // a, b: blocks that became f32, or of A that were copied
-  };
   // Rows of A that stay and are read again for every panel of C, copied if they meet in few of a
   // cache's sets, which would drop them in between.
   Factor<const T> gathered(const kernels::KernelTable<T>& kernels, const Factor<const T>& block,
                            const Factor<T>& c, const Range& row, const Range& term, T* copy) const;
   template <class A, class B>
   void rows(const kernels::KernelTable<T>& kernels, const Trace& trace, const Factor<const A>& a,
-            const Factor<const B>& b, const Factor<T>& c, const Range& i, const Scratch& scratch,
-            bool accumulate, const TileHook* hook, int worker) const;
+            const Factor<const B>& b, const Factor<T>& c, const Range& i, void* local,
+            bool accumulate, const TileHook* hook) const;
 
   index_t n1_ = 0, k_ = 0, n2_ = 0, nr_ = 1;
   bool gathers_ = false;  // there is memory for copies of A
   ProductBlocks blocks_;
   bool elementwise_ = false;
   int threads_ = 1;
-  index_t pack_elements_ = 0, a_elements_ = 0, b_elements_ = 0;
-  Slot<T> pack_, a_, b_;
+  WorkerMemory workers_;
+  struct {
+    Slot<T> pack;
+    Slot<T> a, b;  // blocks that became f32, or of A that were copied
+  } worker_;
 };
 
 }  // namespace ioattn::schedules

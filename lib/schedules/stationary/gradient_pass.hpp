@@ -33,23 +33,24 @@ class GradientPass {
            void* workspace) const;
 
  private:
-  struct Scratch {
-    T *pack, *scores, *q;
-  };
   void rows(const kernels::KernelTable<T>& kernels, const Trace& trace, const Operands& in,
-            const Range& i, const Scratch& scratch) const;
+            const Range& i, void* local) const;
   void add_block(const kernels::KernelTable<T>& kernels, const Trace& trace,
                  const Factor<const T>& left, const Factor<const T>& values, const Range& i,
-                 const Range& k, const Range& j, const Scratch& scratch, T* tile) const;
+                 const Range& k, const Range& j, T* pack, T* tile) const;
   void finish(const kernels::KernelTable<T>& kernels, const Trace& trace, const Operands& in,
-              const Range& i, const Range& j, const Scratch& scratch) const;
+              const Range& i, const Range& j, void* local) const;
 
   index_t n_, k_, m_;
   ProductBlocks blocks_;
   bool twin_, elementwise_;
   int threads_;
-  index_t tile_stride_ = 0, pack_elements_ = 0, tile_elements_ = 0;
-  Slot<T> pack_, tiles_;
+  index_t tile_stride_;
+  WorkerMemory workers_;
+  struct {
+    Slot<T> pack;
+    Slot<T> q, scores;  // [cols][rows]; scores: twin
+  } worker_;
 };
 
 }  // namespace ioattn::schedules

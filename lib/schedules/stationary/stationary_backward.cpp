@@ -22,11 +22,11 @@ class WeightsHook final : public TileHook {
               const T* lse)
       : kernels_(kernels), trace_(trace), f_(f), lse_(lse) {}
 
-  void begin_rows(int, const Range& i) const override { trace_.read(block(i)); }
-  void finish_tile(int, const Range& i, const Range& j) const override {
+  void begin_rows(const Range& i) const override { trace_.read(block(i)); }
+  void finish_tile(const Range& i, const Range& j) const override {
     kernels_.exp_tile({f_.at(i.begin, j.begin), f_.col_stride, j.size(), i.size()}, lse_ + i.begin);
   }
-  void end_rows(int, const Range& i) const override { trace_.remove(block(i)); }
+  void end_rows(const Range& i) const override { trace_.remove(block(i)); }
 
  private:
   static Block block(const Range& i) { return {Operand::LSE, i.begin, 0, i.size(), 1}; }

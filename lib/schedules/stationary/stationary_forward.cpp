@@ -23,16 +23,16 @@ class LseHook final : public TileHook {
           T* row_sum, T* lse)
       : kernels_(kernels), trace_(trace), scores_(scores), row_sum_(row_sum), lse_(lse) {}
 
-  void begin_rows(int, const Range& i) const override {
+  void begin_rows(const Range& i) const override {
     trace_.create(block(Operand::row_max, i));
     trace_.create(block(Operand::row_sum, i));
     begin_softmax(kernels_, lse_ + i.begin, row_sum_ + i.begin, i.size());
   }
-  void finish_tile(int, const Range& i, const Range& j) const override {
+  void finish_tile(const Range& i, const Range& j) const override {
     kernels_.softmax_update({scores_.at(i.begin, j.begin), scores_.col_stride, j.size(), i.size()},
                             false, lse_ + i.begin, row_sum_ + i.begin, nullptr);
   }
-  void end_rows(int, const Range& i) const override {
+  void end_rows(const Range& i) const override {
     tell_read(kernels_, row_sum_ + i.begin, i.size());
     for (index_t row = i.begin; row < i.end; ++row)
       write_lse(kernels_, lse_ + row, row_sum_ + row, lse_ + row);

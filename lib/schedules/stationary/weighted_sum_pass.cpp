@@ -18,13 +18,11 @@ WeightedSumPass<T>::WeightedSumPass(index_t n, index_t m, index_t width,
       width_(width),
       blocks_(cut_blocks(n, m, width, blocks, nr, threads)),
       elementwise_(is_elementwise(n, width, blocks)),
-      threads_(threads) {
-  const index_t alignment = index_t(AlignedBuffer::alignment);
-  weights_stride_ = round_up(blocks_.rows, nr);
-  weights_elements_ = round_up((blocks_.keep_a ? m : blocks_.depth) * weights_stride_, alignment);
-  pack_elements_ = round_up(pack_elements(1, blocks_.depth, blocks_.cols, nr), alignment);
-  pack_ = layout->add<T>(pack_elements_ * threads);
-  weights_ = layout->add<T>(weights_elements_ * threads);
+      threads_(threads),
+      weights_stride_(round_up(blocks_.rows, nr)) {
+  worker_.pack = workers_.add<T>(pack_elements(1, blocks_.depth, blocks_.cols, nr));
+  worker_.weights = workers_.add<T>((blocks_.keep_a ? m : blocks_.depth) * weights_stride_);
+  workers_.add_to(layout, threads);
 }
 
 template <class T>
@@ -33,12 +31,10 @@ void WeightedSumPass<T>::run(const kernels::KernelTable<T>& kernels, const Trace
                              const Factor<const T>& values, const Factor<T>& c,
                              void* workspace) const {
   const auto run_block = [&](index_t block, int worker) {
-    const Scratch scratch = {pack_.in(workspace) + worker * pack_elements_,
-                             weights_.in(workspace) + worker * weights_elements_};
     const Range i(block * blocks_.rows, n_, blocks_.rows);
     const Block shift = {Operand::LSE, i.begin, 0, i.size(), 1};
     trace.read(shift);
-    rows(kernels, trace, scores, lse, values, c, i, scratch);
+    rows(kernels, trace, scores, lse, values, c, i, workers_.of(worker, workspace));
     trace.remove(shift);
   };
   parallel::for_each(threads_, ceil_div(n_, blocks_.rows), run_block);
@@ -48,25 +44,24 @@ template <class T>
 void WeightedSumPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& trace,
                               const Factor<const T>& scores, const T* lse,
                               const Factor<const T>& values, const Factor<T>& c, const Range& i,
-                              const Scratch& scratch) const {
+                              void* local) const {
   const Range all(m_, m_);
-  if (blocks_.keep_a) read_weights(kernels, trace, scores, lse, i, all, scratch.weights);
+  T* const weights = worker_.weights.in(local);
+  if (blocks_.keep_a) read_weights(kernels, trace, scores, lse, i, all, weights);
   for (Range j(width_, blocks_.cols); j; j.next()) {
     trace.create(c.block(i, j));
     for (Range keys(m_, blocks_.depth); keys; keys.next()) {
-      if (!blocks_.keep_a) {
-        read_weights(kernels, trace, scores, lse, i, keys, scratch.weights);
-      }
+      if (!blocks_.keep_a) read_weights(kernels, trace, scores, lse, i, keys, weights);
       trace.read(values.block(keys, j));
       // The weights are a matrix of their own, so rows and keys are counted from theirs.
       const index_t first = blocks_.keep_a ? keys.begin : 0;
-      const Factor<const T> weights = {
-          Operand::f, scratch.weights + first * weights_stride_, 1, weights_stride_, false, false};
+      const Factor<const T> f = {
+          Operand::f, weights + first * weights_stride_, 1, weights_stride_, false, false};
       const Factor<const T> part = part_from(values, keys.begin, 0);
       const Factor<T> sum = part_from(c, i.begin, 0);
       const Range own_rows(i.size(), i.size()), own_keys(keys.size(), keys.size());
-      multiply_part(elementwise_, kernels, weights, part, sum, own_rows, own_keys, j,
-                    keys.begin > 0, scratch.pack);
+      multiply_part(elementwise_, kernels, f, part, sum, own_rows, own_keys, j, keys.begin > 0,
+                    worker_.pack.in(local));
       trace.remove(values.block(keys, j));
       if (!blocks_.keep_a) trace.remove(scores.block(i, keys));
     }

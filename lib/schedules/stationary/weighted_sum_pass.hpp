@@ -23,12 +23,9 @@ class WeightedSumPass {
            const Factor<T>& c, void* workspace) const;
 
  private:
-  struct Scratch {
-    T *pack, *weights;
-  };
   void rows(const kernels::KernelTable<T>& kernels, const Trace& trace,
             const Factor<const T>& scores, const T* lse, const Factor<const T>& values,
-            const Factor<T>& c, const Range& i, const Scratch& scratch) const;
+            const Factor<T>& c, const Range& i, void* local) const;
   void read_weights(const kernels::KernelTable<T>& kernels, const Trace& trace,
                     const Factor<const T>& scores, const T* lse, const Range& i, const Range& keys,
                     T* weights) const;
@@ -37,8 +34,12 @@ class WeightedSumPass {
   ProductBlocks blocks_;
   bool elementwise_;
   int threads_;
-  index_t weights_stride_ = 0, pack_elements_ = 0, weights_elements_ = 0;
-  Slot<T> pack_, weights_;
+  index_t weights_stride_;
+  WorkerMemory workers_;
+  struct {
+    Slot<T> pack;
+    Slot<T> weights;  // [depth or m][rows]
+  } worker_;
 };
 
 }  // namespace ioattn::schedules
