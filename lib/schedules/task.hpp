@@ -44,9 +44,6 @@ struct BackwardTask : Execution<Compute<S>> {
   const T* lse = nullptr;   // [n], of the forward pass
   MatrixView<T> dx;         // [d, d]
   Blocks blocks;
-  // Schedules that pass U = p A2 through memory leave it here if the data are not null, [n, d], and
-  // skip dX if its data are null.
-  MatrixView<T> u = {};
 };
 
 }  // namespace ioattn::schedules

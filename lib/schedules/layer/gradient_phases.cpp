@@ -139,6 +139,7 @@ class GradientPhases {
     needs.delta = steps_.delta;
     needs.values = steps_.values;
     needs.u = steps_.rows;
+    needs.dx = false;  // a product of its own
     const StoredProducts<S, P> thin(rows, threads_, &layout_, needs);
     std::optional<UPass<S>> pass;
     if (has_row_pass(steps_, task_.blocks)) {

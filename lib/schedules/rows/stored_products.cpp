@@ -29,8 +29,8 @@ StoredProducts<S, P>::StoredProducts(const BackwardTask<S>& task, int threads,
   s_ = layout->add<P>(words + rest_of_s());
   s_product_ =
       thin_product<S, P>(n, d, d, task.blocks.s, nr, threads, layout, RoundedSums::in_two_parts);
-  if (needs.u && task.u.data == nullptr) u_ = layout->add<T>(words);
-  if (task.dx.data != nullptr) {
+  if (needs.u) u_ = layout->add<T>(words);
+  if (needs.dx) {
     seeing_ = seeing_queries(task.shape);
     dx_product_ =
         ProductPass<T>(d, seeing_.size(), d, task.blocks.x, nr, threads, layout, factors_of<S>);
@@ -70,28 +70,13 @@ void StoredProducts<S, P>::run(const Trace& trace, void* workspace) const {
 
 template <class S, class P>
 void StoredProducts<S, P>::run_dx(const Trace& trace, void* workspace) const {
-  if (!stored_ || task_.dx.data == nullptr) return;
+  if (!stored_) return;
   const MatrixView<const T> u = this->u(workspace);
   trace.phase("dX");
   const Factor<const S> a1 = part_from(factor(Operand::A1, task_.in.a1), seeing_.begin, 0);
   dx_product_.run(*task_.kernels, trace, transposed(a1),
                   Factor<const T>{Operand::U, u.row(seeing_.begin), u.stride},
                   {Operand::dX, task_.dx.data, task_.dx.stride}, workspace);
-}
-
-template <class S, class P>
-auto StoredProducts<S, P>::s(void* workspace) const -> MatrixView<const P> {
-  return rows_of_d(s_, workspace);
-}
-
-template <class S, class P>
-auto StoredProducts<S, P>::g(void* workspace) const -> MatrixView<const P> {
-  return rows_of_d(g_, workspace);
-}
-
-template <class S, class P>
-auto StoredProducts<S, P>::u(void* workspace) const -> MatrixView<T> {
-  return task_.u.data != nullptr ? task_.u : rows_of_d(u_, workspace);
 }
 
 template class StoredProducts<float>;

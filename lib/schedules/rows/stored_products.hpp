@@ -13,7 +13,7 @@ namespace ioattn::schedules {
 
 // Which of them are needed; the others take no memory.
 struct StoredNeeds {
-  bool delta = true, values = true, u = true;
+  bool delta = true, values = true, u = true, dx = true;
 };
 
 // The thin products around the scores of a backward pass, as products of their own whose results
@@ -27,21 +27,24 @@ class StoredProducts {
  public:
   using T = Compute<S>;
 
-  // Lays out the matrices in a workspace; U only where the task brings none.
+  // Lays out the matrices in a workspace.
   StoredProducts(const BackwardTask<S>& task, int threads, WorkspaceLayout* layout,
                  const StoredNeeds& needs = {});
 
   // Phases "delta", "S" (stored) and "G" or "h".
   void run(const Trace& trace, void* workspace) const;
-  // Phase "dX" (stored), once U is complete; nothing where the task wants no dX.
+  // Phase "dX" (stored), once U is complete.
   void run_dx(const Trace& trace, void* workspace) const;
 
   const T* delta(void* workspace) const { return delta_ ? delta_->delta(workspace) : nullptr; }
-  MatrixView<const P> s(void* workspace) const;  // [n, d]
+  // [n, d]; G of the g-form.
+  MatrixView<const P> s(void* workspace) const { return rows_of_d(s_, workspace); }
+  MatrixView<const P> g(void* workspace) const { return rows_of_d(g_, workspace); }
+  MatrixView<T> u(void* workspace) const { return rows_of_d(u_, workspace); }
+  // Elements from S to its second part, if it has two.
   index_t rest_of_s() const { return is_half_storage<P> ? task_.shape.n * stride_ : 0; }
-  MatrixView<const P> g(void* workspace) const;                                  // [n, d], form g
-  MatrixView<const P> h(void* workspace) const { return values_.h(workspace); }  // [m, dv], form h
-  MatrixView<T> u(void* workspace) const;                                        // [n, d]
+  // [m, dv], of the h-form.
+  MatrixView<const P> h(void* workspace) const { return values_.h(workspace); }
 
  private:
   template <class Number>
