@@ -36,6 +36,13 @@ inline Block rows_of(Operand operand, const Range& rows, index_t cols) {
 
 inline Interval interval_of(const Range& range) { return {range.begin, range.end}; }
 
+// What of an interval lies in a range, counted from its first index.
+inline Interval within(const Interval& interval, const Range& range) {
+  const Interval common = intersect(interval, interval_of(range));
+  if (common.is_empty()) return {};
+  return {common.begin - range.begin, common.end - range.begin};
+}
+
 // Blocks of `step` indices, counted from 0, as far as they lie within an interval: for the blocks
 // to be the same whatever part of them is visible.
 inline Range blocks_within(const Interval& interval, index_t step) {

@@ -25,9 +25,8 @@ void clear(index_t first, index_t last, bf16x2* row) {
 
 // Of a tile's keys those that a query sees, counted from the first; of none, the end twice.
 Interval seen_in_tile(const Mask& mask, index_t query, const Range& keys) {
-  const Interval seen = intersect(mask.of_row(query, keys.end), interval_of(keys));
-  if (seen.is_empty()) return {keys.size(), keys.size()};
-  return {seen.begin - keys.begin, seen.end - keys.begin};
+  const Interval seen = within(mask.of_row(query, keys.end), keys);
+  return seen.is_empty() ? Interval{keys.size(), keys.size()} : seen;
 }
 
 }  // namespace
@@ -85,10 +84,10 @@ class MaskedPairs {
     constexpr index_t count = rows_of_pair_group;
     for (index_t g = round_down(rows_.begin, count); g < rows_.end; g += count) {
       // Of the whole group, whose other rows may be in another product.
-      const Interval seen = within(mask_.of_any({g, g + count}, terms_.end));
+      const Interval seen = within(mask_.of_any({g, g + count}, terms_.end), terms_);
       if (seen.is_empty()) continue;
       const Interval members = intersect({g, g + count}, interval_of(rows_));
-      const Interval common = within(mask_.of_every(members, terms_.end));
+      const Interval common = within(mask_.of_every(members, terms_.end), terms_);
       const index_t end = common.end == terms_.size() ? whole_.depth : common.end / 2;
       take(members, Interval{seen.begin / 2, ceil_div(seen.end, 2)},
            Interval{ceil_div(common.begin, 2), end});
@@ -149,13 +148,6 @@ class MaskedPairs {
  private:
   void tell_words_read(const void* first, index_t count) const {
     tell_read(kernels_, static_cast<const float*>(first), count);
-  }
-
-  // Counted from the first of all terms.
-  Interval within(const Interval& seen) const {
-    const Interval some = intersect(seen, interval_of(terms_));
-    if (some.is_empty()) return {};
-    return {some.begin - terms_.begin, some.end - terms_.begin};
   }
 
   void multiply_rows(const Interval& rows, const Interval& pairs) const {

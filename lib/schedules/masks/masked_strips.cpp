@@ -20,10 +20,10 @@ void MaskedStrips::make(index_t strip_rows) const {
 
 void MaskedStrips::make_strip(const Range& strip) const {
   const index_t nr = kernels_.tile.cols;
-  Interval made = in_tile(mask_.of_any(interval_of(strip), keys_.end));
+  Interval made = within(mask_.of_any(interval_of(strip), keys_.end), keys_);
   if (made.is_empty()) return;
   made.begin = round_down(made.begin, nr);
-  Interval common = in_tile(mask_.of_every(interval_of(strip), keys_.end));
+  Interval common = within(mask_.of_every(interval_of(strip), keys_.end), keys_);
   common.begin = round_up(common.begin, nr);
   if (common.end < keys_.size()) common.end = round_down(common.end, nr);
   if (common.is_empty() || has_few_keys(strip)) common = {made.begin, made.begin};
@@ -31,12 +31,6 @@ void MaskedStrips::make_strip(const Range& strip) const {
   make_at_once(strip, common);
   make_by_steps(strip, {common.end, made.end});
   hide_beside(strip, made);
-}
-
-Interval MaskedStrips::in_tile(const Interval& seen) const {
-  const Interval some = intersect(seen, interval_of(keys_));
-  if (some.is_empty()) return {};
-  return {some.begin - keys_.begin, some.end - keys_.begin};
 }
 
 Range MaskedStrips::keys_of(const Interval& some) const {

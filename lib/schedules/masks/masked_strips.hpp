@@ -45,7 +45,6 @@ class MaskedStrips {
 
   // Some keys, from a panel's first on, counted from the tile's first.
   Part part_of(const Range& strip, const Interval& some) const;
-  Interval in_tile(const Interval& seen) const;
   Range keys_of(const Interval& some) const;
   bool has_few_keys(const Range& strip) const;
   void make_strip(const Range& strip) const;

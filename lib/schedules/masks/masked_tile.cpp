@@ -40,10 +40,8 @@ void masked_scores(const kernels::KernelTable<T>& kernels, const kernels::Produc
   constexpr index_t block = 32;  // any will do: what is hidden beside it takes part in no sum
   const index_t nr = kernels.tile.cols;
   const auto seen_by = [&](const Range& some) -> Interval {
-    const Interval seen = intersect(mask.of_any(interval_of(some), lanes.end), interval_of(lanes));
-    if (seen.is_empty()) return {};
-    return {round_down(seen.begin - lanes.begin, nr),
-            std::min(round_up(seen.end - lanes.begin, nr), lanes.size())};
+    const Interval seen = within(mask.of_any(interval_of(some), lanes.end), lanes);
+    return {round_down(seen.begin, nr), std::min(round_up(seen.end, nr), lanes.size())};
   };
   const auto make = [&](const Interval& some, const Interval& seen) {
     if (seen.is_empty()) return;
