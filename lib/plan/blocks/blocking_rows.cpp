@@ -135,11 +135,4 @@ Blocks choose_row_blocks(const Variant& variant, const LayerShape& shape, const 
   return blocks;
 }
 
-Blocks choose_delta_blocks(const LayerShape& shape, index_t M) {
-  Blocks blocks;
-  blocks.w = std::clamp<index_t>((M - 1) / 2, 1, shape.dv);
-  blocks.o = std::clamp<index_t>(M / (2 * blocks.w + 1), 1, shape.n);
-  return blocks;
-}
-
 }  // namespace ioattn::plan

@@ -18,8 +18,4 @@ Blocks choose_row_blocks(const Variant& variant, const LayerShape& shape, const 
 double row_pass_time(const Variant& variant, const LayerShape& shape, const Blocks& blocks,
                      const FastMemory& memory, const TileShape& tile);
 
-// o and w alone, of rows of O and dO that phase "delta" reads: as long as fit in M words, 3 or
-// more.
-Blocks choose_delta_blocks(const LayerShape& shape, index_t M);
-
 }  // namespace ioattn::plan

@@ -1,9 +1,8 @@
 #include "plan/blocks/blocking_stationary.hpp"
 
-#include <algorithm>
-
 #include "plan/blocks/block_search.hpp"
 #include "plan/blocks/product_blocks.hpp"
+#include "plan/blocks/thin_products.hpp"
 
 namespace ioattn::plan {
 namespace {
@@ -33,9 +32,9 @@ Blocks choose_backward(const Variant& variant, const LayerShape& shape, index_t 
   const auto [n, m, d, e, tie, mask] = shape;
   const bool h_form = variant.form == Form::h;
   Blocks blocks = smallest_stationary(variant, shape);
-  // Columns of O and dO first, so that sums are long.
-  blocks.w = std::min(e, (M - 1) / 2);
-  blocks.o = std::min(n, M / (2 * blocks.w + 1));
+  const Blocks of_delta = choose_delta_blocks(shape, M);
+  blocks.w = of_delta.w;
+  blocks.o = of_delta.o;
   if (!h_form) blocks.g = choose_product({n, e, d}, M, {.price = price});
   if (!h_form && tie != Tie::none) {
     blocks.f = blocks.q = choose_product(

@@ -1,9 +1,17 @@
 #include "plan/blocks/thin_products.hpp"
 
-#include "plan/blocks/blocking_rows.hpp"
+#include <algorithm>
+
 #include "plan/blocks/product_blocks.hpp"
 
 namespace ioattn::plan {
+
+Blocks choose_delta_blocks(const LayerShape& shape, index_t M) {
+  Blocks blocks;
+  blocks.w = std::clamp<index_t>((M - 1) / 2, 1, shape.dv);
+  blocks.o = std::clamp<index_t>(M / (2 * blocks.w + 1), 1, shape.n);
+  return blocks;
+}
 
 void choose_thin_products(const LayerShape& shape, const ThinNeeds& needs, index_t M,
                           const Price& price, const TileShape& tile, Blocks* blocks) {

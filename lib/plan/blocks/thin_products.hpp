@@ -13,6 +13,10 @@ struct ThinNeeds {
   bool dx = true;
 };
 
+// o and w alone, of rows of O and dO that phase "delta" reads: columns first, so that sums are
+// long. M is at least 3.
+Blocks choose_delta_blocks(const LayerShape& shape, index_t M);
+
 // Blocks of the thin products of a backward pass in the form of `blocks`, each a phase of its own
 // with M words, and rows of O and dO for delta.
 void choose_thin_products(const LayerShape& shape, const ThinNeeds& needs, index_t M,

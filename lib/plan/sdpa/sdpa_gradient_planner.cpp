@@ -3,6 +3,7 @@
 #include "plan/blocks/blocking_pair_rows.hpp"
 #include "plan/blocks/blocking_rows.hpp"
 #include "plan/blocks/blocking_tile_fused.hpp"
+#include "plan/blocks/thin_products.hpp"
 #include "plan/sdpa/sdpa_least.hpp"
 #include "plan/sdpa/sdpa_scratch.hpp"
 #include "plan/sdpa/sdpa_trial.hpp"
