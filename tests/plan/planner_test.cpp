@@ -7,6 +7,7 @@
 
 #include "plan/blocks/blocking.hpp"
 #include "plan/blocks/blocking_tile_fused.hpp"
+#include "plan/blocks/tile_fused_time.hpp"
 #include "schedules/random_problem.hpp"
 #include "status_ok.hpp"
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/blocks/blocking_tile_fused.hpp"
+#include "plan/blocks/tile_fused_time.hpp"
 #include "plan/sdpa/sdpa_candidates.hpp"
 #include "schedules/random_problem.hpp"
 #include "status_ok.hpp"

@@ -5,9 +5,9 @@
 
 #include "base/tile_steps.hpp"
 #include "plan/blocks/block_search.hpp"
-#include "plan/blocks/pair_speed.hpp"
 #include "plan/blocks/product_blocks.hpp"
 #include "plan/blocks/thin_products.hpp"
+#include "plan/blocks/tile_fused_time.hpp"
 #include "theory/block_costs.hpp"
 #include "theory/sdpa_half_cost.hpp"
 
@@ -17,12 +17,11 @@ namespace {
 // The kernels' sums have blocks of fewer terms: a longer depth is no faster.
 constexpr index_t longest_w = 256;
 
-Blocks blocks_of(KeyPassKind kind, index_t c, index_t rho, index_t w) {
+// One key, one query and one column.
+Blocks smallest_tiles(KeyPassKind kind) {
   Blocks blocks;
   blocks.form = Form::h;
-  blocks.c = c;
-  blocks.rho = rho;
-  blocks.w = w;
+  blocks.c = blocks.rho = blocks.w = 1;
   blocks.one_pass = kind.queries;
   return blocks;
 }
@@ -56,17 +55,6 @@ index_t half_for_scores(const LayerShape& shape, const Blocks& blocks) {
   return 5 * std::min(blocks.c, shape.m) * std::min(blocks.rho, shape.n);
 }
 
-// Multiply-adds that take as long as a score on its way through memory to its weight, or to that
-// and its gradient: row_stream, and tiles made at once, make them of scores in L1.
-double fma_per_stored_score(const TileShape& tile) { return multiplies_tiles(tile.isa) ? 64 : 0; }
-double fma_per_stored_gradient(const TileShape& tile) {
-  return multiplies_tiles(tile.isa) ? 64 : multiplies_pairs(tile.isa) ? 8 : 0;
-}
-
-// The same where S has two parts: of a score on its way through memory, and of a number of S that
-// is rounded twice.
-constexpr double fma_per_score_of_parts = 4, fma_per_number_of_parts = 48;
-
 // A block of keys that several tiles of queries meet is packed once, unless words decide: that
 // moves a few more. In f32 it is no faster.
 Blocks with_packing(const LayerShape& shape, Blocks blocks, const TileShape& tile,
@@ -99,131 +87,6 @@ index_t words_in_use(const LayerShape& shape, const Blocks& blocks, const TileSh
   return rho * padded(c) + (rho + c) * w + rho * padded(w) + round_up(c, index_t(tile.cols)) * w;
 }
 
-// Times of columns that come w at a time, in those of as many at full speed: the last ones may be
-// few.
-struct ColumnTimes {
-  index_t w;
-  const TileShape& tile;
-  // Of S in two parts: rows of f32 compete, whose estimates leave out how sums over d end.
-  bool parts = false;
-
-  double terms(index_t cols) const {
-    const bool ends_once = parts && cols <= w;
-    return sum(cols, [&](index_t k) { return ends_once ? 1 : 1 / word_efficiency(tile.isa, k); });
-  }
-  double lanes(index_t cols) const {
-    return sum(cols, [&](index_t k) { return wasted_lanes(k, tile); });
-  }
-
- private:
-  template <class Time>
-  double sum(index_t cols, const Time& of_one) const {
-    if (w < 1) return 0;
-    const auto time = [&](index_t k) { return k > 0 ? static_cast<double>(k) * of_one(k) : 0; };
-    const index_t whole = cols / w;
-    return static_cast<double>(whole) * time(std::min(w, cols)) + time(cols % w);
-  }
-};
-
-}  // namespace
-
-// Sums over d and dv go into the tile w terms at a time, those over queries and keys are as long as
-// the tile.
-double tile_fused_time(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
-                       const FastMemory& memory, const TileShape& tile) {
-  const index_t d = shape.d, e = shape.dv;
-  const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
-  const index_t over_keys = kind.queries ? d : 0;
-  const IoCost cost = theory::tile_fused(shape, blocks, kind);
-  const theory::TileSums tiles = theory::tile_sums(shape, c, rho);
-  index_t packed = cost.reads;
-  if (blocks.packed) {
-    const index_t widths = d + (kind.makes_p() ? e : 0) + over_keys;
-    packed -= (tiles.keys - shape.m) * widths;
-  }
-  if (multiplies_tiles(tile.isa)) {
-    // Rows of some of many columns are copied to lie close, and sums over queries transpose the
-    // tile for every w columns.
-    const auto copied = [&](index_t cols) { return 2 * blocks.w <= cols ? cols : 0; };
-    const auto times = [&](bool wanted, index_t cols) {
-      return wanted ? ceil_div(cols, std::max<index_t>(blocks.w, 1)) : 0;
-    };
-    const index_t of_queries = copied(d) + (kind.makes_p() ? copied(e) : 0);
-    packed += tiles.queries * of_queries;
-    packed += shape.n * shape.m * (times(kind.of_keys(), d) + times(kind.of_values(), e));
-  }
-  const index_t share = blocks.share > 0 ? blocks.share : c;
-  const double words =
-      memory.price.per_word * static_cast<double>(cost.words()) +
-      fma_per_packed_word(tile.isa) * static_cast<double>(packed) +
-      memory.price.per_inner_word * inner_words_of_tiles(shape, blocks, kind, memory, tile);
-  const ColumnTimes of = {blocks.w, tile, kind.parts};
-  const int parts = kind.parts ? 2 : 1;
-  const double scores = parts * of.terms(d) + (kind.makes_p() ? of.terms(e) : 0);
-  const double over_queries =
-      (kind.of_keys() ? parts * of.lanes(d) : 0) + (kind.of_values() ? of.lanes(e) : 0);
-  const double products =
-      product(shape.n, shape.m) *
-      (scores * wasted_lanes(c, tile) + of.lanes(over_keys) / word_efficiency(tile.isa, share) +
-       over_queries / word_efficiency(tile.isa, rho));
-  const bool at_once = may_be_made_at_once(kind, blocks.w, d, e);
-  double stored = at_once ? 0 : fma_per_stored_gradient(tile) * product(shape.n, shape.m);
-  if (kind.parts) stored += fma_per_number_of_parts * product(shape.n, d);
-  return words / word_speed(tile.isa) + products / product_speed(tile.isa) + stored;
-}
-
-double saved_of_thin_products(const LayerShape& shape, const TileShape& tile) {
-  const double fma = product(shape.n * shape.d, shape.d) + product(shape.m * shape.d, shape.dv);
-  return fma * (1 - 1 / product_speed(tile.isa));
-}
-
-double longer_in_short_blocks(const LayerShape& shape, const Blocks& blocks, KeyPassKind kind,
-                              const FastMemory& memory, const TileShape& tile) {
-  if (blocks.share == 0) return 0;
-  const LayerShape unmasked = shape.without_mask();
-  Blocks shortest = blocks;
-  shortest.c = blocks.share;
-  const double longer = tile_fused_time(unmasked, shortest, kind, memory, tile) -
-                        tile_fused_time(unmasked, blocks, kind, memory, tile);
-  return shape.mask.hides() ? longer : longer / 2;
-}
-
-double tile_fused_forward_time(const LayerShape& shape, const Blocks& blocks,
-                               const FastMemory& memory, const TileShape& tile, bool parts) {
-  const index_t c = std::min(blocks.c, shape.m), rho = std::min(blocks.rho, shape.n);
-  const IoCost cost = theory::tile_fused_forward_pass(shape, blocks);
-  const ColumnTimes of = {blocks.w, tile, parts};
-  const double words =
-      memory.price.per_word * static_cast<double>(cost.words()) +
-      fma_per_packed_word(tile.isa) * static_cast<double>(cost.reads) +
-      memory.price.per_inner_word * inner_words_of_tiles(shape, blocks, memory, tile);
-  const double products =
-      product(shape.n, shape.m) * ((parts ? 2 : 1) * of.terms(shape.d) * wasted_lanes(rho, tile) +
-                                   of.lanes(shape.dv) / word_efficiency(tile.isa, c));
-  const double per_score = std::max(fma_per_stored_score(tile), parts ? fma_per_score_of_parts : 0);
-  return words / word_speed(tile.isa) + products / product_speed(tile.isa) +
-         per_score * product(shape.n, shape.m) +
-         (parts ? fma_per_number_of_parts * product(shape.n, shape.d) : 0);
-}
-
-double least_tile_fused_forward_time(const LayerShape& shape, const FastMemory& memory,
-                                     const TileShape& tile) {
-  const auto [n, m, d, e, tie, mask] = shape;
-  Blocks whole;
-  whole.c = m;
-  whole.rho = n;
-  const IoCost cost = theory::tile_fused_forward_pass(shape, whole);
-  const double words = memory.price.per_word * static_cast<double>(cost.words()) +
-                       fma_per_packed_word(tile.isa) * static_cast<double>(cost.reads);
-  const double terms = static_cast<double>(d) / word_efficiency(tile.isa, d);
-  const double lanes = n <= tile.cols ? wasted_lanes(n, tile) : 1;
-  const double sums = static_cast<double>(e) / word_efficiency(tile.isa, m);
-  return words / word_speed(tile.isa) +
-         product(n, m) * (terms * lanes + sums) / product_speed(tile.isa);
-}
-
-namespace {
-
 // How many keys a block has at most, and how many of them a share: longer ones are of whole shares.
 struct LongestKeys {
   index_t keys, share;
@@ -233,84 +96,122 @@ struct LongestKeys {
 // are keys or queries.
 enum class Lanes : std::uint8_t { keys, queries };
 template <class Longest, class Footprint, class Time, class BySteps>
-Blocks search_tiles(const LayerShape& shape, Lanes lanes, const Blocks& least_blocks,
-                    const Longest& longest, const FastMemory& memory, const TileShape& tile,
-                    const Footprint& footprint, const Time& time, const BySteps& by_steps) {
-  const auto with = [&](index_t c, index_t rho, index_t w) {
-    Blocks blocks = least_blocks;
+struct TilePass {
+  Lanes lanes;
+  Blocks smallest;
+  Longest longest;
+  Footprint footprint;
+  Time time;
+  BySteps by_steps;
+};
+template <class Longest, class Footprint, class Time, class BySteps>
+TilePass(Lanes, Blocks, Longest, Footprint, Time, BySteps)
+    -> TilePass<Longest, Footprint, Time, BySteps>;
+
+// The blocks of a pass that take the least time within a memory.
+template <class Pass>
+class TileSearch {
+ public:
+  TileSearch(const LayerShape& shape, const Pass& pass, const TileShape& tile,
+             const FastMemory& within, const LeastBlocks& whole)
+      : shape_(shape),
+        pass_(pass),
+        tile_(tile),
+        within_(within),
+        longest_(pass.longest(within.price)),
+        least_c_(std::min(pass.lanes == Lanes::keys ? whole.lanes : whole.rows, shape.m)),
+        least_rho_(std::min(pass.lanes == Lanes::keys ? whole.rows : whole.lanes, shape.n)),
+        least_w_(whole.lanes > 1 ? std::max(whole.lanes, least_width(within.M)) : 1) {}
+
+  std::optional<Blocks> run() {
+    const index_t widest = std::max(shape_.d, shape_.dv);
+    const index_t narrowest = std::min({least_w_, line, widest});
+    const index_t words_per_term = multiplies_tiles(tile_.isa)   ? 4
+                                   : multiplies_pairs(tile_.isa) ? 2
+                                                                 : 1;
+    for (index_t w = longest_w * words_per_term; w >= narrowest; w /= 2)
+      if (w <= 1 || w / 2 < widest) consider_width(w);
+    return best_;
+  }
+
+ private:
+  void consider_width(index_t w) {
+    const index_t longest_rho = keeps_sides_short(tile_, within_.price)
+                                    ? std::min(shape_.n, longest_side_of_tiles)
+                                    : shape_.n;
+    for (index_t rho = round_up_to_power(longest_rho); rho >= least_rho_; rho /= 2) {
+      consider_keys(rho, w);
+      for (const index_t eighths : {7, 6})
+        if (rho >= 8 && eighths * rho / 8 >= least_rho_) consider_keys(eighths * rho / 8, w);
+    }
+  }
+
+  void consider_keys(index_t rho, index_t w) {
+    const auto [longest_c, share] = longest_;
+    index_t most = largest(longest_c, [&](index_t c) { return fits(with(c, rho, w)); });
+    if (most < least_c_) return;
+    for (index_t count = ceil_div(shape_.m, most); ceil_div(shape_.m, count) > share; ++count) {
+      Blocks shares = with(round_up(ceil_div(shape_.m, count), share), rho, w);
+      shares.share = share;
+      if (fits(shares)) consider(shares);
+    }
+    most = std::min(most, share);
+    const index_t panel = tile_.cols;
+    const index_t even = ceil_div(shape_.m, ceil_div(shape_.m, most));
+    const bool is_whole = multiplies_tiles(tile_.isa) && round_up(even, panel) <= most;
+    consider(with(is_whole ? round_up(even, panel) : even, rho, w));
+    // As many words: longer blocks, and a short last one, leave the rest of a cache less room.
+    const bool is_lean = within_.price.of_words() && even % panel == 0;
+    if (most < shape_.m && most > panel && !is_lean)
+      consider(with(round_down(most, panel), rho, w));
+    // Of an outer cache fewer may be faster.
+    if (!within_.is_outer()) return;
+    for (index_t c = most; c >= 4 * panel; c = round_down(3 * c / 4, panel))
+      consider(with(c, rho, w));
+  }
+
+  void consider(const Blocks& blocks) {
+    if ((blocks.w < least_w_ && !pass_.by_steps(blocks)) || is_crowded(blocks)) return;
+    const double estimate = pass_.time(blocks, within_);
+    if (best_ && estimate >= least_) return;
+    least_ = estimate;
+    best_ = blocks;
+  }
+
+  Blocks with(index_t c, index_t rho, index_t w) const {
+    Blocks blocks = pass_.smallest;
     blocks.c = c;
     blocks.rho = rho;
     blocks.w = w;
     return blocks;
-  };
-  const auto with_shares = [&](index_t c, index_t share, index_t rho, index_t w) {
-    Blocks blocks = with(round_up(c, share), rho, w);
-    blocks.share = share;
-    return blocks;
-  };
+  }
+  bool fits(const Blocks& blocks) const { return pass_.footprint(blocks) <= within_.M; }
+  // Columns that leave a tile no room in the cache are narrowed; not where kernels' sums would have
+  // fewer than 64 terms.
+  bool is_crowded(const Blocks& blocks) const {
+    constexpr index_t short_sums = 64;
+    return !within_.is_outer() && !multiplies_pairs(tile_.isa) && blocks.w > short_sums &&
+           words_in_use(shape_, blocks, tile_) > cache_words(within_.M);
+  }
+
+  const LayerShape& shape_;
+  const Pass& pass_;
+  const TileShape& tile_;
+  const FastMemory& within_;
+  LongestKeys longest_;
+  index_t least_c_, least_rho_, least_w_;
+  std::optional<Blocks> best_;
+  double least_ = 0;
+};
+
+template <class Pass>
+Blocks search_tiles(const LayerShape& shape, const Pass& pass, const FastMemory& memory,
+                    const TileShape& tile) {
   const auto search = [&](const FastMemory& within, const LeastBlocks& whole) {
-    std::optional<Blocks> best;
-    double least = 0;
-    const bool by_keys = lanes == Lanes::keys;
-    const index_t least_c = std::min(by_keys ? whole.lanes : whole.rows, shape.m);
-    const index_t least_rho = std::min(by_keys ? whole.rows : whole.lanes, shape.n);
-    const index_t least_w = whole.lanes > 1 ? std::max(whole.lanes, least_width(within.M)) : 1;
-    // Columns that leave a tile no room in the cache are narrowed; not where kernels' sums would
-    // have fewer than 64 terms.
-    const auto is_crowded = [&](const Blocks& blocks) {
-      constexpr index_t short_sums = 64;
-      return !within.is_outer() && !multiplies_pairs(tile.isa) && blocks.w > short_sums &&
-             words_in_use(shape, blocks, tile) > cache_words(within.M);
-    };
-    const auto consider = [&](const Blocks& blocks) {
-      if ((blocks.w < least_w && !by_steps(blocks)) || is_crowded(blocks)) return;
-      const double estimate = time(blocks, within);
-      if (best && estimate >= least) return;
-      least = estimate;
-      best = blocks;
-    };
-    const auto consider_keys = [&](index_t rho, index_t w) {
-      const auto [longest_c, share] = longest(within.price);
-      const auto fits = [&](const Blocks& blocks) { return footprint(blocks) <= within.M; };
-      index_t most = largest(longest_c, [&](index_t c) { return fits(with(c, rho, w)); });
-      if (most < least_c) return;
-      for (index_t count = ceil_div(shape.m, most); ceil_div(shape.m, count) > share; ++count) {
-        const Blocks shares = with_shares(ceil_div(shape.m, count), share, rho, w);
-        if (fits(shares)) consider(shares);
-      }
-      most = std::min(most, share);
-      const index_t panel = tile.cols;
-      const index_t even = ceil_div(shape.m, ceil_div(shape.m, most));
-      const bool is_whole = multiplies_tiles(tile.isa) && round_up(even, panel) <= most;
-      consider(with(is_whole ? round_up(even, panel) : even, rho, w));
-      // As many words: longer blocks, and a short last one, leave the rest of a cache less room.
-      const bool is_lean = within.price.of_words() && even % panel == 0;
-      if (most < shape.m && most > panel && !is_lean)
-        consider(with(round_down(most, panel), rho, w));
-      // Of an outer cache fewer may be faster.
-      if (!within.is_outer()) return;
-      for (index_t c = most; c >= 4 * panel; c = round_down(3 * c / 4, panel))
-        consider(with(c, rho, w));
-    };
-    const index_t narrowest = std::min(least_w, line);
-    const index_t longest_words = longest_w * (multiplies_tiles(tile.isa)   ? 4
-                                               : multiplies_pairs(tile.isa) ? 2
-                                                                            : 1);
-    for (index_t w = longest_words; w >= std::min(narrowest, std::max(shape.d, shape.dv)); w /= 2) {
-      if (w > 1 && w / 2 >= std::max(shape.d, shape.dv)) continue;
-      const index_t longest_rho = keeps_sides_short(tile, within.price)
-                                      ? std::min(shape.n, longest_side_of_tiles)
-                                      : shape.n;
-      for (index_t rho = round_up_to_power(longest_rho); rho >= least_rho; rho /= 2) {
-        consider_keys(rho, w);
-        for (const index_t eighths : {7, 6})
-          if (rho >= 8 && eighths * rho / 8 >= least_rho) consider_keys(eighths * rho / 8, w);
-      }
-    }
-    return best;
+    return TileSearch<Pass>(shape, pass, tile, within, whole).run();
   };
-  return choose_by_price(memory, tile, least_blocks, search,
-                         [&](const Blocks& blocks) { return time(blocks, memory); });
+  return choose_by_price(memory, tile, pass.smallest, search,
+                         [&](const Blocks& blocks) { return pass.time(blocks, memory); });
 }
 
 }  // namespace
@@ -345,10 +246,10 @@ Blocks choose_tile_fused(const LayerShape& shape, KeyPassKind kind, const FastMe
     return costs ? taken + within.price.per_word / 2 : taken;
   };
   const auto choose = [&](bool parked) {
-    Blocks least = blocks_of(kind, 1, 1, 1);
-    least.parked = parked;
-    return whole(
-        search_tiles(shape, Lanes::keys, least, longest, memory, tile, footprint, time, by_steps));
+    Blocks smallest = smallest_tiles(kind);
+    smallest.parked = parked;
+    const TilePass pass = {Lanes::keys, smallest, longest, footprint, time, by_steps};
+    return whole(search_tiles(shape, pass, memory, tile));
   };
   const Blocks pair = choose(false);
   if (!may_park(kind, memory, tile)) return pair;
@@ -402,23 +303,23 @@ Blocks choose_tile_fused_backward(const LayerShape& shape, const FastMemory& mem
 
 Blocks choose_tile_fused_forward(const LayerShape& shape, const FastMemory& memory,
                                  const TileShape& tile, bool parts) {
-  return search_tiles(
-      shape, Lanes::queries, blocks_of(KeyGradients::both, 1, 1, 1),
-      [&](const Price& price) -> LongestKeys {
-        const index_t keys =
-            keeps_sides_short(tile, price) ? std::min(shape.m, longest_side_of_tiles) : shape.m;
-        return {keys, keys};
-      },
-      memory, tile,
-      [&](const Blocks& blocks) {
-        return multiplies_pairs(tile.isa)
-                   ? ceil_div(theory::pair_tiles_forward_footprint(shape, blocks, parts), 2)
-                   : theory::tile_fused_forward_pass(shape, blocks).footprint;
-      },
-      [&](const Blocks& blocks, const FastMemory& within) {
-        return tile_fused_forward_time(shape, blocks, within, tile, parts);
-      },
-      [](const Blocks&) { return false; });
+  const auto longest = [&](const Price& price) -> LongestKeys {
+    const index_t keys =
+        keeps_sides_short(tile, price) ? std::min(shape.m, longest_side_of_tiles) : shape.m;
+    return {keys, keys};
+  };
+  const auto footprint = [&](const Blocks& blocks) {
+    return multiplies_pairs(tile.isa)
+               ? ceil_div(theory::pair_tiles_forward_footprint(shape, blocks, parts), 2)
+               : theory::tile_fused_forward_pass(shape, blocks).footprint;
+  };
+  const auto time = [&](const Blocks& blocks, const FastMemory& within) {
+    return tile_fused_forward_time(shape, blocks, within, tile, parts);
+  };
+  const auto by_steps = [](const Blocks&) { return false; };
+  const Blocks smallest = smallest_tiles(KeyGradients::both);
+  const TilePass pass = {Lanes::queries, smallest, longest, footprint, time, by_steps};
+  return search_tiles(shape, pass, memory, tile);
 }
 
 Blocks choose_layer_forward_tiles(const LayerShape& shape, const FastMemory& memory,

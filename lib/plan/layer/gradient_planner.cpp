@@ -4,6 +4,7 @@
 
 #include "plan/blocks/blocking_tile_fused.hpp"
 #include "plan/blocks/product_blocks.hpp"
+#include "plan/blocks/tile_fused_time.hpp"
 #include "plan/layer/gradient_ways.hpp"
 
 namespace ioattn::plan {

@@ -8,6 +8,7 @@
 #include "plan/blocks/blocking_tile_fused.hpp"
 #include "plan/blocks/product_blocks.hpp"
 #include "plan/blocks/thin_products.hpp"
+#include "plan/blocks/tile_fused_time.hpp"
 #include "plan/layer/intermediates.hpp"
 #include "theory/block_costs.hpp"
 

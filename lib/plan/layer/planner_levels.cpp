@@ -2,6 +2,7 @@
 
 #include "plan/blocks/blocking_rows.hpp"
 #include "plan/blocks/blocking_tile_fused.hpp"
+#include "plan/blocks/tile_fused_time.hpp"
 #include "theory/block_costs.hpp"
 
 namespace ioattn::plan {

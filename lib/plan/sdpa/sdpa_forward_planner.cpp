@@ -2,6 +2,7 @@
 #include "plan/blocks/blocking_pair_rows.hpp"
 #include "plan/blocks/blocking_rows.hpp"
 #include "plan/blocks/blocking_tile_fused.hpp"
+#include "plan/blocks/tile_fused_time.hpp"
 #include "plan/sdpa/sdpa_least.hpp"
 #include "plan/sdpa/sdpa_trial.hpp"
 #include "theory/sdpa_cost.hpp"

@@ -4,6 +4,7 @@
 #include "plan/blocks/blocking_rows.hpp"
 #include "plan/blocks/blocking_tile_fused.hpp"
 #include "plan/blocks/thin_products.hpp"
+#include "plan/blocks/tile_fused_time.hpp"
 #include "plan/sdpa/sdpa_least.hpp"
 #include "plan/sdpa/sdpa_scratch.hpp"
 #include "plan/sdpa/sdpa_trial.hpp"

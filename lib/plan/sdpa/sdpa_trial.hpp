@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "plan/blocks/blocking_tile_fused.hpp"
+#include "plan/blocks/tile_fused_time.hpp"
 #include "plan/handicaps.hpp"
 #include "plan/sdpa/sdpa_planner.hpp"
 

@@ -8,10 +8,10 @@
 #include "plan/blocks/blocking_col_stream.hpp"
 #include "plan/blocks/blocking_pair_rows.hpp"
 #include "plan/blocks/blocking_rows.hpp"
-#include "plan/blocks/blocking_tile_fused.hpp"
 #include "plan/blocks/fast_memory.hpp"
 #include "plan/blocks/key_products.hpp"
 #include "plan/blocks/pair_speed.hpp"
+#include "plan/blocks/tile_fused_time.hpp"
 #include "plan/layer/gradient_ways.hpp"
 #include "theory/block_costs.hpp"
 
