@@ -43,6 +43,14 @@ class Trace {
   void create(const Block& block) const {
     if (observer_ != nullptr) observer_->create(weighed(block, false));
   }
+  // A sum, to which terms are added or whose first terms are made.
+  void begin_sum(const Block& block, bool adds) const {
+    if (adds) {
+      read(block);
+    } else {
+      create(block);
+    }
+  }
   void write(const Block& block) const {
     if (observer_ != nullptr) observer_->write(weighed(block, false));
   }

@@ -160,11 +160,7 @@ void ColStream<S, P>::Run::add_to_queries(index_t head, const Range& rows) const
   p.accumulate = begun;
   parallel::OrderedGate* gate = pass.gates_.at(problem, head, rows.begin, workspace);
   if (gate != nullptr) gate->wait_for(turn);
-  if (begun) {
-    trace.read(sums);
-  } else {
-    trace.create(sums);
-  }
+  trace.begin_sum(sums, begun);
   masked_product(kernels, p, pass.mask_, rows, keys);
   trace.write_and_remove(sums);
   if (gate != nullptr) gate->pass(turn);

@@ -108,11 +108,7 @@ void ProductPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trace& t
   }
   if (packed_once) panels = lane_panels(kernels, transposed(kept), all, row, pack);
   for (Range j(n2_, blocks_.cols); j; j.next()) {
-    if (accumulate) {
-      trace.read(c.block(i, j));
-    } else {
-      trace.create(c.block(i, j));
-    }
+    trace.begin_sum(c.block(i, j), accumulate);
     for (Range q(k_, blocks_.depth); q; q.next()) {
       const bool add = accumulate || q.begin > 0;
       if (!blocks_.keep_a) trace.read(a.block(i, q));

@@ -181,11 +181,7 @@ void RowPass<S, P>::add_to_dx_tile(const Work& work, const Range& k, const Range
   const T* u = worker_.u.in(work.local);
   const Factor<const S> all = factor(Operand::A1, work.task.in.a1);
   const Block tile = {Operand::dX, k.begin, l.begin, k.size(), l.size()};
-  if (rows.begin == 0) {
-    work.trace.create(tile);
-  } else {
-    work.trace.read(tile);
-  }
+  work.trace.begin_sum(tile, rows.begin > 0);
   for (Range sub(rows.size(), layout_.rho); sub; sub.next()) {
     // Rows that see no key are left out, whatever they hold.
     const index_t first = std::max(rows.begin + sub.begin, seeing.begin);

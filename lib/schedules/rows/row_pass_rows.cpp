@@ -1,4 +1,3 @@
-
 #include "schedules/memory/memory_moves.hpp"
 #include "schedules/pass_types.hpp"
 #include "schedules/range.hpp"

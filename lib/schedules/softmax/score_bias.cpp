@@ -17,16 +17,12 @@ void trace_load(const Trace& trace, const Range& queries, const Range& keys) {
   trace.remove(bias);
 }
 
-void trace_store(const Trace& trace, const Range& queries, const Range& keys, bool read) {
+void trace_store(const Trace& trace, const Range& queries, const Range& keys, bool add) {
   if (!trace.is_observed()) return;
   for (index_t i = queries.begin; i < queries.end; ++i)
     for (index_t j = keys.begin; j < keys.end; ++j) {
       const Block word = {Operand::dBias, i, j, 1, 1};
-      if (read) {
-        trace.read(word);
-      } else {
-        trace.create(word);
-      }
+      trace.begin_sum(word, add);
       trace.write_and_remove(word);
     }
 }

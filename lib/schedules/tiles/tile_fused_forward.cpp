@@ -177,12 +177,8 @@ void TileFusedForward<S, W>::add_values(const Work& work, const Range& keys, boo
     p.b = {panels, p.depth * nr_, nr_};
     p.c = {sums.at(0, k.begin), nr_, sums.stride};
     p.accumulate = mask_.hides() || keys.begin > 0;
-    if (p.accumulate) {
-      p.row_scale = worker_.rescale.in(work.local);
-      work.trace.read(part_of(sums_name, rows, k));
-    } else {
-      work.trace.create(part_of(sums_name, rows, k));
-    }
+    if (p.accumulate) p.row_scale = worker_.rescale.in(work.local);
+    work.trace.begin_sum(part_of(sums_name, rows, k), p.accumulate);
     masked_product(kernels_, p, mask_, rows, keys, panels, values, k);
     if (is_last) {
       finish_rows(work, k);

@@ -27,7 +27,7 @@ void TileFused<S, W>::Tile::add_to_key_sums(const W* tile, const MatrixView<cons
     add_product(p, of_sums, begun, pass.seen_by_, some, all, packed, terms, k);
     return;
   }
-  begin_sums(of_sums, begun);
+  trace.begin_sum(of_sums, begun);
   p.accumulate = begun;
   masked_product(run.kernels, p, pass.seen_by_, some, all, packed, terms, k);
   run.pack_columns(*rest_of_terms, rows, k, packed);
@@ -49,22 +49,13 @@ auto TileFused<S, W>::Tile::sum_of(const Range& terms, const Range& k, const W* 
 }
 
 template <class S, class W>
-void TileFused<S, W>::Tile::begin_sums(const Block& sums, bool accumulate) const {
-  if (accumulate) {
-    trace.read(sums);
-  } else {
-    trace.create(sums);
-  }
-}
-
-template <class S, class W>
 void TileFused<S, W>::Tile::add_product(kernels::Product<T, W> p, const Block& sums,
                                         bool accumulate, const Mask& mask, const Range& of_rows,
                                         const Range& terms, W* packed,
                                         const MatrixView<const S>& matrix,
                                         const Range& cols) const {
   p.accumulate = accumulate;
-  begin_sums(sums, accumulate);
+  trace.begin_sum(sums, accumulate);
   for (Range share = terms; share; share.next()) {
     p.depth = words_of<W>(share.size());
     masked_product(run.kernels, p, mask, of_rows, share, packed, matrix, cols);
@@ -131,7 +122,6 @@ void TileFused<S, W>::Tile::pack_copied_columns(const W* copied, const Range& k,
       const W*, const MatrixView<const S>&, const Range&, const Range&, W*,                       \
       const MatrixView<Compute<S>>&, Operand, const kernels::RowsAhead&,                          \
       const MatrixView<const S>*) const;                                                          \
-  template void TileFused<S, W>::Tile::begin_sums(const Block&, bool) const;                      \
   template auto TileFused<S, W>::Tile::sum_of(const Range&, const Range&, const W*, Compute<S>*,  \
                                               index_t) const->kernels::Product<Compute<S>, W>;    \
   template void TileFused<S, W>::Tile::add_product(                                               \

@@ -111,7 +111,6 @@ struct TileFused<S, W>::Tile {
   // A product of the tile and columns of `terms` in panels, a sum over these.
   kernels::Product<T, W> sum_of(const Range& terms, const Range& k, const W* packed, T* sums,
                                 index_t stride) const;
-  void begin_sums(const Block& sums, bool accumulate) const;  // read or created
   void add_product(kernels::Product<T, W> p, const Block& sums, bool accumulate, const Mask& mask,
                    const Range& of_rows, const Range& terms, W* packed,
                    const MatrixView<const S>& matrix, const Range& cols) const;
