@@ -36,6 +36,9 @@ inline Block rows_of(Operand operand, const Range& rows, index_t cols) {
 
 inline Interval interval_of(const Range& range) { return {range.begin, range.end}; }
 
+// As many indices, counted from 0: of a block that is a matrix of its own.
+inline Range from_0(const Range& range) { return {range.size(), range.size()}; }
+
 // What of an interval lies in a range, counted from its first index.
 inline Interval within(const Interval& interval, const Range& range) {
   const Interval common = intersect(interval, interval_of(range));

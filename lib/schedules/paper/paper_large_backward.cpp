@@ -119,8 +119,7 @@ class PaperLargeBackward {
     const Factor<const T> left = {Operand::T, t, 1, t_stride_, false, false};
     const Factor<const T> a2 = part_from(factor(Operand::A2, task_.in.a2), j.begin, 0);
     const Factor<T> dx = {Operand::dX, task_.dx.data, task_.dx.stride};
-    multiply_block(kernels_, left, a2, dx, all_d_, Range(j.size(), j.size()), all_d_, true,
-                   memory_.at(pack_));
+    multiply_block(kernels_, left, a2, dx, all_d_, from_0(j), all_d_, true, memory_.at(pack_));
     trace_.remove(part_of(Operand::T, all_d_, j));
   }
 

@@ -10,6 +10,35 @@
 // The small-cache forward pass the paper cites (Saha and Ye): S, h and the raw scores pass through
 // memory in B x B blocks; the weights are taken again for every block of columns of O.
 namespace ioattn::schedules {
+namespace {
+
+// O of the rows i, of which there are raw scores and LSE: their weights, a tile at a time.
+template <class T>
+void add_values(const kernels::KernelTable<T>& kernels, const Trace& trace,
+                const paper::SquareBlocks<T>& blocks, const Factor<T>& scores,
+                const Factor<T>& weights, const Factor<T>& h, const Factor<T>& o, const Range& i,
+                const Range& keys, const Range& cols) {
+  for (Range j = cols; j; j.next()) {
+    trace.create(o.block(i, j));
+    for (Range q = keys; q; q.next()) {
+      trace.read(scores.block(i, q));
+      trace.read(h.block(q, j));
+      const kernels::ScoreTile<T> raw = blocks.tile(scores, i, q);
+      const kernels::ScoreTile<T> tile = {weights.data, weights.col_stride, q.size(), i.size()};
+      for (index_t key = 0; key < q.size(); ++key)
+        copy_words<T>(kernels, raw.data + key * raw.stride, i.size(),
+                      tile.data + key * tile.stride);
+      kernels.exp_tile(tile, blocks.lse());
+      multiply_block(kernels, as_const(weights), part_from(as_const(h), q.begin, 0),
+                     part_from(o, i.begin, 0), from_0(i), from_0(q), j, q.begin > 0, blocks.pack());
+      trace.remove(scores.block(i, q));
+      trace.remove(h.block(q, j));
+    }
+    trace.write_and_remove(o.block(i, j));
+  }
+}
+
+}  // namespace
 
 template <class T>
 Status paper_small_forward(const ForwardTask<T>& task) {
@@ -49,30 +78,8 @@ Status paper_small_forward(const ForwardTask<T>& task) {
     trace.remove({Operand::row_max, i.begin, 0, i.size(), 1});
     const Block lse = {Operand::row_sum, i.begin, 0, i.size(), 1};  // LSE takes its place
     trace.write(lse);
-
-    for (Range j(e, b); j; j.next()) {
-      trace.create(o_factor.block(i, j));
-      for (Range q(m, b); q; q.next()) {
-        trace.read(score_factor.block(i, q));
-        trace.read(h_factor.block(q, j));
-        const kernels::ScoreTile<T> raw = blocks.tile(score_factor, i, q);
-        const kernels::ScoreTile<T> tile = {weight_factor.data, weight_factor.col_stride, q.size(),
-                                            i.size()};
-        for (index_t key = 0; key < q.size(); ++key)
-          copy_words<T>(kernels, raw.data + key * raw.stride, i.size(),
-                        tile.data + key * tile.stride);
-        kernels.exp_tile(tile, blocks.lse());
-        // The weights are a tile of their own, so the others are addressed from their block.
-        const Factor<const T> values = {
-            Operand::h, h_factor.at(q.begin, 0), h_factor.row_stride, 1, false, true};
-        const Factor<T> target = {Operand::O, o_factor.at(i.begin, 0), o_factor.row_stride};
-        multiply_block(kernels, as_const(weight_factor), values, target, Range(i.size(), i.size()),
-                       Range(q.size(), q.size()), j, q.begin > 0, blocks.pack());
-        trace.remove(score_factor.block(i, q));
-        trace.remove(h_factor.block(q, j));
-      }
-      trace.write_and_remove(o_factor.block(i, j));
-    }
+    add_values(kernels, trace, blocks, score_factor, weight_factor, h_factor, o_factor, i,
+               Range(m, b), Range(e, b));
     trace.remove(lse);
   }
   return Status::ok();

@@ -86,13 +86,9 @@ void scores(const kernels::KernelTable<T>& kernels, const Factor<const T>& left,
             const Factor<const T>& right, const Range& i, const Range& j, index_t depth,
             const kernels::ScoreTile<T>& tile, T* pack) {
   const Range all(depth, depth);
-  const Factor<const T> a = {left.operand, left.at(i.begin, 0), left.row_stride, left.col_stride,
-                             false,        left.padded};
-  const Factor<const T> b = {
-      right.operand, right.at(0, j.begin), right.row_stride, right.col_stride, false, right.padded};
   const Factor<T> c = {Operand::scores, tile.data, 1, tile.stride, false, false};
-  multiply_block(kernels, a, b, c, Range(i.size(), i.size()), all, Range(j.size(), j.size()), false,
-                 pack);
+  multiply_block(kernels, part_from(left, i.begin, 0), part_from(right, 0, j.begin), c, from_0(i),
+                 all, from_0(j), false, pack);
 }
 
 #define IOATTN_INSTANTIATE(T)                                                       \

@@ -11,8 +11,6 @@
 namespace ioattn::schedules {
 namespace {
 
-Range from_0(const Range& range) { return Range(range.size(), range.size()); }
-
 // Rows so far apart lie in few sets: 32 of them, or fewer, before a way of 64 KiB begins again.
 template <class T>
 constexpr index_t far_apart = 2048 / sizeof(T);

@@ -125,7 +125,7 @@ class ResidentBackward {
   // tile[key][query] = the product of all rows of `keys` with packed query rows.
   void multiply_keys(const MatrixView<const T>& keys, const T* panels, const Range& rows,
                      const kernels::ScoreTile<T>& tile) const {
-    kernels_.product(score_product(layout_, keys, panels, Range(rows.size(), rows.size()), tile));
+    kernels_.product(score_product(layout_, keys, panels, from_0(rows), tile));
   }
 
   // p = exp(S_I A2^T - max), and the sums that would make it the softmax.

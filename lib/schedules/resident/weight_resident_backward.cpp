@@ -196,8 +196,8 @@ class WeightResidentBackward {
     T* panels = worker_.panels.in(memory);
     kernels_.pack(a1_.in(buffer_.data()) + sub.begin * stride_, stride_, 1, sub.size(), d_, panels);
     const MatrixView<const T> projected = {worker_.projected.in(memory), keys.size(), d_, stride_};
-    kernels::Product<T> p = score_product(layout_, projected, panels, Range(sub.size(), sub.size()),
-                                          tile_of(sub, keys, memory));
+    kernels::Product<T> p =
+        score_product(layout_, projected, panels, from_0(sub), tile_of(sub, keys, memory));
     p.epilogue = kernels::Epilogue::exp;
     p.lane = lse_.in(buffer_.data()) + layout_.lane_offset(sub.begin);
     kernels_.product(p);

@@ -72,8 +72,7 @@ void GradientPass<T>::add_block(const kernels::KernelTable<T>& kernels, const Tr
   if (!blocks_.keep_a) trace.read(left.block(i, k));
   const Factor<T> result = {Operand::q, tile, 1, tile_stride_, false, false};
   const Factor<const T> a = part_from(left, i.begin, 0), b = part_from(values, 0, j.begin);
-  const Range rows(i.size(), i.size()), cols(j.size(), j.size());
-  multiply_part(elementwise_, kernels, a, b, result, rows, k, cols, k.begin > 0, pack);
+  multiply_part(elementwise_, kernels, a, b, result, from_0(i), k, from_0(j), k.begin > 0, pack);
   if (!blocks_.keep_a) trace.remove(left.block(i, k));
 }
 

@@ -59,8 +59,7 @@ void WeightedSumPass<T>::rows(const kernels::KernelTable<T>& kernels, const Trac
           Operand::f, weights + first * weights_stride_, 1, weights_stride_, false, false};
       const Factor<const T> part = part_from(values, keys.begin, 0);
       const Factor<T> sum = part_from(c, i.begin, 0);
-      const Range own_rows(i.size(), i.size()), own_keys(keys.size(), keys.size());
-      multiply_part(elementwise_, kernels, f, part, sum, own_rows, own_keys, j, keys.begin > 0,
+      multiply_part(elementwise_, kernels, f, part, sum, from_0(i), from_0(keys), j, keys.begin > 0,
                     worker_.pack.in(local));
       trace.remove(values.block(keys, j));
       if (!blocks_.keep_a) trace.remove(scores.block(i, keys));

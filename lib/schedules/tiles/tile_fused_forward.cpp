@@ -73,7 +73,7 @@ void TileFusedForward<S, W>::run_block(const Trace& trace, const ForwardOperands
   if (is_half_storage<S> && seen.is_empty()) {
     write_zero_rows(work);
   } else if (mask_.hides()) {
-    write_zeros(kernels_, trace, sums_name, sums_of(work), Range(rows.size(), rows.size()), w_);
+    write_zeros(kernels_, trace, sums_name, sums_of(work), from_0(rows), w_);
   }
 
   for (Range keys = blocks_within(seen, c_); keys; keys.next()) {
