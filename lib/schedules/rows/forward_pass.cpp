@@ -126,49 +126,36 @@ template <class S, class P>
 void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   const Trace& trace = work.trace;
   const Operands& in = work.operands;
-  const auto where_they_lie = [&](const auto& all, index_t first) -> Streamed {
-    if constexpr (std::is_same_v<decltype(all), const MatrixView<const T>&>) {
-      return {all.row(first), all.stride};
-    } else {
-      return {};
-    }
-  };
-  const auto copy_rows = [&](const auto& from, T* to, index_t stride) {
-    load_rows(kernels_, from.row(keys.begin), from.stride, keys.size(), from.cols, to, stride);
-  };
   const Operand value_name = h_form_ ? Operand::h : Operand::A3;
   trace.read(rows_of(Operand::A2, keys, d_));
-  Streamed key = where_they_lie(in.keys, keys.begin);
   // Tied, they are read by whole panels too.
   const bool copies_far_rows = !is_panel(work.rows.size());
   const bool copies_keys = tied_ || is_half_storage<S> ||
                            (copies_far_rows && !are_close(in.keys.stride, d_)) ||
                            compete_as_a<T>(in.keys.stride, work.rows.size(), nr_);
-  if (copies_keys) {
-    key = {worker_.key.in(work.local), d_stride_};
-    copy_rows(in.keys, worker_.key.in(work.local), d_stride_);
-  }
-  Streamed value = key, beside = key;
+  Streams streams;
+  streams.key = copies_keys ? copied(in.keys, keys, worker_.key.in(work.local), d_stride_)
+                            : where_they_lie(in.keys, keys);
+  streams.value = streams.key;
   bool copies_next = false;
   if (!tied_) {
     trace.read(rows_of(value_name, keys, width_));
-    beside = h_form_ ? where_they_lie(in.values, keys.begin) : where_they_lie(in.a3, keys.begin);
+    const Streamed values = h_form_ ? where_they_lie(in.values, keys) : where_they_lie(in.a3, keys);
     copies_next = !h_form_ || copies_values(in, work.rows.size());
-    value = copies_next ? Streamed{worker_.value.in(work.local), sum_stride_} : beside;
+    streams.value = copies_next ? Streamed{worker_.value.in(work.local), sum_stride_} : values;
+    if (!copies_keys) streams.beside = values;
   }
   // Once the first product with keys has fetched them.
   const auto bring_values = [&] {
     if (!copies_next) return;
     T* const to = worker_.value.in(work.local);
     if (h_form_) {
-      copy_rows(in.values, to, sum_stride_);
+      copied(in.values, keys, to, sum_stride_);
     } else {
-      copy_rows(in.a3, to, sum_stride_);
+      copied(in.a3, keys, to, sum_stride_);
     }
     copies_next = false;
   };
-  Streams streams = {key, value, {}, {}};
-  if (!copies_keys) streams.beside = beside;
   kernels::RowsAhead next_values;
   if (work.rows.size() <= most_rows_fetching) {
     const Range next(keys.end, work.seen.end, c_);
@@ -180,6 +167,35 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
       streams.next.then = &next_values;
     }
   }
+  add_block(work, keys, streams, bring_values);
+  trace.remove(rows_of(Operand::A2, keys, d_));
+  if (!tied_) trace.remove(rows_of(value_name, keys, width_));
+}
+
+template <class S, class P>
+template <class U>
+auto ForwardPass<S, P>::where_they_lie(const MatrixView<const U>& all, const Range& some)
+    -> Streamed {
+  if constexpr (std::is_same_v<U, T>) {
+    return {all.row(some.begin), all.stride};
+  } else {
+    return {};
+  }
+}
+
+template <class S, class P>
+template <class U>
+auto ForwardPass<S, P>::copied(const MatrixView<const U>& all, const Range& some, T* to,
+                               index_t stride) const -> Streamed {
+  load_rows(kernels_, all.row(some.begin), all.stride, some.size(), all.cols, to, stride);
+  return {to, stride};
+}
+
+// The keys that each sub-block of queries sees.
+template <class S, class P>
+template <class BringValues>
+void ForwardPass<S, P>::add_block(const Work& work, const Range& keys, Streams streams,
+                                  const BringValues& bring_values) const {
   Caution caution;
   for (Range sub(work.rows.size(), layout_.rho); sub; sub.next()) {
     const Interval queries = {work.rows.begin + sub.begin, work.rows.begin + sub.end};
@@ -191,8 +207,6 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
     streams.beside = {};
     streams.next = {};
   }
-  trace.remove(rows_of(Operand::A2, keys, d_));
-  if (!tied_) trace.remove(rows_of(value_name, keys, width_));
 }
 
 // Scores of one tile, online softmax, and the weighted sum of the values.

@@ -90,6 +90,14 @@ class ForwardPass {
 
   void start(const Work& work) const;
   void stream_keys(const Work& work, const Range& keys) const;
+  // Some rows of an operand: if they are not of 16 bits, and a copy of any.
+  template <class U>
+  static Streamed where_they_lie(const MatrixView<const U>& all, const Range& some);
+  template <class U>
+  Streamed copied(const MatrixView<const U>& all, const Range& some, T* to, index_t stride) const;
+  template <class BringValues>
+  void add_block(const Work& work, const Range& keys, Streams streams,
+                 const BringValues& bring_values) const;
   // Weights beside a product are made in vain where a maximum has to change, which is likely where
   // one of the strip before had to: some strips do without, and have the same bits.
   class Caution {
