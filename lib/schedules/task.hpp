@@ -4,7 +4,6 @@
 #include "base/observer.hpp"
 #include "base/overflow_counts.hpp"
 #include "base/schedule.hpp"
-#include "base/status.hpp"
 #include "kernels/kernel_table.hpp"
 
 namespace ioattn::schedules {

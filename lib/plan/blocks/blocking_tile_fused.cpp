@@ -5,7 +5,6 @@
 
 #include "base/tile_steps.hpp"
 #include "plan/blocks/block_search.hpp"
-#include "plan/blocks/product_blocks.hpp"
 #include "plan/blocks/thin_products.hpp"
 #include "plan/blocks/tile_fused_time.hpp"
 #include "theory/block_costs.hpp"

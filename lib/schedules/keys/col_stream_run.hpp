@@ -6,7 +6,6 @@
 #include "kernels/kernel_table.hpp"
 #include "schedules/keys/col_stream.hpp"
 #include "schedules/memory/row_layout.hpp"
-#include "schedules/memory/storage.hpp"
 #include "schedules/range.hpp"
 #include "schedules/trace.hpp"
 

@@ -6,6 +6,7 @@
 #include "schedules/memory/memory_moves.hpp"
 #include "schedules/memory/workspace.hpp"
 #include "schedules/products/batch.hpp"
+#include "schedules/products/product_pass.hpp"
 #include "schedules/range.hpp"
 #include "schedules/rows/stored_products.hpp"
 #include "schedules/rows/u_pass.hpp"

@@ -1,7 +1,6 @@
 #include "schedules/layer/layer_gradients.hpp"
 
 #include <array>
-#include <iterator>
 
 #include "schedules/layer/gradient_phases.hpp"
 #include "schedules/memory/workspace.hpp"

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <algorithm>
-
 #include "base/mask.hpp"
 #include "base/matrix_view.hpp"
 #include "kernels/kernel_table.hpp"

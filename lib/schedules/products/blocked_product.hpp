@@ -4,7 +4,6 @@
 #include "base/schedule.hpp"
 #include "kernels/kernel_table.hpp"
 #include "schedules/memory/storage.hpp"
-#include "schedules/memory/workspace.hpp"
 #include "schedules/range.hpp"
 #include "schedules/trace.hpp"
 

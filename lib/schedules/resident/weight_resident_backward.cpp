@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "parallel/parallel.hpp"
 #include "schedules/memory/memory_moves.hpp"
 #include "schedules/memory/row_layout.hpp"
 #include "schedules/memory/workspace.hpp"

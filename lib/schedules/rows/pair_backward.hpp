@@ -1,7 +1,5 @@
 #pragma once
 
-#include "schedules/masks/masked_tile.hpp"
-#include "schedules/memory/words.hpp"
 #include "schedules/memory/workspace.hpp"
 #include "schedules/pass_operands.hpp"
 #include "schedules/products/pair_panels.hpp"

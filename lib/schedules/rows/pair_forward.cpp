@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "schedules/masks/masked_tile.hpp"
 #include "schedules/memory/memory_moves.hpp"
 #include "schedules/memory/row_layout.hpp"
 #include "schedules/memory/storage.hpp"
+#include "schedules/memory/words.hpp"
 #include "schedules/memory/workspace.hpp"
 #include "schedules/products/query_panels.hpp"
 #include "schedules/range.hpp"

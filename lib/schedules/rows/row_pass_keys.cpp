@@ -1,5 +1,4 @@
 #include "schedules/masks/masked_tile.hpp"
-#include "schedules/memory/memory_moves.hpp"
 #include "schedules/memory/row_layout.hpp"
 #include "schedules/pass_types.hpp"
 #include "schedules/range.hpp"

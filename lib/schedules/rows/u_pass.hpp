@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "schedules/memory/workspace.hpp"
+#include "schedules/products/product_pass.hpp"
 #include "schedules/rows/row_pass.hpp"
 #include "schedules/rows/stored_scores.hpp"
 #include "schedules/task.hpp"

@@ -11,7 +11,7 @@
 // Heads of SDPA, and how they and their blocks are shared out.
 namespace ioattn::schedules {
 
-// Calls block(head, block, worker) for every block of every head, after begin(worker), those
+// Calls act(head, block, worker) for every block of every head, after begin(worker), those
 // of a head in the order given. Blocks may multiply pairs with the kernels given.
 template <class Begin, class Act>
 void for_each_block(int threads, index_t heads, index_t blocks, const Begin& begin, const Act& act,

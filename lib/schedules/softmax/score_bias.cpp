@@ -1,6 +1,5 @@
 #include "schedules/softmax/score_bias.hpp"
 
-#include <algorithm>
 #include <limits>
 
 #include "schedules/memory/storage.hpp"

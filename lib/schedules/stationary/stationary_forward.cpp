@@ -1,7 +1,6 @@
 #include "schedules/memory/row_layout.hpp"
 #include "schedules/memory/workspace.hpp"
 #include "schedules/products/product_pass.hpp"
-#include "schedules/products/query_panels.hpp"
 #include "schedules/range.hpp"
 #include "schedules/schedules.hpp"
 #include "schedules/softmax/online_softmax.hpp"

@@ -3,7 +3,6 @@
 #include "base/problem.hpp"
 #include "base/schedule.hpp"
 #include "kernels/kernel_table.hpp"
-#include "schedules/memory/words.hpp"
 #include "schedules/memory/workspace.hpp"
 #include "schedules/pass_operands.hpp"
 #include "schedules/sharing/query_gates.hpp"

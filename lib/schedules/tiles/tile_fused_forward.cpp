@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "schedules/masks/masked_tile.hpp"
 #include "schedules/memory/memory_moves.hpp"
 #include "schedules/memory/row_layout.hpp"
 #include "schedules/memory/storage.hpp"

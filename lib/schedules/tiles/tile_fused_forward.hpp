@@ -4,7 +4,6 @@
 #include "base/problem.hpp"
 #include "base/schedule.hpp"
 #include "kernels/kernel_table.hpp"
-#include "schedules/masks/masked_tile.hpp"
 #include "schedules/memory/words.hpp"
 #include "schedules/memory/workspace.hpp"
 #include "schedules/pass_operands.hpp"

@@ -1,6 +1,4 @@
 #include "schedules/masks/masked_tile.hpp"
-#include "schedules/memory/memory_moves.hpp"
-#include "schedules/memory/storage.hpp"
 #include "schedules/range.hpp"
 #include "schedules/tiles/tile_fused_tile.hpp"
 

@@ -4,7 +4,6 @@
 
 #include "schedules/masks/masked_tile.hpp"
 #include "schedules/memory/memory_moves.hpp"
-#include "schedules/memory/storage.hpp"
 #include "schedules/range.hpp"
 #include "schedules/softmax/refined_delta.hpp"
 #include "schedules/softmax/score_bias.hpp"

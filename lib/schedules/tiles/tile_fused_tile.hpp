@@ -2,6 +2,7 @@
 
 #include "base/matrix_view.hpp"
 #include "kernels/kernel_table.hpp"
+#include "schedules/memory/words.hpp"
 #include "schedules/memory/workspace.hpp"
 #include "schedules/range.hpp"
 #include "schedules/tiles/tile_fused.hpp"
