@@ -26,6 +26,9 @@ struct ForwardOperands {
   // Of the head that comes next, to be fetched; null data: none, or who knows.
   MatrixView<const S> next_keys;
   MatrixView<const P> next_values;
+
+  // Whether scores of pairs wait for the softmax to be scaled.
+  bool scales_late() const { return scale > 0 && bias.data == nullptr; }
 };
 
 // Whether rows of h can be read beyond their columns, up to whole panels of lanes.

@@ -149,7 +149,7 @@ bool PairForward::make_weights(const Work& work, const Range& strip, const Range
   float* row_max = worker_.row_max.in(work.local) + strip.begin;
   float* row_sum = worker_.row_sum.in(work.local) + strip.begin;
   Word* rounded = worker_.pairs.in(work.local);
-  const bool late = scales_late(work.operands);
+  const bool late = work.operands.scales_late();
   const float scale = late ? work.operands.scale : 1;
   const kernels::Product<float, Word> scores = scores_of(work, strip, computed, packed);
   const bool full = is_full(mask_, interval_of(queries), interval_of(computed));
@@ -246,7 +246,7 @@ kernels::Product<float, kernels::bf16x2> PairForward::scores_of(const Work& work
   p.c = {worker_.tile.in(work.local), nr_, tile_stride_};
   p.accumulate = in.bias.data != nullptr;
   p.padded = true;
-  if (!scales_late(in)) p.scale = in.scale;
+  if (!in.scales_late()) p.scale = in.scale;
   return p;
 }
 

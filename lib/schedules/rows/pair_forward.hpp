@@ -49,10 +49,6 @@ class PairForward {
   struct KeyPanels : PairPanels {
     bool are_packed;
   };
-  // Whether the scores wait for the softmax to be scaled.
-  static bool scales_late(const ForwardOperands<bf16>& in) {
-    return in.scale > 0 && in.bias.data == nullptr;
-  }
   Queries load_queries(const MatrixView<const bf16>& queries, const Range& rows, void* local) const;
   void start(const Work& work) const;
   void stream_keys(const Work& work, const Range& keys) const;

@@ -133,7 +133,7 @@ void TileFusedForward<S, W>::make_scores(const Work& work, const Range& keys) co
     p.rows = keys.size();
     p.cols = rows.size();
     p.depth = words_of<W>(k.size());
-    if (are_pairs<W> && !scales_late(in)) p.scale = in.scale;
+    if (are_pairs<W> && !in.scales_late()) p.scale = in.scale;
     p.a = {copy, row_stride_, 1};
     p.b = {worker_.panels.in(work.local), p.depth * nr_, nr_};
     p.c = {tile, nr_, tile_stride_};
@@ -199,7 +199,7 @@ void TileFusedForward<S, W>::update_softmax(const Work& work, const Range& keys)
   T* row_sum = worker_.row_sum.in(work.local);
   T* rescale = worker_.rescale.in(work.local);
   if constexpr (are_pairs<W>) {
-    const T scale = scales_late(work.operands) ? work.operands.scale : T(1);
+    const T scale = work.operands.scales_late() ? work.operands.scale : T(1);
     kernels_.pairs_of_bf16->softmax_update(tile, scale, row_max, row_sum, rescale,
                                            worker_.pairs.in(work.local), tile_stride_);
   } else {

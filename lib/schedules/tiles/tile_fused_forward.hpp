@@ -45,10 +45,6 @@ class TileFusedForward {
   // Of these queries: O, or what becomes O.
   MatrixView<T> sums_of(const Work& work) const;
   void make_scores(const Work& work, const Range& keys) const;
-  // Whether scores of pairs wait for the softmax to be scaled.
-  static bool scales_late(const ForwardOperands<S>& in) {
-    return are_pairs<W> && in.scale > 0 && in.bias.data == nullptr;
-  }
   void update_softmax(const Work& work, const Range& keys) const;
   // What the product with the values multiplies.
   const W* weights_of(const Work& work) const;
