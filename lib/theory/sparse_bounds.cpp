@@ -33,10 +33,6 @@ double paper_sparse_dividing_point(const SparseCounts& counts) {
   return root * root;
 }
 
-double paper_sparse_product_formula(double inputs, double outputs, index_t M) {
-  return std::min(inputs * inputs / double(M), inputs * std::sqrt(outputs / double(M)));
-}
-
 double sparse_products_bound(const SparseCounts& counts, const SparseProducts& products,
                              index_t M) {
   const double written = products.scores_written ? counts.scores : 0;

@@ -19,9 +19,6 @@ struct SparseCounts {
 double paper_sparse_formula(const SparseCounts& counts, index_t M);
 // The M at which its branches meet.
 double paper_sparse_dividing_point(const SparseCounts& counts);
-// What it rests on, for one product C = A B (Pagh and Stoeckel, 2014): `inputs` of A and B
-// together, `outputs` of C.
-double paper_sparse_product_formula(double inputs, double outputs, index_t M);
 
 // Sound for the matrices at hand and class F: E from A1, X, A2 by `multiply_adds`, those of both
 // products in one bracketing, whose first result has `intermediate` entries, so the lesser over
