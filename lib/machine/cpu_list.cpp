@@ -3,7 +3,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 
 namespace ioattn::machine {
@@ -24,22 +23,17 @@ std::optional<int> take_cpu(std::string_view* text) {
 }  // namespace
 
 CpuList affinity() {
-  // The kernel refuses masks shorter than its own, whose length it does not tell.
-  for (std::size_t blocks = 1; blocks <= cpu_limit / CPU_SETSIZE; blocks *= 2) {
-    std::vector<cpu_set_t> mask(blocks);
-    const std::size_t bytes = blocks * sizeof(cpu_set_t);
-    if (sched_getaffinity(0, bytes, mask.data()) == 0) {
-      CpuList cpus;
-      for (std::size_t cpu = 0; cpu < blocks * CPU_SETSIZE; ++cpu) {
-        if (CPU_ISSET(cpu % CPU_SETSIZE, &mask[cpu / CPU_SETSIZE])) {
-          cpus.push_back(static_cast<int>(cpu));
-        }
-      }
-      return cpus;
+  // The kernel refuses masks shorter than its own, whose length it does not tell, and fills what it
+  // has of a longer one.
+  cpu_set_t mask[cpu_limit / CPU_SETSIZE] = {};
+  CpuList cpus;
+  if (sched_getaffinity(0, sizeof mask, mask) != 0) return cpus;
+  for (std::size_t cpu = 0; cpu < cpu_limit; ++cpu) {
+    if (CPU_ISSET(cpu % CPU_SETSIZE, &mask[cpu / CPU_SETSIZE])) {
+      cpus.push_back(static_cast<int>(cpu));
     }
-    if (errno != EINVAL) break;
   }
-  return {};
+  return cpus;
 }
 
 std::optional<CpuList> parse_cpu_list(std::string_view text) {
