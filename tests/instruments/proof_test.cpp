@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <set>
 
-#include "instruments/counters/recording.hpp"
 #include "instruments/fake_perf.hpp"
+#include "instruments/replayed_perf.hpp"
 #include "machine/cpu_id.hpp"
 #include "machine/machine.hpp"
 #include "status_ok.hpp"

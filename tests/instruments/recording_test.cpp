@@ -8,6 +8,7 @@
 
 #include "instruments/counters/counters.hpp"
 #include "instruments/fake_perf.hpp"
+#include "instruments/replayed_perf.hpp"
 
 namespace ioattn::instruments {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "instruments/counters/counters.hpp"
 #include "instruments/counters/recording.hpp"
+#include "instruments/replayed_perf.hpp"
 #include "status_ok.hpp"
 
 namespace ioattn::instruments {

@@ -1,17 +1,21 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "instruments/counters/perf_system.hpp"
 
-// What a machine's counters answered, kept as text: made where there is a PMU, played anywhere.
+// What a machine's counters answered, kept as text: made where there is a PMU, for tests to play.
 // One line a call:
 //   threads 812 813
 //   open TYPE CONFIG THREAD LEADER children|group = DESCRIPTOR     (or = -ERRNO)
 //   enable DESCRIPTOR = 0        disable DESCRIPTOR = 0
 //   read DESCRIPTOR = WORD...    (or = -ERRNO)
 namespace ioattn::instruments {
+
+// A line as far as its answer.
+std::string call_of(const OpenRequest& request);
+std::string call_of(int leader, bool on);  // enable or disable
+std::string read_call_of(int leader);
 
 // Passes every call on and writes down what came of it.
 class RecordingPerf final : public PerfSystem {
@@ -29,31 +33,6 @@ class RecordingPerf final : public PerfSystem {
  private:
   PerfSystem& system_;
   std::string text_;
-};
-
-// Answers as recorded, in the recorded order. A call that differs from the next line is answered
-// with -EPROTO, and complaint() says so.
-class ReplayedPerf final : public PerfSystem {
- public:
-  explicit ReplayedPerf(std::string text) : text_(std::move(text)) {}
-
-  std::vector<int> threads() override;
-  int open(const OpenRequest& request) override;
-  int enable(int leader, bool on) override;
-  int read(int leader, std::vector<std::uint64_t>* words) override;
-  void close(int) override {}
-
-  bool is_finished();
-  const std::string& complaint() const { return complaint_; }
-
- private:
-  // What the next line says behind `call`; false and a complaint if it is about another call.
-  bool answer_to(const std::string& call, std::string_view* answer);
-  int status_of(const std::string& call);
-
-  std::string text_;
-  std::size_t position_ = 0;
-  std::string complaint_;
 };
 
 }  // namespace ioattn::instruments
