@@ -1,14 +1,18 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "api/checks/validate.hpp"
+#include "api/checks/validate_sdpa.hpp"
 #include "api/known/known_plan.hpp"
 #include "api/planning/session.hpp"
-#include "api/run/sdpa.hpp"
 #include "api/run_options.hpp"
 #include "api/search/tuner.hpp"
+#include "plan/candidate_list.hpp"
+#include "plan/layer/layer_candidates.hpp"
 #include "plan/sdpa/sdpa_candidates.hpp"
 #include "search/sample.hpp"
 
