@@ -48,9 +48,7 @@ void run_figure(const FigureOptions& options) {
   Figure figure = make_figure(shape);
   std::vector<NamedText> files;  // by name
   if (options.points) {
-    for (const auto& source : point_sources())
-      for (PointSeries& series : source->series(shape, sizes_of_points(figure)))
-        figure.series.push_back(std::move(series));
+    figure.series = measured_points(shape, sizes_of_points(figure));
     files.push_back({"points.csv", points_csv(figure)});
   }
   const std::vector<TableCell> table = make_table(shape, options.points || is_soon_counted(shape));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "machine/machine.hpp"
 #include "tune/command_error.hpp"
@@ -65,8 +66,16 @@ index_t counted_words(const Contender& contender) {
   return run_backward(in, outputs, outputs, zeros.data(), pass, counted, &dx).count.words();
 }
 
-std::vector<PointSeries> CountedPoints::series(const LayerShape& shape,
-                                               const std::vector<index_t>& M) const {
+index_t simulated_words(index_t M) {
+  machine::CacheLevel l2;
+  l2.level = 2;
+  const double fraction = machine::fast_memory(l2, DType::f32).fraction;
+  return static_cast<index_t>(std::llround(static_cast<double>(M) / fraction));
+}
+
+namespace {
+
+std::vector<PointSeries> counted_points(const LayerShape& shape, const std::vector<index_t>& M) {
   PointSeries paper = {"counted_paper", "counted: the paper's best that fits", {}};
   PointSeries best = {"counted_best", "counted: the best schedule", {}};
   for (const index_t words : M) {
@@ -80,15 +89,7 @@ std::vector<PointSeries> CountedPoints::series(const LayerShape& shape,
   return {paper, best};
 }
 
-index_t simulated_words(index_t M) {
-  machine::CacheLevel l2;
-  l2.level = 2;
-  const double fraction = machine::fast_memory(l2, DType::f32).fraction;
-  return static_cast<index_t>(std::llround(static_cast<double>(M) / fraction));
-}
-
-std::vector<PointSeries> SimulatedPoints::series(const LayerShape& shape,
-                                                 const std::vector<index_t>& M) const {
+PointSeries simulated_points(const LayerShape& shape, const std::vector<index_t>& M) {
   PointSeries lru = {"simulated_lru", "simulated: LRU, the library's plan", {}};
   LayerProblem problem;
   problem.shape = shape;
@@ -113,14 +114,15 @@ std::vector<PointSeries> SimulatedPoints::series(const LayerShape& shape,
       lru.points.push_back({words, schedule, static_cast<index_t>(line.moved())});
     }
   }
-  return {lru};
+  return lru;
 }
 
-std::vector<std::unique_ptr<PointSource>> point_sources() {
-  std::vector<std::unique_ptr<PointSource>> sources;
-  sources.push_back(std::make_unique<CountedPoints>());
-  sources.push_back(std::make_unique<SimulatedPoints>());
-  return sources;
+}  // namespace
+
+std::vector<PointSeries> measured_points(const LayerShape& shape, const std::vector<index_t>& M) {
+  std::vector<PointSeries> series = counted_points(shape, M);
+  series.push_back(simulated_points(shape, M));
+  return series;
 }
 
 std::vector<index_t> sizes_of_points(const Figure& figure) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "plan/layer/planner.hpp"
@@ -8,35 +8,14 @@
 
 namespace ioattn::tune {
 
-// Where points of the figure come from: each source measures schedules at some sizes of M.
-class PointSource {
- public:
-  virtual ~PointSource() = default;
-  virtual std::vector<PointSeries> series(const LayerShape& shape,
-                                          const std::vector<index_t>& M) const = 0;
-};
-
-// The words that a counter finds while schedules run: the best of the paper's that fits, and the
-// best of all.
-class CountedPoints final : public PointSource {
- public:
-  std::vector<PointSeries> series(const LayerShape& shape,
-                                  const std::vector<index_t>& M) const override;
-};
-
 // A cache of which M words are the part that plans may fill, as of L2.
 index_t simulated_words(index_t M);
 
-// The words that pass between a fully associative LRU cache of simulated_words(M) and memory, line
-// by line, while the plan that the library takes for M words runs.
-class SimulatedPoints final : public PointSource {
- public:
-  std::vector<PointSeries> series(const LayerShape& shape,
-                                  const std::vector<index_t>& M) const override;
-};
-
-// Every source that this build has.
-std::vector<std::unique_ptr<PointSource>> point_sources();
+// At each M: the words that a counter finds while schedules run, the best of the paper's that fits
+// and the best of all; and those that pass between a fully associative LRU cache of
+// simulated_words(M) and memory, line by line, while the plan that the library takes for M words
+// runs.
+std::vector<PointSeries> measured_points(const LayerShape& shape, const std::vector<index_t>& M);
 // The sizes of M at which points are measured: the marks, and one beyond each end of them.
 std::vector<index_t> sizes_of_points(const Figure& figure);
 
