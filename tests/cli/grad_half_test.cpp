@@ -8,6 +8,7 @@
 #include "cli/support/layer_case.hpp"
 #include "cli/support/npy_bytes.hpp"
 #include "reference/oracle.hpp"
+#include "tune/passes/measured_pass.hpp"
 
 namespace {
 
@@ -133,6 +134,23 @@ TEST(GradHalfFiles, SaysWhatItCannot) {
   const RunResult wide = run_ioattn(layer.grad() + Arguments{"--dtype", "f64", "--f32-gradients"});
   EXPECT_EQ(wide.exit_code, 2);
   EXPECT_NE(wide.err.find("--f32-gradients"), std::string::npos) << wide.err;
+}
+
+// peak_fraction compares with multiply-adds of what the products multiply.
+TEST(GradHalfPeak, IsOfTheFactorsOfTheProducts) {
+  using ioattn::DType;
+  using ioattn::Schedule;
+  const auto factors = [](Schedule schedule, DType dtype) {
+    ioattn::tune::PlannedPass planned;
+    planned.problem.dtype = dtype;
+    planned.plan.schedule = schedule;
+    return ioattn::tune::report_of(planned).factors;
+  };
+  EXPECT_EQ(factors(Schedule::tile_fused, DType::bf16), DType::bf16);
+  EXPECT_EQ(factors(Schedule::row_stream, DType::bf16), DType::f32);
+  EXPECT_EQ(factors(Schedule::q_stored, DType::f16), DType::f32);
+  EXPECT_EQ(factors(Schedule::tile_fused, DType::f32), DType::f32);
+  EXPECT_EQ(factors(Schedule::row_stream, DType::f64), DType::f64);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GradHalf,

@@ -90,24 +90,24 @@ TEST(GradJson, HasTheseKeys) {
   LayerCase layer;
   make_layer_case({6, 9, 5, 4}, Ties::none, "f32", 1, &layer);
   const Json json = run_ioattn(layer.grad() + Arguments{"--json"}).json();
-  EXPECT_EQ(keys(json), (std::set<std::string>{"machine", "plan", "schedule", "isa", "dtype",
-                                               "batch", "scale", "mask", "threads", "seconds",
-                                               "gflops", "peak_fraction", "io", "files"}));
+  EXPECT_EQ(keys(json), (std::set<std::string>{"machine", "problem", "isa", "dtype", "threads",
+                                               "io", "files"}));
   ASSERT_EQ(json["io"].size(), 2u);
   const std::set<std::string> entry_keys = {
-      "pass",      "level",      "M",           "reads",         "writes",  "created",
-      "footprint", "formula",    "lower_bound", "bound",         "bound_M", "regime",
-      "phases",    "overflow",   "runs",        "schedule",      "plan",    "seconds",
-      "gflops",    "assumption", "overflows",   "created_memory"};
+      "pass",           "level",       "M",     "reads",        "writes", "created",    "footprint",
+      "formula",        "lower_bound", "bound", "bound_M",      "regime", "phases",     "overflow",
+      "runs",           "schedule",    "plan",  "seconds",      "gflops", "assumption", "overflows",
+      "created_memory", "class",       "ratio", "peak_fraction"};
   for (const Json& entry : json["io"]) EXPECT_EQ(keys(entry), entry_keys);
   EXPECT_EQ(json["io"][0]["pass"], "backward");
   EXPECT_EQ(json["io"][1]["pass"], "forward");
-  for (const char* key : {"plan", "schedule", "seconds", "gflops"}) {
-    EXPECT_EQ(json[key], json["io"][0][key]) << key;
-  }
   EXPECT_EQ(json["dtype"], "f32");
-  EXPECT_GT(json["seconds"].get<double>(), 0);
-  EXPECT_GT(json["peak_fraction"].get<double>(), 0);
+  EXPECT_EQ(json["problem"], "layer:n6,m9,d5,v4,f32");
+  for (const Json& entry : json["io"]) {
+    EXPECT_GT(entry["seconds"].get<double>(), 0);
+    EXPECT_GT(entry["peak_fraction"].get<double>(), 0);
+    EXPECT_EQ(entry["ratio"], entry["formula"].get<double>() / entry["lower_bound"].get<double>());
+  }
   EXPECT_GE(json["threads"], 1);
 }
 
@@ -335,7 +335,8 @@ TEST(GradMachine, IsaOverrideTakesEffect) {
   const RunResult result =
       run_ioattn(layer.grad() + Arguments{"--json"}, {{"IOATTN_ISA", "scalar"}});
   EXPECT_EQ(result.json()["isa"], "scalar");
-  EXPECT_NE(result.json()["plan"].get<std::string>().find("reg:scalar("), std::string::npos);
+  EXPECT_NE(result.json()["io"][0]["plan"].get<std::string>().find("reg:scalar("),
+            std::string::npos);
   EXPECT_NE(run_ioattn(layer.grad(), {{"IOATTN_ISA", "scalar"}}).out.find("scalar"),
             std::string::npos);
 }

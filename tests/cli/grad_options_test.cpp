@@ -52,6 +52,13 @@ std::vector<MaskLine> mask_lines(std::size_t n, std::size_t m) {
   };
 }
 
+ioattn::LayerProblem problem_of(const Json& json) {
+  ioattn::LayerProblem problem;
+  std::string error;
+  EXPECT_TRUE(ioattn::parse_problem(json["problem"].get<std::string>(), &problem, &error)) << error;
+  return problem;
+}
+
 ref::Matrix<double> plus(ref::Matrix<double> a, const ref::Matrix<double>& b) {
   for (std::size_t i = 0; i < a.values.size(); ++i) a.values[i] += b.values[i];
   return a;
@@ -102,10 +109,12 @@ TEST(GradOptions, MasksAndScalesAreTheOracles) {
         }
       }
       const Json json = result.json();
-      EXPECT_EQ(json["mask"], line.text);
-      EXPECT_EQ(json["scale"], std::stod(scale));
-      EXPECT_EQ(json["batch"], 1);
-      EXPECT_EQ(json["schedule"], line.text == "none" ? json["schedule"] : "row_stream");
+      const ioattn::LayerProblem problem = problem_of(json);
+      EXPECT_EQ(mask_text(problem.shape), line.text);
+      EXPECT_EQ(problem.scale, std::stod(scale));
+      EXPECT_EQ(problem.batch, 1);
+      const Json schedule = json["io"][0]["schedule"];
+      EXPECT_EQ(schedule, line.text == "none" ? schedule : "row_stream");
     }
   }
 }
@@ -222,9 +231,10 @@ TEST(GradOptions, BatchesAreTheOracles) {
         return ref::multiply(ref::transpose(gradients_of(entry).dX), w_q);
       });
       const Json json = result.json();
-      EXPECT_EQ(json["batch"], batch);
-      EXPECT_EQ(json["scale"], 0.5);
-      EXPECT_EQ(json["mask"], causal ? "causal-bottom-right" : "none");
+      const ioattn::LayerProblem problem = problem_of(json);
+      EXPECT_EQ(problem.batch, batch);
+      EXPECT_EQ(problem.scale, 0.5);
+      EXPECT_EQ(mask_text(problem.shape), causal ? "causal-bottom-right" : "none");
       for (const Json& io : json["io"]) {
         long words = 0;
         for (const Json& phase : io["phases"])

@@ -79,7 +79,7 @@ TEST_F(GradOutputs, AreTheOraclesAndCountedByPhase) {
   EXPECT_GT(io["lower_bound"], 0);
   EXPECT_LE(io["lower_bound"].get<double>(), static_cast<double>(words));
   EXPECT_TRUE(io["bound"].is_string());
-  const std::string plan = json["plan"];
+  const std::string plan = io["plan"];
   for (const char* part : {"M:row_stream(", " ; M:col_stream(", " ; dA3=", " ; dW_K="}) {
     EXPECT_NE(plan.find(part), std::string::npos) << plan;
   }

@@ -6,16 +6,14 @@
 
 #include "api/array_types.hpp"
 #include "api/run/layer.hpp"
-#include "machine/machine.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands/commands.hpp"
 #include "tune/files/layer_files.hpp"
 #include "tune/files/npy_outputs.hpp"
 #include "tune/options/options.hpp"
-#include "tune/passes/measure.hpp"
 #include "tune/passes/measured_gradients.hpp"
 #include "tune/passes/measured_pass.hpp"
-#include "tune/passes/report_text.hpp"
+#include "tune/reports/outcome_report.hpp"
 #include "tune/text/text_list.hpp"
 
 namespace ioattn::tune {
@@ -32,14 +30,8 @@ struct Wanted {
 struct GradOptions {
   LayerPaths paths;
   double scale = 1;
-  MaskOptions mask;
-  std::string out;
   Wanted wanted;
-  std::optional<DType> dtype;
-  bool gradients_in_f32 = false;
-  index_t threads = 0;
-  api::RunOptions run;
-  bool json = false;
+  ArrayOptions arrays;
 };
 
 bool* find_output(const std::string& name, Wanted* wanted) {
@@ -65,14 +57,6 @@ Wanted parse_outputs(const std::string& text) {
   }
   return wanted;
 }
-
-// What the command did: the backward pass first.
-struct Outcome {
-  std::vector<PassReport> passes;
-  double peak_flops = 0;  // measured, of all threads used
-  int threads = 1;
-  LayerProblem problem;
-};
 
 std::vector<std::string> names_of(const Wanted& wanted) {
   std::vector<std::string> names;
@@ -103,6 +87,7 @@ void write_results(const Wanted& wanted, std::optional<index_t> batch,
   outputs->keep();
 }
 
+// The backward pass first. S: of the inputs, G: of gradients.
 template <class S, class G>
 Outcome run(const GradOptions& options) {
   const LayerFiles<S> files = read_layer<S>(options.paths);
@@ -113,9 +98,11 @@ Outcome run(const GradOptions& options) {
   }
   LayerInputs<S> inputs = files.inputs();
   inputs.scale = options.scale;
-  inputs.mask = options.mask.of(inputs.a1.rows, inputs.a2.rows);
+  inputs.mask = options.arrays.mask.of(inputs.a1.rows, inputs.a2.rows);
   const MatrixView<const S> d_o = files.first_entry(files.d_o);
   const LayerProblem problem = api::problem_of(inputs);
+
+  const api::RunOptions& how = options.arrays.run;
 
   // Plan both passes before anything runs: the backward pass first, which needs more.
   Wanted wanted = options.wanted;
@@ -125,29 +112,26 @@ Outcome run(const GradOptions& options) {
   PlannedGradients gradients;
   bool needs_forward = wanted.forward();
   if (dx_alone) {
-    backward = plan_pass(Pass::backward, problem, options.run);
+    backward = plan_pass(Pass::backward, problem, how);
     needs_forward = needs_forward || takes_forward_results(backward.plan.schedule);
   } else if (wanted.backward()) {
     wanted.gradients.dk = wanted.gradients.dW_Q   ? files.w_k.cols
                           : wanted.gradients.dW_K ? files.w_q.cols
                                                   : 0;
-    gradients = plan_gradients(problem, wanted.gradients, options.run);
+    gradients = plan_gradients(problem, wanted.gradients, how);
     needs_forward = needs_forward || api::takes_forward_results(gradients.plan, wanted.gradients);
   }
   if (needs_forward) {
     // A schedule that was asked for is that of the backward pass, if there is one.
-    forward = wanted.backward() ? plan_pass_or_auto(Pass::forward, problem, options.run)
-                                : plan_pass(Pass::forward, problem, options.run);
+    forward = wanted.backward() ? plan_pass_or_auto(Pass::forward, problem, how)
+                                : plan_pass(Pass::forward, problem, how);
   }
   const LayerPaths& paths = options.paths;
   NpyOutputs outputs(
-      options.out, names_of(wanted),
+      options.arrays.out, names_of(wanted),
       {paths.a1, paths.a2, paths.a3, paths.x, paths.y, paths.d_o, paths.w_q, paths.w_k});
 
-  Outcome outcome;
-  outcome.problem = problem;
-  outcome.threads = api::granted_threads(options.run.threads);
-  outcome.peak_flops = peak_flops(dtype_of<Compute<S>>::value, outcome.threads);
+  Outcome outcome = {to_text(problem), problem.dtype, api::granted_threads(how.threads), {}};
 
   const RunMode mode = {outcome.threads, true};
   ForwardResult<S> results;
@@ -171,68 +155,25 @@ Outcome run(const GradOptions& options) {
   return outcome;
 }
 
-void print_outcome_json(const GradOptions& options, const Outcome& outcome) {
-  const PassReport& main = outcome.passes.front();
-  Json json;
-  json["machine"] = machine_json(machine::this_machine());
-  json["plan"] = main.plan_text;
-  json["schedule"] = name_of(main.planned.plan.schedule);
-  json["isa"] = name_of(main.planned.plan.tile.isa);
-  json["dtype"] = name_of(outcome.problem.dtype);
-  json["batch"] = outcome.problem.batch;
-  json["scale"] = outcome.problem.scale;
-  json["mask"] = mask_text(outcome.problem.shape);
-  json["threads"] = outcome.threads;
-  json["seconds"] = main.seconds;
-  json["gflops"] = main.gflops;
-  json["peak_fraction"] = main.gflops * 1e9 / outcome.peak_flops;
-  json["io"] = Json::array();
-  for (const PassReport& report : outcome.passes) json["io"].push_back(io_json(report));
-  json["files"] = npy_paths(options.out, names_of(options.wanted));
-  print_json(json);
-}
-
-void print_outcome(const GradOptions& options, const Outcome& outcome) {
-  const machine::Machine& machine = machine::this_machine();
-  const PassReport& main = outcome.passes.front();
-  fmt::print("{}\n", to_text(outcome.problem));
-  fmt::print("machine: {}; {} of {} threads, {}\n", machine.model, outcome.threads,
-             machine.usable_threads, name_of(main.planned.plan.tile.isa));
-  for (const PassReport& report : outcome.passes) {
-    fmt::print("{}: {}\n", name_of(report.planned.pass), report.plan_text);
-    fmt::print("  {}, {:.2f} Gflop/s nominal = {:.0f}% of the FMA peak\n",
-               seconds_text(report.seconds), report.gflops,
-               100 * report.gflops * 1e9 / outcome.peak_flops);
-    fmt::print("{}", overflows_text(report.overflows));
-  }
-  fmt::print("{}", io_text(outcome.passes));
-  fmt::print("{}", written_text(options.out, names_of(options.wanted)));
-}
-
-void run_grad(GradOptions options) {
-  if (options.run.literal && options.run.schedule != Schedule::paper_large) {
+void run_grad(const GradOptions& options) {
+  const ArrayOptions& arrays = options.arrays;
+  if (arrays.run.literal && arrays.run.schedule != Schedule::paper_large) {
     throw UsageError("--literal needs --schedule paper_large");
   }
   const GradientSet& gradients = options.wanted.gradients;
   if (options.wanted.backward() && options.paths.d_o.empty()) {
     throw UsageError("--dO is required for dX and other gradients");
   }
-  if (options.gradients_in_f32 && !options.wanted.backward()) {
+  if (arrays.gradients_in_f32 && !options.wanted.backward()) {
     throw UsageError("--f32-gradients is for gradients, of which --outputs has none");
   }
   if (gradients.dW_Q && options.paths.w_k.empty()) throw UsageError("--W_K is required for dW_Q");
   if (gradients.dW_K && options.paths.w_q.empty()) throw UsageError("--W_Q is required for dW_K");
-  options.run.threads = static_cast<int>(options.threads);
-  const DType dtype = dtype_for(options.dtype, options.paths.a1, options.gradients_in_f32);
-  const Outcome outcome =
-      api::with_gradient_types(dtype, options.gradients_in_f32, [&](auto element, auto gradient) {
+  const Outcome outcome = api::with_gradient_types(
+      arrays.dtype_by(options.paths.a1), arrays.gradients_in_f32, [&](auto element, auto gradient) {
         return run<decltype(element), decltype(gradient)>(options);
       });
-  if (options.json) {
-    print_outcome_json(options, outcome);
-  } else {
-    print_outcome(options, outcome);
-  }
+  print_outcome(outcome, arrays.out, names_of(options.wanted), arrays.json);
 }
 
 }  // namespace
@@ -247,9 +188,6 @@ void add_grad_command(CLI::App* app) {
   add_layer_files(command, &options->paths, true);
   file("--W_Q", &options->paths.w_q, "d x dk, where X = W_Q W_K^T; needed for dW_K");
   file("--W_K", &options->paths.w_k, "d x dk; needed for dW_Q");
-  command->add_option("--out", options->out, "directory for O.npy, LSE.npy, dX.npy, ...")
-      ->required()
-      ->type_name("DIR");
   command
       ->add_option_function<std::string>(
           "--outputs", [=](const std::string& text) { options->wanted = parse_outputs(text); },
@@ -257,21 +195,10 @@ void add_grad_command(CLI::App* app) {
           "are one file), dW_Q, dW_K (default: O,LSE,dX)")
       ->type_name("LIST");
   add_scale(command, &options->scale);
-  options->mask.add(command);
-  add_schedule(command, &options->run.schedule);
-  command->add_flag("--literal", options->run.literal,
+  add_schedule(command, &options->arrays.run.schedule);
+  command->add_flag("--literal", options->arrays.run.literal,
                     "paper_large with the paper's own block sizes, although they exceed M");
-  add_objective(command, &options->run.objective);
-  add_integer(
-      command, "--M", &options->run.M, 1, largest_words,
-      "words of fast memory, exact (default: L2's, or L3's where the planner holds blocks there)");
-  add_dtype(command, &options->dtype)->description("f32, f64, bf16 or f16 (default: that of A1)");
-  add_f32_gradients(command, &options->gradients_in_f32);
-  add_integer(
-      command, "--threads", &options->threads, 1, 1 << 16,
-      "at most so many (default: all that this process may use; on CPUs that others use, too, "
-      "OMP_WAIT_POLICY=passive keeps them from waiting for each other in loops)");
-  add_json(command, &options->json);
+  options->arrays.add(command, "O.npy, LSE.npy, dX.npy, ...", "A1");
   command->footer(
       "seconds is the median of a few runs without a counter; the counted run gives the same "
       "bits.\n"
@@ -287,7 +214,7 @@ void add_grad_command(CLI::App* app) {
       "dX, dY, dW_Q and dW_K are sums over the entries.\n"
       "peak_fraction compares it with independent multiply-adds measured in the same run, times "
       "the\n"
-      "threads. schedule, plan, seconds and gflops are those of the first entry of io.");
+      "threads.");
   command->callback([options] { run_grad(*options); });
 }
 

@@ -10,7 +10,7 @@
 #include "tune/command_error.hpp"
 #include "tune/commands/commands.hpp"
 #include "tune/options/options.hpp"
-#include "tune/passes/report_text.hpp"
+#include "tune/reports/machine_report.hpp"
 #include "tune/reports/probe_report.hpp"
 #include "tune/text/report_json.hpp"
 

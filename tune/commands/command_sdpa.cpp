@@ -7,28 +7,21 @@
 
 #include "api/array_types.hpp"
 #include "base/half.hpp"
-#include "machine/machine.hpp"
 #include "tune/command_error.hpp"
 #include "tune/commands/commands.hpp"
 #include "tune/files/npy_outputs.hpp"
 #include "tune/files/npy_tensor.hpp"
 #include "tune/options/options.hpp"
-#include "tune/passes/measure.hpp"
 #include "tune/passes/measured_sdpa.hpp"
-#include "tune/text/table.hpp"
+#include "tune/reports/outcome_report.hpp"
 
 namespace ioattn::tune {
 namespace {
 
 struct SdpaOptions {
-  std::string q, k, v, bias, d_o, out;
+  std::string q, k, v, bias, d_o;
   std::optional<double> scale;
-  MaskOptions mask;
-  std::optional<DType> dtype;
-  index_t threads = 0;
-  api::RunOptions run;
-  bool gradients_in_f32 = false;
-  bool json = false;
+  ArrayOptions arrays;
 };
 
 // The inputs in memory; bias and d_o have no elements if they were not given.
@@ -124,7 +117,8 @@ std::vector<std::string> names_of(const SdpaOptions& options) {
 
 template <class T, class G>
 void write_results(const SdpaOptions& options, const SdpaFiles<T>& files,
-                   const SdpaOutputs<T, G>& results, NpyOutputs* outputs) {
+                   const ForwardValues<T>& results, const SdpaGradientValues<G>& gradients,
+                   NpyOutputs* outputs) {
   const Tensor<T>&q = files.q, &k = files.k, &v = files.v;
   const auto write = [&](const char* name, const auto& values, const std::vector<index_t>& shape) {
     outputs->write(name, values.data(), shape);
@@ -132,36 +126,26 @@ void write_results(const SdpaOptions& options, const SdpaFiles<T>& files,
   write("O", results.o, shape_like(q, {q.rows, v.cols}));
   write("LSE", results.lse, shape_like(q, {q.rows}));
   if (!options.d_o.empty()) {
-    write("dQ", results.dq, shape_like(q, {q.rows, q.cols}));
-    write("dK", results.dk, shape_like(k, {k.rows, k.cols}));
-    write("dV", results.dv, shape_like(v, {v.rows, v.cols}));
+    write("dQ", gradients.dq, shape_like(q, {q.rows, q.cols}));
+    write("dK", gradients.dk, shape_like(k, {k.rows, k.cols}));
+    write("dV", gradients.dv, shape_like(v, {v.rows, v.cols}));
     const Tensor<T>& bias = files.bias;
     if (!options.bias.empty())
-      write("dBias", results.d_bias, shape_like(bias, {bias.rows, bias.cols}));
+      write("dBias", gradients.d_bias, shape_like(bias, {bias.rows, bias.cols}));
   }
   outputs->keep();
 }
-
-struct Outcome {
-  SdpaProblem problem;
-  std::vector<SdpaReport> passes;
-  double peak_flops = 0;  // measured, of all threads used
-  int threads = 1;
-
-  double peak_fraction(const SdpaReport& report) const { return report.gflops * 1e9 / peak_flops; }
-};
 
 // Gradients are of type G.
 template <class T, class G>
 Outcome run(const SdpaOptions& options) {
   const SdpaFiles<T> files = read_files<T>(options);
   warn_of_not_finite(files);
-  Outcome outcome;
-  SdpaProblem& problem = outcome.problem;
+  SdpaProblem problem;
   SdpaShape& shape = problem.shape;
   shape = {files.q.batch, files.q.heads, files.k.heads, files.q.rows,
            files.k.rows,  files.q.cols,  files.v.cols,  {}};
-  shape.mask = options.mask.of(shape.n, shape.m);
+  shape.mask = options.arrays.mask.of(shape.n, shape.m);
   problem.dtype = dtype_of<T>::value;
   problem.scale = options.scale.value_or(0);
   if (!options.bias.empty()) {
@@ -169,88 +153,39 @@ Outcome run(const SdpaOptions& options) {
     shape.bias_heads = files.bias.heads;
   }
   require(api::validate_problem(problem));
+  const api::RunOptions& how = options.arrays.run;
   std::optional<PlannedSdpa> backward;
   if (!options.d_o.empty()) {
     const bool in_f32 = !std::is_same_v<T, G>;
     backward = plan_sdpa(
         problem,
         SdpaSet{.dQ = true, .dK = true, .dV = true, .dBias = shape.has_bias(), .in_f32 = in_f32},
-        options.run);
+        how);
   }
-  const PlannedSdpa forward = plan_sdpa(problem, std::nullopt, options.run);
-  NpyOutputs outputs(options.out, names_of(options),
+  const PlannedSdpa forward = plan_sdpa(problem, std::nullopt, how);
+  NpyOutputs outputs(options.arrays.out, names_of(options),
                      {options.q, options.k, options.v, options.bias, options.d_o});
-  outcome.threads = api::granted_threads(options.run.threads);
-  outcome.peak_flops = peak_flops(problem.dtype, outcome.threads);
 
-  SdpaOutputs<T, G> results;
+  Outcome outcome = {to_text(problem), problem.dtype, api::granted_threads(how.threads), {}};
+  ForwardValues<T> results;
+  SdpaGradientValues<G> gradients;
   outcome.passes.push_back(run_sdpa_forward(forward, files.inputs(), outcome.threads, &results));
   if (backward) {
-    outcome.passes.push_back(
-        run_sdpa_backward(*backward, files.inputs(), files.d_o.view(), outcome.threads, &results));
+    outcome.passes.push_back(run_sdpa_backward(*backward, files.inputs(), files.d_o.view(), results,
+                                               outcome.threads, &gradients));
   }
-  write_results(options, files, results, &outputs);
+  write_results(options, files, results, gradients, &outputs);
   return outcome;
 }
 
-void print_outcome_json(const SdpaOptions& options, const Outcome& outcome) {
-  Json json;
-  json["machine"] = machine_json(machine::this_machine());
-  json["problem"] = to_text(outcome.problem);
-  json["isa"] = name_of(outcome.passes.front().isa);
-  json["dtype"] = name_of(outcome.problem.dtype);
-  json["threads"] = outcome.threads;
-  json["io"] = Json::array();
-  for (const SdpaReport& report : outcome.passes) {
-    json["io"].push_back(io_json(report));
-    json["io"].back()["peak_fraction"] = outcome.peak_fraction(report);
-  }
-  json["files"] = npy_paths(options.out, names_of(options));
-  print_json(json);
-}
-
-void print_outcome(const SdpaOptions& options, const Outcome& outcome) {
-  const machine::Machine& machine = machine::this_machine();
-  fmt::print("machine: {}; {} of {} threads, {}\n{}\n", machine.model, outcome.threads,
-             machine.usable_threads, name_of(outcome.passes.front().isa), to_text(outcome.problem));
-  Table table({"words moved", "level", "M", "reads", "writes", "created", "footprint", "formula",
-               "lower bound", "by", "ratio"});
-  std::string notes;
-  for (const SdpaReport& report : outcome.passes) {
-    fmt::print("{}: {}\n  {}, {:.2f} Gflop/s = {:.0f}% of the FMA peak\n", name_of(report.pass),
-               report.plan_text, seconds_text(report.seconds), report.gflops,
-               100 * outcome.peak_fraction(report));
-    fmt::print("{}", overflows_text(report.overflows));
-    const auto add = [&](const std::string& name, const IoCost& count, bool is_pass) {
-      table.add({name, is_pass ? report.level : "", is_pass ? grouped(report.M) : "",
-                 grouped(count.reads), grouped(count.writes), grouped(count.created),
-                 grouped(count.footprint), is_pass ? grouped(report.formula) : "",
-                 is_pass ? grouped(report.bound.words) : "", is_pass ? report.bound.name : "",
-                 is_pass && report.bound.words > 0 ? ratio_text(report.ratio()) : ""});
-    };
-    add(name_of(report.pass), report.count, true);
-    for (const auto& phase : report.phases) {
-      if (report.phases.size() > 1) add(std::string("  phase ") + phase.name, phase.count, false);
-    }
-    notes += fmt::format("{}: class {}, bound {}: {}\n", name_of(report.pass),
-                         name_of(report.algorithms), report.bound.name, report.bound.assumption);
-  }
-  fmt::print("{}{}{}", table.text(), notes, written_text(options.out, names_of(options)));
-}
-
-void run_sdpa(SdpaOptions options) {
+void run_sdpa(const SdpaOptions& options) {
   if (options.scale == 0.0) throw UsageError("--scale 0 would make all scores equal");
-  options.run.threads = static_cast<int>(options.threads);
-  const DType dtype = dtype_for(options.dtype, options.q, options.gradients_in_f32);
-  const Outcome outcome =
-      api::with_gradient_types(dtype, options.gradients_in_f32, [&](auto element, auto gradient) {
+  const ArrayOptions& arrays = options.arrays;
+  const Outcome outcome = api::with_gradient_types(
+      arrays.dtype_by(options.q), arrays.gradients_in_f32, [&](auto element, auto gradient) {
         return run<decltype(element), decltype(gradient)>(options);
       });
-  if (options.json) {
-    print_outcome_json(options, outcome);
-  } else {
-    print_outcome(options, outcome);
-  }
+  print_outcome(outcome, arrays.out, names_of(options), arrays.json);
 }
 
 }  // namespace
@@ -271,24 +206,11 @@ void add_sdpa_command(CLI::App* app) {
        "added to the scaled scores: [batch or 1, heads or 1, n, m], [heads or 1, n, m] or [n, m]");
   file("--dO", &options->d_o,
        "gradient of O, [batch, heads, n, dv] or less: dQ, dK, dV and dBias too");
-  command->add_option("--out", options->out, "directory for O.npy, LSE.npy, dQ.npy, ...")
-      ->required()
-      ->type_name("DIR");
   const auto scale = std::make_shared<double>(0);
   CLI::Option* given = add_scale(command, scale.get());
   given->description("of the scores (default: 1 / sqrt(d))");
-  options->mask.add(command);
-  add_objective(command, &options->run.objective);
-  add_integer(
-      command, "--M", &options->run.M, 1, largest_words,
-      "words of fast memory, exact (default: L2's, or L3's where the planner holds blocks there)");
-  add_dtype(command, &options->dtype)->description("f32, f64, bf16 or f16 (default: that of Q)");
-  add_f32_gradients(command, &options->gradients_in_f32)->needs(command->get_option("--dO"));
-  add_integer(
-      command, "--threads", &options->threads, 1, 1 << 16,
-      "at most so many (default: all that this process may use; on CPUs that others use, too, "
-      "OMP_WAIT_POLICY=passive keeps them from waiting for each other in loops)");
-  add_json(command, &options->json);
+  options->arrays.add(command, "O.npy, LSE.npy, dQ.npy, ...", "Q");
+  command->get_option("--f32-gradients")->needs(command->get_option("--dO"));
   command->footer(
       "seconds is the median of a few runs without a counter; the counted run gives the same "
       "bits.\n"

@@ -30,7 +30,6 @@ struct TuneOptions {
   std::optional<Pass> pass;
   std::string gradients;
   std::string file;
-  index_t threads = 0;
   api::RunOptions run;
   bool again = false, dry_run = false, json = false;
   std::string of_problems;  // an option that was given and says nothing without problems
@@ -281,8 +280,7 @@ void add_tune_command(CLI::App* app) {
       "dW_K (default: dX)");
   add_rigor(command, &options->run.rigor);
   add_seconds(command, &options->run.time_limit_seconds);
-  add_integer(command, "--threads", &options->threads, 1, 1 << 16,
-              "at most so many (default: all granted)");
+  add_threads(command, &options->run.threads, "at most so many (default: all granted)");
   command->add_option("--file", options->file, "where wisdom is kept (default: the user's)")
       ->type_name("FILE");
   command->add_flag("--again", options->again,
@@ -299,7 +297,6 @@ void add_tune_command(CLI::App* app) {
       "Ctrl-C keeps what was learned; the exit code is 130 then.");
   explain_problems(command);
   command->callback([options, command] {
-    options->run.threads = static_cast<int>(options->threads);
     for (const char* name : {"--pass", "--gradients", "--rigor", "--time-limit", "--dry-run"}) {
       if (command->count(name) > 0) options->of_problems = name;
     }

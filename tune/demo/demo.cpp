@@ -7,7 +7,7 @@
 #include "tune/command_error.hpp"
 #include "tune/files/npy.hpp"
 #include "tune/options/options.hpp"
-#include "tune/passes/report_text.hpp"
+#include "tune/text/table.hpp"
 
 namespace ioattn::tune {
 namespace {
@@ -69,7 +69,7 @@ const DemoRow* planned_row(const std::vector<DemoRow>& rows, DType dtype) {
 std::string learned_at_level(const DemoRow& ours, const DemoRow* paper) {
   const PassReport& report = *ours.report;
   std::string text = fmt::format("at {} (M = {} words) {} moved {} words for dX in {}",
-                                 report.planned.plan.level, grouped(report.planned.M), ours.label(),
+                                 report.level, grouped(report.M), ours.label(),
                                  grouped(report.count.words()), seconds_text(report.seconds));
   if (paper != nullptr) {
     const PassReport& other = *paper->report;

@@ -7,7 +7,8 @@
 #include "machine/machine.hpp"
 #include "tune/command_error.hpp"
 #include "tune/options/options.hpp"
-#include "tune/passes/report_text.hpp"
+#include "tune/reports/machine_report.hpp"
+#include "tune/text/table.hpp"
 
 namespace ioattn::tune {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <functional>
+
 #include "api/checks/validate.hpp"
 #include "base/parse.hpp"
 #include "base/problem_text.hpp"
@@ -29,17 +31,26 @@ std::string schedule_names() {
   return names;
 }
 
+CLI::Option* add_integer(CLI::App* app, const std::string& name,
+                         const std::function<void(index_t)>& take, index_t least, index_t most,
+                         const std::string& help) {
+  const auto parse = [=](const std::string& text) {
+    index_t value = 0;
+    if (!parse_number(text, &value) || value < least || value > most) {
+      wrong(name, "\"" + text + "\" is not an integer from " + std::to_string(least) + " to " +
+                      std::to_string(most));
+    }
+    take(value);
+  };
+  return app->add_option_function<std::string>(name, parse, help)->type_name("N");
+}
+
 }  // namespace
 
 CLI::Option* add_integer(CLI::App* app, const std::string& name, index_t* value, index_t least,
                          index_t most, const std::string& help) {
-  const auto parse = [=](const std::string& text) {
-    if (!parse_number(text, value) || *value < least || *value > most) {
-      wrong(name, "\"" + text + "\" is not an integer from " + std::to_string(least) + " to " +
-                      std::to_string(most));
-    }
-  };
-  return app->add_option_function<std::string>(name, parse, help)->type_name("N");
+  return add_integer(
+      app, name, [=](index_t given) { *value = given; }, least, most, help);
 }
 
 CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule,
@@ -82,21 +93,18 @@ CLI::Option* add_dtype(CLI::App* app, std::optional<DType>* dtype) {
   return app->add_option_function<std::string>("--dtype", parse, names)->type_name("DTYPE");
 }
 
-CLI::Option* add_f32_gradients(CLI::App* app, bool* in_f32) {
-  return app->add_flag("--f32-gradients", *in_f32,
-                       "gradients of bf16 or f16 are written in f32, not rounded");
-}
-
-DType dtype_for(std::optional<DType> asked, const std::string& path, bool f32_gradients) {
+DType dtype_for(std::optional<DType> asked, const std::string& path) {
   const NpyHeader header = read_npy_header(path);
   if (header.is_raw && !asked) {
     throw UsageError(path + ": dtype '<u2' may be bf16: say so by --dtype bf16");
   }
-  const DType dtype = asked.value_or(header.dtype);
-  if (f32_gradients && dtype == DType::f64) {
-    throw UsageError("--f32-gradients are of f32, bf16 or f16");
-  }
-  return dtype;
+  return asked.value_or(header.dtype);
+}
+
+CLI::Option* add_threads(CLI::App* app, int* threads, const std::string& help) {
+  return add_integer(
+      app, "--threads", [=](index_t given) { *threads = static_cast<int>(given); }, 1, 1 << 16,
+      help);
 }
 
 CLI::Option* add_pass(CLI::App* app, Pass* pass) {
@@ -174,6 +182,31 @@ Mask MaskOptions::of(index_t n, index_t m) const {
   auto [left, right] = window.value_or(std::pair<index_t, index_t>{-1, -1});
   if (bottom_right) right = 0;
   return ioattn::window(diagonal, left, right);
+}
+
+void ArrayOptions::add(CLI::App* app, const std::string& outputs, const std::string& input) {
+  app->add_option("--out", out, "directory for " + outputs)->required()->type_name("DIR");
+  mask.add(app);
+  add_objective(app, &run.objective);
+  add_integer(
+      app, "--M", &run.M, 1, largest_words,
+      "words of fast memory, exact (default: L2's, or L3's where the planner holds blocks there)");
+  add_dtype(app, &dtype)->description("f32, f64, bf16 or f16 (default: that of " + input + ")");
+  app->add_flag("--f32-gradients", gradients_in_f32,
+                "gradients of bf16 or f16 are written in f32, not rounded");
+  add_threads(
+      app, &run.threads,
+      "at most so many (default: all that this process may use; on CPUs that others use, too, "
+      "OMP_WAIT_POLICY=passive keeps them from waiting for each other in loops)");
+  add_json(app, &json);
+}
+
+DType ArrayOptions::dtype_by(const std::string& path) const {
+  const DType found = dtype_for(dtype, path);
+  if (gradients_in_f32 && found == DType::f64) {
+    throw UsageError("--f32-gradients are of f32, bf16 or f16");
+  }
+  return found;
 }
 
 void ShapeOptions::add(CLI::App* app) {

@@ -26,10 +26,10 @@ CLI::Option* add_schedule(CLI::App* app, std::optional<Schedule>* schedule,
                           const std::string& of_sdpa = "");
 CLI::Option* add_tie(CLI::App* app, Tie* tie);
 CLI::Option* add_dtype(CLI::App* app, std::optional<DType>* dtype);
-// --f32-gradients
-CLI::Option* add_f32_gradients(CLI::App* app, bool* in_f32);
-// The one asked for or that of a file, which has to be sure of it; not f64 with gradients in f32.
-DType dtype_for(std::optional<DType> asked, const std::string& path, bool f32_gradients = false);
+// The one asked for or that of a file, which has to be sure of it.
+DType dtype_for(std::optional<DType> asked, const std::string& path);
+// --threads N
+CLI::Option* add_threads(CLI::App* app, int* threads, const std::string& help);
 CLI::Option* add_pass(CLI::App* app, Pass* pass);
 // --objective: time, words@L1 or words@L2.
 CLI::Option* add_objective(CLI::App* app, api::Objective* objective);
@@ -47,6 +47,22 @@ struct MaskOptions {
   void add(CLI::App* app);
   // --causal cuts the window at the diagonal.
   Mask of(index_t n, index_t m) const;
+};
+
+// What `grad` and `sdpa` have in common: --out, --causal, --window, --objective, --M, --dtype,
+// --f32-gradients, --threads and --json.
+struct ArrayOptions {
+  std::string out;
+  MaskOptions mask;
+  api::RunOptions run;
+  std::optional<DType> dtype;
+  bool gradients_in_f32 = false;
+  bool json = false;
+
+  // `outputs` are told of --out; the dtype is that of `input` unless another is asked for.
+  void add(CLI::App* app, const std::string& outputs, const std::string& input);
+  // By the file of that input. Throws UsageError, also if gradients in f32 are of f64.
+  DType dtype_by(const std::string& path) const;
 };
 
 // --n, --m, --d, --dv, --tie: m defaults to n, dv to d.

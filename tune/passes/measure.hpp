@@ -18,6 +18,8 @@
 // Timed runs and a counted one, held against each other and against a formula.
 namespace ioattn::tune {
 
+inline constexpr const char* nothing_moves = "a size is 0, or no query sees a key: nothing moves";
+
 // Nothing moves. Without values the forward pass still has LSE to make.
 inline bool is_empty(Pass pass, const LayerShape& shape) {
   return shape.n == 0 || shape.d == 0 || (pass != Pass::forward && shape.dv == 0) ||
@@ -91,16 +93,13 @@ inline void check_count(const instruments::IoCounter& counter, const IoCost& for
   }
 }
 
-// run(observer, overflows, words) fills `words`, of one type or ForwardValues; the timed runs
-// first, then the counted one, which looks for overflows in the results that are rounded. Throws
-// RunError if they differ in a bit or the count from the formula.
+// run(observer, overflows, words) fills `words`, a vector or what has its own poisoned() and
+// same_bits(); the timed runs first, then the counted one, which looks for overflows in the results
+// that are rounded. Throws RunError if they differ in a bit or the count from the formula.
 template <class Words, class Run>
-PassReport measure_runs(const PlannedPass& planned, const IoCost& formula, RunMode how,
+PassReport measure_runs(PassReport report, const Mask& mask, const IoCost& formula, RunMode how,
                         const std::vector<api::RoundedResult>& rounded, Words* words,
                         const Run& run) {
-  PassReport report;
-  report.planned = planned;
-  report.threads = how.threads;
   if (how.timed) {
     report.seconds = median_seconds([&] {
       ++report.runs;
@@ -121,15 +120,12 @@ PassReport measure_runs(const PlannedPass& planned, const IoCost& formula, RunMo
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     *words = std::move(counted);
   } else if (!same_bits(*words, counted)) {
-    throw RunError(std::string("internal error: ") + name_of(planned.plan.schedule) + " (" +
-                   name_of(planned.pass) + ") gave other bits when it was counted");
+    throw RunError("internal error: " + report.name() + " gave other bits when it was counted");
   }
   report.count = counter.total();
   report.created_memory = created.words();
   report.phases = counter.phases();
-  check_count(counter, formula, planned.problem.shape.mask,
-              std::string(name_of(planned.plan.schedule)) + " (" + name_of(planned.pass) +
-                  ", M = " + std::to_string(planned.M) + ")");
+  check_count(counter, formula, mask, report.name() + ", M = " + std::to_string(report.M));
   report.formula = formula.words();
   return report;
 }

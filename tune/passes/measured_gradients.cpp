@@ -55,8 +55,8 @@ PassReport run_gradients(const GradientInputs<S>& inputs, const PlannedGradients
   results->words.assign(
       static_cast<std::size_t>(gradient_numbers(problem.shape, set, problem.batch) + 1), G{});
   PassReport report = measure_runs(
-      planned.pass, formula, how, api::rounded_results(problem.dtype, set), &results->words,
-      [&](Observer* observer, OverflowCounts* overflows, std::vector<G>* words) {
+      report_of(planned.pass), shape.mask, formula, how, api::rounded_results(problem.dtype, set),
+      &results->words, [&](Observer* observer, OverflowCounts* overflows, std::vector<G>* words) {
         LayerGradients<G, S> out = lay_out<S>(problem, set, words->data());
         out.w_q = inputs.w_q;
         out.w_k = inputs.w_k;
@@ -72,10 +72,11 @@ PassReport run_gradients(const GradientInputs<S>& inputs, const PlannedGradients
                                shape, set, planned.plan.blocks, problem.batch));
   report.gflops = report.seconds > 0 ? 2 * fma / report.seconds / 1e9 : 0;
   const LayerShape bounded = bounded_shape(inputs.layer, shape);
+  const theory::AlgorithmClass algorithms = theory::class_of(set, planned.plan.blocks, shape.tie);
   set_bound(
+      planned.pass, algorithms,
       [&](index_t M) {
-        return theory::gradients_bounds(bounded, set, M, problem.batch)
-            .best(theory::class_of(set, planned.plan.blocks, shape.tie));
+        return theory::gradients_bounds(bounded, set, M, problem.batch).best(algorithms);
       },
       &report);
 

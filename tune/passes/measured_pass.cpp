@@ -24,15 +24,16 @@ PassReport measure(const PlannedPass& planned, const LayerShape& bounded, RunMod
   const IoCost formula = empty ? IoCost()
                                : cost_of(planned.pass, planned.problem, planned.plan.schedule,
                                          planned.plan.blocks, in_f32);
-  PassReport report = measure_runs(planned, formula, how, rounded, words, run);
+  PassReport report = measure_runs(report_of(planned), planned.problem.shape.mask, formula, how,
+                                   rounded, words, run);
   report.plan_text = to_text(planned.plan);
   report.gflops = report.seconds > 0 ? nominal_flops(planned) / report.seconds / 1e9 : 0;
   report.overflow = empty ? 0 : overflow_words(planned);
+  const theory::AlgorithmClass algorithms = theory::class_of(planned.pass, planned.plan.schedule);
   set_bound(
+      planned, algorithms,
       [&](index_t M) {
-        return theory::lower_bound(planned.pass,
-                                   theory::class_of(planned.pass, planned.plan.schedule), bounded,
-                                   M, planned.problem.batch);
+        return theory::lower_bound(planned.pass, algorithms, bounded, M, planned.problem.batch);
       },
       &report);
   return report;
@@ -125,47 +126,30 @@ index_t overflow_words(const PlannedPass& planned) {
   return std::max<index_t>(cost.footprint - planned.M, 0);
 }
 
-void set_bound(const BoundFor& bound, PassReport* report) {
-  const PlannedPass& planned = report->planned;
-  report->regime = theory::regime(planned.problem.shape, planned.M);
-  report->bound_M = std::max(planned.M, report->count.footprint);
-  if (is_empty(planned.pass, planned.problem.shape)) {
-    report->bound = {0, "compulsory", "a size is 0, or no query sees a key: nothing moves"};
-    return;
-  }
-  if (planned.problem.shape.dv == 0) {  // A3, which bounds count, is not read
-    report->bound = {0, "compulsory", "there are no values: no bound is proved for LSE alone"};
-    return;
-  }
-  report->bound = bound(report->bound_M);
-  if (static_cast<double>(report->count.words()) < report->bound.words) {
-    throw RunError(std::string("internal error: ") + name_of(planned.plan.schedule) +
-                   " moved fewer words than the lower bound " + report->bound.name);
-  }
+PassReport report_of(const PlannedPass& planned) {
+  PassReport report;
+  report.pass = planned.pass;
+  report.schedule = planned.plan.schedule;
+  report.level = planned.plan.level;
+  report.isa = planned.plan.tile.isa;
+  const DType dtype = planned.problem.dtype;
+  const bool widens = is_half(dtype) && planned.plan.schedule != Schedule::tile_fused;
+  report.factors = widens ? DType::f32 : dtype;
+  report.M = planned.M;
+  report.regime = theory::regime(planned.problem.shape, planned.M);
+  return report;
 }
 
-Json io_json(const PassReport& report) {
-  Json json;
-  json["pass"] = name_of(report.planned.pass);
-  json["level"] = report.planned.plan.level;
-  json["M"] = report.planned.M;
-  add_count(report.count, &json);
-  json["created_memory"] = report.created_memory;
-  json["formula"] = report.formula;
-  json["lower_bound"] = report.bound.words;
-  json["bound"] = report.bound.name;
-  json["bound_M"] = report.bound_M;
-  json["assumption"] = report.bound.assumption;
-  json["regime"] = name_of(report.regime);
-  json["phases"] = phases_json(report.phases);
-  json["overflow"] = report.overflow;
-  json["overflows"] = overflows_json(report.overflows);
-  json["schedule"] = name_of(report.planned.plan.schedule);
-  json["plan"] = report.plan_text;
-  json["seconds"] = report.seconds;
-  json["runs"] = report.runs;
-  json["gflops"] = report.gflops;
-  return json;
+void set_bound(const PlannedPass& planned, theory::AlgorithmClass algorithms, const BoundFor& bound,
+               PassReport* report) {
+  const LayerShape& shape = planned.problem.shape;
+  const auto bound_of_sizes = [&](index_t M) {
+    if (is_empty(planned.pass, shape)) return no_bound(nothing_moves);
+    // A3, which bounds count, is not read.
+    if (shape.dv == 0) return no_bound("there are no values: no bound is proved for LSE alone");
+    return bound(M);
+  };
+  set_bound(algorithms, bound_of_sizes, report);
 }
 
 template <class S>

@@ -1,17 +1,13 @@
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "api/planning/session.hpp"
 #include "base/layer_inputs.hpp"
-#include "instruments/io_counter.hpp"
 #include "plan/layer/planner.hpp"
-#include "theory/bounds.hpp"
 #include "theory/schedule_cost.hpp"
-#include "tune/passes/overflow_report.hpp"
-#include "tune/text/report_json.hpp"
+#include "tune/passes/pass_report.hpp"
 
 // One pass of the layer problem: planned, run and timed, run once more under a counter, and held
 // against its formula and its lower bound.
@@ -60,33 +56,12 @@ struct RunMode {
   bool timed = true;  // false: only the counted run
 };
 
-struct PassReport {
-  PlannedPass planned;
-  std::string plan_text;
-  int threads = 1;
-  double seconds = 0;  // median of the timed runs; of the counted run if there were none
-  int runs = 0;        // of the pass in all, timed and counted
-  double gflops = 0;   // nominal
-  IoCost count;
-  index_t created_memory = 0;  // created words, where tiles count once
-  std::vector<instruments::IoCounter::Phase> phases;
-  index_t formula = 0;  // reads + writes, from theory
-  theory::Bound bound;
-  index_t bound_M = 0;  // for which the bound holds: M, or what the run keeps if that is more
-  theory::Regime regime = theory::Regime::large_cache;
-  index_t overflow = 0;  // words
-  OverflowReport overflows;
+// Of a pass that runs, before it does.
+PassReport report_of(const PlannedPass& planned);
 
-  double ratio() const { return static_cast<double>(count.words()) / bound.words; }
-  bool exceeds_M() const { return bound_M > planned.M; }
-};
-
-Json io_json(const PassReport& report);
-
-// What is compared with lower bounds, with the bounds for M words. Throws RunError if the run moved
-// fewer words; of an empty problem nothing moves.
-using BoundFor = std::function<theory::Bound(index_t M)>;
-void set_bound(const BoundFor& bound, PassReport* report);
+// Sets the bound of a pass, unless a size of 0 leaves none.
+void set_bound(const PlannedPass& planned, theory::AlgorithmClass algorithms, const BoundFor& bound,
+               PassReport* report);
 
 // The shape whose bounds hold: A1 that is A2 or A3, but not both, is compared with A1 = A2 = A3.
 template <class T>

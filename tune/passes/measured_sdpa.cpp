@@ -1,7 +1,9 @@
 #include "tune/passes/measured_sdpa.hpp"
 
-#include <algorithm>
+#include <functional>
+#include <utility>
 
+#include "api/array_types.hpp"
 #include "theory/sdpa_bounds.hpp"
 #include "tune/passes/measure.hpp"
 
@@ -12,66 +14,34 @@ std::size_t words(index_t heads, index_t rows, index_t cols) {
   return static_cast<std::size_t>(heads * rows * cols);
 }
 
-// run(observer, overflows, outputs) fills some of the outputs; the timed runs first, then the
-// counted one, which looks for overflows in the results that are rounded. bounds(M) are the lower
-// bounds for M words.
-template <class S, class G, class Bounds, class Run>
-SdpaReport measure(const PlannedSdpa& planned, const Bounds& bounds,
-                   const std::vector<api::RoundedResult>& rounded, SdpaOutputs<S, G>* outputs,
-                   const Run& run) {
-  const SdpaProblem& problem = planned.problem;
-  const plan::SdpaPlan& plan = planned.plan;
+Schedule schedule_of(const PlannedSdpa& planned) {
+  const SdpaBlocks& blocks = planned.plan.blocks;
+  return planned.set ? blocks.by_keys : forward_schedule(blocks.rows);
+}
+
+// run(observer, overflows, values) fills the values of a pass; bounds(M) are its lower bounds.
+template <class Values, class Run>
+PassReport measure(const PlannedSdpa& planned, int threads, theory::AlgorithmClass algorithms,
+                   const std::function<theory::BoundSet(index_t M)>& bounds,
+                   const std::vector<api::RoundedResult>& rounded, Values* values, const Run& run) {
+  const SdpaShape& shape = planned.problem.shape;
   const plan::Estimate& estimate = planned.estimate;
-  const Pass pass = planned.set ? Pass::backward : Pass::forward;
-  SdpaReport report;
-  report.pass = pass;
-  report.level = plan.level;
+  const bool moves = !seen_keys(shape.head()).is_empty();
+  PassReport report;
+  report.pass = planned.set ? Pass::backward : Pass::forward;
+  report.schedule = schedule_of(planned);
+  report.level = planned.plan.level;
+  report.isa = planned.plan.tile.isa;
+  report.factors = planned.problem.dtype;
   report.M = estimate.M;
-  report.plan_text = to_text(plan);
-  report.isa = plan.tile.isa;
-  report.seconds = median_seconds([&] {
-    ++report.runs;
-    require(run(nullptr, nullptr, outputs));
-  });
-  SdpaOutputs<S, G> counted = *outputs;
-  if (planned.set) {
-    for (auto* gradient : {&counted.dq, &counted.dk, &counted.dv, &counted.d_bias})
-      *gradient = poisoned(*gradient);
-  } else {
-    counted.o = poisoned(counted.o);
-    counted.lse = poisoned(counted.lse);
-  }
-  instruments::IoCounter counter;
-  instruments::CreatedMemory created(&counter);
-  ++report.runs;
-  OverflowCounts overflows;
-  require(run(&created, &overflows, &counted));
-  report.overflows = report_of(overflows, rounded);
-  const bool all_same = same_bits(outputs->o, counted.o) && same_bits(outputs->lse, counted.lse) &&
-                        same_bits(outputs->dq, counted.dq) && same_bits(outputs->dk, counted.dk) &&
-                        same_bits(outputs->dv, counted.dv) &&
-                        same_bits(outputs->d_bias, counted.d_bias);
-  if (!all_same) {
-    throw RunError(std::string("internal error: the ") + name_of(pass) +
-                   " pass gave other bits when it was counted");
-  }
-  const bool moves = !seen_keys(problem.shape.head()).is_empty();
-  const IoCost formula = moves ? estimate.cost.total() : IoCost();
-  check_count(counter, formula, problem.shape.mask, to_text(problem) + " (" + name_of(pass) + ")");
-  report.count = counter.total();
-  report.created_memory = created.words();
-  report.phases = counter.phases();
-  report.formula = formula.words();
-  report.bound_M = std::max(report.M, report.count.footprint);
-  if (moves) {
-    report.bound = bounds(report.bound_M, &report.algorithms);
-  } else {
-    report.bound = {0, "compulsory", "a size is 0, or no query sees a key: nothing moves"};
-  }
-  if (static_cast<double>(report.count.words()) < report.bound.words) {
-    throw RunError(std::string("internal error: the ") + name_of(pass) +
-                   " pass moved fewer words than the lower bound " + report.bound.name);
-  }
+  report.regime = theory::regime(shape.head(), estimate.M);
+  report.plan_text = to_text(planned.plan);
+  report = measure_runs(std::move(report), shape.mask, moves ? estimate.cost.total() : IoCost(),
+                        {threads, true}, rounded, values, run);
+  set_bound(
+      algorithms,
+      [&](index_t M) { return moves ? bounds(M).best(algorithms) : no_bound(nothing_moves); },
+      &report);
   report.gflops =
       report.seconds > 0 ? 2 * static_cast<double>(estimate.fma) / report.seconds / 1e9 : 0;
   return report;
@@ -79,27 +49,14 @@ SdpaReport measure(const PlannedSdpa& planned, const Bounds& bounds,
 
 }  // namespace
 
-Json io_json(const SdpaReport& report) {
-  Json json;
-  json["pass"] = name_of(report.pass);
-  json["level"] = report.level;
-  json["M"] = report.M;
-  add_count(report.count, &json);
-  json["created_memory"] = report.created_memory;
-  json["formula"] = report.formula;
-  json["class"] = name_of(report.algorithms);
-  json["lower_bound"] = report.bound.words;
-  json["bound"] = report.bound.name;
-  json["bound_M"] = report.bound_M;
-  json["assumption"] = report.bound.assumption;
-  json["ratio"] = report.bound.words > 0 ? Json(report.ratio()) : Json();
-  json["phases"] = phases_json(report.phases);
-  json["overflows"] = overflows_json(report.overflows);
-  json["plan"] = report.plan_text;
-  json["seconds"] = report.seconds;
-  json["runs"] = report.runs;
-  json["gflops"] = report.gflops;
-  return json;
+template <class G>
+bool same_bits(const SdpaGradientValues<G>& p, const SdpaGradientValues<G>& q) {
+  return same_bits(p.dq, q.dq) && same_bits(p.dk, q.dk) && same_bits(p.dv, q.dv) &&
+         same_bits(p.d_bias, q.d_bias);
+}
+template <class G>
+SdpaGradientValues<G> poisoned(const SdpaGradientValues<G>& like) {
+  return {poisoned(like.dq), poisoned(like.dk), poisoned(like.dv), poisoned(like.d_bias)};
 }
 
 PlannedSdpa plan_sdpa(const SdpaProblem& problem, const std::optional<SdpaSet>& set,
@@ -109,46 +66,45 @@ PlannedSdpa plan_sdpa(const SdpaProblem& problem, const std::optional<SdpaSet>& 
   return planned;
 }
 
-template <class S, class G>
-SdpaReport run_sdpa_forward(const PlannedSdpa& planned, const SdpaInputs<S>& inputs, int threads,
-                            SdpaOutputs<S, G>* outputs) {
+template <class S>
+PassReport run_sdpa_forward(const PlannedSdpa& planned, const SdpaInputs<S>& inputs, int threads,
+                            ForwardValues<S>* values) {
   const SdpaProblem& problem = planned.problem;
   const SdpaShape& s = problem.shape;
-  outputs->o.resize(words(s.all_heads(), s.n, s.dv));
-  outputs->lse.resize(words(s.all_heads(), s.n, 1));
-  const auto bounds = [&](index_t M, theory::AlgorithmClass* algorithms) {
-    return theory::sdpa_forward_bounds(s, M).best(*algorithms);
-  };
-  return measure(planned, bounds, api::rounded_results(problem.dtype), outputs,
-                 [&](Observer* observer, OverflowCounts* overflows, SdpaOutputs<S, G>* out) {
-                   return api::sdpa_forward<S>(
-                       problem, inputs, planned.plan,
-                       {.threads = threads, .observer = observer, .overflows = overflows},
-                       dense_tensor(out->o.data(), s.batch, s.heads, s.n, s.dv),
-                       dense_tensor(out->lse.data(), s.batch, s.heads, 1, s.n));
-                 });
+  values->o.resize(words(s.all_heads(), s.n, s.dv));
+  values->lse.resize(words(s.all_heads(), s.n, 1));
+  return measure(
+      planned, threads, theory::AlgorithmClass::F,
+      [&](index_t M) { return theory::sdpa_forward_bounds(s, M); },
+      api::rounded_results(problem.dtype), values,
+      [&](Observer* observer, OverflowCounts* overflows, ForwardValues<S>* out) {
+        return api::sdpa_forward<S>(
+            problem, inputs, planned.plan,
+            {.threads = threads, .observer = observer, .overflows = overflows},
+            dense_tensor(out->o.data(), s.batch, s.heads, s.n, s.dv),
+            dense_tensor(out->lse.data(), s.batch, s.heads, 1, s.n));
+      });
 }
 
 template <class S, class G>
-SdpaReport run_sdpa_backward(const PlannedSdpa& planned, const SdpaInputs<S>& inputs,
-                             TensorView<const S> d_o, int threads, SdpaOutputs<S, G>* outputs) {
+PassReport run_sdpa_backward(const PlannedSdpa& planned, const SdpaInputs<S>& inputs,
+                             TensorView<const S> d_o, const ForwardValues<S>& forward, int threads,
+                             SdpaGradientValues<G>* values) {
   const SdpaProblem& problem = planned.problem;
   const SdpaShape& s = problem.shape;
   const SdpaSet& all = *planned.set;
-  outputs->dq.resize(words(s.all_heads(), s.n, s.d));
-  outputs->dk.resize(words(s.all_kv_heads(), s.m, s.d));
-  outputs->dv.resize(words(s.all_kv_heads(), s.m, s.dv));
-  outputs->d_bias.resize(words(s.all_biases(), s.n, s.m));
-  const api::SdpaForwardResults<S> forward = {
-      d_o, dense_tensor<const S>(outputs->o.data(), s.batch, s.heads, s.n, s.dv),
-      dense_tensor<const Compute<S>>(outputs->lse.data(), s.batch, s.heads, 1, s.n)};
-  const auto bounds = [&](index_t M, theory::AlgorithmClass* algorithms) {
-    *algorithms = theory::class_of(all, planned.plan.blocks);
-    return theory::sdpa_backward_bounds(s, all, M).best(*algorithms);
-  };
+  values->dq.resize(words(s.all_heads(), s.n, s.d));
+  values->dk.resize(words(s.all_kv_heads(), s.m, s.d));
+  values->dv.resize(words(s.all_kv_heads(), s.m, s.dv));
+  values->d_bias.resize(words(s.all_biases(), s.n, s.m));
+  const api::SdpaForwardResults<S> results = {
+      d_o, dense_tensor<const S>(forward.o.data(), s.batch, s.heads, s.n, s.dv),
+      dense_tensor<const Compute<S>>(forward.lse.data(), s.batch, s.heads, 1, s.n)};
   return measure(
-      planned, bounds, api::rounded_results(problem.dtype, all), outputs,
-      [&](Observer* observer, OverflowCounts* overflows, SdpaOutputs<S, G>* out) {
+      planned, threads, theory::class_of(all, planned.plan.blocks),
+      [&](index_t M) { return theory::sdpa_backward_bounds(s, all, M); },
+      api::rounded_results(problem.dtype, all), values,
+      [&](Observer* observer, OverflowCounts* overflows, SdpaGradientValues<G>* out) {
         SdpaGradients<G> gradients;
         gradients.dq = dense_tensor(out->dq.data(), s.batch, s.heads, s.n, s.d);
         gradients.dk = dense_tensor(out->dk.data(), s.batch, s.kv_heads, s.m, s.d);
@@ -157,22 +113,22 @@ SdpaReport run_sdpa_backward(const PlannedSdpa& planned, const SdpaInputs<S>& in
           gradients.d_bias = dense_tensor(out->d_bias.data(), s.bias_batch, s.bias_heads, s.n, s.m);
         }
         return api::sdpa_backward<S>(
-            problem, inputs, forward, planned.plan,
+            problem, inputs, results, planned.plan,
             {.threads = threads, .observer = observer, .overflows = overflows}, gradients);
       });
 }
 
-#define IOATTN_INSTANTIATE(S, G)                                                      \
-  template SdpaReport run_sdpa_forward(const PlannedSdpa&, const SdpaInputs<S>&, int, \
-                                       SdpaOutputs<S, G>*);                           \
-  template SdpaReport run_sdpa_backward(const PlannedSdpa&, const SdpaInputs<S>&,     \
-                                        TensorView<const S>, int, SdpaOutputs<S, G>*)
-IOATTN_INSTANTIATE(float, float);
-IOATTN_INSTANTIATE(double, double);
-IOATTN_INSTANTIATE(bf16, bf16);
-IOATTN_INSTANTIATE(bf16, float);
-IOATTN_INSTANTIATE(f16, f16);
-IOATTN_INSTANTIATE(f16, float);
+#define IOATTN_INSTANTIATE(S)                                                         \
+  template PassReport run_sdpa_forward(const PlannedSdpa&, const SdpaInputs<S>&, int, \
+                                       ForwardValues<S>*)
+IOATTN_FOR_ARRAY_TYPES(IOATTN_INSTANTIATE);
+#undef IOATTN_INSTANTIATE
+
+#define IOATTN_INSTANTIATE(S, G)                                                           \
+  template PassReport run_sdpa_backward(const PlannedSdpa&, const SdpaInputs<S>&,          \
+                                        TensorView<const S>, const ForwardValues<S>&, int, \
+                                        SdpaGradientValues<G>*)
+IOATTN_FOR_GRADIENT_TYPES(IOATTN_INSTANTIATE);
 #undef IOATTN_INSTANTIATE
 
 }  // namespace ioattn::tune

@@ -1,17 +1,16 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "instruments/io_counter.hpp"
-#include "machine/machine.hpp"
 #include "plan/layer/planner.hpp"
 
 namespace ioattn::tune {
 
 using Json = nlohmann::ordered_json;
 
-Json machine_json(const machine::Machine& machine);
 void print_json(const Json& json);
 
 // Members reads, writes, created and footprint.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "machine/machine.hpp"
+#include "tune/reports/machine_report.hpp"
 #include "tune/text/table.hpp"
 
 namespace ioattn::tune {

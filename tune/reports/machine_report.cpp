@@ -1,12 +1,55 @@
-#include "tune/passes/report_text.hpp"
+#include "tune/reports/machine_report.hpp"
 
 #include <fmt/format.h>
 
-#include "machine/machine.hpp"
-#include "tune/text/report_json.hpp"
 #include "tune/text/table.hpp"
 
 namespace ioattn::tune {
+
+namespace {
+
+Json cache_json(const machine::CacheLevel& cache) {
+  Json json;
+  json["level"] = "L" + std::to_string(cache.level);
+  json["size_bytes"] = cache.size_bytes;
+  json["line_bytes"] = cache.line_bytes;
+  json["ways"] = cache.ways;
+  json["sharing_cpus"] = cache.sharing_cpus;
+  json["share_bytes"] = cache.share_bytes;
+  json["source"] = name_of(cache.source);
+  json["line_source"] = name_of(cache.line_source);
+  json["fraction"] = machine::fast_memory(cache, DType::f32).fraction;
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
+    json["M"][name_of(dtype)] = machine::fast_memory(cache, dtype).words;
+  }
+  return json;
+}
+
+}  // namespace
+
+Json machine_json(const machine::Machine& machine) {
+  Json json;
+  json["vendor"] = machine.vendor;
+  json["model"] = machine.model;
+  json["virtual_machine"] = machine.virtual_machine;
+  json["allowed_cpus"] = machine.allowed_cpus;
+  json["cpus_source"] = name_of(machine.cpus_source);
+  json["cpu_quota"] = machine.cpu_quota;
+  json["quota_source"] = name_of(machine.quota_source);
+  json["usable_threads"] = machine.usable_threads;
+  json["isa"] = Json::array();
+  for (int i = isa_count - 1; i >= 0; --i) {
+    const Isa isa = static_cast<Isa>(i);
+    if (!is_emulated(isa) && machine.isa.has(isa)) json["isa"].push_back(name_of(isa));
+  }
+  json["no_tiles"] = machine.no_tiles.empty() ? Json() : Json(machine.no_tiles);
+  json["caches"] = Json::array();
+  for (const machine::CacheLevel& cache : machine.caches) {
+    json["caches"].push_back(cache_json(cache));
+  }
+  json["notes"] = machine.notes;
+  return json;
+}
 
 std::string machine_text(const machine::Machine& machine, const kernels::Kernels& selected) {
   const auto or_unknown = [](int value) { return value > 0 ? std::to_string(value) : "?"; };
@@ -32,38 +75,6 @@ std::string machine_text(const machine::Machine& machine, const kernels::Kernels
   text += table.text();
   for (const std::string& note : machine.notes) text += "note: " + note + "\n";
   return text;
-}
-
-std::string io_text(const std::vector<PassReport>& reports) {
-  Table table({"words moved", "level", "M", "reads", "writes", "created", "footprint", "formula",
-               "lower bound", "by", "ratio"});
-  std::string notes;
-  for (const PassReport& report : reports) {
-    const IoCost& count = report.count;
-    const std::string pass = name_of(report.planned.pass);
-    table.add({pass + " " + name_of(report.planned.plan.schedule), report.planned.plan.level,
-               grouped(report.planned.M), grouped(count.reads), grouped(count.writes),
-               grouped(count.created), grouped(count.footprint), grouped(report.formula),
-               grouped(report.bound.words), report.bound.name,
-               report.bound.words > 0 ? ratio_text(report.ratio()) : "-"});
-    if (report.phases.size() > 1) {
-      for (const auto& phase : report.phases) {
-        table.add({std::string("  phase ") + phase.name, "", "", grouped(phase.count.reads),
-                   grouped(phase.count.writes), grouped(phase.count.created),
-                   grouped(phase.count.footprint), "", "", "", ""});
-      }
-    }
-    notes += fmt::format("{}: bound {}: {}\n", pass, report.bound.name, report.bound.assumption);
-    if (report.exceeds_M()) {
-      notes += fmt::format("{}: the run keeps {} words, and the bound is for as many\n", pass,
-                           grouped(report.bound_M));
-    }
-    if (report.overflow > 0) {
-      notes += fmt::format("{}: {} as printed in the paper exceeds M by {} words\n", pass,
-                           name_of(report.planned.plan.schedule), grouped(report.overflow));
-    }
-  }
-  return table.text() + notes;
 }
 
 }  // namespace ioattn::tune
