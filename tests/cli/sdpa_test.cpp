@@ -344,11 +344,52 @@ TEST_F(SdpaCommand, WrongInputsAreUsageErrors) {
   refused(files, "K is [1, 1, 5, 1], not [2, 1, 5, 5]");
   write_file(directory_ / "Q.npy", npy_of<double>({1, 2}, {2}));
   refused(files, "rank 1; rank 2 to 4 needed");
-  write("Q", Tensor(2, 4, 0, 5), 4);
-  write("K", Tensor(2, 2, 7, 5), 4);
-  write("V", Tensor(2, 2, 7, 3), 4);
-  write("dO", Tensor(2, 4, 0, 3), 4);
-  refused(files, "at least 1");
+}
+
+// As the library defines it: without keys O is 0 and LSE -inf, and gradients are 0.
+TEST_F(SdpaCommand, SizesOfZero) {
+  const struct {
+    const char* what;
+    std::size_t batch, heads, kv_heads, n, m, d, dv;
+  } cases[] = {{"queries", 2, 4, 2, 0, 7, 5, 3},   {"keys", 2, 4, 2, 6, 0, 5, 3},
+               {"columns", 2, 4, 2, 6, 7, 0, 3},   {"columns of values", 2, 4, 2, 6, 7, 5, 0},
+               {"heads", 2, 0, 0, 6, 7, 5, 3},     {"entries", 0, 4, 2, 6, 7, 5, 3},
+               {"everything", 0, 0, 0, 0, 0, 0, 0}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.what);
+    ref::SdpaInputs<double> inputs =
+        ref::random_sdpa(c.batch, c.heads, c.kv_heads, c.n, c.m, c.d, c.dv, 4);
+    write_inputs(inputs, 4);
+    inputs.bias = Tensor(1, 1, c.n, c.m);
+    for (std::size_t i = 0; i < inputs.bias.values.size(); ++i)
+      inputs.bias.values[i] = static_cast<double>(i % 5) / 4;
+    write("bias", inputs.bias, 4);
+    for (const bool biased : {false, true}) {
+      std::filesystem::remove_all(out());
+      Arguments arguments = with_files(directory_.path()) + Arguments{"--json"};
+      if (biased) arguments = arguments + Arguments{"--bias", directory_ / "bias.npy"};
+      const RunResult result = run_ioattn(arguments);
+      ASSERT_EQ(result.exit_code, 0) << result.err;
+      EXPECT_EQ(result.err, "");
+      ref::SdpaInputs<double> given = inputs;
+      if (!biased) given.bias = {};
+      expect_all(ref::sdpa(given, 0), 1e-13);
+      EXPECT_EQ(output("O").shape, (std::vector<std::size_t>{c.batch, c.heads, c.n, c.dv}));
+      EXPECT_EQ(output("LSE").shape, (std::vector<std::size_t>{c.batch, c.heads, c.n}));
+      EXPECT_EQ(output("dK").shape, (std::vector<std::size_t>{c.batch, c.kv_heads, c.m, c.d}));
+      if (biased) expect("dBias", ref::sdpa(given, 0).dBias, 1e-13);
+      for (const Json& io : result.json()["io"]) {
+        EXPECT_GE(io["formula"].get<double>(), io["lower_bound"].get<double>());
+        EXPECT_EQ(io["ratio"].is_null(), io["lower_bound"] == 0) << io;
+      }
+    }
+  }
+  const ref::SdpaInputs<double> keyless = ref::random_sdpa(1, 1, 1, 2, 0, 3, 3, 4);
+  write_inputs(keyless, 2);
+  ASSERT_EQ(run_ioattn(with_files(directory_.path())).exit_code, 0);
+  EXPECT_EQ(output("O").values, std::vector<double>(6, 0));
+  EXPECT_EQ(output("LSE").values, std::vector<double>(2, -HUGE_VAL));
+  EXPECT_EQ(output("dQ").values, std::vector<double>(6, 0));
 }
 
 }  // namespace

@@ -14,6 +14,34 @@ std::size_t words(index_t heads, index_t rows, index_t cols) {
   return static_cast<std::size_t>(heads * rows * cols);
 }
 
+// One that is wanted, though it may have no elements: a null one would not be.
+template <class T>
+TensorView<T> tensor(std::vector<T>* values, index_t batch, index_t heads, index_t rows,
+                     index_t cols) {
+  static T none{};
+  return dense_tensor(values->empty() ? &none : values->data(), batch, heads, rows, cols);
+}
+
+bool is_empty(const PlannedSdpa& planned) {
+  const SdpaShape& s = planned.problem.shape;
+  return planned.set ? api::is_trivial(s) : s.all_queries() == 0 || seen_keys(s.head()).is_empty();
+}
+
+// Plans are made as if every size were at least 1. Nothing is computed of gradients without
+// elements.
+void cost_sizes_of_zero(const api::RunOptions& options, PlannedSdpa* planned) {
+  plan::SdpaRequest request;
+  require(api::sdpa_request(planned->problem, options, &request));
+  request.shape = planned->problem.shape;
+  std::optional<SdpaSet> set = planned->set;
+  if (set && request.shape.d == 0) set->dQ = set->dK = false;
+  if (!is_empty(*planned)) {
+    return plan::estimate_costs(request, set, planned->plan, &planned->estimate);
+  }
+  planned->estimate.cost = {};
+  planned->estimate.fma = 0;
+}
+
 Schedule schedule_of(const PlannedSdpa& planned) {
   const SdpaBlocks& blocks = planned.plan.blocks;
   return planned.set ? blocks.by_keys : forward_schedule(blocks.rows);
@@ -26,7 +54,6 @@ PassReport measure(const PlannedSdpa& planned, int threads, theory::AlgorithmCla
                    const std::vector<api::RoundedResult>& rounded, Values* values, const Run& run) {
   const SdpaShape& shape = planned.problem.shape;
   const plan::Estimate& estimate = planned.estimate;
-  const bool moves = !seen_keys(shape.head()).is_empty();
   PassReport report;
   report.pass = planned.set ? Pass::backward : Pass::forward;
   report.schedule = schedule_of(planned);
@@ -36,12 +63,14 @@ PassReport measure(const PlannedSdpa& planned, int threads, theory::AlgorithmCla
   report.M = estimate.M;
   report.regime = theory::regime(shape.head(), estimate.M);
   report.plan_text = to_text(planned.plan);
-  report = measure_runs(std::move(report), shape.mask, moves ? estimate.cost.total() : IoCost(),
-                        {threads, true}, rounded, values, run);
-  set_bound(
-      algorithms,
-      [&](index_t M) { return moves ? bounds(M).best(algorithms) : no_bound(nothing_moves); },
-      &report);
+  report = measure_runs(std::move(report), shape.mask, estimate.cost.total(), {threads, true},
+                        rounded, values, run);
+  const auto bound = [&](index_t M) {
+    if (is_empty(planned)) return no_bound(nothing_moves);
+    if (shape.d == 0 || shape.dv == 0) return no_bound("a size is 0: no bound is proved");
+    return bounds(M).best(algorithms);
+  };
+  set_bound(algorithms, bound, &report);
   report.gflops =
       report.seconds > 0 ? 2 * static_cast<double>(estimate.fma) / report.seconds / 1e9 : 0;
   return report;
@@ -63,6 +92,8 @@ PlannedSdpa plan_sdpa(const SdpaProblem& problem, const std::optional<SdpaSet>& 
                       const api::RunOptions& options) {
   PlannedSdpa planned = {problem, set, {}, {}};
   require(api::plan_sdpa(problem, set, options, &planned.plan, &planned.estimate));
+  const SdpaShape& s = problem.shape;
+  if (is_empty(planned) || s.d == 0 || s.dv == 0) cost_sizes_of_zero(options, &planned);
   return planned;
 }
 
@@ -81,8 +112,8 @@ PassReport run_sdpa_forward(const PlannedSdpa& planned, const SdpaInputs<S>& inp
         return api::sdpa_forward<S>(
             problem, inputs, planned.plan,
             {.threads = threads, .observer = observer, .overflows = overflows},
-            dense_tensor(out->o.data(), s.batch, s.heads, s.n, s.dv),
-            dense_tensor(out->lse.data(), s.batch, s.heads, 1, s.n));
+            tensor(&out->o, s.batch, s.heads, s.n, s.dv),
+            tensor(&out->lse, s.batch, s.heads, 1, s.n));
       });
 }
 
@@ -106,11 +137,11 @@ PassReport run_sdpa_backward(const PlannedSdpa& planned, const SdpaInputs<S>& in
       api::rounded_results(problem.dtype, all), values,
       [&](Observer* observer, OverflowCounts* overflows, SdpaGradientValues<G>* out) {
         SdpaGradients<G> gradients;
-        gradients.dq = dense_tensor(out->dq.data(), s.batch, s.heads, s.n, s.d);
-        gradients.dk = dense_tensor(out->dk.data(), s.batch, s.kv_heads, s.m, s.d);
-        gradients.dv = dense_tensor(out->dv.data(), s.batch, s.kv_heads, s.m, s.dv);
+        gradients.dq = tensor(&out->dq, s.batch, s.heads, s.n, s.d);
+        gradients.dk = tensor(&out->dk, s.batch, s.kv_heads, s.m, s.d);
+        gradients.dv = tensor(&out->dv, s.batch, s.kv_heads, s.m, s.dv);
         if (s.has_bias()) {
-          gradients.d_bias = dense_tensor(out->d_bias.data(), s.bias_batch, s.bias_heads, s.n, s.m);
+          gradients.d_bias = tensor(&out->d_bias, s.bias_batch, s.bias_heads, s.n, s.m);
         }
         return api::sdpa_backward<S>(
             problem, inputs, results, planned.plan,
