@@ -362,7 +362,7 @@ TEST(GradOptions, PlanCountsWhatGradMoves) {
       std::string error;
       ASSERT_TRUE(ioattn::plan::parse_plan(io["plan"].get<std::string>(), &parsed, &error));
       int found = 0;
-      for (const Json& candidate : plan["candidates"]) {
+      for (const Json& candidate : plan["schedules"]) {
         EXPECT_TRUE(!causal || candidate["schedule"] == "row_stream" ||
                     candidate["schedule"] == "tile_fused")
             << candidate;
@@ -379,7 +379,7 @@ TEST(GradOptions, PlanCountsWhatGradMoves) {
             {"plan", "--problem",
              std::string("layer:n24,m30,d8,v6,f64") + (causal ? ",causal-bottom-right" : ""), "--M",
              "500", "--json", "--pass", io["pass"].get<std::string>()});
-        const Json singles = of_one.json()["candidates"];
+        const Json singles = of_one.json()["schedules"];
         int compared = 0;
         for (const Json& one : singles) {
           if (one["schedule"] == candidate["schedule"] && one["form"] == candidate["form"] &&

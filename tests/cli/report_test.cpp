@@ -204,7 +204,7 @@ TEST(PlanCommand, ShowsThePlanAmongItsCandidates) {
         EXPECT_EQ(json["footprint"], cost.footprint);
         EXPECT_EQ(json["fma"], fma);
         int found = 0;
-        for (const Json& candidate : json["candidates"]) {
+        for (const Json& candidate : json["schedules"]) {
           if (!candidate["fits"].get<bool>()) {
             EXPECT_GT(candidate["least_M"], json["M"]);
             EXPECT_TRUE(candidate["words"].is_null() && candidate["ratio"].is_null()) << candidate;
@@ -286,9 +286,9 @@ TEST(PlanCommand, IsThePlanThatRuns) {
     for (const char* key : {"plan", "level", "M", "schedule", "regime"}) {
       EXPECT_EQ(json[key], report[key]) << key;
     }
-    EXPECT_EQ(json["searched"][0]["plan"], text);
+    EXPECT_EQ(json["candidates"][0]["plan"], text);
     EXPECT_EQ(levels_of(json), level == "L3" ? "L3 L1 L2" : "L2 L1");
-    EXPECT_EQ(std::count_if(json["candidates"].begin(), json["candidates"].end(),
+    EXPECT_EQ(std::count_if(json["schedules"].begin(), json["schedules"].end(),
                             [&](const Json& candidate) {
                               return candidate["planned"] == true && candidate["level"] == level &&
                                      candidate["words"] == report["formula"];
@@ -296,18 +296,45 @@ TEST(PlanCommand, IsThePlanThatRuns) {
               1);
     const std::string printed = done(plan, caches).out;
     EXPECT_TRUE(contains(printed, "plan: " + text + "\n")) << printed;
-    EXPECT_TRUE(contains(printed, "words, " + report["regime"].get<std::string>() + ": " + text));
+    EXPECT_TRUE(contains(printed, "words, " + report["regime"].get<std::string>() + "; "));
 
     const Json named = done(plan + Arguments{"--level", "L2", "--json"}, caches).json();
     EXPECT_EQ(levels_of(named), "L2 L1");
     EXPECT_EQ(named["origin"], "estimate");
     EXPECT_EQ(named["M"], 12288);
-    for (const Json& candidate : named["candidates"]) EXPECT_EQ(candidate["level"], "L2");
-    EXPECT_EQ(named["searched"][0]["plan"], named["plan"]);
-    for (const Json& candidate : named["searched"])
+    for (const Json& candidate : named["schedules"]) EXPECT_EQ(candidate["level"], "L2");
+    EXPECT_EQ(named["candidates"][0]["plan"], named["plan"]);
+    for (const Json& candidate : named["candidates"])
       EXPECT_EQ(candidate["plan"].get<std::string>().rfind("L2:", 0), 0u) << candidate;
   }
   EXPECT_GE(in_l3, 1);
+}
+
+std::set<std::string> members(const Json& json) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : json.items()) names.insert(name);
+  return names;
+}
+
+// What either problem has has one name; a layer has its schedules and levels besides, and SDPA is
+// asked on every instruction set.
+TEST(PlanCommand, HasTheSameMembersForBothProblems) {
+  for (const char* pass : {"forward", "backward"}) {
+    for (const Arguments& more : {Arguments{}, Arguments{"--explain"}}) {
+      const Arguments plan = Arguments{"plan", "--pass", pass, "--json"} + more;
+      const Json layer = done(plan + Arguments{"--problem", "layer:n64,d16"}).json();
+      const Json sdpa = done(plan + Arguments{"--problem", "sdpa:n64,d16"}).json();
+      EXPECT_EQ(sdpa["pass"], pass);
+      std::set<std::string> of_layer = members(layer), of_sdpa = members(sdpa);
+      EXPECT_EQ(of_layer.erase("schedules") + of_layer.erase("levels"), 2u);
+      EXPECT_EQ(of_sdpa.erase("instruction_sets"), more.empty() ? 0u : 1u);
+      EXPECT_EQ(of_layer, of_sdpa);
+      EXPECT_EQ(of_layer.count("candidates"), more.empty() ? 0u : 1u);
+      if (more.empty()) continue;
+      EXPECT_EQ(members(layer["candidates"][0]), members(sdpa["candidates"][0]));
+      EXPECT_EQ(members(layer["predicted"]), members(sdpa["predicted"]));
+    }
+  }
 }
 
 TEST(RegimesCommand, IsOneObject) {
@@ -331,8 +358,8 @@ TEST(PlanCommand, ShowsEveryCandidateOfAGivenSchedule) {
   const Arguments plan = {"plan", "--n", "64", "--d", "16", "--M", "2000", "--json"};
   const Json any = done(plan).json(), given = done(plan + Arguments{"--schedule", "naive"}).json();
   EXPECT_EQ(given["schedule"], "naive");
-  EXPECT_GT(any["candidates"].size(), 5u);
-  EXPECT_EQ(given["candidates"].size(), any["candidates"].size());
+  EXPECT_GT(any["schedules"].size(), 5u);
+  EXPECT_EQ(given["schedules"].size(), any["schedules"].size());
 }
 
 TEST(PlanCommand, StoresScoresOnlyIfTheMemoryLimitAllows) {

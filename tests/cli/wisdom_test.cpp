@@ -143,7 +143,7 @@ TEST_F(WisdomCommand, TunesLayerProblems) {
   EXPECT_EQ(plan["origin"], "wisdom");
   EXPECT_EQ(plan["plan"], tuned["problems"][1]["plan"]);
   EXPECT_NE(plan["why"].get<std::string>().find("fastest"), std::string::npos);
-  EXPECT_GE(plan["searched"].size(), 2u);
+  EXPECT_GE(plan["candidates"].size(), 2u);
   const std::string text = run({"plan", "--problem", layer, "--explain"}).out;
   EXPECT_NE(text.find("origin: wisdom\nwhy: "), std::string::npos) << text;
   EXPECT_NE(text.find("a search would compare"), std::string::npos) << text;
@@ -330,7 +330,7 @@ TEST_F(WisdomCommand, SaysWhyAPlanWon) {
   EXPECT_NE(plan["why"].get<std::string>().find("absent"), std::string::npos);
   EXPECT_EQ(plan["candidates"][0]["plan"], plan["plan"]);
   const std::string text = run({"plan", "--problem", problem, "--explain"}).out;
-  EXPECT_NE(text.find("origin: estimate\nobjective: time\nwhy: "), std::string::npos) << text;
+  EXPECT_NE(text.find("origin: estimate\nwhy: "), std::string::npos) << text;
   EXPECT_EQ(run({"plan", "--problem", problem}).out.find("why"), std::string::npos);
 }
 

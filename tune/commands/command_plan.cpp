@@ -12,9 +12,7 @@
 #include "tune/commands/commands.hpp"
 #include "tune/options/options.hpp"
 #include "tune/passes/measured_pass.hpp"
-#include "tune/reports/layer_report.hpp"
-#include "tune/reports/rates_report.hpp"
-#include "tune/reports/sdpa_report.hpp"
+#include "tune/reports/plan_report.hpp"
 #include "tune/text/report_json.hpp"
 #include "tune/text/table.hpp"
 
@@ -109,17 +107,17 @@ Costs costs_of(const plan::LayerRequest& request, const plan::Candidate& candida
 }
 
 // Whether the plan is of this schedule, form and level; its blocks may be others, those of wisdom.
-bool is_planned(const LayerOrigin& origin, const plan::Candidate& candidate) {
-  const plan::LayerRequest& request = origin.request;
-  return candidate.fits && origin.plan.level == level_name(request, candidate) &&
-         variant_of(request.pass, origin.plan.schedule, origin.plan.blocks) ==
+bool is_planned(const LayerPlanReport& report, const plan::Candidate& candidate) {
+  const plan::LayerRequest& request = report.request;
+  return candidate.fits && report.level == level_name(request, candidate) &&
+         variant_of(request.pass, report.schedule, report.pass_plan.blocks) ==
              variant_of(request.pass, candidate.schedule, candidate.blocks);
 }
 
-Json candidate_json(const LayerOrigin& origin, const plan::Candidate& candidate) {
-  const plan::LayerRequest& request = origin.request;
+Json candidate_json(const LayerPlanReport& report, const plan::Candidate& candidate) {
+  const plan::LayerRequest& request = report.request;
   Json json;
-  json["planned"] = is_planned(origin, candidate);
+  json["planned"] = is_planned(report, candidate);
   json["level"] = level_name(request, candidate);
   json["schedule"] = name_of(candidate.schedule);
   json["form"] =
@@ -155,23 +153,11 @@ Json level_json(const LevelPlan& level) {
   return json;
 }
 
-void print_plan_json(const LevelPlan& chosen, const std::vector<LevelPlan>& others,
-                     const LayerOrigin& origin, const api::KnownPrice& price) {
-  Json json;
-  json["problem"] = to_text(origin.request.problem);
-  json["pass"] = name_of(origin.request.pass);
-  json["objective"] = name_of(origin.objective);
-  json["price"] = price_json(price);
-  json.update(level_json(chosen));
-  json.erase("reason");
-  const IoCost total = origin.estimate.cost.total();
-  json["words"] = total.words();
-  json["footprint"] = total.footprint;
-  json["fma"] = origin.estimate.fma;
-  add_origin(origin, &json);
-  json["candidates"] = Json::array();
-  for (const plan::Candidate& candidate : every_candidate(origin.request)) {
-    json["candidates"].push_back(candidate_json(origin, candidate));
+void print_plan_json(const LayerPlanReport& report, const std::vector<LevelPlan>& others) {
+  Json json = plan_json(report);
+  json["schedules"] = Json::array();
+  for (const plan::Candidate& candidate : every_candidate(report.request)) {
+    json["schedules"].push_back(candidate_json(report, candidate));
   }
   json["levels"] = Json::array();
   for (const LevelPlan& level : others) json["levels"].push_back(level_json(level));
@@ -185,11 +171,11 @@ std::string form_text(const plan::Candidate& candidate) {
   return candidate.blocks.products == Products::stored ? form + " stored" : form;
 }
 
-std::vector<std::string> candidate_row(const LayerOrigin& origin,
+std::vector<std::string> candidate_row(const LayerPlanReport& report,
                                        const plan::Candidate& candidate) {
-  const plan::LayerRequest& request = origin.request;
+  const plan::LayerRequest& request = report.request;
   std::vector<std::string> row = {
-      (is_planned(origin, candidate) ? "> " : "  ") + level_name(request, candidate),
+      (is_planned(report, candidate) ? "> " : "  ") + level_name(request, candidate),
       name_of(candidate.schedule), form_text(candidate), grouped(candidate.least_M)};
   if (!candidate.fits) {
     row.push_back("does not fit");
@@ -214,20 +200,15 @@ void print_level(const LevelPlan& level) {
              level.plan ? to_text(*level.plan) : level.reason);
 }
 
-void print_plan(const LevelPlan& chosen, const std::vector<LevelPlan>& others,
-                const LayerOrigin& origin, const api::KnownPrice& price) {
-  const plan::LayerRequest& request = origin.request;
-  fmt::print("{}, {} pass\n", to_text(request.problem), name_of(request.pass));
-  fmt::print("objective: {}\n", name_of(origin.objective));
-  fmt::print("plan: {}\n{}", to_text(origin.plan), origin_text(origin));
-  fmt::print("{}\n", price_text(price));
-  print_level(chosen);
+void print_plan(const LayerPlanReport& report, const std::vector<LevelPlan>& others) {
+  const plan::LayerRequest& request = report.request;
+  fmt::print("{}", plan_text(report));
   Table table({"level", "schedule", "form", "least M", "words", "multiply-adds", "footprint",
                "scratch", "lower bound", "by", "ratio"},
               3);
   bool limited = false, exceeds = false;
   for (const plan::Candidate& candidate : every_candidate(request)) {
-    table.add(candidate_row(origin, candidate));
+    table.add(candidate_row(report, candidate));
     limited = limited || (candidate.fits && !candidate.within_memory_limit);
     exceeds = exceeds ||
               (candidate.fits && candidate.cost.total().footprint > words_of_M(request, candidate));
@@ -236,7 +217,7 @@ void print_plan(const LevelPlan& chosen, const std::vector<LevelPlan>& others,
              limited ? "  ! more scratch memory than the memory limit allows\n" : "",
              exceeds ? "  * it keeps more than M words: the bound for as many\n" : "");
   for (const LevelPlan& level : others) print_level(level);
-  fmt::print("{}", search_text(origin));
+  fmt::print("{}", explained_text(report));
 }
 
 void run_plan(const PlanOptions& options) {
@@ -244,24 +225,22 @@ void run_plan(const PlanOptions& options) {
     throw UsageError("--literal needs --schedule paper_large");
   }
   if (is_sdpa(options.problem)) {
-    std::optional<SdpaSet> set;
-    if (options.pass == Pass::backward) set = SdpaSet{.dQ = true, .dK = true, .dV = true};
-    return print_sdpa_plan(sdpa_of(options.problem), set, options.run, options.explain,
-                           options.json);
+    const PlanReport report =
+        report_plan(sdpa_of(options.problem), options.pass, options.run, options.explain);
+    if (options.json) return print_json(plan_json(report));
+    fmt::print("{}{}", plan_text(report), explained_text(report));
+    return;
   }
   const LayerProblem problem = layer_problem(options.problem, options.shape, options.dtype);
   api::RunOptions run = options.run;
   run.reproducible = options.level_is_given;  // wisdom is for what callers leave open
-  const LayerOrigin origin =
-      origin_of(options.pass, problem, run, options.level_is_given, options.explain);
-  const LevelPlan chosen = {origin.plan.level, origin.estimate.M, origin.request.problem.shape,
-                            origin.plan, ""};
-  const std::vector<LevelPlan> others = other_levels(options, problem, chosen.level);
-  const api::KnownPrice price = api::known_price(run, origin.request.tile.isa, problem.dtype);
+  const LayerPlanReport report =
+      report_plan(problem, options.pass, run, options.level_is_given, options.explain);
+  const std::vector<LevelPlan> others = other_levels(options, problem, report.level);
   if (options.json) {
-    print_plan_json(chosen, others, origin, price);
+    print_plan_json(report, others);
   } else {
-    print_plan(chosen, others, origin, price);
+    print_plan(report, others);
   }
 }
 

@@ -7,7 +7,6 @@
 #include "api/search/sdpa_search.hpp"
 #include "tune/options/options.hpp"
 #include "tune/reports/candidates_report.hpp"
-#include "tune/reports/sdpa_report.hpp"
 
 namespace ioattn::tune {
 namespace {

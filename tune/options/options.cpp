@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "api/checks/validate.hpp"
+#include "api/checks/validate_sdpa.hpp"
 #include "base/parse.hpp"
 #include "base/problem_text.hpp"
 #include "tune/command_error.hpp"
@@ -264,6 +265,21 @@ LayerProblem layer_problem(const std::string& text, const ShapeOptions& shape,
   }
   problem.shape = shape.checked();
   problem.dtype = dtype.value_or(DType::f32);
+  return problem;
+}
+
+bool is_sdpa(const std::string& text) { return text.rfind("sdpa:", 0) == 0; }
+
+SdpaProblem sdpa_of(const std::string& text) {
+  SdpaProblem problem;
+  std::string error;
+  if (!parse_problem(text, &problem, &error)) throw UsageError(error);
+  const SdpaShape& s = problem.shape;
+  for (const index_t size : {s.batch, s.heads, s.kv_heads, s.n, s.m, s.d, s.dv}) {
+    if (size < 1) throw UsageError("every size must be at least 1 in " + text);
+  }
+  require(api::validate_problem(problem));
+  if (seen_keys(s.head()).is_empty()) throw UsageError("the mask hides every key");
   return problem;
 }
 

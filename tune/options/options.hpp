@@ -6,6 +6,7 @@
 #include "api/planning/session.hpp"
 #include "base/problem.hpp"
 #include "base/schedule.hpp"
+#include "base/sdpa.hpp"
 #include "tune/cli_fwd.hpp"
 
 // Options that several subcommands have. A wrong value is a CLI::ParseError.
@@ -88,6 +89,10 @@ void add_problem(CLI::App* app, std::string* text, ShapeOptions* shape, std::opt
 // The layer problem that they give. Throws UsageError.
 LayerProblem layer_problem(const std::string& text, const ShapeOptions& shape,
                            std::optional<DType> dtype);
+
+// Of SDPA: valid, each size at least 1, some key in sight. Throws UsageError.
+bool is_sdpa(const std::string& problem);
+SdpaProblem sdpa_of(const std::string& problem);
 
 // Sizes at least 1 and small enough for the exact formulas.
 void check_shape(const LayerShape& shape);

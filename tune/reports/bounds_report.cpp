@@ -8,7 +8,6 @@
 #include "theory/sdpa_bounds.hpp"
 #include "tune/command_error.hpp"
 #include "tune/options/options.hpp"
-#include "tune/reports/sdpa_report.hpp"
 #include "tune/text/table.hpp"
 
 namespace ioattn::tune {

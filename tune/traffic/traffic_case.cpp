@@ -1,7 +1,6 @@
 #include "tune/traffic/traffic_case.hpp"
 
 #include "tune/options/options.hpp"
-#include "tune/reports/sdpa_report.hpp"
 
 namespace ioattn::tune {
 
