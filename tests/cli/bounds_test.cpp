@@ -99,6 +99,10 @@ TEST(BoundsLinear, IsTheCostOfTheProducts) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const Json json = Json::parse(result.out);
   const LayerShape shape = {500, 500, 20, 20, Tie::none};
+  EXPECT_EQ(json["n"], 500);
+  EXPECT_EQ(json["dv"], 20);
+  EXPECT_EQ(json["tie"], "none");
+  EXPECT_EQ(json["M"], 300);
   for (const Json& entry : json["passes"]) {
     const Pass pass = entry["pass"] == "forward" ? Pass::forward : Pass::backward;
     const IoCost cost =

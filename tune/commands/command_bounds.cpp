@@ -45,13 +45,7 @@ Json schedule_json(const ScheduleWords& words) {
 }
 
 void print_bounds_json(const LayerShape& shape, index_t M) {
-  Json json;
-  json["n"] = shape.n;
-  json["m"] = shape.m;
-  json["d"] = shape.d;
-  json["dv"] = shape.dv;
-  json["tie"] = name_of(shape.tie);
-  json["M"] = M;
+  Json json = sizes_json(shape, M);
   json["regime"] = name_of(theory::regime(shape, M));
   json["paper_formula"] = theory::paper_formula(shape, M);
   json["passes"] = Json::array();

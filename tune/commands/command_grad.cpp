@@ -185,7 +185,7 @@ void add_grad_command(CLI::App* app) {
   const auto file = [&](const char* name, std::string* path, const char* help) {
     return command->add_option(name, *path, help)->type_name("FILE");
   };
-  add_layer_files(command, &options->paths, true);
+  add_layer_files(command, &options->paths, FilesOf::batches);
   file("--W_Q", &options->paths.w_q, "d x dk, where X = W_Q W_K^T; needed for dW_K");
   file("--W_K", &options->paths.w_k, "d x dk; needed for dW_Q");
   command

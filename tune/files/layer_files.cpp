@@ -60,17 +60,21 @@ void note_not_finite(const char* name, const Matrix<T>& matrix, std::vector<std:
 
 }  // namespace
 
-std::vector<CLI::Option*> add_layer_files(CLI::App* app, LayerPaths* paths, bool required) {
+std::vector<CLI::Option*> add_layer_files(CLI::App* app, LayerPaths* paths, FilesOf of) {
+  const bool all = of == FilesOf::batches;
   const auto file = [&](const char* name, std::string* path, const char* help) {
     return app->add_option(name, *path, help)->type_name("FILE");
   };
-  return {
-      file("--A1", &paths->a1, "queries, n x d, or a batch of them, B x n x d")->required(required),
-      file("--A2", &paths->a2, "keys, m x d (default: A1, the same memory)"),
-      file("--A3", &paths->a3, "values, m x d (default: A1, the same memory)"),
-      file("--X", &paths->x, "W_Q W_K^T, d x d")->required(required),
-      file("--Y", &paths->y, "W_V, d x dv")->required(required),
-      file("--dO", &paths->d_o, "gradient of O, n x dv; needed for dX and other gradients")};
+  return {file("--A1", &paths->a1,
+               all ? "queries, n x d, or a batch of them, B x n x d" : "queries, n x d")
+              ->required(all),
+          file("--A2", &paths->a2, "keys, m x d (default: A1, the same memory)"),
+          file("--A3", &paths->a3, "values, m x d (default: A1, the same memory)"),
+          file("--X", &paths->x, "W_Q W_K^T, d x d")->required(all),
+          file("--Y", &paths->y, "W_V, d x dv")->required(all),
+          file("--dO", &paths->d_o,
+               all ? "gradient of O, n x dv or B x n x dv; needed for dX and other gradients"
+                   : "gradient of O, n x dv (default: arbitrary numbers)")};
 }
 
 template <class T>

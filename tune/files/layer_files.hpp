@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,8 +17,10 @@ struct LayerPaths {
   std::string d_o, w_q = {}, w_k = {};  // empty: none
 };
 
-// --A1, --A2, --A3, --X, --Y and --dO.
-std::vector<CLI::Option*> add_layer_files(CLI::App* app, LayerPaths* paths, bool required);
+// --A1, --A2, --A3, --X, --Y and --dO: those that are computed with, required and of batches too,
+// or those that may stand for a shape.
+enum class FilesOf : std::uint8_t { batches, a_shape };
+std::vector<CLI::Option*> add_layer_files(CLI::App* app, LayerPaths* paths, FilesOf of);
 
 // The matrices of a layer problem in memory. Paths of the same file are read once and share memory.
 // Of a batch, A1, A2, A3 and dO have the rows of all entries, one after the other.

@@ -128,6 +128,12 @@ void print_problem_bounds(const std::string& text, index_t M, bool json) {
   print(to_text(problem), M, computations_of(problem, M), json);
 }
 
+Json sizes_json(const LayerShape& shape, index_t M) {
+  return {
+      {"n", shape.n}, {"m", shape.m}, {"d", shape.d}, {"dv", shape.dv}, {"tie", name_of(shape.tie)},
+      {"M", M}};
+}
+
 void print_linear(const LayerShape& shape, index_t M, bool json) {
   struct OfPass {
     Pass pass;
@@ -145,8 +151,7 @@ void print_linear(const LayerShape& shape, index_t M, bool json) {
                       theory::lower_bound(pass, AlgorithmClass::P, shape, M)});
   }
   if (json) {
-    Json all;
-    all["M"] = M;
+    Json all = sizes_json(shape, M);
     all["passes"] = Json::array();
     for (const OfPass& of : passes) {
       Json entry;

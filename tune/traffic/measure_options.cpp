@@ -93,7 +93,7 @@ index_t largest_size_bytes(int level) {
 void MeasureOptions::add(CLI::App* app) {
   add_problem(app, &problem, &shape, &dtype,
               "e.g. layer:n512,d64 or sdpa:h8,n512,d64,causal: the texts of plan and of the API");
-  for (CLI::Option* file : add_layer_files(app, &paths, false)) {
+  for (CLI::Option* file : add_layer_files(app, &paths, FilesOf::a_shape)) {
     for (CLI::Option* other :
          {app->get_option("--problem"), shape.n, shape.m, shape.d, shape.dv, shape.tie})
       file->excludes(other);
