@@ -319,41 +319,6 @@ TYPED_TEST(SdpaValues, DoNotDependOnThePlaceOfAHead) {
   expect_repeated(one.dv(), many.dv());
 }
 
-// Rows that are half a page apart, copied where panels are short, have the bits of rows that are
-// read where they lie.
-TYPED_TEST(SdpaValues, OfRowsThatCompeteAreThoseOfOthers) {
-  using T = TypeParam;
-  SdpaShape shape;
-  shape.n = 75;
-  shape.m = 90;
-  shape.d = shape.dv = 2048 / sizeof(T);
-  shape.mask = {-50, 20};
-  RandomProblem random(73);
-  SdpaBlocks blocks = any_blocks(&random);
-  blocks.rows.r = 75;
-  blocks.rows.c = blocks.keys.c = 35;
-  blocks.rows.rho = blocks.keys.rho = 40;
-  blocks.keys.one_pass = false;
-  const SdpaSet set = {true, true, true, false};
-  SdpaCase<T> close(shape, ref::Layout::bhsd, 6), gaps(shape, ref::Layout::padded, 6);
-  for (const auto* table : tables_under_test<T>()) {
-    SCOPED_TRACE(name_of(table->tile.isa));
-    std::vector<T> of_close;
-    for (SdpaCase<T>* problem : {&close, &gaps}) {
-      ASSERT_OK(problem->forward(blocks.rows, {table, 1}));
-      problem->check_forward(true, true, limit(shape.m, blocks.rows.c));
-      std::vector<T> all = problem->outputs();
-      ASSERT_OK(problem->backward(set, blocks, {table, 1}));
-      problem->check_backward(set, limit(shape.m, blocks.rows.c));
-      const std::vector<T> gradients = problem->outputs();
-      all.insert(all.end(), gradients.begin(), gradients.end());
-      if (problem == &close) of_close = all;
-      ASSERT_EQ(std::memcmp(of_close.data(), all.data(), all.size() * sizeof(T)), 0);
-      problem->poison();
-    }
-  }
-}
-
 // A key that is NaN reaches no output of a query that does not see it, nor of keys that no query
 // sees with it; a query that is NaN, no other query and no key that it does not see.
 TYPED_TEST(SdpaValues, OfPairsOfTilesHideNaN) {

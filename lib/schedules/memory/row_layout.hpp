@@ -46,18 +46,4 @@ bool are_lanes(const T* first, index_t stride, index_t cols, index_t nr) {
   return are_panels<T>(stride, cols, nr) && begin_lines(first, stride);
 }
 
-// Whether panels of nr lanes leave a product no time to wait for L2: those of a cache line. Rows of
-// its A, which it reads again for every panel, had then best be in L1.
-template <class T>
-bool are_short_panels(index_t nr) {
-  return nr * index_t(sizeof(T)) <= 64;
-}
-
-// Whether such rows cannot be in L1, for they lie in few of its sets, and several panels read them.
-template <class T>
-bool compete_as_a(index_t stride, index_t lanes, index_t nr) {
-  constexpr index_t half_page = 2048 / sizeof(T);
-  return are_short_panels<T>(nr) && lanes > nr && stride % half_page == 0;
-}
-
 }  // namespace ioattn::schedules

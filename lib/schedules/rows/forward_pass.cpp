@@ -130,9 +130,8 @@ void ForwardPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   trace.read(rows_of(Operand::A2, keys, d_));
   // Tied, they are read by whole panels too.
   const bool copies_far_rows = !is_panel(work.rows.size());
-  const bool copies_keys = tied_ || is_half_storage<S> ||
-                           (copies_far_rows && !are_close(in.keys.stride, d_)) ||
-                           compete_as_a<T>(in.keys.stride, work.rows.size(), nr_);
+  const bool copies_keys =
+      tied_ || is_half_storage<S> || (copies_far_rows && !are_close(in.keys.stride, d_));
   Streams streams;
   streams.key = copies_keys ? copied(in.keys, keys, worker_.key.in(work.local), d_stride_)
                             : where_they_lie(in.keys, keys);

@@ -65,7 +65,7 @@ RowPass<S, P>::RowPass(const BackwardTask<S>& task, const RowPassKind& kind, con
   worker_.u.count = u_words;
   worker_.g = workers_.add<T>(kind.values == Values::g ? lanes * d_ : 0);
   worker_.key = workers_.add<T>(c_ * stride_);
-  worker_.value = workers_.add<T>(may_copy_values() ? c_ * value_stride_ : 0);
+  worker_.value = workers_.add<T>(is_half_storage<S> && streams_values() ? c_ * value_stride_ : 0);
   worker_.tile = workers_.add<T>(kind.first_col > 0 ? 0 : c_ * tile_stride_);
   if (is_half_storage<S> && !kind.stored_u) {
     const Blocks& blocks = task.blocks;

@@ -74,15 +74,12 @@ class RowPass {
     return kind_.values == Values::h || (kind_.values == Values::g && !kind_.stored_g) ||
            !kind_.stored_delta;
   }
-  // Rows of keys, and of their values, that a tile reads.
+  // Rows of keys that a tile reads.
   struct StreamedKeys {
-    MatrixView<const T> rows, values;
+    MatrixView<const T> rows;
     bool are_far;  // not in any cache that is near
   };
   bool streams_values() const { return kind_.values != Values::q && !tied_; }
-  bool may_copy_values() const {
-    return streams_values() && (is_half_storage<S> || are_short_panels<T>(nr_));
-  }
 
   // row_pass_rows.cpp: what stays per row block.
   void make_resident(const Work& work) const;
@@ -92,12 +89,10 @@ class RowPass {
   // row_pass_keys.cpp: what streams.
   void stream_keys(const Work& work, const Range& keys) const;
   MatrixView<const T> load_keys(const Work& work, const Range& keys) const;
-  MatrixView<const T> load_values(const Work& work, const Range& keys) const;
-  template <class V>
-  MatrixView<const T> load_values(const Work& work, const MatrixView<const V>& all,
-                                  const Range& keys) const;
-  void make_weights(const Work& work, const Range& keys, const Range& queries, const Range& sub,
-                    const StreamedKeys& key, const kernels::ScoreTile<T>& tile) const;
+  void load_values(const Work& work, const Range& keys) const;  // that have 16 bits
+  void make_weights(const Work& work, const Range& streamed, const Range& keys,
+                    const Range& queries, const Range& sub, const StreamedKeys& key,
+                    const kernels::ScoreTile<T>& tile) const;
   void add_to_u(const Work& work, const Range& keys, const Range& sub, const StreamedKeys& key,
                 const kernels::ScoreTile<T>& weights) const;
   void add_to_d_bias(const Work& work, const Range& queries, const Range& keys,
@@ -130,7 +125,7 @@ class RowPass {
     Slot<T> d_o, g;  // panels [lanes][dv], [lanes][d]
     Slot<T> u;       // [r][width]
     Slot<T> key;     // [c][width]
-    Slot<T> value;   // [c][value_width], of values that may_copy_values()
+    Slot<T> value;   // [c][value_width], of values in 16 bits
     Slot<T> tile;    // [c][rho], f and then p
     Slot<T> copy;    // of a block of X, Y or A1 in 16 bits
     Slot<T> lse, delta;

@@ -19,10 +19,9 @@ void RowPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
   trace.read(inner_rows(Operand::A2, keys));
   const MatrixView<const T> rows = load_keys(work, keys);
   bool are_far = rows.data != worker_.key.in(work.local);
-  MatrixView<const T> value_rows = rows;
   if (streams_values()) {
     trace.read(values);
-    value_rows = load_values(work, keys);
+    if constexpr (is_half_storage<S>) load_values(work, keys);
   }
 
   for (Range sub(work.rows.size(), layout_.rho); sub; sub.next()) {
@@ -46,13 +45,10 @@ void RowPass<S, P>::stream_keys(const Work& work, const Range& keys) const {
       }
       trace.create(block);
     }
-    const index_t skipped = part.begin - keys.begin;
-    const StreamedKeys key = {
-        {rows.row(skipped), part.size(), width_, rows.stride},
-        {value_rows.row(skipped), part.size(), value_rows.cols, value_rows.stride},
-        are_far};
+    const StreamedKeys key = {{rows.row(part.begin - keys.begin), part.size(), width_, rows.stride},
+                              are_far};
     are_far = false;
-    make_weights(work, part, queries, sub, key, tile);
+    make_weights(work, keys, part, queries, sub, key, tile);
     hide_weights(kernels_, mask_.transposed(), part, queries, tile.data, tile.stride);
     if (kind_.makes_u) add_to_u(work, part, sub, key, tile);
     if (work.operands.d_bias.data != nullptr) add_to_d_bias(work, queries, part, tile);
@@ -68,10 +64,8 @@ template <class S, class P>
 MatrixView<const Compute<S>> RowPass<S, P>::load_keys(const Work& work, const Range& keys) const {
   const MatrixView<const S>& a2 = work.task.in.a2;
   if constexpr (!is_half_storage<S>) {
-    if (kind_.first_col == 0 && are_lanes(a2.data, a2.stride, width_, nr_) &&
-        !compete_as_a<T>(a2.stride, work.rows.size(), nr_)) {
+    if (kind_.first_col == 0 && are_lanes(a2.data, a2.stride, width_, nr_))
       return {a2.row(keys.begin), keys.size(), width_, a2.stride};
-    }
   }
   T* copy = worker_.key.in(work.local);
   load_rows(kernels_, a2.at(keys.begin, kind_.first_col), a2.stride, keys.size(), width_, copy,
@@ -79,33 +73,35 @@ MatrixView<const Compute<S>> RowPass<S, P>::load_keys(const Work& work, const Ra
   return {copy, keys.size(), width_, stride_};
 }
 
-// Where they lie, or in a copy.
 template <class S, class P>
-template <class V>
-MatrixView<const Compute<S>> RowPass<S, P>::load_values(const Work& work,
-                                                        const MatrixView<const V>& all,
-                                                        const Range& keys) const {
-  if constexpr (!is_half_storage<S>) {
-    if (!compete_as_a<T>(all.stride, work.rows.size(), nr_))
-      return {all.row(keys.begin), keys.size(), all.cols, all.stride};
+void RowPass<S, P>::load_values(const Work& work, const Range& keys) const {
+  const auto load = [&](const auto& all) {
+    load_rows(kernels_, all.row(keys.begin), all.stride, keys.size(), value_width_,
+              worker_.value.in(work.local), value_stride_);
+  };
+  if (kind_.values == Values::h) {
+    load(work.operands.values);
+  } else {
+    load(work.task.in.a3);
   }
-  T* copy = worker_.value.in(work.local);
-  load_rows(kernels_, all.row(keys.begin), all.stride, keys.size(), value_width_, copy,
-            value_stride_);
-  return {copy, keys.size(), value_width_, value_stride_};
-}
-template <class S, class P>
-MatrixView<const Compute<S>> RowPass<S, P>::load_values(const Work& work, const Range& keys) const {
-  return kind_.values == Values::h ? load_values(work, work.operands.values, keys)
-                                   : load_values(work, work.task.in.a3, keys);
 }
 
 // The tile becomes p = f o (q - delta) of a part of the keys that stream.
 template <class S, class P>
-void RowPass<S, P>::make_weights(const Work& work, const Range& keys, const Range& queries,
-                                 const Range& sub, const StreamedKeys& key,
+void RowPass<S, P>::make_weights(const Work& work, const Range& streamed, const Range& keys,
+                                 const Range& queries, const Range& sub, const StreamedKeys& key,
                                  const kernels::ScoreTile<T>& tile) const {
   const bool h_form = kind_.values == Values::h;
+  MatrixView<const T> value = key.rows;
+  if constexpr (is_half_storage<S>) {
+    if (streams_values()) {
+      value = {worker_.value.in(work.local) + (keys.begin - streamed.begin) * value_stride_,
+               keys.size(), value_width_, value_stride_};
+    }
+  } else if (streams_values()) {
+    const MatrixView<const T>& source = h_form ? work.operands.values : work.task.in.a3;
+    value = {source.row(keys.begin), keys.size(), source.cols, source.stride};
+  }
   const T* delta = worker_.delta.in(work.local) + layout_.lane_offset(sub.begin);
   const bool in_memory = kind_.first_col > 0;
 
@@ -115,8 +111,8 @@ void RowPass<S, P>::make_weights(const Work& work, const Range& keys, const Rang
   f.epilogue = kernels::Epilogue::exp;
   f.lane = worker_.lse.in(work.local) + layout_.lane_offset(sub.begin);
   if (key.are_far) {
-    f.beside = key.values.data;
-    f.beside_row = key.values.stride;
+    f.beside = value.data;
+    f.beside_row = value.stride;
   }
   masked_scores(kernels_, f, mask_.transposed(), keys, queries);
 
@@ -132,8 +128,8 @@ void RowPass<S, P>::make_weights(const Work& work, const Range& keys, const Rang
     }
     return;
   }
-  kernels::Product<T> q = score_product(
-      layout_, key.values, (h_form ? worker_.d_o : worker_.g).in(work.local), sub, tile);
+  kernels::Product<T> q =
+      score_product(layout_, value, (h_form ? worker_.d_o : worker_.g).in(work.local), sub, tile);
   q.padded = !in_memory;
   q.epilogue = kernels::Epilogue::gradient;
   q.lane = delta;
