@@ -555,10 +555,10 @@ IOATTN_API ioattn_status ioattn_sdpa_plan_create(ioattn_pass pass,
 
 /** The plan of a text that ioattn_plan_text() printed for the same pass and the same set of
  * gradients, as for ioattn_layer_plan_parse(); of packed sequences that for the same n and m,
- * however often and in whatever order. It may be of another problem, and have blocks of any
- * sizes: r is rounded down to a multiple of rho where it is less than n, lest bits depend on
- * threads. What no plan's text looks like is IOATTN_INVALID_ARGUMENT, an instruction set or a cache
- * level that is not here IOATTN_UNSUPPORTED. */
+ * however often and in whatever order. It may be of other sizes, and have blocks of any: r between
+ * rho and n is rounded down to a multiple of rho, lest bits depend on threads, and
+ * ioattn_plan_text() tells that. Any other text is IOATTN_INVALID_ARGUMENT, an instruction set or a
+ * cache level that is not here IOATTN_UNSUPPORTED. */
 IOATTN_API ioattn_status ioattn_sdpa_plan_parse(ioattn_pass pass,
                                                 const ioattn_sdpa_problem* problem,
                                                 const ioattn_sdpa_gradients* gradients,

@@ -8,6 +8,7 @@
 #include "cli/support/layer_case.hpp"
 #include "cli/support/npy_bytes.hpp"
 #include "reference/oracle.hpp"
+#include "tune/passes/measured_gradients.hpp"
 #include "tune/passes/measured_pass.hpp"
 
 namespace {
@@ -151,6 +152,19 @@ TEST(GradHalfPeak, IsOfTheFactorsOfTheProducts) {
   EXPECT_EQ(factors(Schedule::q_stored, DType::f16), DType::f32);
   EXPECT_EQ(factors(Schedule::tile_fused, DType::f32), DType::f32);
   EXPECT_EQ(factors(Schedule::row_stream, DType::f64), DType::f64);
+}
+
+// Of gradients whose only pass over scores is over the keys, that one is told and counts.
+TEST(GradHalfPeak, IsOfThePassThatRuns) {
+  ioattn::LayerProblem problem;
+  problem.shape = {2048, 2048, 64, 128, ioattn::Tie::none, {}};
+  problem.dtype = ioattn::DType::bf16;
+  const ioattn::tune::PlannedGradients planned =
+      ioattn::tune::plan_gradients(problem, {.dY = true}, {});
+  const ioattn::tune::PassReport report = ioattn::tune::report_of(planned.pass);
+  EXPECT_EQ(report.schedule, planned.plan.blocks.by_keys);
+  const bool by_pairs = planned.plan.blocks.by_keys == ioattn::Schedule::tile_fused;
+  EXPECT_EQ(report.factors, by_pairs ? ioattn::DType::bf16 : ioattn::DType::f32);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GradHalf,

@@ -45,21 +45,29 @@ TEST_P(DescribedMachines, AreWhatTheCommandReports) {
 }
 
 TEST_P(DescribedMachines, AreWhatIsPlannedFor) {
-  const Arguments plan = {"plan", "--n", "300", "--d", "40", "--json", "--level"};
+  const Arguments plan = {"plan", "--json", "--level"};
   for (int level = 1; level <= 3; ++level) {
     const std::string name = "L" + std::to_string(level);
     SCOPED_TRACE(name);
     for (const char* dtype : {"f32", "f64"}) {
-      const RunResult result = run_ioattn(plan + Arguments{name, "--dtype", dtype}, described());
-      const std::size_t index = static_cast<std::size_t>(level - 1);
-      if (index >= expected().caches.size()) {
-        EXPECT_EQ(result.exit_code, 2);
-        EXPECT_EQ(result.err, "ioattn: no L3 cache was found\n");
-        continue;
+      const std::string layer = std::string("layer:n300,d40,") + dtype;
+      // Whose blocks would be in L3 were the level not given.
+      const std::string sdpa = std::string("sdpa:n8192,d128,") + dtype;
+      for (const std::string& problem : {layer, sdpa}) {
+        SCOPED_TRACE(problem);
+        const RunResult result =
+            run_ioattn(plan + Arguments{name, "--problem", problem}, described());
+        const std::size_t index = static_cast<std::size_t>(level - 1);
+        if (index >= expected().caches.size()) {
+          EXPECT_EQ(result.exit_code, 2);
+          EXPECT_EQ(result.err, "ioattn: no L3 cache was found\n");
+          continue;
+        }
+        ASSERT_EQ(result.exit_code, 0) << result.err;
+        const ioattn::index_t words = expected().caches[index].words_f32;
+        EXPECT_EQ(result.json()["level"], name);
+        EXPECT_EQ(result.json()["M"], dtype == std::string("f32") ? words : words / 2);
       }
-      ASSERT_EQ(result.exit_code, 0) << result.err;
-      const ioattn::index_t words = expected().caches[index].words_f32;
-      EXPECT_EQ(result.json()["M"], dtype == std::string("f32") ? words : words / 2);
     }
   }
 }

@@ -224,16 +224,16 @@ void run_plan(const PlanOptions& options) {
   if (options.run.literal && options.run.schedule != Schedule::paper_large) {
     throw UsageError("--literal needs --schedule paper_large");
   }
+  api::RunOptions run = options.run;
+  run.reproducible = options.level_is_given;  // wisdom is for what callers leave open
   if (is_sdpa(options.problem)) {
-    const PlanReport report =
-        report_plan(sdpa_of(options.problem), options.pass, options.run, options.explain);
+    const PlanReport report = report_plan(sdpa_of(options.problem), options.pass, run,
+                                          options.level_is_given, options.explain);
     if (options.json) return print_json(plan_json(report));
     fmt::print("{}{}", plan_text(report), explained_text(report));
     return;
   }
   const LayerProblem problem = layer_problem(options.problem, options.shape, options.dtype);
-  api::RunOptions run = options.run;
-  run.reproducible = options.level_is_given;  // wisdom is for what callers leave open
   const LayerPlanReport report =
       report_plan(problem, options.pass, run, options.level_is_given, options.explain);
   const std::vector<LevelPlan> others = other_levels(options, problem, report.level);
@@ -292,8 +292,7 @@ void add_plan_command(CLI::App* app) {
       "a named schedule stores)");
   command->add_flag(
       "--explain", options->explain,
-      "what a search would compare, what that is predicted to take, the plan at every "
-      "cache level, and why it won");
+      "what a search would compare, what that is predicted to take, and why the plan won");
   add_json(command, &options->json);
   explain_problems(command);
   command->callback([options] {

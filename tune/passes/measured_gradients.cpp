@@ -31,12 +31,14 @@ PlannedGradients plan_gradients(const LayerProblem& problem, const GradientSet& 
   plan::Estimate estimate;
   require(api::plan_layer(problem, set, options, &result.plan, &estimate));
   const plan::LayerPlan& plan = result.plan;
-  result.pass = {
-      Pass::backward,
-      problem,
-      estimate.M,
-      {plan.level, plan.blocks.keys.one_pass ? plan.blocks.by_keys : plan.blocks.schedule,
-       plan.blocks.rows, plan.tile}};
+  const LayerBlocks& blocks = plan.blocks;
+  const GradientSteps steps = steps_of(set, problem.shape.tie, blocks.rows.form);
+  // The pass over the queries or, if there is none, over the keys.
+  const bool by_keys = has_key_pass(steps, blocks) && !has_row_pass(steps, blocks);
+  result.pass = {Pass::backward,
+                 problem,
+                 estimate.M,
+                 {plan.level, by_keys ? blocks.by_keys : blocks.schedule, blocks.rows, plan.tile}};
   return result;
 }
 

@@ -59,7 +59,9 @@ PassReport measure(const PlannedSdpa& planned, int threads, theory::AlgorithmCla
   report.schedule = schedule_of(planned);
   report.level = planned.plan.level;
   report.isa = planned.plan.tile.isa;
-  report.factors = planned.problem.dtype;
+  const DType dtype = planned.problem.dtype;
+  const bool widens = is_half(dtype) && !multiplies_pairs(report.isa);
+  report.factors = widens ? DType::f32 : dtype;
   report.M = estimate.M;
   report.regime = theory::regime(shape.head(), estimate.M);
   report.plan_text = to_text(planned.plan);

@@ -8,6 +8,7 @@
 #include "tune/text/table.hpp"
 
 namespace ioattn::tune {
+
 theory::Bound no_bound(const char* why) { return {0, "compulsory", why}; }
 
 void set_bound(theory::AlgorithmClass algorithms, const BoundFor& bound, PassReport* report) {

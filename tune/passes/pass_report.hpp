@@ -19,8 +19,7 @@ struct PassReport {
   Schedule schedule = Schedule::row_stream;
   std::string level, plan_text;
   Isa isa = Isa::scalar;
-  DType factors =
-      DType::f32;  // of the products: f32 where the words of a problem have 16 bits, too
+  DType factors = DType::f32;  // what products multiply: bf16 by pairs, else no 16 bits
   index_t M = 0;
   double seconds = 0;  // median of the timed runs; of the counted run if there were none
   int runs = 0;        // of the pass in all, timed and counted

@@ -37,42 +37,51 @@ std::string isas_text(const api::IsaChoice& choice) {
 }
 
 template <class Kind>
-void add_candidates(const api::SearchReportOf<Kind>& report, const typename Kind::Set& set,
-                    ExplainedPlan* explained) {
-  explained->timed = to_text(report.timed);
-  explained->candidates = candidates_json(report, set);
-  explained->candidates_text = candidates_text(report, set);
-}
-
-plan::LayerRequest request_of(const LayerProblem& problem, const std::optional<GradientSet>& set,
-                              const api::RunOptions& options, bool level_alone) {
-  plan::LayerRequest request;
-  require(api::LayerKind::request_of(problem, set, options, &request));
+typename Kind::Request request_of(const typename Kind::Problem& problem,
+                                  const typename Kind::Set& set, const api::RunOptions& options,
+                                  bool level_alone) {
+  typename Kind::Request request;
+  require(Kind::request_of(problem, set, options, &request));
   if (level_alone) request.outer_M = 0;
   return request;
 }
 
 // What a search would compare, were it for a level of the caller's.
-api::LayerSearchReport candidates_of_level(const LayerProblem& problem,
-                                           const std::optional<GradientSet>& set,
-                                           const api::RunOptions& options) {
-  api::LayerSearchReport report;
-  report.timed = api::timed_problem(problem);
-  require(
-      plan::list_candidates(request_of(report.timed, set, options, true), set, &report.candidates));
+template <class Kind>
+api::SearchReportOf<Kind> candidates_of_level(const typename Kind::Problem& problem,
+                                              const typename Kind::Set& set,
+                                              const api::RunOptions& options) {
+  api::SearchReportOf<Kind> report;
+  report.timed = Kind::timed(problem, set, Kind::threads(problem, options));
+  require(plan::list_candidates(request_of<Kind>(report.timed, set, options, true), set,
+                                &report.candidates));
   report.timings.resize(report.candidates.size());
   return report;
+}
+
+template <class Kind>
+void add_candidates(const typename Kind::Problem& problem, const typename Kind::Set& set,
+                    const api::RunOptions& options, bool level_alone, ExplainedPlan* explained) {
+  const api::SearchReportOf<Kind> report = level_alone
+                                               ? candidates_of_level<Kind>(problem, set, options)
+                                               : candidates_of<Kind>(problem, set, options);
+  explained->timed = to_text(report.timed);
+  explained->candidates = candidates_json(report, set);
+  explained->candidates_text = candidates_text(report, set);
 }
 
 }  // namespace
 
 PlanReport report_plan(const SdpaProblem& problem, Pass pass, const api::RunOptions& options,
-                       bool explain) {
+                       bool level_alone, bool explain) {
   std::optional<SdpaSet> set;
   if (pass == Pass::backward) set = SdpaSet{.dQ = true, .dK = true, .dV = true};
   PlanReport report;
   plan::SdpaPlan plan;
+  // Asked even for a level of the caller's: it tells why wisdom has no say.
   require(api::plan_sdpa(problem, set, options, &plan, &report.estimate, &report.origin));
+  const auto request = request_of<api::SdpaKind>(problem, set, options, level_alone);
+  if (level_alone) require(api::estimate_sdpa(request, set, options, &plan, &report.estimate));
   report.problem = to_text(problem);
   report.plan = to_text(plan);
   report.level = plan.level;
@@ -82,15 +91,12 @@ PlanReport report_plan(const SdpaProblem& problem, Pass pass, const api::RunOpti
   report.objective = options.objective;
   report.price = api::known_price(options, plan.tile.isa, problem.dtype);
   if (!explain) return report;
-  plan::SdpaRequest request;
-  require(api::sdpa_request(problem, options, &request));
   ExplainedPlan& explained = report.explained.emplace();
   explained.levels = levels_of(request, set, plan);
   plan::SdpaPlan estimated;
   require(api::estimate_sdpa(request, set, options, &estimated, nullptr, nullptr,
                              &explained.isas.emplace()));
-  add_candidates<api::SdpaKind>(candidates_of<api::SdpaKind>(problem, set, options), set,
-                                &explained);
+  add_candidates<api::SdpaKind>(problem, set, options, level_alone, &explained);
   return report;
 }
 
@@ -99,7 +105,7 @@ LayerPlanReport report_plan(const LayerProblem& problem, Pass pass, const api::R
   std::optional<GradientSet> set;
   if (pass == Pass::backward) set = GradientSet{.dX = true};
   LayerPlanReport report;
-  report.request = request_of(problem, set, options, level_alone);
+  report.request = request_of<api::LayerKind>(problem, set, options, level_alone);
   plan::LayerPlan plan;
   // Asked even for a level of the caller's: it tells why wisdom has no say.
   require(api::plan_layer(problem, set, options, &plan, &report.estimate, &report.origin));
@@ -116,9 +122,7 @@ LayerPlanReport report_plan(const LayerProblem& problem, Pass pass, const api::R
   if (!explain) return report;
   ExplainedPlan& explained = report.explained.emplace();
   explained.levels = levels_of(report.request, set, plan);
-  add_candidates<api::LayerKind>(level_alone ? candidates_of_level(problem, set, options)
-                                             : candidates_of<api::LayerKind>(problem, set, options),
-                                 set, &explained);
+  add_candidates<api::LayerKind>(problem, set, options, level_alone, &explained);
   return report;
 }
 

@@ -38,9 +38,9 @@ struct LayerPlanReport : PlanReport {
   plan::Plan pass_plan;
 };
 
-PlanReport report_plan(const SdpaProblem& problem, Pass pass, const api::RunOptions& options,
-                       bool explain);
 // `level_alone`: no level beyond the one that decides may hold blocks.
+PlanReport report_plan(const SdpaProblem& problem, Pass pass, const api::RunOptions& options,
+                       bool level_alone, bool explain);
 LayerPlanReport report_plan(const LayerProblem& problem, Pass pass, const api::RunOptions& options,
                             bool level_alone, bool explain);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 namespace ioattn::tune {
+
 void add_count(const IoCost& count, Json* json) {
   (*json)["reads"] = count.reads;
   (*json)["writes"] = count.writes;

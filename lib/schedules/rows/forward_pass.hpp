@@ -90,7 +90,7 @@ class ForwardPass {
 
   void start(const Work& work) const;
   void stream_keys(const Work& work, const Range& keys) const;
-  // Some rows of an operand: if they are not of 16 bits, and a copy of any.
+  // Some rows of an operand; null where they have 16 bits. And a copy of any.
   template <class U>
   static Streamed where_they_lie(const MatrixView<const U>& all, const Range& some);
   template <class U>
