@@ -62,20 +62,26 @@ inline Plan create(ioattn_pass pass, const ioattn_sdpa_problem& problem,
   return Plan(plan);
 }
 
+inline Plan plan_of_text(ioattn_pass pass, const ioattn_sdpa_problem& problem,
+                         const ioattn_options* options, const std::string& text,
+                         const ioattn_sdpa_gradients* gradients = nullptr) {
+  const ioattn_sdpa_problem planned = without_memory(problem);
+  ioattn_plan* plan = nullptr;
+  EXPECT_EQ(ioattn_sdpa_plan_parse(pass, &planned, gradients, options, text.c_str(), &plan),
+            IOATTN_OK)
+      << ioattn_last_error() << '\n'
+      << text;
+  return Plan(plan);
+}
+
 // The plan of another's text, which has to be the same.
 inline Plan read_back(const Plan& plan, ioattn_pass pass, const ioattn_sdpa_problem& problem,
                       const ioattn_options* options,
                       const ioattn_sdpa_gradients* gradients = nullptr) {
-  const ioattn_sdpa_problem planned = without_memory(problem);
   const std::string text = text_of(ioattn_plan_text, plan);
-  ioattn_plan* read = nullptr;
-  EXPECT_EQ(ioattn_sdpa_plan_parse(pass, &planned, gradients, options, text.c_str(), &read),
-            IOATTN_OK)
-      << ioattn_last_error() << '\n'
-      << text;
-  Plan parsed(read);
-  EXPECT_EQ(text_of(ioattn_plan_text, parsed), text);
-  return parsed;
+  Plan read = plan_of_text(pass, problem, options, text, gradients);
+  EXPECT_EQ(text_of(ioattn_plan_text, read), text);
+  return read;
 }
 
 // Memory that ends where an inaccessible page would: a canary stands behind the workspace.

@@ -414,11 +414,7 @@ TEST(SdpaPlanStatus, AnyBlocksAreRight) {
   const std::string made = text_of(ioattn_plan_text, create(IOATTN_FORWARD, call.problem, nullptr));
   const std::string tile = made.substr(made.find(" > reg:"));
   const auto parsed = [&](ioattn_pass pass, const std::string& text) {
-    ioattn_plan* plan = nullptr;
-    EXPECT_EQ(ioattn_sdpa_plan_parse(pass, &call.problem, nullptr, nullptr, text.c_str(), &plan),
-              IOATTN_OK)
-        << ioattn_last_error();
-    return Plan(plan);
+    return plan_of_text(pass, call.problem, nullptr, text);
   };
   for (const char* blocks : {"r=7,c=3,rho=4", "r=1,c=1,rho=9", "r=1000,c=1000,rho=1000"}) {
     const std::string rows = std::string("M:row_stream(form=h,") + blocks + ",stored)" + tile;
@@ -458,13 +454,9 @@ TEST(SdpaPlanExecution, OfAnotherSizeAreTheSameBitsForAnyThreads) {
   for (const int threads : thread_counts) {
     ioattn_options options = default_options();
     options.threads = threads;
-    ioattn_plan* parsed = nullptr;
-    const std::string text = "M:row_stream(form=h,r=150,c=256,rho=64,stored)" + tile;
-    ASSERT_EQ(ioattn_sdpa_plan_parse(IOATTN_FORWARD, &call.problem, nullptr, &options, text.c_str(),
-                                     &parsed),
-              IOATTN_OK)
-        << ioattn_last_error();
-    const Plan plan(parsed);
+    const Plan plan = plan_of_text(IOATTN_FORWARD, call.problem, &options,
+                                   "M:row_stream(form=h,r=150,c=256,rho=64,stored)" + tile);
+    ASSERT_NE(plan, nullptr);
     EXPECT_EQ(text_of(ioattn_plan_text, plan),
               "M:row_stream(form=h,r=128,c=256,rho=64,stored)" + tile);
     call.poison();
