@@ -48,14 +48,25 @@ struct ExpConstants<double, 1> {
                                  2.7620088445409748161e-7, 2.5100385495510319078e-8};
 };
 
-// `powers` are the bits of 2^(k/N) less those of k as the sum with n << shift has them.
+// `powers` are the bits of 2^(k/N) less those of k as the sum with n << shift has them. Of floats
+// ln2_high has all its digits, as a multiply-add rounds its sum alone, which needs no more.
+template <>
+struct ExpConstants<float, 8> {
+  static constexpr float round_magic = 12582912.0f;
+  static constexpr float log2e = 8 * 1.44269504f;
+  static constexpr float ln2_high = 0.693147182f / 8;
+  static constexpr float ln2_low = -1.90465430e-9f / 8;
+  static constexpr float q[] = {5.0006485e-1f, 1.6664332e-1f};
+  static constexpr int shift = 23 - 3;
+  static constexpr std::uint32_t powers[] = {0x3f800000u, 0x3f7b95c2u, 0x3f7837f0u, 0x3f75fed7u,
+                                             0x3f7504f3u, 0x3f75672au, 0x3f7744fdu, 0x3f7ac0c7u};
+};
+
 template <>
 struct ExpConstants<float, 32> {
   static constexpr float round_magic = 12582912.0f;
   static constexpr float log2e = 32 * 1.44269504f;
-  // Of all its digits, as a multiply-add rounds its sum alone, which needs no more. What is left is
-  // within 2.3 % of a power of 2.
-  static constexpr float ln2_high = 0.693147182f / 32;
+  static constexpr float ln2_high = 0.693147182f / 32;  // what is left is within 2.3 % of 2^-34
   static constexpr int halvings_of_low = 34;
   static constexpr float ln2_low = -0x1p-34f;
   static constexpr float slope = 1.00001466f;

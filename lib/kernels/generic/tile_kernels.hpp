@@ -64,7 +64,8 @@ struct TileKernels {
                           Products::narrow > 0 ? Products::narrow * V::lanes : nr};
     all.few_weights = FewWeights<V, Products>::weights;
     all.few_queries = FewWeights<V, Products>::most_queries;
-    if constexpr (V::powers > 1)
+    // In 16 registers a tile leaves weights no room, and both take longer than one by one.
+    if constexpr (V::powers > 1 && V::registers > 16)
       all.weights = RegisterWeights<V, max_rows, vectors, Products>::weights;
     if constexpr (std::is_same_v<T, float>) {
       all.of_bf16 = &StorageKernel<V, vectors, bf16, Conversion>::table;

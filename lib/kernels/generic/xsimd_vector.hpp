@@ -21,7 +21,7 @@ struct XsimdVector {
   static constexpr int powers = sizeof(T) == 4 ? 32 : 16;  // that exponentials look up
 #else
   static constexpr int registers = 16;
-  static constexpr int powers = 1;
+  static constexpr int powers = sizeof(T) == 4 ? 8 : 1;
 #endif
 
   batch value;
@@ -80,10 +80,10 @@ struct XsimdVector {
     constexpr int mantissa_bits = sizeof(T) == 4 ? 23 : 52;
     return {xsimd::bitwise_cast<batch>(xsimd::bitwise_cast<bits>(x.value) << mantissa_bits)};
   }
-#ifdef __AVX512F__
   // The numbers whose bits are table[k] + (those of x << shift), k the low bits of x.
   template <int shift>
   static XsimdVector lookup(const typename bits::value_type (&table)[powers], XsimdVector x) {
+#ifdef __AVX512F__
     const __m512i entries = _mm512_loadu_si512(table);
     if constexpr (sizeof(T) == 4) {
       const __m512i n = _mm512_castps_si512(x.value);
@@ -96,7 +96,16 @@ struct XsimdVector {
           _mm512_add_epi64(_mm512_permutex2var_epi64(entries, n, _mm512_loadu_si512(table + 8)),
                            _mm512_slli_epi64(n, shift))))};
     }
+#else
+    static_assert(sizeof(T) == 4);
+    const __m256i n = _mm256_castps_si256(x.value);
+    const auto* const entries = reinterpret_cast<const __m256i*>(table);
+    return {batch(_mm256_castsi256_ps(
+        _mm256_add_epi32(_mm256_permutevar8x32_epi32(_mm256_loadu_si256(entries), n),
+                         _mm256_slli_epi32(n, shift))))};
+#endif
   }
+#ifdef __AVX512F__
   // x / 2^times, by bits: of +0 it is 0, of NaN a number, of -0 and what is as small nothing
   // useful.
   template <int times>
