@@ -39,11 +39,20 @@ bool begin_lines(const T* first, index_t stride) {
          stride * index_t(sizeof(T)) % line == 0;
 }
 
+// Whether the lines of a panel's rows share a few sets of L1, for a product whose panels are one
+// line wide: it reads one of every row where others read two and more, with as many more sums.
+template <class T>
+bool share_sets(index_t stride, index_t nr) {
+  constexpr index_t line = 64 / sizeof(T), sets = 1024 / sizeof(T);
+  return nr <= line && stride % sets == 0;
+}
+
 // Whether rows are as good as in a copy where they lie, to a product that reads them as lanes, by
 // whole panels, again and again.
 template <class T>
 bool are_lanes(const T* first, index_t stride, index_t cols, index_t nr) {
-  return are_panels<T>(stride, cols, nr) && begin_lines(first, stride);
+  return are_panels<T>(stride, cols, nr) && !share_sets<T>(stride, nr) &&
+         begin_lines(first, stride);
 }
 
 }  // namespace ioattn::schedules
