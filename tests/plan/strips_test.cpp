@@ -51,6 +51,22 @@ TEST(Strips, AreWholeInEveryPlan) {
   EXPECT_GT(near, 3000);
 }
 
+// Values come from L2 once per strip, by panels of one line.
+TEST(Strips, OfAvx2AreLong) {
+  for (const index_t n : {1024, 2048, 4096})
+    for (const index_t d : {64, 128, 256})
+      for (const index_t M : {60000, 98304, 200000}) {
+        SdpaRequest request;
+        request.shape = {1, 1, 1, n, n, d, d, {}};
+        request.M = M;
+        request.outer_M = 8 * M;
+        request.tile = {Isa::avx2, 6, 16};
+        SdpaPlan plan;
+        ASSERT_OK(make_plan_of(request, std::nullopt, &plan, nullptr));
+        EXPECT_GE(plan.blocks.rows.rho, 48) << n << ", M = " << M << ": " << to_text(plan);
+      }
+}
+
 TEST(Strips, OfTwiceTheRowsAndOfHalfTheBlock) {
   SdpaRequest request;
   request.shape = {1, 1, 1, 1000, 1000, 64, 64, {}};

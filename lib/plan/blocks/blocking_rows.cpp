@@ -89,6 +89,10 @@ double efficiency_over_keys(Pass pass, index_t keys, const FastMemory& memory) {
   return efficiency(keys, keys < 128 ? 10 : 6);
 }
 
+// What a word of the operand that a sub-block's sums are made of takes on its way from L2, in
+// multiply-adds. AVX2, whose panels are one line wide, has half as many for each as others.
+double price_of_sub_blocks(const TileShape& tile) { return tile.isa == Isa::avx2 ? 2 : 0; }
+
 }  // namespace
 
 // The products whose sums are as long as a block are U (or Z, O) over c keys and dX over rho rows;
@@ -112,6 +116,7 @@ double row_pass_time(const Variant& variant, const LayerShape& shape, const Bloc
          memory.price.per_inner_word * inner_words_of_rows(shape, variant, blocks, memory) +
          n * m *
              (sums / efficiency_over_keys(variant.pass, std::min(blocks.c, shape.m), memory) +
+              sums * price_of_sub_blocks(tile) / static_cast<double>(used) +
               scores * wasted_lanes(used, tile)) +
          dx;
 }
