@@ -22,7 +22,7 @@ TEST(RowLayout, LanesBeginWithLinesAndAreWholePanelsCloseTogether) {
   EXPECT_FALSE(are_lanes_at<float>(192, 96, 32));
 }
 
-// A sum of 64 rows, a line of each, fills half of L1's ways at most if all of its sets take part.
+// 64 rows of a sum, a line of each: in L1 of 64 sets and 8 ways 32 stay that are 1 KiB apart.
 TEST(RowLayout, LanesOfOneLineDoNotShareSets) {
   for (const index_t cols : {64, 128, 192, 320, 384}) {
     EXPECT_TRUE(are_lanes_at<float>(cols, cols, 16)) << cols;
