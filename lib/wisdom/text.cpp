@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cfenv>
+#include <clocale>
 #include <utility>
 
 #include "wisdom/text_reader.hpp"
@@ -90,16 +91,25 @@ std::string list_of(const RatesByType& rates) {
   return list + "]";
 }
 
-// Numbers are read as strtod() rounds them: to nearest, whatever the caller has.
-class RoundingToNearest {
+// Numbers are read by strtod(): rounded to nearest, with a point, whatever the caller has. The
+// parser knows decimal points of other locales if they are a byte long, and not all are.
+class NumbersOfJson {
  public:
-  RoundingToNearest() : saved_(std::fegetround()) { std::fesetround(FE_TONEAREST); }
-  ~RoundingToNearest() { std::fesetround(saved_); }
-  RoundingToNearest(const RoundingToNearest&) = delete;
-  RoundingToNearest& operator=(const RoundingToNearest&) = delete;
+  NumbersOfJson() : rounding_(std::fegetround()) {
+    static const locale_t c = newlocale(LC_ALL_MASK, "C", nullptr);
+    locale_ = uselocale(c);  // as it is, should there be none
+    std::fesetround(FE_TONEAREST);
+  }
+  ~NumbersOfJson() {
+    std::fesetround(rounding_);
+    uselocale(locale_);
+  }
+  NumbersOfJson(const NumbersOfJson&) = delete;
+  NumbersOfJson& operator=(const NumbersOfJson&) = delete;
 
  private:
-  int saved_;
+  int rounding_;
+  locale_t locale_;
 };
 
 }  // namespace
@@ -115,7 +125,7 @@ Verdict parse(std::string_view text, Wisdom* wisdom) {
   if (depth_of(text) > deepest) {
     return {Reason::too_deep, "nested deeper than " + std::to_string(deepest)};
   }
-  const RoundingToNearest rounding;
+  const NumbersOfJson numbers;
   WisdomReader reader(text.size());
   Json::sax_parse(text.begin(), text.end(), &reader);
   if (reader.verdict().is_ok()) *wisdom = reader.take();
@@ -125,12 +135,12 @@ Verdict parse(std::string_view text, Wisdom* wisdom) {
 std::string quoted(std::string_view text) { return printed(Json(text)); }
 
 std::string to_text(const Wisdom& wisdom) {
+  const NumbersOfJson numbers;  // among the fields that are kept
   std::string text =
       begin_object({{"format", json(format)}, {"schema", json(schema)}}, wisdom.unknown()) +
       ",\"environments\":[";
   const char* between = "\n";
-  for (const Wisdom::Known& known : wisdom.known()) {
-    const Environment& e = known.environment;
+  for (const auto& [e, known] : wisdom.known()) {
     Fields head = {{"library", json(e.library)},
                    {"kernels", json(e.kernels)},
                    {"isa", json(e.isa)},

@@ -78,31 +78,22 @@ void keep_later(const std::string& dtype, const Rates& rates, RatesByType* all) 
 }
 
 const Records* Wisdom::records_of(const Environment& environment) const {
-  for (const Known& known : known_)
-    if (known.environment == environment) return &known.records;
-  return nullptr;
+  const auto known = known_.find(environment);
+  return known == known_.end() ? nullptr : &known->second.records;
 }
 
 const Rates* Wisdom::rates_of(const Environment& environment, const std::string& dtype) const {
-  for (const Known& known : known_) {
-    if (!(known.environment == environment)) continue;
-    const auto place = known.rates.find(dtype);
-    return place == known.rates.end() ? nullptr : &place->second;
-  }
-  return nullptr;
+  const auto known = known_.find(environment);
+  if (known == known_.end()) return nullptr;
+  const auto place = known->second.rates.find(dtype);
+  return place == known->second.rates.end() ? nullptr : &place->second;
 }
 
 index_t Wisdom::size() const {
   index_t count = 0;
-  for (const Known& known : known_) count += static_cast<index_t>(known.records.size());
+  for (const auto& [environment, known] : known_)
+    count += static_cast<index_t>(known.records.size());
   return count;
-}
-
-Wisdom::Known* Wisdom::known_of(const Environment& environment) {
-  for (Known& known : known_)
-    if (known.environment == environment) return &known;
-  known_.push_back({environment, {}, {}, {}});
-  return &known_.back();
 }
 
 bool Wisdom::keep(const Environment& environment, const ProblemClass& problem,
@@ -121,8 +112,8 @@ void Wisdom::keep_rates(const Environment& environment, const std::string& dtype
 }
 
 void Wisdom::merge(Wisdom other) {
-  for (Known& known : other.known_) {
-    Known* own = known_of(known.environment);
+  for (auto& [environment, known] : other.known_) {
+    Known* own = known_of(environment);
     if (own->unknown.empty()) own->unknown = std::move(known.unknown);
     if (own->records.empty()) own->records.swap(known.records);
     own->records.merge(known.records);  // which leaves those that are there already
@@ -135,8 +126,6 @@ void Wisdom::merge(Wisdom other) {
   if (unknown_.empty()) unknown_ = std::move(other.unknown_);
 }
 
-void Wisdom::forget(const Environment& environment) {
-  std::erase_if(known_, [&](const Known& known) { return known.environment == environment; });
-}
+void Wisdom::forget(const Environment& environment) { known_.erase(environment); }
 
 }  // namespace ioattn::wisdom

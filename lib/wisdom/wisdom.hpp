@@ -1,9 +1,10 @@
 #pragma once
 
+#include <compare>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
 #include "base/types.hpp"
 #include "wisdom/rates.hpp"
@@ -28,7 +29,7 @@ struct Environment {
   std::string cpu;      // vendor, family, model, stepping, name
   std::string caches;   // sizes, ways and shares, as the planner takes them
 
-  bool operator==(const Environment&) const = default;
+  auto operator<=>(const Environment&) const = default;
 };
 // Fine if `other` is `here`; else the first thing that differs.
 Verdict compare(const Environment& other, const Environment& here);
@@ -73,7 +74,6 @@ void keep_later(const std::string& dtype, const Rates& rates, RatesByType* all);
 class Wisdom {
  public:
   struct Known {
-    Environment environment;
     Records records;
     RatesByType rates;
     std::string unknown;  // as Record::unknown
@@ -82,7 +82,8 @@ class Wisdom {
   // nullptr if nothing is known of it.
   const Records* records_of(const Environment& environment) const;
   const Rates* rates_of(const Environment& environment, const std::string& dtype) const;
-  const std::vector<Known>& known() const { return known_; }
+  using ByEnvironment = std::map<Environment, Known>;  // a file may have a hundred thousand
+  const ByEnvironment& known() const { return known_; }
   index_t size() const;  // records
 
   // Whether the record was taken: what is known may be better.
@@ -91,13 +92,13 @@ class Wisdom {
   void merge(Wisdom other);
   void forget(const Environment& environment);
 
-  // Of the document, and of what is known of an environment.
+  // Of the document; what is known of an environment, from now on if nothing was.
   const std::string& unknown() const { return unknown_; }
   void set_unknown(std::string json) { unknown_ = std::move(json); }
-  Known* known_of(const Environment& environment);  // made if it is not there
+  Known* known_of(const Environment& environment) { return &known_[environment]; }
 
  private:
-  std::vector<Known> known_;
+  ByEnvironment known_;
   std::string unknown_;
 };
 

@@ -141,13 +141,13 @@ void change_wisdom(const std::function<void(wisdom::Wisdom*)>& change) {
 
 Verdict compare_with_here(const wisdom::Wisdom& wisdom, const KnownWisdom& known) {
   Verdict first;
-  for (const wisdom::Wisdom::Known& part : wisdom.known()) {
+  for (const auto& [environment, part] : wisdom.known()) {
     // Wisdom of another instruction set of this machine is of use once IOATTN_ISA names it.
     for (const wisdom::Environment& here : known.here)
-      if (part.environment == here) return {};
+      if (environment == here) return {};
     Verdict best;
     for (const wisdom::Environment& here : known.here) {
-      Verdict verdict = wisdom::compare(part.environment, here);
+      Verdict verdict = wisdom::compare(environment, here);
       if (best.is_ok() || verdict.reason > best.reason) best = std::move(verdict);
     }
     if (first.is_ok()) first = std::move(best);

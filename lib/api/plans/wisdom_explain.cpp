@@ -117,11 +117,12 @@ std::set<Isa> isas_of(const kernels::Kernels& kernels) {
 }
 
 // Of environments that no call has here, and what tells the first of these from them.
-std::string others_json(const wisdom::Wisdom::Known& other, const wisdom::Environment& here) {
+std::string others_json(const wisdom::Environment& other, const wisdom::Records& of,
+                        const wisdom::Environment& here) {
   JsonObject json;
-  json.add_json("environment", environment_json(other.environment));
-  json.add("records", static_cast<index_t>(other.records.size()));
-  add_verdict(wisdom::compare(other.environment, here), &json);
+  json.add_json("environment", environment_json(other));
+  json.add("records", static_cast<index_t>(of.size()));
+  add_verdict(wisdom::compare(other, here), &json);
   return json.text();
 }
 
@@ -140,10 +141,12 @@ std::string explain_wisdom() {
     json.add_json("environment", environment_json(known->environment(kernels->isa)));
     list_rates(*known, *kernels, &rates);
     const std::set<Isa> used = isas_of(*kernels);
-    for (const wisdom::Wisdom::Known& of : known->wisdom.known()) {
-      const auto is_of = [&](Isa isa) { return known->environment(isa) == of.environment; };
+    for (const auto& [environment, of] : known->wisdom.known()) {
+      const auto is_of = [&, &here = environment](Isa isa) {
+        return known->environment(isa) == here;
+      };
       if (!of.records.empty() && std::none_of(used.begin(), used.end(), is_of))
-        others.push_back(others_json(of, known->environment(kernels->isa)));
+        others.push_back(others_json(environment, of.records, known->environment(kernels->isa)));
     }
     for (const Isa isa : used) {
       const wisdom::Records* all = known->wisdom.records_of(known->environment(isa));
