@@ -106,6 +106,11 @@ bool Wisdom::keep(const Environment& environment, const ProblemClass& problem,
   return true;
 }
 
+void Wisdom::replace(const Environment& environment, const ProblemClass& problem,
+                     const Record& record) {
+  known_of(environment)->records.insert_or_assign(problem, record);
+}
+
 void Wisdom::keep_rates(const Environment& environment, const std::string& dtype,
                         const Rates& rates) {
   keep_later(dtype, rates, &known_of(environment)->rates);

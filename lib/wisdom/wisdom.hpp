@@ -88,6 +88,8 @@ class Wisdom {
 
   // Whether the record was taken: what is known may be better.
   bool keep(const Environment& environment, const ProblemClass& problem, const Record& record);
+  // In place of what is known, which is of no use here.
+  void replace(const Environment& environment, const ProblemClass& problem, const Record& record);
   void keep_rates(const Environment& environment, const std::string& dtype, const Rates& rates);
   void merge(Wisdom other);
   void forget(const Environment& environment);

@@ -39,6 +39,38 @@ TEST_F(WisdomSearch, IsLearnedByASearch) {
   EXPECT_TRUE(explained()["records"].empty());
 }
 
+// Or every plan of these options would be searched for, and none would have what was found.
+TEST_F(WisdomSearch, ReplacesWhatIsOfNoUseWhateverItsRigor) {
+  const std::string absent = "L2:row_stream(form=h,r=64,c=64,rho=32,stored) > ";
+  for (const std::string& plan : {std::string("no plan"), absent + absent_kernels()}) {
+    EXPECT_EQ(ioattn_wisdom_forget(), IOATTN_OK);
+    import(document(plan, forward_set, wisdom::Rigor::patient));
+    EXPECT_NE(explained()["records"].back()["code"], "ok");
+    api::RunOptions options;
+    options.rigor = wisdom::Rigor::measure;
+    options.time_limit_seconds = 0.2;
+    api::SearchReport report;
+    ASSERT_OK(api::search_plan<api::SdpaKind>(problem, {}, options, nullptr, &report));
+    if (!report.verdict.is_ok()) continue;  // a machine that is busy may leave too little time
+    EXPECT_TRUE(report.kept);
+    EXPECT_EQ(describe()["plan"], report.record.plan);
+    const ioattn_options measure = with_rigor(IOATTN_MEASURE);
+    EXPECT_EQ(describe(IOATTN_FORWARD, &measure)["origin"], "wisdom") << "nothing is timed again";
+  }
+}
+
+TEST_F(WisdomSearch, KeepsWhatHasMoreRigor) {
+  const std::string known = to_text(another(forward_set));
+  import(document(known, forward_set, wisdom::Rigor::patient));
+  api::RunOptions options;
+  options.rigor = wisdom::Rigor::measure;
+  options.time_limit_seconds = 0.2;
+  api::SearchReport report;
+  ASSERT_OK(api::search_plan<api::SdpaKind>(problem, {}, options, nullptr, &report));
+  EXPECT_FALSE(report.kept);
+  EXPECT_EQ(describe()["plan"], known);
+}
+
 TEST_F(WisdomSearch, SearchesEndInTime) {
   api::RunOptions options;
   options.rigor = wisdom::Rigor::measure;

@@ -102,6 +102,7 @@ TEST_F(WisdomCommand, TunesSavesAndFollows) {
     EXPECT_EQ(one["candidates"][0]["made_from"], "estimate");
     EXPECT_GE(one["candidates"][0]["rounds"], 1);
     EXPECT_GT(one["median"], 0);
+    EXPECT_EQ(one["kept"], true);
   }
   const Json plan = json({"plan", "--problem", problem, "--pass", "forward", "--explain"});
   EXPECT_EQ(plan["origin"], "wisdom");

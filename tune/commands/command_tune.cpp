@@ -149,6 +149,7 @@ Json outcome_json(const Outcome& outcome) {
   json["mad"] = found.record.mad;
   json["estimate_median"] = found.record.estimate_seconds;
   json["rounds"] = found.record.rounds;
+  json["kept"] = found.kept;
   return json;
 }
 
@@ -165,6 +166,19 @@ std::vector<std::string> row_of(const Outcome& outcome) {
   row.push_back(fmt::format("{:.1f}%", 100 * found.record.mad / found.record.seconds));
   row.push_back(fmt::format("{:.3f}", found.record.estimate_seconds / found.record.seconds));
   return row;
+}
+
+// What was found and is not saved.
+std::string not_kept_text(const std::vector<Outcome>& outcomes) {
+  std::string text;
+  for (const Outcome& outcome : outcomes) {
+    const api::Found& found = outcome.of.found;
+    if (!outcome.was_known && found.verdict.is_ok() && !found.kept) {
+      text += fmt::format("not kept, as what is known has more rigor or is later: {}, {}\n",
+                          outcome.job->problem, outcome.job->pass);
+    }
+  }
+  return text;
 }
 
 void print_dry_run(const std::vector<TuneJob>& jobs, const TuneOptions& options) {
@@ -227,8 +241,8 @@ void run_tune(const TuneOptions& options) {
   } else {
     Table table({"problem", "pass", "plan", "median", "MAD", "faster by"}, 3);
     for (const Outcome& outcome : outcomes) table.add(row_of(outcome));
-    fmt::print("{}{}saved in {}\n", rates_text(known_rates()), jobs.empty() ? "" : table.text(),
-               file);
+    fmt::print("{}{}{}saved in {}\n", rates_text(known_rates()), jobs.empty() ? "" : table.text(),
+               not_kept_text(outcomes), file);
   }
   constexpr int exit_interrupted = 128 + SIGINT;
   if (interrupted) {

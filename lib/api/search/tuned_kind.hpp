@@ -112,8 +112,24 @@ Status list_ways(const typename Kind::Problem& problem, const typename Kind::Set
   return status;
 }
 
-// Searches with the rigor, time and threads of the options, whatever is known already; what is
-// found is known to the process then.
+// What is known of a problem and has a plan for these options; *record is nullptr if there is none.
+template <class Kind>
+Status usable_record(const KnownWisdom& known, const typename Kind::Problem& problem,
+                     const typename Kind::Set& set, const RunOptions& options,
+                     const wisdom::Record** record) {
+  *record = nullptr;
+  typename Kind::Request request;
+  const Status status = Kind::request_of(problem, set, options, &request);
+  if (!status.is_ok()) return status;
+  const wisdom::Record* found = find_record(known, request, set);
+  typename Kind::Plan plan;
+  if (found != nullptr && read_plan(request, set, *found, &plan).is_ok()) *record = found;
+  return Status::ok();
+}
+
+// Searches with the rigor, time and threads of the options, whatever is known already. What is
+// found is known to the process then, unless that had more rigor: a record without a plan for such
+// options is replaced whatever its rigor, or each of them would search again.
 template <class Kind>
 Status search_plan(const typename Kind::Problem& problem, const typename Kind::Set& set,
                    const RunOptions& options, const Watch& watch, SearchReportOf<Kind>* report) {
@@ -128,8 +144,18 @@ Status search_plan(const typename Kind::Problem& problem, const typename Kind::S
   status = find_fastest(options, begin, watch, &ways, report);
   if (!status.is_ok() || !report->verdict.is_ok()) return status;
   const wisdom::ProblemClass of = Kind::class_of(report->timed, set);
+  const wisdom::Environment here = environment_of(request.tile.isa);
+  bool is_known = false;
+  {
+    const WisdomReading known;
+    const wisdom::Record* usable = nullptr;
+    status = usable_record<Kind>(*known, problem, set, options, &usable);
+    is_known = usable != nullptr;
+  }
+  if (!status.is_ok()) return status;
   change_wisdom([&](wisdom::Wisdom* wisdom) {
-    wisdom->keep(environment_of(request.tile.isa), of, report->record);
+    if (!is_known) wisdom->replace(here, of, report->record);
+    report->kept = !is_known || wisdom->keep(here, of, report->record);
   });
   return status;
 }
@@ -142,14 +168,10 @@ Status needs_search(const typename Kind::Problem& problem, const typename Kind::
   if (!*needed || !Kind::check_search(options).is_ok()) {
     return Status::ok();  // the search says why not
   }
-  typename Kind::Request request;
-  const Status status = Kind::request_of(problem, set, options, &request);
-  if (!status.is_ok()) return status;
   const WisdomReading known;
-  const wisdom::Record* record = find_record(*known, request, set);
-  typename Kind::Plan plan;
-  *needed = record == nullptr || record->rigor < rigor_of(options) ||
-            !read_plan(request, set, *record, &plan).is_ok();
+  const wisdom::Record* record = nullptr;
+  const Status status = usable_record<Kind>(*known, problem, set, options, &record);
+  *needed = record == nullptr || record->rigor < rigor_of(options);
   return status;
 }
 
@@ -161,7 +183,7 @@ Status search_if_needed(const typename Kind::Problem& problem, const typename Ki
   if (!status.is_ok() || !*learned) return status;
   SearchReportOf<Kind> report;
   status = search_plan<Kind>(problem, set, options, nullptr, &report);
-  *learned = report.verdict.is_ok();
+  *learned = report.kept;
   return status;
 }
 

@@ -35,8 +35,9 @@ struct Found {
   std::size_t winner = 0;
   bool stopped = false;
   double seconds = 0;       // that the search took
-  wisdom::Verdict verdict;  // fine if something was learned, which is then known to the process
+  wisdom::Verdict verdict;  // fine if something was learned
   wisdom::Record record;    // what was learned
+  bool kept = false;        // the process knows it now, and nothing of more rigor
 };
 
 using Watch = std::function<bool(const search::Progress&)>;  // false: stop; null: nobody asks
