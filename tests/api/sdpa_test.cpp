@@ -1,6 +1,7 @@
 // The C functions of SDPA: right in every layout and for every mask, group and offset; partial
 // results merge; nothing hidden leaks.
 
+#include "api/isa_variable.hpp"
 #include "api/sdpa_call.hpp"
 #include "ioattn/ioattn.hpp"
 #include "schedules/thread_counts.hpp"
@@ -97,6 +98,55 @@ TYPED_TEST(Sdpa, BitsDoNotDependOnTheLayout) {
       EXPECT_TRUE(same_bits(first, call.values())) << c.sizes.d << " layout " << int(layout);
     }
   }
+}
+
+// An array whose first element is so many elements behind a cache line.
+template <class T>
+class BehindLine {
+ public:
+  BehindLine(const std::vector<T>& values, std::size_t gap) : memory_(values.size() + 2 * line) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data());
+    first_ = memory_.data() + (64 - begin % 64) % 64 / sizeof(T) + gap;
+    std::copy(values.begin(), values.end(), first_);
+  }
+  const T* data() const { return first_; }
+
+ private:
+  static constexpr std::size_t line = 64 / sizeof(T);
+  std::vector<T> memory_;
+  T* first_;
+};
+
+// Rows that begin with lines are read where they lie, but for those, 1 KiB apart and more, whose
+// lines share sets of L1; others are copied.
+TYPED_TEST(Sdpa, BitsDoNotDependOnWhereRowsBegin) {
+  using T = TypeParam;
+  for_each_isa([] {
+    for (const std::size_t bytes : {768u, 1024u, 1088u, 2048u}) {
+      SCOPED_TRACE(bytes);
+      const std::size_t d = bytes / sizeof(T);
+      std::vector<T> first;
+      for (const std::size_t gap : {0u, 1u}) {
+        SdpaCall<T> call({1, 1, 1, 90, 80, d, d}, Layout::bhsd);
+        const BehindLine<T> q(call.q.dense().values, gap), k(call.k.dense().values, gap);
+        const BehindLine<T> v(call.v.dense().values, gap), d_o(call.d_o.dense().values, gap);
+        call.problem.q = q.data();
+        call.problem.k = k.data();
+        call.problem.v = v.data();
+        ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
+        ASSERT_EQ(
+            ioattn_sdpa_backward(&call.problem, nullptr, d_o.data(), call.d_o.strides().data(),
+                                 call.o.data(), call.o.strides().data(), call.lse.data(),
+                                 call.lse.strides().data(), &call.gradients),
+            IOATTN_OK)
+            << ioattn_last_error();
+        call.expect_forward();
+        call.expect_backward();
+        if (first.empty()) first = call.values();
+        EXPECT_TRUE(same_bits(first, call.values()));
+      }
+    }
+  });
 }
 
 // Every subset of the gradients is near what it is among all, as it may be made by other passes or

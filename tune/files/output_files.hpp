@@ -26,8 +26,9 @@ struct NamedFile {
 // Throws UsageError if an output is also an input, or another output; devices may be.
 void check_distinct(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs);
 
-// Files that appear together, whole, or not at all: each is written to a temporary beside its
-// place, and all are renamed at the end.
+// Files that appear whole, and all or none unless a place becomes a directory, or its own one goes
+// away, while they are written: each is written to a temporary beside its place, and all are
+// renamed at the end.
 class OutputFiles {
  public:
   OutputFiles() = default;

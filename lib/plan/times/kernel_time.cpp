@@ -11,7 +11,8 @@ namespace {
 
 // Multiply-adds in the time that softmax takes for a score, and backward its weight and gradient.
 // AVX-512 looks powers up; AVX2 turns a double's exponent into an integer the long way
-// (lib/kernels/README.md).
+// (lib/kernels/README.md). AVX2's 18 is of before it looked powers of f32 up, which takes some 3
+// off on Zen 3: to be measured where CPUs have both.
 double softmax_time(const TileShape& tile, DType dtype) {
   const bool is_double = dtype == DType::f64;
   if (tile.isa == Isa::avx2) return is_double ? 26 : 18;

@@ -56,8 +56,8 @@ struct ColStream<S, P>::Run {
     if constexpr (is_half_storage<P>) {  // are copied, scaled or not
       return are_panels<T>(rows.stride, pass.d_, pass.nr_);
     } else {
-      const bool so_are_other_heads = begin_lines(rows.data + operands.queries_step, rows.stride);
-      return so_are_other_heads && are_lanes(rows.data, rows.stride, pass.d_, pass.nr_);
+      const bool are_first_heads = are_lanes(rows.data, rows.stride, pass.d_, pass.nr_);
+      return are_first_heads && begin_lines(rows.data + operands.queries_step, rows.stride);
     }
   }
   MatrixView<T> sums_in(const Slot<T>& own, index_t cols, index_t stride,
