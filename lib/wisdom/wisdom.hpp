@@ -24,7 +24,7 @@ bool parse_rigor(std::string_view name, Rigor* rigor);
 // What a measurement depends on beside the problem.
 struct Environment {
   std::string library;  // version
-  std::string kernels;  // hash of what the kernels are made of
+  std::string kernels;  // hash of what kernels and schedules are made of
   std::string isa;      // that calls use; a plan may name another
   std::string cpu;      // vendor, family, model, stepping, name
   std::string caches;   // sizes, ways and shares, as the planner takes them

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "api/behind_line.hpp"
 #include "api/half_call.hpp"
 #include "api/isa_variable.hpp"
 #include "api/sdpa_call.hpp"
@@ -82,12 +83,8 @@ TYPED_TEST(LargeScores, BitsDoNotDependOnWhereQueriesLie) {
       for (std::size_t j = 0; j < 141; ++j)
         inputs.K.values[j * 64] = j == 0 ? 0 : sizeof(T) == 4 ? -87 : -708;
       SdpaCall<T> call(inputs, Layout::bhsd);
-      const std::vector<T> q = call.q.dense().values;
-      std::vector<T> moved(q.size() + 64);
-      T* const line = moved.data() + (64 - reinterpret_cast<std::uintptr_t>(moved.data()) % 64) /
-                                         sizeof(T) % (64 / sizeof(T));
-      std::copy(q.begin(), q.end(), line + gap);
-      call.problem.q = line + gap;
+      const BehindLine<T> q(call.q.dense().values, gap);
+      call.problem.q = q.data();
       ASSERT_EQ(call.forward(), IOATTN_OK) << ioattn_last_error();
       ASSERT_EQ(call.backward(), IOATTN_OK) << ioattn_last_error();
       results.push_back(call.values());

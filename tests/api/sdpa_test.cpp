@@ -1,6 +1,7 @@
 // The C functions of SDPA: right in every layout and for every mask, group and offset; partial
 // results merge; nothing hidden leaks.
 
+#include "api/behind_line.hpp"
 #include "api/isa_variable.hpp"
 #include "api/sdpa_call.hpp"
 #include "ioattn/ioattn.hpp"
@@ -99,23 +100,6 @@ TYPED_TEST(Sdpa, BitsDoNotDependOnTheLayout) {
     }
   }
 }
-
-// An array whose first element is so many elements behind a cache line.
-template <class T>
-class BehindLine {
- public:
-  BehindLine(const std::vector<T>& values, std::size_t gap) : memory_(values.size() + 2 * line) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data());
-    first_ = memory_.data() + (64 - begin % 64) % 64 / sizeof(T) + gap;
-    std::copy(values.begin(), values.end(), first_);
-  }
-  const T* data() const { return first_; }
-
- private:
-  static constexpr std::size_t line = 64 / sizeof(T);
-  std::vector<T> memory_;
-  T* first_;
-};
 
 // Rows that begin with lines are read where they lie, but for those, 1 KiB apart and more, whose
 // lines share sets of L1; others are copied.
