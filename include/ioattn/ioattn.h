@@ -188,12 +188,13 @@ typedef struct ioattn_options {
                           blocks may be held in L3, where that is estimated to be faster. */
   int64_t fast_memory_words; /**< M in words of the dtype, exact; of 16 bits a float takes 2; 0:
                                 from the machine */
-  int64_t memory_limit; /**< bytes of scratch memory for intermediates, elements of matrices that
-                           grow with n or m; 0: O(n d), never n x m but for a named schedule that
-                           stores it. What pads their rows (of the layer problem to an odd number of
-                           register tiles' widths), and blocks and packed operands of each thread,
-                           O(1) in n, come on top: ioattn_plan_workspace_size() tells all. So do, of
-                           calls without a plan, O and LSE that the caller leaves out. */
+  int64_t memory_limit; /**< bytes of scratch memory for intermediates: elements of whole matrices
+                           and vectors (P, F, a scaled X, floats that become gradients of 16 bits);
+                           0: O(n d), never n x m but for a named schedule that stores it. What pads
+                           rows (of the layer problem to an odd number of register tiles' widths),
+                           and blocks and packed operands of each thread, O(1) in n, come on top:
+                           ioattn_plan_workspace_size() tells all. So do, of calls without a plan, O
+                           and LSE that the caller leaves out. */
   const char* schedule; /**< forward "row_stream", "stationary", "score_stored", "paper_small",
                            "paper_large", "tile_fused"; backward "row_stream", "stationary",
                            "q_stored", "half_dim", "weight_resident", "resident", "tile_fused",

@@ -147,5 +147,28 @@ TEST(LayerCandidates, FailAsThePlannerDoes) {
   EXPECT_TRUE(list.empty());
 }
 
+// dX by a pass of its own is rounded from floats, which the pass knows nothing of.
+TEST(LayerCandidates, FloatsToRoundAreWithinTheLimit) {
+  for (const Set* set : {&dx, &weights}) {
+    LayerRequest request = request_for({3, 2, 70, 40, Tie::none, {}}, DType::bf16);
+    request.memory_limit_bytes = 1 << 20;
+    LayerPlan plan;
+    Estimate estimate;
+    ASSERT_OK(make_plan_of(request, *set, &plan, &estimate));
+    const index_t floats = 70 * (set == &dx ? 70 : 70 + 12 + 12);
+    EXPECT_GT(estimate.scratch_bytes, 4 * floats);
+    request.memory_limit_bytes = estimate.scratch_bytes;
+    EXPECT_OK(make_plan_of(request, *set, &plan, nullptr));
+    for (const index_t limit : {4 * floats - 1, index_t{1}}) {
+      request.memory_limit_bytes = limit;
+      const Status status = make_plan_of(request, *set, &plan, nullptr);
+      EXPECT_EQ(status.code(), StatusCode::memory_limit) << limit;
+      const std::string message = status.message();
+      EXPECT_NE(message.find(" " + std::to_string(limit) + " bytes"), std::string::npos) << message;
+      EXPECT_TRUE(gradient_candidates(request, **set, false).empty());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ioattn::plan

@@ -25,10 +25,7 @@ LayerCandidate candidate_of(const LayerRequest& request, const GradientSet& set,
 LayerRequest request_alone(const LayerRequest& request, const GradientSet& set) {
   LayerRequest backward = request;
   backward.pass = Pass::backward;
-  if (request.memory_limit_bytes >= 0) {
-    const index_t rest = request.memory_limit_bytes - scratch_bytes_beside(request, set);
-    backward.memory_limit_bytes = std::max<index_t>(rest, 0);
-  }
+  backward.beside_bytes = scratch_bytes_beside(request, set);
   return backward;
 }
 
@@ -44,7 +41,7 @@ LayerCandidate candidate_alone(const LayerRequest& request, const GradientSet& s
                        {.step = {request.tile.rows, request.tile.cols}, .price = request.price});
   }
   LayerCandidate candidate = candidate_of(request, set, blocks, pass.is_outer);
-  candidate.estimate.scratch_bytes = pass.scratch_bytes + scratch_bytes_beside(request, set);
+  candidate.estimate.scratch_bytes = pass.scratch_bytes;
   candidate.estimate.time = predicted_time(request, pass);
   return candidate;
 }

@@ -145,8 +145,8 @@ void estimate_costs(const LayerRequest& request, const std::optional<GradientSet
   if (set->is_dx_alone()) {
     LayerRequest backward = request;
     backward.pass = Pass::backward;
+    backward.beside_bytes = scratch_bytes_beside(request, *set);
     estimate->scratch_bytes =
-        scratch_bytes_beside(request, *set) +
         scratch_bytes(backward, variant_of(Pass::backward, blocks.schedule, blocks.rows));
   } else {
     const Way way = {blocks.schedule, blocks.rows.form, blocks.keys.one_pass, blocks.by_keys};

@@ -92,7 +92,7 @@ Status too_small(const LayerRequest& request, const char* what, index_t least,
 index_t scratch_bytes(const LayerRequest& request, const Variant& variant) {
   LayerProblem problem = request.problem;
   if (scales_scores(variant.schedule, is_half(problem.dtype))) problem.scale = 1;
-  return intermediates(variant, problem.shape, problem.dtype).bytes() +
+  return request.beside_bytes + intermediates(variant, problem.shape, problem.dtype).bytes() +
          (batch_scratch_words(problem, request.pass == Pass::backward, false) +
           words_to_round(request, variant)) *
              bytes_of_sum(problem.dtype);

@@ -23,6 +23,7 @@ struct LayerRequest : Resources {
   LayerProblem problem;
   std::optional<Schedule> schedule;  // nullopt = auto
   bool literal = false;              // paper_large as printed, although it does not fit
+  index_t beside_bytes = 0;          // of scratch memory that the pass's results take besides
 
   bool operator==(const LayerRequest&) const = default;
   FastMemory memory(bool outer) const { return memory_for(problem.dtype, outer); }
@@ -33,7 +34,7 @@ struct LayerRequest : Resources {
   }
 };
 
-// Scratch memory that a form of a schedule takes.
+// Scratch memory that a form of a schedule takes, and what the request counts besides.
 index_t scratch_bytes(const LayerRequest& request, const Variant& variant);
 
 // One schedule at one M: what it would cost.
