@@ -34,9 +34,11 @@ class [[nodiscard]] Status {
   StatusCode code() const { return code_; }
   const char* message() const { return message_; }
 
+  static constexpr int message_size = 380;  // two reasons of a planner and their numbers
+
  private:
   StatusCode code_ = StatusCode::ok;
-  char message_[252] = {};
+  char message_[message_size] = {};
 };
 
 }  // namespace ioattn

@@ -189,6 +189,32 @@ TYPED_TEST(LayerHalfCalls, TheForwardPassBeforeGradientsHasTooLittleFastMemory) 
   }
 }
 
+// The larger of the two numbers that the refusal names is enough for both passes, and the least.
+TYPED_TEST(LayerHalfCalls, TheLeastFastMemoryIsThatOfBothPasses) {
+  for (const bool dx_alone : {false, true}) {
+    LayerHalfCall<typename TypeParam::S> call({3, 16, 100, 100});
+    if (dx_alone) call.want_dx_alone();
+    ioattn_options options = with_threads(1);
+    const auto run = [&](std::int64_t words) {
+      options.fast_memory_words = words;
+      return ioattn_layer_backward(&call.problem, &options, call.d_o.data(), 0, nullptr, 0, nullptr,
+                                   &call.gradients);
+    };
+    ASSERT_EQ(run(7), IOATTN_FAST_MEMORY_TOO_SMALL);
+    const std::string message = ioattn_last_error(), key = "the least is ";
+    std::vector<std::int64_t> least;
+    for (std::size_t at = message.find(key); at != std::string::npos; at = message.find(key, at)) {
+      at += key.size();
+      least.push_back(std::stoll(message.substr(at)));
+    }
+    ASSERT_EQ(least.size(), 2u) << message;
+    const std::int64_t both = std::max(least[0], least[1]);
+    EXPECT_EQ(run(both - 1), IOATTN_FAST_MEMORY_TOO_SMALL);
+    EXPECT_TRUE(call.untouched());
+    EXPECT_EQ(run(both), IOATTN_OK) << message << "\n" << ioattn_last_error();
+  }
+}
+
 TYPED_TEST(LayerHalfCalls, MIsOfWordsOf16Bits) {
   using S = typename TypeParam::S;
   LayerHalfCall<S> call({17, 19, 8, 6});

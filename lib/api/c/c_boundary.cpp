@@ -7,7 +7,7 @@
 
 namespace ioattn::api {
 namespace {
-thread_local char last_error[256] = "";
+thread_local char last_error[Status::message_size] = "";
 }  // namespace
 
 ioattn_status report(const Status& status) {

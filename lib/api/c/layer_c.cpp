@@ -29,6 +29,20 @@ Status forward(const ioattn_layer_problem& problem, const api::RunOptions& optio
   return run_forward<S>(problem, plan, options, o, o_stride, lse);
 }
 
+// Why gradients cannot be had of so little fast memory, and O and LSE, which they need first,
+// neither.
+Status refused(const Status& of_gradients, const LayerProblem& problem, const GradientSet& set,
+               const api::RunOptions& options) {
+  const Schedule schedule = options.schedule.value_or(Schedule::row_stream);
+  const bool takes_them = !set.is_dx_alone() || takes_forward_results(schedule);
+  if (of_gradients.code() != StatusCode::fast_memory_too_small || !takes_them) return of_gradients;
+  plan::LayerPlan before;
+  const Status first = plan_layer_before(problem, schedule, options, &before);
+  if (first.code() != StatusCode::fast_memory_too_small) return of_gradients;
+  return Status::error(first.code(), "%s; and before, as o and lse are null: %s",
+                       of_gradients.message(), first.message());
+}
+
 template <class S, class G>
 Status backward(const ioattn_layer_problem& problem, const api::RunOptions& options,
                 const void* d_o, int64_t d_o_stride, const void* o, int64_t o_stride,
@@ -40,7 +54,9 @@ Status backward(const ioattn_layer_problem& problem, const api::RunOptions& opti
   if (out.set() == GradientSet{}) return api::validate_problem(problem_of(inputs));
   plan::LayerPlan plan;
   Status status = plan_layer(problem_of(inputs), set, options, &plan);
-  if (!status.is_ok()) return status;
+  if (!status.is_ok()) {
+    return lse == nullptr ? refused(status, problem_of(inputs), set, options) : status;
+  }
   AlignedBuffer results;
   if (lse == nullptr && api::takes_forward_results(plan, set)) {
     const std::size_t rows = static_cast<std::size_t>(inputs.batch * problem.n);
