@@ -275,14 +275,15 @@ IOATTN_API ioattn_status ioattn_layer_backward(const ioattn_layer_problem* probl
  * keys may be planned for another instruction set than a head alone, and a memory_limit, which is
  * of all heads, may plan them in another way. Sums are of weights up to 2^47, divided at the end:
  * where a value of V is above 2^-47 of the largest number over m they may be infinite. O and the
- * gradients may be anything where finite inputs make scale Q, Q K^T or, before its scale, dQ that
- * is not finite, and are as exact as scale Q where that is a denormal. A query whose scores are all
- * -inf has LSE = -inf and weights of 0: O = 0 where V is finite. One with a score of +inf has NaN
- * for LSE and O. Strides are elements from batch entry to batch entry, from head to head and from
- * row to row, of inputs at least the length of a row; within a row they are 1. A stride of 0 stands
- * for that of [batch, heads, rows, columns] in C order, given the strides to the right of it; of a
- * dimension of size 1 it may be anything. So for Q as [batch, n, heads, d] q_stride = {n * heads *
- * d, d, heads * d}. Sizes may be 0: without keys (m = 0) O is 0, LSE -inf, and gradients are 0.
+ * gradients may be anything where finite inputs make scale Q, scale K, Q K^T or, before its scale,
+ * dQ that is not finite, and are as exact as scale Q where that is a denormal. A query whose scores
+ * are all -inf has LSE = -inf and weights of 0: O = 0 where V is finite. One with a score of +inf
+ * has NaN for LSE and O. Strides are elements from batch entry to batch entry, from head to head
+ * and from row to row, of inputs at least the length of a row; within a row they are 1. A stride of
+ * 0 stands for that of [batch, heads, rows, columns] in C order, given the strides to the right of
+ * it; of a dimension of size 1 it may be anything and counts as 0. So for Q as [batch, n, heads, d]
+ * q_stride = {n * heads * d, d, heads * d}. Sizes may be 0: without keys (m = 0) O is 0, LSE -inf,
+ * and gradients are 0, and pointers to nothing may be null.
  *
  * Forward, keys pass by once for all heads that share them, not once for each, where no bias and no
  * mask tells their rows apart and rows of Q, O and LSE follow each other from head to head:
@@ -379,14 +380,15 @@ typedef struct ioattn_sdpa_gradients {
  * query that sees at most 64 keys of a slice in bf16, other slices count as nothing where their
  * weights are less than 2^-19 + 2^-22 |LSE| in all, however large their values.) Weights are exp(s
  * - LSE), and LSE is rounded: where it is as large as the inverse of its type's epsilon (all keys
- * of a query have a bias of -1e9, say) weights are 1 each, not 1 / m. Memory beside the outputs:
- * O(1) in n and m per thread, and at most one word per query; of a problem in 16 bits a float per
- * query and, unless in_f32 is set or memory_limit leaves no room for it, one per element of dQ; of
- * many heads those that are in work (memory_limit counts all, so that plans do not depend on
- * threads); where dbias is rounded, m floats for each of some d + dv rows per thread. Gradients in
- * IOATTN_F16 from 65520 on become infinite: scale dO, or set in_f32, where they may; a plan counts
- * them (ioattn_plan_count_overflows()). Errors as for ioattn_sdpa_forward(), and
- * IOATTN_MEMORY_LIMIT. */
+ * of a query have a bias of -1e9, say) weights are 1 each, not 1 / m; of IOATTN_BF16, where one
+ * pass may multiply pairs and the other not, they are then off by as much as rounding changes a
+ * score, about 2^-24 of it. Memory beside the outputs: O(1) in n and m per thread, and at most one
+ * word per query; of a problem in 16 bits a float per query and, unless in_f32 is set or
+ * memory_limit leaves no room for it, one per element of dQ; of many heads those that are in work
+ * (memory_limit counts all, so that plans do not depend on threads); where dbias is rounded, m
+ * floats for each of some d + dv rows per thread. Gradients in IOATTN_F16 from 65520 on become
+ * infinite: scale dO, or set in_f32, where they may; a plan counts them
+ * (ioattn_plan_count_overflows()). Errors as for ioattn_sdpa_forward(), and IOATTN_MEMORY_LIMIT. */
 IOATTN_API ioattn_status ioattn_sdpa_backward(const ioattn_sdpa_problem* problem,
                                               const ioattn_options* options, const void* d_o,
                                               const int64_t* d_o_stride, const void* o,
@@ -466,8 +468,8 @@ typedef struct ioattn_plan ioattn_plan;
 
 /** Plans a pass as the one-call functions do, after a search where options.rigor asks for one. Of
  * the gradients only matters which are not null, dk and in_f32; forward they are ignored, backward
- * null means dX alone. *plan is to be destroyed. Errors as for ioattn_layer_forward(); *plan is
- * then untouched. */
+ * null means dX alone, and none at all is IOATTN_INVALID_ARGUMENT. *plan is to be destroyed. Errors
+ * as for ioattn_layer_forward(); *plan is then untouched. */
 IOATTN_API ioattn_status ioattn_layer_plan_create(ioattn_pass pass, const ioattn_layer_shape* shape,
                                                   const ioattn_layer_gradients* gradients,
                                                   const ioattn_options* options,
@@ -644,7 +646,8 @@ typedef enum ioattn_class {
 } ioattn_class;
 
 /** Lower bound on the words that a pass of the layer problem moves between a fast memory of M words
- * and the slow one. *name (may be null) names the bound: see lib/theory/BOUNDS.md. */
+ * and the slow one. Sizes are 1 and more. *name (may be null) names the bound: see
+ * lib/theory/BOUNDS.md. */
 IOATTN_API ioattn_status ioattn_layer_bound(ioattn_pass pass, ioattn_class algorithms,
                                             ioattn_tie tie, int64_t n, int64_t m, int64_t d,
                                             int64_t dv, int64_t M, double* words,

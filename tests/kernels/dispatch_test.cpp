@@ -107,6 +107,19 @@ TEST(Dispatch, HasEmulatedPairsOnRequest) {
   }
 }
 
+// Plans name a register tile, by whose instruction set they find their kernels again.
+TEST(Dispatch, TilesAreThoseOfTheInstructionSetThatTheyName) {
+  std::vector<const Kernels*> all(all_kernels().begin(), all_kernels().end());
+  for (const Isa isa : {Isa::emulated_bf16, Isa::emulated_amx}) all.push_back(find_kernels(isa));
+  for (const Kernels* kernels : all) {
+    for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
+      const TileShape tile = kernels->tile(dtype);
+      EXPECT_EQ(find_kernels(tile.isa)->tile(dtype), tile)
+          << name_of(kernels->isa) << " " << name_of(dtype);
+    }
+  }
+}
+
 #if defined(__x86_64__)
 TEST(Dispatch, TakesTilesWhereTheyAreGranted) {
   const Kernels* chosen = nullptr;

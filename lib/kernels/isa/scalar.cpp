@@ -26,6 +26,6 @@ constexpr KernelTable<float> of_tiles =
 
 const Kernels scalar_kernels = {Isa::scalar, &f32, &f64, &f32};
 const Kernels emulated_bf16_kernels = {Isa::emulated_bf16, &f32, &f64, &of_bf16};
-const Kernels emulated_amx_kernels = {Isa::emulated_amx, &wide_f32, &f64, &of_tiles};
+const Kernels emulated_amx_kernels = {Isa::emulated_amx, &f32, &f64, &of_tiles};
 
 }  // namespace ioattn::kernels
