@@ -27,8 +27,8 @@ if(IOATTN_SANITIZE)
   add_link_options(-fsanitize=${IOATTN_SANITIZE})
   # Kernels, and loops over small functions. Checks of every step and use of a pointer keep clang 14 from inlining these, and
   # make it take five times as long for kernels, more than six minutes a file: what kernels read and write is watched by
-  # AddressSanitizer and by the guard pages of the tests. Its checks are calls in those of pairs and of tiles, which then
-  # compile in a quarter to a third of the time.
+  # AddressSanitizer and by the guard pages of the tests. Its checks are calls in those of AVX-512, of pairs and of tiles,
+  # which then compile in a quarter to half of the time.
   set(IOATTN_SANITIZED_LOOPS -fno-sanitize=pointer-overflow,alignment,null,object-size -g1)
   set(IOATTN_SANITIZED_BY_CALLS "$<$<CXX_COMPILER_ID:Clang>:-mllvm;-asan-instrumentation-with-call-threshold=0>")
 endif()

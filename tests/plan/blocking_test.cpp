@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "reference/sanitizer.hpp"
 #include "schedules/random_problem.hpp"
 #include "theory/schedule_cost.hpp"
 
@@ -56,7 +57,7 @@ void check_rows(const LayerShape& shape, const TileShape& tile, const Blocks& bl
 TEST(Blocking, FitsFromTheLeastFastMemoryOn) {
   ioattn_test::RandomProblem random(20);
   int refused = 0, granted = 0;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < ioattn_test::cases(3000); ++round) {
     const bool large = round % 2 == 0;
     const LayerShape shape = random.shape(large ? 5000 : 60, large ? 900 : 40);
     const index_t M = random.logarithmic(1, large ? 1 << 20 : 1 << 14);
@@ -84,8 +85,8 @@ TEST(Blocking, FitsFromTheLeastFastMemoryOn) {
       ASSERT_FALSE(HasFailure());
     }
   }
-  EXPECT_GT(refused, 3000);
-  EXPECT_GT(granted, 3000);
+  EXPECT_GT(refused, ioattn_test::cases(3000));
+  EXPECT_GT(granted, ioattn_test::cases(3000));
 }
 
 // The boundary itself, which a random M seldom meets.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/plan.hpp"
+#include "reference/sanitizer.hpp"
 #include "schedules/random_problem.hpp"
 
 namespace ioattn::plan {
@@ -103,7 +104,7 @@ TEST(PlanText, TakesNoMutationForWhatItIsNot) {
       ++refused;
     }
   };
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < ioattn_test::cases(100); ++round) {
     const std::string text = to_text(random_plan(&random));
     for (std::size_t at = 0; at < text.size(); ++at) {
       for (const char byte : std::string_view("0159,=:x()> rchL+-\0\n\xff", 21)) {
@@ -117,8 +118,8 @@ TEST(PlanText, TakesNoMutationForWhatItIsNot) {
       ASSERT_FALSE(testing::Test::HasFatalFailure());
     }
   }
-  EXPECT_GT(accepted, 1000);  // another digit is another plan
-  EXPECT_GT(refused, 10000);
+  EXPECT_GT(accepted, ioattn_test::cases(1000));  // another digit is another plan
+  EXPECT_GT(refused, ioattn_test::cases(10000));
 }
 
 TEST(PlanText, RefusesOtherSpellings) {

@@ -8,6 +8,7 @@
 #include "plan/blocks/blocking.hpp"
 #include "plan/blocks/blocking_tile_fused.hpp"
 #include "plan/blocks/tile_fused_time.hpp"
+#include "reference/sanitizer.hpp"
 #include "schedules/random_problem.hpp"
 #include "status_ok.hpp"
 
@@ -183,7 +184,7 @@ TEST(Planner, CandidatesCarryTheExactCosts) {
 TEST(Planner, AutoTakesTheLeastCostAndNeverStoresScores) {
   ioattn_test::RandomProblem random(31);
   int planned = 0, storing_is_cheaper = 0, tiles = 0;
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < ioattn_test::cases(1000); ++round) {
     const LayerShape shape = random.shape(2000, 200);
     const index_t M = random.logarithmic(5, 1 << 18);
     for (const Pass pass : passes) {
@@ -217,15 +218,16 @@ TEST(Planner, AutoTakesTheLeastCostAndNeverStoresScores) {
       ASSERT_EQ(parsed, plan);
     }
   }
-  EXPECT_GT(planned, 500);
-  EXPECT_GT(tiles, 100);
-  EXPECT_GT(storing_is_cheaper, 50);  // the rule costs something, else it was not tested
+  EXPECT_GT(planned, ioattn_test::cases(500));
+  EXPECT_GT(tiles, ioattn_test::cases(100));
+  EXPECT_GT(storing_is_cheaper,
+            ioattn_test::cases(50));  // the rule costs something, else it was not tested
 }
 
 TEST(Planner, MemoryLimitIsHonoured) {
   ioattn_test::RandomProblem random(32);
   int refused = 0, stored = 0;
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < ioattn_test::cases(200); ++round) {
     const LayerShape shape = random.shape(300, 100);
     LayerRequest request = request_for(passes[round % 2], shape, random.logarithmic(5, 1 << 15));
     request.problem.dtype = round % 3 == 0 ? DType::f64 : DType::f32;
@@ -266,8 +268,8 @@ TEST(Planner, MemoryLimitIsHonoured) {
       request.schedule.reset();
     }
   }
-  EXPECT_GT(refused, 20);
-  EXPECT_GT(stored, 50);
+  EXPECT_GT(refused, ioattn_test::cases(20));
+  EXPECT_GT(stored, ioattn_test::cases(50));
 }
 
 // Intermediates in slow memory: S [n,d] and h [m,dv] between the phases of the paper's schedules,

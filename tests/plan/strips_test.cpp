@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/sdpa/sdpa_candidates.hpp"
+#include "reference/sanitizer.hpp"
 #include "schedules/random_problem.hpp"
 #include "status_ok.hpp"
 
@@ -24,7 +25,7 @@ TEST(Strips, AreWholeInEveryPlan) {
                                          SdpaSet{true, true, true},
                                          SdpaSet{true, true, true, true}};
   int several = 0, near = 0;
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < ioattn_test::cases(3000); ++round) {
     const TileShape& tile = tiles[random.uniform(0, std::size(tiles) - 1)];
     const std::optional<SdpaSet>& set = sets[random.uniform(0, std::size(sets) - 1)];
     SdpaRequest request;
@@ -47,8 +48,8 @@ TEST(Strips, AreWholeInEveryPlan) {
       ++near;
     }
   }
-  EXPECT_GT(several, 200);
-  EXPECT_GT(near, 3000);
+  EXPECT_GT(several, ioattn_test::cases(200));
+  EXPECT_GT(near, ioattn_test::cases(3000));
 }
 
 // Values come from L2 once per strip, by panels of one line.
