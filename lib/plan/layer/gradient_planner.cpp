@@ -22,13 +22,6 @@ LayerCandidate candidate_of(const LayerRequest& request, const GradientSet& set,
 
 // ---- dX by a pass of its own
 
-LayerRequest request_alone(const LayerRequest& request, const GradientSet& set) {
-  LayerRequest backward = request;
-  backward.pass = Pass::backward;
-  backward.beside_bytes = scratch_bytes_beside(request, set);
-  return backward;
-}
-
 LayerCandidate candidate_alone(const LayerRequest& request, const GradientSet& set,
                                const Candidate& pass) {
   LayerBlocks blocks = least_blocks({Schedule::row_stream, pass.blocks.form});

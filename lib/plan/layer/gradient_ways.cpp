@@ -160,12 +160,16 @@ index_t scratch_bytes(const LayerRequest& request, const GradientSet& set, const
              bytes_of_sum(problem.dtype);
 }
 
-index_t scratch_bytes_beside(const LayerRequest& request, const GradientSet& set) {
+LayerRequest request_alone(const LayerRequest& request, const GradientSet& set) {
   const LayerProblem& problem = request.problem;
   const Way way = {Schedule::row_stream, Form::h};
-  return intermediates(problem.shape, set, way.schedule, way.by_keys, way.form, problem.dtype)
-             .bytes() +
-         words_to_round(problem, set) * bytes_of_sum(problem.dtype);
+  LayerRequest backward = request;
+  backward.pass = Pass::backward;
+  backward.beside_bytes =
+      intermediates(problem.shape, set, way.schedule, way.by_keys, way.form, problem.dtype)
+          .bytes() +
+      words_to_round(problem, set) * bytes_of_sum(problem.dtype);
+  return backward;
 }
 
 }  // namespace ioattn::plan

@@ -36,8 +36,10 @@ double gradients_time(const LayerRequest& request, const GradientSet& set,
 theory::ScheduleCost cost_of(const LayerRequest& request, const GradientSet& set,
                              const LayerBlocks& blocks);
 
-// Scratch memory of a way; and that which dX by a pass of its own takes beside the pass.
+// Scratch memory of a way.
 index_t scratch_bytes(const LayerRequest& request, const GradientSet& set, const Way& way);
-index_t scratch_bytes_beside(const LayerRequest& request, const GradientSet& set);
+
+// Of dX by a pass of its own, with what it takes beside the pass.
+LayerRequest request_alone(const LayerRequest& request, const GradientSet& set);
 
 }  // namespace ioattn::plan

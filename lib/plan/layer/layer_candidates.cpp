@@ -143,11 +143,8 @@ void estimate_costs(const LayerRequest& request, const std::optional<GradientSet
   estimate->cost = cost_of(request, *set, blocks);
   estimate->fma = theory::gradients_fma(request.problem.shape, *set, blocks);
   if (set->is_dx_alone()) {
-    LayerRequest backward = request;
-    backward.pass = Pass::backward;
-    backward.beside_bytes = scratch_bytes_beside(request, *set);
-    estimate->scratch_bytes =
-        scratch_bytes(backward, variant_of(Pass::backward, blocks.schedule, blocks.rows));
+    estimate->scratch_bytes = scratch_bytes(
+        request_alone(request, *set), variant_of(Pass::backward, blocks.schedule, blocks.rows));
   } else {
     const Way way = {blocks.schedule, blocks.rows.form, blocks.keys.one_pass, blocks.by_keys};
     estimate->scratch_bytes = scratch_bytes(request, *set, way);
